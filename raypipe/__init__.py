@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from raypipe.api.reranking import rerank
     from raypipe.api.scoring import score
     from raypipe.api.searching import encode, search
-    from raypipe.api.sweep import sweep
 else:
     _MODULES = {
         "Recipe": "invocation",

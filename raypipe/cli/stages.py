@@ -361,7 +361,7 @@ def score(
     """Score a run's candidates: monoBERT writes runs/queries/score.trec, duoBERT its pairs."""
     from raypipe.driver.report.lines import to_stderr
     from raypipe.driver.verbs.reading import generation_to_read
-    from raypipe.driver.verbs.single_stage import model_of, opened_early, score_recipe
+    from raypipe.driver.verbs.single_stage import model_of, score_recipe, with_commit
     from raypipe.models.folder.loading import resolve_model
     from raypipe.models.folder.model_folder import measurements
 
@@ -376,7 +376,7 @@ def score(
     ]
     if missing:
         raise InputError(missing)
-    keys, folder = opened_early(model_of(model, preset), collection, out, to_stderr)
+    keys, folder = with_commit(model_of(model, preset), out, to_stderr)
     opened = resolve_model(folder, preset)
     kind = opened.reranker.kind
     if (told := measurements(opened)) is not None:

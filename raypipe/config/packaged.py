@@ -7,7 +7,6 @@ from pathlib import Path
 
 from raypipe.config.load import load_recipe, load_training, read_recipe
 from raypipe.config.phases import PhasedTraining
-from raypipe.config.pipeline.sweep import Point, sweep_points
 from raypipe.config.recipe import Recipe
 from raypipe.config.training import Training
 from raypipe.config.words import did_you_mean, listed
@@ -77,20 +76,6 @@ def named_recipe(
     """
     text, base, source = _pipeline(recipe)
     return load_recipe(text, overrides=overrides, env=env, base=base, source=source)
-
-
-def named_sweep(
-    recipe: str, *, overrides: Sequence[str] = (), env: Mapping[str, str] | None = None
-) -> list[Point]:
-    """The points of a sweep of such a recipe; empty if no override gives several values.
-
-    Raises:
-        InputError: see `named_recipe` and `sweep_points`.
-    """
-    if not any("=" in each and each.partition("=")[2].lstrip()[:1] == "[" for each in overrides):
-        return []
-    text, base, source = _pipeline(recipe)
-    return sweep_points(text, overrides=overrides, env=env, base=base, source=source)
 
 
 def named_training(

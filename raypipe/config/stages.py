@@ -441,7 +441,7 @@ class DuoScore(_ResolvedScore):
 
 
 class Fuse(Kind):
-    """Fuses several runs into one; `raypipe.ranking.rules` has each method's equation."""
+    """Fuses several runs into one; `raypipe.ranking.fuse` has each method's equation."""
 
     labels: ClassVar = {"fuse": "run"}
     references: ClassVar = (Reference(("runs",), "run", "list"),)

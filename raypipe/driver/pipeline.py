@@ -189,9 +189,8 @@ def _run(
         basis = basis_at(named, execution, chosen, sources, models)
         forecast = None
         if options.reading is None and options.tokens_of is None:
-            storage, compute = workspace.stores, execution.ensure
             forecast = run_forecast(
-                basis, selected, chosen, storage=storage, compute=compute, out=workspace.folder
+                basis, selected, chosen, workspace=workspace, compute=execution.ensure
             )
         if forecast is not None:
             say(line_of(forecast))

@@ -8,12 +8,7 @@ from raypipe.evaluation.compare import Comparison, compare_measured
 from raypipe.evaluation.names import counts_in
 from raypipe.evaluation.tables import INFERENCES, rows_of
 from raypipe.report.finished import Finished
-from raypipe.report.lowered import precision_table
 from raypipe.report.measures import (
-from raypipe.analysis.depth import cut
-from raypipe.analysis.section import Chart, Section, Table, Value, shown
-from raypipe.driver.analysis.finished import Finished
-from raypipe.driver.analysis.measuring import (
     about,
     compared_with,
     cut,

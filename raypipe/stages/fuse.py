@@ -4,13 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
 import pyarrow as pa
 
 from raypipe.ranking.fuse import fuse_tables
-from raypipe.stages.outlook.outlook import ExpectedRun, Outlook, Seen
-from raypipe.stages.outlook.runs import LINE_SECONDS, expected_run, run_outlook
-from raypipe.stages.outlook.tables import run_bytes
 from raypipe.stages.query_blocks import RUN_ROW_BYTES, Sides, opened_blocks, query_blocks
 from raypipe.stages.run_tables import read_queries_of_run
 from raypipe.stages.stage import Needs, Opened, Site, Sizing
@@ -53,21 +49,6 @@ class FuseStage:
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
         return RUN_ROW_BYTES * self.depth * num_rows
-
-    def outlook(self, seen: Seen) -> Outlook:
-        """See Foreseeing; lists of which nothing is known are taken to have half in common."""
-        runs = [expected_run(seen.of(run)) for run in self.runs.values()]
-        means = [run.total(run.lines) / max(1, run.num_queries) for run in runs]
-        wide = max(range(len(runs)), key=lambda at: means[at])
-        others = (sum(means) - means[wide]) / 2
-        lines = np.minimum(self.depth, runs[wide].lines + others)
-        run = ExpectedRun(lines, self.sides.queries.num_rows, runs[0].num_passages)
-        seconds = sum(each.total(each.lines) for each in runs) * LINE_SECONDS
-        num_bytes = None
-        if self.method != "weighted" and len(lines):
-            in_both = min(1.0, others / max(1.0, float(lines.mean())))
-            num_bytes = run_bytes(run, self.name, in_both=in_both)
-        return run_outlook(run, self.name, seconds, num_bytes=num_bytes)
 
     def open(self, site: Site) -> Opened:
         """See Stage; each block's fused run."""

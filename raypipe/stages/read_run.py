@@ -1,8 +1,7 @@
 """The stage that reads an existing ranking as a run of this collection and query set."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
@@ -15,8 +14,6 @@ from raypipe.data.ids import IdIndex
 from raypipe.errors import InputError
 from raypipe.evaluation.run_files.runs import NotInPartsError, read_parts, read_run
 from raypipe.ranking.order import ranks as ranks_of
-from raypipe.stages.outlook.outlook import ExpectedRun, Outlook, Seen
-from raypipe.stages.outlook.runs import LINE_SECONDS, run_outlook
 from raypipe.stages.query_blocks import Sides, opened_blocks
 from raypipe.stages.stage import Needs, Opened, Site, Sizing
 from raypipe.stages.texts.ids import holds_documents, id_index
@@ -61,19 +58,6 @@ class ReadRunStage:
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage; the existing file is larger."""
         return 0
-
-    def outlook(self, seen: Seen) -> Outlook:
-        """See Foreseeing; the lines of the file, which is read."""
-        table = read_run(self.file)
-        counts = Counter(table["query_id"].to_pylist())
-        lines = np.array([*counts.values()], np.float64)
-        passages = seen.of(self.sides.collection).num_rows
-        run = ExpectedRun(lines, min(len(counts), self.sides.queries.num_rows), passages)
-        seconds = len(table) * LINE_SECONDS
-        known = {"left_out": 0, "lines": len(table)} if self.of_larger else {}
-        notes = (f"{self.name}: lines that will be left out are counted",) if self.of_larger else ()
-        expected = run_outlook(run, self.name, seconds)
-        return replace(expected, facts={**expected.facts, **known}, notes=notes)
 
     def open(self, site: Site) -> Opened:
         """See Stage; the run, with the file's ranks and scores.

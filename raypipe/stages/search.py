@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from raypipe import schema
 from raypipe.engines.exact_candidates import plan_spans
 from raypipe.stages.embeddings import query_vectors, ranked_vectors
-from raypipe.stages.outlook.outlook import ExpectedRun, Outlook, Seen
-from raypipe.stages.outlook.runs import LINE_SECONDS, run_outlook
 from raypipe.stages.query_blocks import RUN_ROW_BYTES, Sides, opened_blocks, query_blocks
 from raypipe.stages.run_tables import best, dense_table, read_queries_of_run
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
@@ -22,9 +20,6 @@ from raypipe.storage.payloads import write_table
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.store import Stored, spec_over
-
-VALUE_SECONDS = 4e-11
-"""CPU time of a product of two values, on the machine of docs/benchmarks.md."""
 
 
 @dataclass(frozen=True)
@@ -59,18 +54,6 @@ class PartsStage:
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
         return RUN_ROW_BYTES * self.depth * num_rows
-
-    def outlook(self, seen: Seen) -> Outlook:
-        """See Foreseeing; every span gives each query a full list, if it has so many passages."""
-        vectors, queries = seen.of(self.embeddings), self.queries.num_rows
-        spans = {(s.span_start, s.span_stop) for s in self.shards(seen.sizing)}
-        sizes = [stop - start for start, stop in sorted(spans)]
-        lines = np.array([float(min(self.depth, size)) for size in sizes] * min(queries, 100))
-        of_span = round(vectors.num_rows / max(1, len(sizes)))
-        run = ExpectedRun(lines, queries * len(sizes), of_span)
-        halves = vectors.num_bytes / 2  # fp16
-        seconds = queries * halves * VALUE_SECONDS + run.total(lines) * LINE_SECONDS
-        return run_outlook(run, self.name, seconds)
 
     def open(self, site: Site) -> Opened:
         """See Stage; each payload is a run of a block's queries over a span's passages."""
@@ -120,14 +103,6 @@ class MergeStage:
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
         return RUN_ROW_BYTES * self.depth * num_rows
-
-    def outlook(self, seen: Seen) -> Outlook:
-        """See Foreseeing; a search of embeddings finds as many passages as there are."""
-        queries, passages = self.sides.queries.num_rows, seen.of(self.sides.collection).num_rows
-        lines = np.full(min(queries, 100), float(min(self.depth, passages)))
-        run = ExpectedRun(lines, queries, passages)
-        seconds = seen.of(self.parts).num_rows * LINE_SECONDS
-        return run_outlook(run, self.name, seconds)
 
     def open(self, site: Site) -> Opened:
         """See Stage; each block's merged run."""

@@ -12,10 +12,6 @@ import sys
 from pathlib import Path
 
 from agreement import FIRST, agreement
-from raypipe.analysis.agreement import FIRST, agreement
-from raypipe.driver.analysis.finished import Finished, open_finished
-from raypipe.driver.analysis.measuring import measured
-from raypipe.evaluation.difference import difference
 
 import raypipe
 from raypipe.evaluation.paired import difference

@@ -7,8 +7,6 @@ import tracemalloc
 from pathlib import Path
 from types import SimpleNamespace
 
-from raypipe.cluster.scheduling.report import Limits
-from raypipe.cluster.simulated import SimulatedBackend, SimulatedLedger, World
 from simulated import SimulatedBackend, SimulatedLedger, World
 
 from raypipe.cluster.backend import Task

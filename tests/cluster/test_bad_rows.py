@@ -1,6 +1,4 @@
 import pytest
-from raypipe.cluster.bad_rows import Case, evidence_name, read_evidence
-from raypipe.cluster.simulated import SimulatedLedger
 from scripted_loop import SHARDS
 from simulated import SimulatedLedger
 

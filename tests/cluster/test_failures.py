@@ -5,8 +5,6 @@ import random
 from types import SimpleNamespace
 
 import pytest
-from raypipe.cluster.scheduling.report import Limits
-from raypipe.cluster.simulated import SimulatedBackend, SimulatedLedger, World
 from scripted_loop import CAREFUL, PLAIN, PROBE, SHARDS, Scripted, done, play
 from simulated import SimulatedBackend, SimulatedLedger, World
 

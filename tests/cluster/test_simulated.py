@@ -3,8 +3,6 @@
 from types import SimpleNamespace
 
 import pytest
-from raypipe.cluster.scheduling.report import Limits
-from raypipe.cluster.simulated import SimulatedBackend, SimulatedLedger, World
 from simulated import SimulatedBackend, SimulatedLedger, World
 
 from raypipe.cluster.backend import Task

@@ -3,9 +3,6 @@
 from itertools import permutations
 
 from packaged_recipes import ENV, experiment, packaged
-from raypipe.config.pipeline.kinds import Aggregate, Bm25Search, DuoScore, Fuse, MonoScore
-from raypipe.config.pipeline.kinds.search import Fixed
-from raypipe.config.training.phases import Phase, PhasedTraining, trainings_of
 
 from raypipe.config import Recipe, load_recipe, load_training, recipe_names, recipe_text
 from raypipe.config.phases import Phase, PhasedTraining, trainings_of

@@ -2,8 +2,6 @@
 
 from types import SimpleNamespace
 
-from raypipe.cluster.scheduling.report import Limits
-from raypipe.cluster.simulated import SimulatedLedger
 from simulated import SimulatedLedger
 
 from raypipe.cluster.backend import (

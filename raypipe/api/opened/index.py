@@ -15,6 +15,7 @@ from raypipe import config, schema
 from raypipe.api.given.models import device_of, model_of
 from raypipe.api.given.numbers import count_of, number_of
 from raypipe.api.given.texts import Given, Texts, texts_of
+from raypipe.config.hub import address
 from raypipe.config.rules import units_of
 from raypipe.config.stages import Bm25Search, DenseSearch, Encode, Rm3, Tuned
 from raypipe.config.stages import Index as LuceneIndex
@@ -166,7 +167,6 @@ class HeldSearch:
         return chosen(self._held.stored(of_stage(name, role=Role.TUNE)))
 
     def _dense(self, asked: Texts, stage: str, model: str, depth: int, device: str) -> pa.Table:
-        from raypipe.driver.models.named import in_folder
         from raypipe.engines.exact import topk_block_stream
         from raypipe.stages.embeddings import all_vectors
         from raypipe.stages.encode import precision_of, refuse_other_model
@@ -174,8 +174,9 @@ class HeldSearch:
         from raypipe.stages.products import TorchProducts
 
         embeddings = self._held.stored(of_stage(stage))
-        wanted = in_folder(self._held.recipe.models[model], self._held.stores)
-        opened = model_of(wanted.path, wanted.preset, settings=wanted.settings)
+        wanted = self._held.recipe.models[model]
+        path = address(wanted.path, wanted.revision)
+        opened = model_of(path, wanted.preset, settings=wanted.settings)
         opened = opened.in_precision(precision_of(embeddings))
         refuse_other_model(embeddings, opened)
         vectors = encode_texts(opened, asked.texts, side="query", device=device_of(device))

@@ -1,15 +1,11 @@
 """The stage of approximate search: an index proposes passages, their vectors score them."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
-import numpy as np
-
 from raypipe.engines.ann_settings import faiss_class, faiss_version
 from raypipe.stages.embeddings import all_vectors, dim_of, query_vectors
-from raypipe.stages.outlook.outlook import ExpectedRun, Outlook, Seen
-from raypipe.stages.outlook.runs import run_outlook
 from raypipe.stages.query_blocks import RUN_ROW_BYTES, Sides, query_blocks
 from raypipe.stages.search import at_most_once_a_second, lists_payload
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
@@ -61,13 +57,6 @@ class AnnSearchStage:
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
         return RUN_ROW_BYTES * self.depth * num_rows
-
-    def outlook(self, seen: Seen) -> Outlook:
-        """See Foreseeing; its time is not foreseen."""
-        queries, passages = self.sides.queries.num_rows, seen.of(self.sides.collection).num_rows
-        lines = np.full(min(queries, 100), float(min(self.depth, passages)))
-        found = run_outlook(ExpectedRun(lines, queries, passages), self.name, 0.0)
-        return replace(found, notes=(f"{self.spec.stage}: its time is not foreseen",))
 
     def open(self, site: Site) -> Opened:
         """See Stage; the index is held in memory. Each payload is the run of a block."""

@@ -8,8 +8,6 @@ import pyarrow as pa
 
 from raypipe.ranking.documents import document_run, log_odds, passage_run, probabilities
 from raypipe.stages.documents.passage_map import PassageMap
-from raypipe.stages.outlook.outlook import ExpectedRun, Outlook, Seen
-from raypipe.stages.outlook.runs import LINE_SECONDS, expected_run, run_outlook
 from raypipe.stages.query_blocks import (
     RUN_ROW_BYTES,
     Sides,
@@ -66,15 +64,6 @@ class DocumentsRunStage:
         """See Stage."""
         return RUN_ROW_BYTES * min(self.depth * num_rows, num_lines(self.run_store))
 
-    def outlook(self, seen: Seen) -> Outlook:
-        """See Foreseeing; documents are found with all their passages, or not at all."""
-        run = expected_run(seen.of(self.run_store))
-        documents = seen.of(self.sides.collection).num_rows
-        mean = max(1.0, run.num_passages / max(1, documents))
-        lines = np.minimum(self.depth, run.lines / mean)
-        found = ExpectedRun(lines, run.num_queries, documents)
-        return run_outlook(found, self.name, run.total(run.lines) * LINE_SECONDS)
-
     def open(self, site: Site) -> Opened:
         """See Stage; each block's run of documents."""
         known = PassageMap(self.map)
@@ -128,16 +117,6 @@ class PassagesRunStage:
         )
         lines = min(self.documents * num_rows, num_lines(self.run_store))
         return RUN_ROW_BYTES * lines * -(-passages // max(1, documents))
-
-    def outlook(self, seen: Seen) -> Outlook:
-        """See Foreseeing; every document has the mean number of passages."""
-        run = expected_run(seen.of(self.run_store))
-        passages = seen.of(self.sides.collection).num_rows
-        mean = passages / max(1, run.num_passages)
-        mean = mean if self.at_most is None else min(mean, self.at_most)
-        lines = np.minimum(self.documents, run.lines) * mean
-        found = ExpectedRun(lines, run.num_queries, passages)
-        return run_outlook(found, self.name, found.total(lines) * LINE_SECONDS)
 
     def open(self, site: Site) -> Opened:
         """See Stage; each block's run of passages."""

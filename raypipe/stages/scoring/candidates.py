@@ -18,10 +18,7 @@ from numpy.typing import NDArray
 from raypipe import schema
 from raypipe.errors import IncompleteError
 from raypipe.ranking.candidates import Keys, missing, positions
-from raypipe.stages.outlook.outlook import Outlook, Seen
-from raypipe.stages.outlook.runs import LINE_SECONDS, expected_run
-from raypipe.stages.outlook.tables import keys_bytes
-from raypipe.stages.scoring.requests import Asking, Request
+from raypipe.stages.scoring.requests import Asking
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
 from raypipe.storage.payloads import read_table, write_table
 from raypipe.storage.records import Shard
@@ -154,46 +151,6 @@ class CandidatesStage:
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
         return CANDIDATE_BYTES * self.request.num_candidates(self.run_store)
-
-    def outlook(self, seen: Seen) -> Outlook:
-        """See Foreseeing; exact if the run is there and all earlier parts are.
-
-        Of a run that is only expected, parts of the same run have the first of its candidates, and
-        those of other runs none.
-        """
-        request, run = self.request, expected_run(seen.of(self.run_store))
-        assert isinstance(request, Request)  # a grid of cells is filled, never foreseen
-        there = [part for part in self.held if seen.has(part.candidates)]
-        before = [seen.of(part.candidates).facts for part in self.held if part not in there]
-        first = np.minimum(request.k, run.lines)
-        own, wanted = self.run_store.identity, run.total(request.expected(run.lines))
-        if seen.has(self.run_store):  # the candidates themselves are known
-            keys = request.keys(self.run_store.whole_table(schema.RUN))
-            new = unscored(keys, there)
-            wanted, lacking = float(len(new)), float(new.sum())
-            passages = float(len(passages_of((keys[0][new], keys[1][new], keys[2][new]))))
-            unknown = bool(before)
-        else:
-            lacking, passages = wanted, run.total(first)
-            unknown = bool(there) or any(facts["run"] != own for facts in before)
-        same = sum(int(facts["rows"]) for facts in before if facts["run"] == own)
-        number = max(0.0, lacking - same)
-        duo = request.k1 is not None
-        return Outlook(
-            num_rows=1,
-            num_bytes=keys_bytes(first, number, run.num_passages, pairs=duo),
-            cpu_seconds=wanted * LINE_SECONDS,
-            facts={
-                "rows": round(number),
-                "wanted": round(wanted),
-                "request": request.digest(self.run_store),
-                "run": own,
-                "first": request.k,
-                "passages": round(min(passages, number)),
-            },
-            run=run,
-            notes=(IN_COMMON,) if unknown else (),
-        )
 
     def open(self, site: Site) -> Opened:
         """See Stage; the payload is schema.CANDIDATES, sorted."""

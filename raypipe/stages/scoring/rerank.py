@@ -12,9 +12,6 @@ from raypipe import schema
 from raypipe.ranking.blend import Blend
 from raypipe.ranking.candidates import Keys
 from raypipe.ranking.rerank import aggregate_by_key, rerank_by_key
-from raypipe.stages.outlook.outlook import Outlook, Seen
-from raypipe.stages.outlook.runs import LINE_SECONDS, expected_run, reranked_outlook
-from raypipe.stages.outlook.tables import scores_bytes
 from raypipe.stages.query_blocks import (
     RUN_ROW_BYTES,
     Sides,
@@ -64,11 +61,6 @@ class RerankStage:
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
         return RUN_ROW_BYTES * num_lines(self.run_store)
-
-    def outlook(self, seen: Seen) -> Outlook:
-        """See Foreseeing; the lines are those of the run, or the first k0 of them."""
-        run = expected_run(seen.of(self.run_store))
-        return reranked_outlook(run, self.request.k, self.tail, self.name)
 
     def open(self, site: Site) -> Opened:
         """See Stage; each block's run."""
@@ -121,20 +113,6 @@ class PairsStage:
         """See Stage."""
         return SCORE_BYTES * self.request.num_candidates(self.run_store)
 
-    def outlook(self, seen: Seen) -> Outlook:
-        """See Foreseeing; all ordered pairs of the run's first candidates."""
-        run = expected_run(seen.of(self.run_store))
-        number = run.total(self.request.expected(run.lines))
-        first = np.minimum(self.request.k, run.lines)
-        num_bytes = scores_bytes(first, number, run.num_passages, pairs=True)
-        return Outlook(
-            num_rows=run.num_queries,
-            num_bytes=num_bytes,
-            cpu_seconds=number * LINE_SECONDS,
-            facts={"rows": round(number), "failed": 0},
-            run=run,
-        )
-
     def open(self, site: Site) -> Opened:
         """See Stage; schema.SCORES of each block, sorted; pairs in quarantine are left out."""
         return opened_blocks(site, self._block, schema.SCORES)
@@ -184,11 +162,6 @@ class AggregateStage:
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
         return RUN_ROW_BYTES * num_lines(self.run_store)
-
-    def outlook(self, seen: Seen) -> Outlook:
-        """See Foreseeing; the lines are those of the run, or the first k1 of them."""
-        run = expected_run(seen.of(self.run_store))
-        return reranked_outlook(run, self.request.k, self.tail, self.name)
 
     def open(self, site: Site) -> Opened:
         """See Stage; each block's run.

@@ -17,9 +17,6 @@ from raypipe.errors import RowsFailed
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.ranking.candidates import Keys
 from raypipe.stages.opening import Stopwatch, open_model
-from raypipe.stages.outlook.lengths import pair_inputs, sampled_pairs
-from raypipe.stages.outlook.outlook import Outlook, Seen
-from raypipe.stages.outlook.tables import scores_bytes
 from raypipe.stages.query_blocks import Sides
 from raypipe.stages.reuse.division import Division, divide
 from raypipe.stages.scoring.candidates import SCORE_BYTES, Part, passages_of
@@ -111,23 +108,6 @@ class ScoreStage:
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
         return SCORE_BYTES * num_rows
-
-    def outlook(self, seen: Seen) -> Outlook:
-        """See Foreseeing; the inputs are those of passages that a search of a sample finds."""
-        asked = seen.of(self.part.candidates)
-        number, duo = float(asked.facts["rows"]), self.model.reranker.num_passages == 2
-        texts = sampled_pairs(seen, self.sides, self.model, int(asked.facts["first"]))
-        inputs = pair_inputs(self.model, texts, number)
-        num_bytes = 0.0
-        if asked.run is not None:
-            first = np.minimum(float(asked.facts["first"]), asked.run.lines)
-            num_bytes = scores_bytes(first, number, asked.run.num_passages, pairs=duo)
-        return Outlook(
-            num_rows=round(number),
-            num_bytes=num_bytes,
-            inputs=inputs,
-            num_inferences=number,
-        )
 
     def open(self, site: Site) -> Opened:
         """See Stage; schema.SCORES of a shard's candidates in order, without those of `skip`.

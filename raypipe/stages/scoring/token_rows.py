@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.folder.opening import open_tokenizer
-from raypipe.stages.outlook.outlook import Outlook, Seen
 from raypipe.stages.scoring.candidates import Part, passages_of
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, ranges
 from raypipe.stages.texts.ids import column_of_rows
@@ -24,7 +23,6 @@ from raypipe.stages.texts.tokenize import (
     SHARD_ROWS,
     piece_settings,
     pieces_of,
-    pieces_outlook,
     refuse_other_inputs,
 )
 from raypipe.storage.payloads import (
@@ -95,17 +93,6 @@ class PassageTokensStage:
         """See Stage."""
         collection = self.collection
         return collection.num_bytes * num_rows // max(1, collection.num_rows) + 8 * num_rows
-
-    def outlook(self, seen: Seen) -> Outlook:
-        """See Foreseeing; of candidates that are not there yet, each has a passage of its own."""
-        asked = self.candidates.candidates
-        if seen.has(asked):
-            shards = self.shards(seen.sizing)
-        else:
-            expected = int(seen.of(asked).facts["passages"])
-            shards = _ranges(min(expected, seen.of(self.collection).num_rows), seen.sizing)
-        pieces = seen.pieces(self.collection, self.model, self.model.conventions.prefix("passage"))
-        return pieces_outlook(pieces, shards[-1].stop, shards)
 
     def open(self, site: Site) -> Opened:
         """See Stage; pieces of a shard's passages, uint16 or uint32 flat with offsets."""

@@ -5,27 +5,26 @@ import gzip
 import pytest
 
 from raypipe.data.facts import count_file
-from raypipe.data.reading import read_records
+from raypipe.driver.forecast import records
+from raypipe.driver.forecast.records import blocks_of, sample_of_files
 from raypipe.errors import InputError
-from raypipe.stages.outlook import records
-from raypipe.stages.outlook.records import blocks_of, sampled_records
+from raypipe.stages.texts.prepare import ConvertStage
 
 
-def read(path, start, stop, facts):
-    return read_records(path, format="msmarco-v1", start=start, stop=stop, facts=facts)
+def sampled(*files):
+    paths, facts = zip(*files, strict=True)
+    return sample_of_files(ConvertStage(paths, facts, "msmarco-v1"))
 
 
-def rows(found):
-    return [int(passage) for passage, _ in found]
+def rows(sample):
+    return [int(text.split()[1]) for text in sample.texts]
 
 
 @pytest.fixture
 def few(monkeypatch):
-    """Small limits: 10 rows of a small collection, 5 blocks."""
-    monkeypatch.setattr(records, "LEAST_ROWS", 10)
-    monkeypatch.setattr(records, "MOST_ROWS", 20)
+    """Small limits: 10 rows in 5 blocks."""
+    monkeypatch.setattr(records, "ROWS", 10)
     monkeypatch.setattr(records, "NUM_BLOCKS", 5)
-    monkeypatch.setattr(blocks_of, "__defaults__", (5,))
 
 
 def write(path, first, last):
@@ -34,13 +33,11 @@ def write(path, first, last):
     return path, count_file(path, format="msmarco-v1", checkpoint_records=16)
 
 
-@pytest.mark.parametrize(
-    ("num_rows", "sampled"), [(0, 0), (9, 9), (10, 10), (11, 10), (400, 10), (600, 12), (5000, 20)]
-)
-def test_two_per_cent_are_read_but_at_least_10_and_at_most_20(few, num_rows, sampled):
+@pytest.mark.parametrize("num_rows", [0, 9, 10, 11, 400, 5000])
+def test_a_small_table_is_read_whole_and_of_a_larger_one_ten_rows(few, num_rows):
     blocks = blocks_of(num_rows)
-    assert sum(stop - start for start, stop in blocks) == sampled
     flat = [row for start, stop in blocks for row in range(start, stop)]
+    assert len(flat) == min(num_rows, 10)
     assert flat == sorted(set(flat)) and all(0 <= row < num_rows for row in flat)
 
 
@@ -48,43 +45,26 @@ def test_blocks_are_evenly_spaced_with_half_a_gap_at_both_ends(few):
     assert blocks_of(110) == [(10, 12), (32, 34), (54, 56), (76, 78), (98, 100)]
 
 
-def test_the_limits_are_ten_and_forty_thousand_rows():
-    assert [sum(b - a for a, b in blocks_of(n)) for n in (9_000, 10**5, 10**6, 10**7)] == [
-        9_000,
-        10_000,
-        20_000,
-        40_000,
-    ]
-
-
 @pytest.mark.parametrize("ending", ["tsv", "tsv.gz"])
 def test_the_blocks_go_on_over_the_borders_of_files(few, tmp_path, ending):
     files = [write(tmp_path / f"{n}.{ending}", n * 55, n * 55 + 55) for n in range(2)]
-    found = sampled_records(*zip(*files, strict=True), read)
+    found = sampled(*files)
     assert rows(found) == [n for start, stop in blocks_of(110) for n in range(start, stop)]
-    assert found[0] == ("10", "passage 10")
+    assert found.texts[0] == "passage 10" and (found.num_rows, found.scale) == (110, 11)
+    assert found.id_bytes == 2 and found.num_bytes == 110 * (2 + len("passage 10"))
 
 
 def test_a_large_file_is_read_from_checkpoints_and_no_record_twice(few, tmp_path, monkeypatch):
     monkeypatch.setattr(records, "ONE_PASS_RECORDS", 50)
-    path, facts = write(tmp_path / "a.tsv", 0, 110)
-    starts = []
-
-    def noted(path, start, stop, facts):
-        starts.append(start)
-        return read(path, start, stop, facts)
-
-    found = rows(sampled_records([path], [facts], noted))
-    assert starts == [0, 32, 48, 64, 96] and len(set(found)) == 10
+    found = rows(sampled(write(tmp_path / "a.tsv", 0, 110)))
     assert found == [0, 1, 32, 33, 48, 49, 64, 65, 96, 97]
 
 
 def test_of_a_large_compressed_file_the_first_records_are_read(few, tmp_path, monkeypatch):
     monkeypatch.setattr(records, "ONE_PASS_RECORDS", 50)
-    path, facts = write(tmp_path / "a.tsv.gz", 0, 110)
-    assert rows(sampled_records([path], [facts], read)) == [*range(10)]
+    assert rows(sampled(write(tmp_path / "a.tsv.gz", 0, 110))) == [*range(10)]
     files = [write(tmp_path / f"{n}.tsv.gz", n * 55, n * 55 + 55) for n in range(2)]
-    found = rows(sampled_records(*zip(*files, strict=True), read))
+    found = rows(sampled(*files))
     assert found == [*range(5), *range(55, 60)], "a block over their border is shared"
 
 
@@ -93,7 +73,7 @@ def test_a_bad_record_is_told_where_the_file_is_read_to_its_end(few, tmp_path):
     path.write_text("0\tone\nno tab\n2\tthree\n")
     facts = count_file(path, format="msmarco-v1")
     with pytest.raises(InputError, match="line 2"):
-        sampled_records([path], [facts], read)
+        sampled((path, facts))
     path.write_text("no tab\n" + "".join(f"{n}\tpassage {n}\n" for n in range(109)))
     facts = count_file(path, format="msmarco-v1")
-    assert len(sampled_records([path], [facts], read)) == 10  # the run will tell of it
+    assert len(sampled((path, facts)).texts) == 10  # the run will tell of it

@@ -1,1 +1,0 @@
-"""How far two ways of scoring agree, for the audit of precisions."""
