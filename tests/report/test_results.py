@@ -5,7 +5,7 @@ import pytest
 from raypipe.data.qrels import read_qrels
 from raypipe.errors import InputError
 from raypipe.evaluation.compare import compare
-from raypipe.evaluation.tables import markdown
+from raypipe.evaluation.tables import as_csv, markdown
 from raypipe.report.finished import open_finished
 from raypipe.report.results import results
 
@@ -93,3 +93,11 @@ def test_a_query_set_without_judgements_is_refused(work):
 def test_queries_that_a_run_lacks_are_warned_of(given, caplog):
     results(given, "test")
     assert "one: 2 queries of the qrels are not in the run and count 0: q4, q9" in caplog.text
+
+
+def test_csv_without_a_comparison_has_no_columns_for_it(given):
+    (table,) = results(given, "test")
+    alone = replace(table, rows=[replace(row, differences={}) for row in table.rows])
+    header, *rows = (line.split(",") for line in as_csv([alone]).splitlines())
+    assert header[-3:] == list(table.measures)
+    assert rows and all(len(row) == len(header) for row in rows)
