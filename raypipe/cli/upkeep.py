@@ -18,18 +18,12 @@ if TYPE_CHECKING:
 
 
 def lines_of(found: "Status") -> Iterator[str]:
-    """How the invocation ended or how far it is, then a line for each point and store."""
+    """How the invocation ended or how far it is, then a line for each store."""
     yield f"{found.state}: exit {found.exit_code}, {found.reason}"
     times = (("began", found.began), ("ended", found.ended))
     known = ", ".join(f"{word} {when}" for word, when in times if when is not None)
     if known:
         yield f"  {known}"
-    for name, point in found.points.items():
-        ended = "" if point["exit_code"] is None else f": exit {point['exit_code']}"
-        reason = f", {point['reason']}" if point["state"] not in ("complete", "not begun") else ""
-        yield f"  point {name}: {point['state']}{ended}{reason}"
-        for store, progress in point.get("at_work", {}).items():
-            yield f"    {store}: {_told(progress)}"
     for store, progress in found.stores.items():
         yield f"  {store}: {_told(progress)}"
 

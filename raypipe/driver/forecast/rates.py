@@ -14,10 +14,10 @@ import numpy as np
 from raypipe.driver.forecast.amounts import Int64, ModelInputs
 from raypipe.driver.machine.devices import Devices
 from raypipe.driver.workspace import Workspace
-from raypipe.ranking.candidates import pairs
 from raypipe.stages.stage import Site
 from raypipe.storage.ledger import events, find_spec
 from raypipe.storage.payloads import taken
+from raypipe.text import inputs as text_inputs
 
 SECONDS = 15.0
 """Of the probes of all models together, loading included."""
@@ -122,7 +122,7 @@ def _opened(
         scorer, _ = open_model(load_scorer, inputs.model, site, budget_tokens)
 
         def score(rows: Int64) -> object:
-            query, *passages = (pairs.taken(text, rows) for text in inputs.texts)
+            query, *passages = (text_inputs.taken(text, rows) for text in inputs.texts)
             return scorer.score(query, passages, budget_tokens=budget_tokens)
 
         return score
