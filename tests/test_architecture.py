@@ -26,7 +26,7 @@ LAYERS = [
     },
     {"storage"},
     {"data", "text", "ranking", "evaluation"},
-    {"leaderboard", "analysis"},
+    {"leaderboard"},
     {"models", "engines"},
     {"stages"},
     {"training"},

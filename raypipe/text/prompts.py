@@ -8,17 +8,22 @@ prompt stands between spaces or at an end: there, pieces of what is around it ar
 Inputs sliced from word pieces are compared with those of the tokenizer itself.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import TYPE_CHECKING
 
 import numpy as np
-from tokenizers import Encoding, Tokenizer
 
 from raypipe.errors import InputError
 from raypipe.text.inputs import Inputs, Layout, Limits, TextSlice, make_inputs, taken
 from raypipe.text.tokenize import encoded
+
+if TYPE_CHECKING:  # conventions are read without it
+    from tokenizers import Encoding, Tokenizer
 
 MONO_PLACES = ("query", "passage")
 DUO_PLACES = ("query", "passage_0", "passage_1")

@@ -1,13 +1,15 @@
 """The loop on a virtual clock, for `scheduling.py driver`: its CPU time, and what Python holds."""
 
 import json
+import sys
 import tempfile
 import time
 import tracemalloc
 from pathlib import Path
 from types import SimpleNamespace
 
-from simulated import SimulatedBackend, SimulatedLedger, World
+sys.path.insert(0, str(Path(__file__).parent.parent / "helpers"))
+from simulated import SimulatedBackend, SimulatedLedger, World  # noqa: E402
 
 from raypipe.cluster.backend import Task
 from raypipe.cluster.loop import run

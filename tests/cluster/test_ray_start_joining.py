@@ -193,7 +193,7 @@ def test_a_cluster_that_does_not_answer_is_an_input_error(use, monkeypatch):
     use(error=ConnectionError("nobody there"))
     with pytest.raises(InputError, match="RAY_ADDRESS x:1: nobody there"):
         connect("x:1")
-    use(wait=1.0)
+    use(wait=3.0)
     monkeypatch.setattr(ray_start, "JOIN_SECONDS", 0.1)
     with pytest.raises(InputError, match="RAY_ADDRESS x:1: no answer after 0 s"):
         connect("x:1")

@@ -29,7 +29,6 @@ READERS = (
     "table --format json",
     "report",
     "show --query 1",
-    "analyse movers",
     "analyse depth",
     "analyse queries",
 )

@@ -14,6 +14,7 @@ import numpy as np
 from raypipe.driver.forecast.amounts import Int64, ModelInputs
 from raypipe.driver.machine.devices import Devices
 from raypipe.driver.workspace import Workspace
+from raypipe.regular import check_regular
 from raypipe.stages.stage import Site
 from raypipe.storage.ledger import events, find_spec
 from raypipe.storage.payloads import taken
@@ -54,6 +55,7 @@ def logged_rates(
 ) -> dict[Key, Rate]:
     """The rates in the logs of the workspace's stores, if its last run was on this device."""
     summary = workspace.folder / "summary.json"
+    check_regular(summary)
     told = json.loads(summary.read_bytes()) if summary.exists() else {}
     if not inputs or told.get("device") != device:
         return {}

@@ -57,6 +57,9 @@ def schema_problems(schema: type, body: Mapping[str, Any], *, missing: str) -> l
         body: the object.
         missing: the remedy for a key that is missing.
     """
+    halves = [name for name in body if re.search("[\ud800-\udfff]", name)]
+    if halves:  # pydantic cannot say which key has half a character
+        return [f"{name!r}: expected a key without half a character" for name in halves]
     try:
         _adapter(schema).validate_python({**body})
     except ValidationError as error:
