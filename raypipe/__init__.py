@@ -1,8 +1,8 @@
 """Distributed batch indexing and scoring for passage and document ranking.
 
 The names below are the Python API: numpy arrays, Arrow tables and lists of texts in and out,
-without Ray unless one is opened; only `run`, `sweep` and `open_index` need a workspace. Each name
-is imported when it is first used, so that `import raypipe` loads nothing else.
+without Ray unless one is opened; only `run` and `open_index` need a workspace. Each name is
+imported when it is first used, so that `import raypipe` loads nothing else.
 """
 
 from typing import TYPE_CHECKING
@@ -24,29 +24,25 @@ __all__ = [
     "run",
     "score",
     "search",
-    "sweep",
     "write_run",
 ]
 
 if TYPE_CHECKING:
-    from raypipe.api.encoding import encode
     from raypipe.api.files import read_run, write_run
     from raypipe.api.fusion import fuse
-    from raypipe.api.invocation import run
+    from raypipe.api.invocation import Recipe, run
     from raypipe.api.measures import compare, evaluate
     from raypipe.api.opened.index import open_index
     from raypipe.api.opened.ray import open_ray
     from raypipe.api.opened.reranker import open_reranker
-    from raypipe.api.recipe import Recipe
     from raypipe.api.reranking import rerank
     from raypipe.api.scoring import score
-    from raypipe.api.searching import search
-    from raypipe.api.sweep import sweep
+    from raypipe.api.searching import encode, search
 else:
     _MODULES = {
-        "Recipe": "recipe",
+        "Recipe": "invocation",
         "compare": "measures",
-        "encode": "encoding",
+        "encode": "searching",
         "evaluate": "measures",
         "fuse": "fusion",
         "open_index": "opened.index",
@@ -57,7 +53,6 @@ else:
         "run": "invocation",
         "score": "scoring",
         "search": "searching",
-        "sweep": "sweep",
         "write_run": "files",
     }
 

@@ -7,13 +7,11 @@ a rendered name apart, whatever the names are:
     parts@dense.dev  tune@bm25  centres@lists  a stage's intermediate results
     pieces@mono.dev  scores@mono.dev
     recall@near.dev                            of an approximate search, against exact search
-    audit@mono.dev                             of scores in a lower precision, some in fp32
     filled@pairs.dev  filled-pieces@pairs.dev  what a grid's cells need beside a stage's pairs
     count@collection  passages@collection  ids@collection  hashes@collection
     documents@collection  windows@collection  homes@collection  map@collection
     document-ids@collection                    of a collection whose passages are parts of documents
     queries@dev
-    hub@OWNER--NAME                            the files of a hub's model
     tokens@minilm  tokens@minilm.dev           of the collection; of a query set
     examples@NAME  weights@NAME                of a training set; of a training
     weights@NAME.PHASE                         of a phase of a training
@@ -49,7 +47,6 @@ class Role(Enum):
     MAP = "map"
     DOCUMENT_IDS = "document-ids"
     QUERIES = "queries"
-    HUB = "hub"
     TOKENS = "tokens"
     PIECES = "pieces"
     SCORES = "scores"
@@ -61,7 +58,6 @@ class Role(Enum):
     FILLED_PIECES = "filled-pieces"
     CENTRES = "centres"
     RECALL = "recall"
-    AUDIT = "audit"
     EXAMPLES = "examples"
     WEIGHTS = "weights"
 
@@ -77,7 +73,6 @@ _THINGS = {
     Role.MAP: Thing.COLLECTION,
     Role.DOCUMENT_IDS: Thing.COLLECTION,
     Role.QUERIES: Thing.QUERIES,
-    Role.HUB: Thing.MODEL,
     Role.TOKENS: Thing.MODEL,
     Role.RESULT: Thing.STAGE,
     Role.PARTS: Thing.STAGE,
@@ -88,7 +83,6 @@ _THINGS = {
     Role.FILLED_PIECES: Thing.STAGE,
     Role.CENTRES: Thing.STAGE,
     Role.RECALL: Thing.STAGE,
-    Role.AUDIT: Thing.STAGE,
     Role.EXAMPLES: Thing.TRAINING,
     Role.WEIGHTS: Thing.TRAINING,
 }
@@ -132,11 +126,6 @@ def of_collection(role: Role) -> StoreName:
 def of_queries(query_set: str) -> StoreName:
     """The name of a query set's store."""
     return StoreName(Role.QUERIES, query_set)
-
-
-def of_hub(repository: str) -> StoreName:
-    """The name of the store of a repository's files; no name on a hub has two hyphens in a row."""
-    return StoreName(Role.HUB, repository.replace("/", "--"))
 
 
 def of_stage(name: str, query_set: str | None = None, role: Role = Role.RESULT) -> StoreName:

@@ -2,7 +2,7 @@
 
 Intel's MKL splits the inner sums of a product by its number of rows and threads, unless its strict
 mode is on. It reads the mode once, at its first call, and silently ignores a misspelt one;
-`raypipe.models.machine.blas` reads back the mode in force.
+`raypipe.models.machine.device` reads back the mode in force.
 """
 
 import os

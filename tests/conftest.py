@@ -1,9 +1,12 @@
 """What tests share: a process's settings, tiny models, small trainings, the command line."""
 
+import gc
 import os
+import signal
 import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
+from functools import cache
 from importlib.util import find_spec
 from io import StringIO
 from pathlib import Path
@@ -12,15 +15,28 @@ import pytest
 
 from raypipe import numerics
 
+gc.disable()  # until the tests are collected: a fifth of what that takes
 numerics.set_strict()  # before any product, as the command line does
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that wait leave the cores to others
 os.environ.setdefault(
     "RAY_NUM_REDIS_GET_RETRIES", "120"
 )  # seconds that Ray waits for its own start
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell ignores Ctrl-C for what it starts in the background, and children would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+# No machine loses its power here: tests of durability note the calls, and children make them.
+os.fsync = os.fstat
 
-if find_spec("hypothesis"):  # a bare machine with a GPU lacks it
+if find_spec("typer"):  # a bare machine with a GPU lacks this package, and the next one
+    import typer.main
+
+    typer.main.get_command = cache(typer.main.get_command)  # built once, not at each command
+if find_spec("hypothesis"):
     from hypothesis import HealthCheck, settings
+    from hypothesis.internal.conjecture import providers
 
+    # Else examples hold constants of the modules that earlier tests happened to import.
+    providers.is_local_module_file = lambda path: False
     # The same examples every time, and no clock: a busy machine or a leftover decides nothing.
     slow = [HealthCheck.too_slow]
     settings.register_profile(
@@ -38,6 +54,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
         return None
     within = collection_path.relative_to(REPOSITORY / "tests").parts[:1]
     return True if within not in ((), ("gpu",)) else None
+
+
+def pytest_collection_finish() -> None:
+    """Garbage is collected again from here on."""
+    gc.enable()
 
 
 @pytest.fixture(scope="session")

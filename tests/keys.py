@@ -11,12 +11,12 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 
 from pydantic.fields import FieldInfo
 
-from raypipe.config.docstrings import texts_of
 from raypipe.config.fields import Section, Source
-from raypipe.config.pipeline.kinds import KINDS
-from raypipe.config.pipeline.recipe import WrittenRecipe
-from raypipe.config.training.phases import Own
-from raypipe.config.training.recipe import Training
+from raypipe.config.json_schema import texts_of
+from raypipe.config.phases import Own
+from raypipe.config.recipe import WrittenRecipe
+from raypipe.config.stages import KINDS
+from raypipe.config.training import Training
 
 PAGE = Path(__file__).parent.parent / "docs" / "keys.md"
 HEADER = """# The keys of recipes

@@ -11,9 +11,9 @@ from raypipe.models.folder.loading import resolve_model
 from raypipe.models.folder.model_folder import measurements
 from raypipe.models.folder.opening import open_tokenizer
 from raypipe.models.scorer import load_scorer
-from raypipe.text.pairs import TextSlice
+from raypipe.text.inputs import TextSlice
 from raypipe.text.tokenize import tokenize_batch
-from raypipe.training.checkpoints.trained_on import FILE, passage_hashes
+from raypipe.training.export import FILE, passage_hashes
 
 INPUTS = {"minilm-mono": 100_000, "minilm-duo": 100_000, "general-mono": 6_784}
 

@@ -144,9 +144,13 @@ def calm(invoke):
     return runs_of(out, names)
 
 
+WHEN = [(), pytest.mark.slow, *3 * [pytest.mark.long]]
+"""Of five words one is tried by default, one in the slow part: in every slot, as both models."""
+
+
 @pytest.mark.parametrize(
     "number",
-    [pytest.param(i, id=w, marks=pytest.mark.slow if i % 6 else ()) for i, w in enumerate(WORDS)],
+    [pytest.param(i, id=w, marks=WHEN[i % len(WHEN)]) for i, w in enumerate(WORDS)],
 )
 def test_a_word_of_the_vocabulary_as_every_name_changes_no_run(invoke, calm, number):
     word, slot = WORDS[number], SLOTS[number % len(SLOTS)]

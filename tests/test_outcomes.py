@@ -21,7 +21,8 @@ import typer
 from raypipe.cli.main import app, main, run
 from raypipe.storage.records import seal, unseal
 
-JOBS = sorted((Path(__file__).parents[1] / "jobs").glob("*.py"))
+JOBS_FOLDER = Path(__file__).parents[1] / "jobs"
+JOBS = sorted(JOBS_FOLDER.glob("*.py"))
 RECIPE = """
 format: 1
 name: night
@@ -38,7 +39,7 @@ WORK = "beir encode index pipeline prepare quickstart reindex rollback score sea
 WORK_IN_ONE = {*WORK.split(), "aggregate"}
 """They record how they ended in the workspace in which they work."""
 READ_ONE = {
-    *(f"analyse {name}" for name in ("consistency", "depth", "fusion", "movers", "queries")),
+    *(f"analyse {name}" for name in ("consistency", "depth", "fusion", "queries")),
     *("analyse tradeoff", "analyse training-size", "gc", "history", "plan", "report", "show"),
     *("status", "table", "verify"),
 }
@@ -48,7 +49,7 @@ HAVE_NONE = {
     *("leaderboard template", "model convert", "model show", "recipes"),
     "reproduce",  # each step has its own, in which it is recorded
 }
-MEASURING = {"benchmark", "rehearsal"}
+MEASURING = {"benchmark"}
 """Jobs that time raypipe itself; what they run records its own end."""
 
 
@@ -262,6 +263,12 @@ def warned(*more, said, **child):
 OUTCOMES = {}
 
 
+def some(names, always):
+    """The names as parameters; those that are not always run are slow."""
+    assert {*always} <= {*names}
+    return [pytest.param(n, marks=[] if n in always else pytest.mark.slow) for n in names]
+
+
 def outcome(name, process, summary="same", status="same"):
     """Adds an outcome: what the process says, and where they say another thing, the others."""
 
@@ -292,7 +299,7 @@ for name, code, act in (
     ("an override of no stage", 2, lambda world: world.night("stages.none.depth=3")),
     ("--only of no stage", 2, words("pipeline", "{recipe}", "--out", "{work}", "--only", "none")),
     (
-        "a sweep over a single recipe",
+        "several values for one",
         2,
         words("pipeline", "{recipe}", "--out", "{work}", "stages.both.depth=[1,2]"),
     ),
@@ -677,7 +684,9 @@ def test_of_every_command_it_is_known_whether_it_works_in_a_workspace():
 
 
 @pytest.mark.fault(45, "every command that ends early leaves no success in the workspace")
-@pytest.mark.parametrize("named", COMMANDS)
+@pytest.mark.parametrize(
+    "named", some(COMMANDS, {"index", "pipeline", "rollback", "gc", "analyse depth", "compare"})
+)
 def test_what_a_mistyped_command_leaves(world, monkeypatch, named):
     out = COMMANDS[named].get("--out")
     where = [world.work] if out is None else ["--out", world.work]
@@ -690,8 +699,9 @@ def test_what_a_mistyped_command_leaves(world, monkeypatch, named):
     assert read(world) == ((2, 2) if named in WORK_IN_ONE else before)
 
 
-@pytest.mark.parametrize("job", JOBS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("job", some([each.stem for each in JOBS], {"pipeline", "train"}))
 def test_what_a_refused_job_leaves(world, monkeypatch, job):
+    job = JOBS_FOLDER / f"{job}.py"
     assert job.stem in {*WORK_IN_ONE, *HAVE_NONE, *MEASURING}
     if job.stem in MEASURING:
         return

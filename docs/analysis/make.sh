@@ -12,14 +12,14 @@ mkdir -p "$2" && cd "$2"
 export RUNS=$PWD/runs TRAINED
 mkdir -p "$RUNS"
 
-cip() {  # the judged documents of MedQuAD's LiveQA questions; `raypipe recipes medquad-cip` says more
+cip() {  # the judged documents of MedQuAD's LiveQA questions; docs/experiments/medquad-cip.yaml says more
   local data=$RAYPIPE_DATA/medquad-liveqa
   zcat "$data/train.qrels.txt.gz" | awk -v to="$RUNS" '
     {d = $3; sub(/_Sec[0-9]+$/, "", d); dev = d ~ /33$/}
     dev && NR % 3 == 0 {print > (to "/dev.txt"); print $1, 0, d, 1 > (to "/dev.documents.txt")}
     !dev && NR % 4 == 0 {print > (to "/train.txt")}
     !dev && NR % 200 == 1 {print $1, 0, d, 1 > (to "/train.documents.txt")}'
-  for part in answers documents; do raypipe pipeline medquad-cip-$part --out "$RUNS/$part"; done
+  for part in answers documents; do raypipe pipeline "$here/../experiments/medquad-cip-$part.yaml" --out "$RUNS/$part"; done
   (
     cd "$RUNS"
     zcat "$data/qrels.doc.derived.txt.gz" > judgements.txt
@@ -29,13 +29,13 @@ cip() {  # the judged documents of MedQuAD's LiveQA questions; `raypipe recipes 
     awk 'NR == FNR {judged[$1, $3]; next} ($1, $3) in judged' \
       judged.txt documents/runs/liveqa/bm25.trec > judged.trec
   )
-  raypipe train medquad-cip --out trained stores="$PWD/stores"
+  raypipe train "$here/../experiments/medquad-cip.yaml" --out trained stores="$PWD/stores"
   TRAINED=$PWD/trained
-  raypipe pipeline medquad-cip-reranked --out medquad-cip
+  raypipe pipeline "$here/../experiments/medquad-cip-reranked.yaml" --out medquad-cip
 }
 
 nfcorpus() {  # all test questions, with the packaged rerankers in the place of those of docs/training.md
-  TRAINED=none raypipe pipeline nfcorpus-reranked --out nfcorpus-reranked resources.precision=bf16 \
+  TRAINED=none raypipe pipeline "$here/../experiments/nfcorpus-reranked.yaml" --out nfcorpus-reranked resources.precision=bf16 \
     models.mono.path=minilm-mono models.duo.path=minilm-duo
 }
 

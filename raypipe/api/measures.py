@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, overload
 from raypipe.api.given.judgements import Qrels, qrels_of
 from raypipe.api.given.runs import Run, is_one_run, named_runs, run_of
 from raypipe.errors import InputError
-from raypipe.evaluation.difference import SEED
+from raypipe.evaluation.paired import SEED
 from raypipe.vocabulary import MEASURES
 
 if TYPE_CHECKING:
     from raypipe.evaluation.compare import Compared
-    from raypipe.evaluation.measured import Measured
+    from raypipe.evaluation.measures import Measured
 
 Measures = str | Sequence[str]
 
@@ -46,7 +46,7 @@ def evaluate(
         InputError: an unknown measure, bad runs or qrels, or a run without any judged query.
     """
     from raypipe.evaluation.measures import evaluate as measured
-    from raypipe.evaluation.of_file import evaluate_file
+    from raypipe.evaluation.measures import evaluate_file
 
     judged, names = qrels_of(qrels), _names(measures)
     if isinstance(run, str | Path):

@@ -15,8 +15,8 @@ from raypipe.api.given.texts import Given, texts_of
 from raypipe.api.scoring import score
 from raypipe.errors import InputError
 from raypipe.ranking.by_id import ascending, first_seen, with_ids, with_rows
-from raypipe.ranking.by_key import aggregate_by_key, rerank_by_key
 from raypipe.ranking.candidates import pairs, singles
+from raypipe.ranking.rerank import aggregate_by_key, rerank_by_key
 from raypipe.stages.scoring.blending import blend_of
 from raypipe.vocabulary import K0, K1, Aggregation, Tail, words
 

@@ -6,35 +6,45 @@ import sys
 import traceback
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 import typer.core
 import typer.exceptions
 
 from raypipe import numerics
-from raypipe.cli.ended import Ended
-from raypipe.cli.streams import LEFT, guard_terminal, make_lasting, say, stdout_error
-from raypipe.cli.verbs import (
-    analyse,
-    compare,
-    leaderboard,
-    model,
-    pipeline,
-    quickstart,
-    reindex,
-    reproduce,
-    rerank,
-    show,
-    single,
-    train,
-    upkeep,
-)
+from raypipe.cli import analyse, models, pipeline, reproduce, runs, stages, upkeep
+from raypipe.cli.terminal import LEFT, guard_terminal, make_lasting, say, stdout_error
 from raypipe.cli.workspaces import with_folders, workspace_of
 from raypipe.driver.early_end import last_run, record_end
 from raypipe.driver.machine import signals
 from raypipe.errors import Ending, InputError, RaypipeError, ending_of
 from raypipe.package import VERSION
+
+KINDS = {
+    1: "a bug in raypipe",
+    2: "bad input or configuration",
+    3: "incomplete, corrupt, or storage failed",
+    4: "refused",
+    5: "a limit was exceeded",
+    130: "interrupted; the same command resumes",
+    143: "interrupted; the same command resumes",
+}
+"""What an exit code means, where the lines above have said why."""
+
+
+class Ended(NamedTuple):
+    """The end of a command."""
+
+    exit_code: int
+    reason: str
+    told: bool = False
+    """Whether the reason was printed; the last line then says only what the exit code means."""
+
+    def line(self) -> str:
+        """The last line on stderr."""
+        reason = KINDS.get(self.exit_code, self.reason) if self.told else self.reason
+        return f"raypipe: exit {self.exit_code} ({reason})"
 
 
 class _Verbs(typer.core.TyperGroup):
@@ -74,19 +84,40 @@ def _raypipe(
     """Rank passage collections in batch, on one machine or a Ray cluster."""
 
 
-quickstart.register(app)
-pipeline.register(app)
-leaderboard.register(app)
-single.register(app)
-rerank.register(app)
-train.register(app)
-reindex.register(app)
-upkeep.register(app)
-analyse.register(app)
-show.register(app)
-reproduce.register(app)
-compare.register(app)
-model.register(app)
+for verb in (
+    reproduce.quickstart,
+    pipeline.pipeline,
+    pipeline.plan,
+    pipeline.beir,
+    pipeline.table,
+    pipeline.recipes,
+    stages.prepare,
+    stages.tokenize,
+    stages.encode,
+    stages.index,
+    stages.search,
+    stages.fuse,
+    stages.export,
+    stages.score,
+    stages.aggregate,
+    models.train,
+    pipeline.reindex,
+    pipeline.rollback,
+    pipeline.history,
+    upkeep.status,
+    upkeep.verify,
+    upkeep.gc,
+    upkeep.evaluate,
+    upkeep.doctor,
+    analyse.report,
+    analyse.show,
+    reproduce.reproduce,
+    runs.compare,
+):
+    app.command()(verb)
+app.add_typer(runs.group, name="leaderboard")
+app.add_typer(analyse.group, name="analyse")
+app.add_typer(models.group, name="model")
 
 
 def main(arguments: Sequence[str] | None = None, problems: Sequence[str] = ()) -> None:
@@ -176,6 +207,20 @@ def _cause(error: OSError) -> str:
     return LEFT if isinstance(error, BrokenPipeError) else error.strerror or str(error)
 
 
+TWO_WORKSPACES = (
+    "a page of two workspaces is no longer made: `raypipe compare` compares their runs, such as "
+    "DIR/runs/SET/SYSTEM.trec and DIR2/runs/SET/SYSTEM.trec, with --qrels FILE"
+)
+GONE = {
+    ("raypipe report", "unexpected extra argument"): TWO_WORKSPACES,
+    ("raypipe report", "--pair"): TWO_WORKSPACES,
+    ("raypipe report", "--out"): TWO_WORKSPACES,
+    ("raypipe analyse", "movers"): "`raypipe show DIR --query ID` shows the ranks of a query's "
+    "passages in every system",
+}
+"""What earlier versions had: (command, part of the refusal) -> what takes its place."""
+
+
 def _refused(error: typer.exceptions.TyperException) -> Ended:
     """The end of a command line that is not understood; of an empty one the help was printed."""
     if not str(error):
@@ -186,6 +231,10 @@ def _refused(error: typer.exceptions.TyperException) -> Ended:
         reason = f"{error.message}. Did you mean {near[0]!r}?"
     say(f"error: {reason}")
     if context is not None:
+        for (command, part), instead in GONE.items():
+            if context.command_path == command and part in reason:
+                say(f"  {instead}")
+                break
         say(f"  `{context.command_path} -h` shows what it takes")
     return Ended(2, reason, told=True)
 

@@ -1,9 +1,13 @@
 """Arguments and options that several commands have."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
+
+from raypipe.errors import InputError
+from raypipe.uris import dataset_id
+from raypipe.vocabulary import MEASURES, BreakTies, words
 
 WORKSPACE = "WORKSPACE"
 """Stands in the help for the folder that a command works in: how it ended is recorded there."""
@@ -28,3 +32,44 @@ OnRay = Annotated[
 Folder = Annotated[Path, typer.Argument(metavar=READ, help="A workspace.")]
 PipelineFolder = Annotated[Path, typer.Argument(metavar=READ, help="A pipeline's workspace.")]
 RecipeName = Annotated[str, typer.Argument(help="A YAML file, or the name of a packaged recipe.")]
+
+
+Qrels = Annotated[
+    Path,
+    typer.Option(
+        help="Judgements: TREC, MS MARCO, BEIR, CSV, JSON, Parquet, or irds:ID of ir_datasets."
+    ),
+]
+Measures = Annotated[
+    str, typer.Option(help="Measures, named as in ir_measures (nDCG@10) or trec_eval (map).")
+]
+
+
+MEASURED = " ".join(MEASURES)
+"""What commands measure by default."""
+
+
+def on_disk(path: Path) -> list[Path]:
+    """The path, unless it is the name of a data set of ir_datasets."""
+    return [path] if dataset_id(path) is None else []
+
+
+Ties = Annotated[
+    str,
+    typer.Option(
+        "--break-ties",
+        help="Order of a run's equal scores: id (passage id descending, as in trec_eval) or rank "
+        "(as in the file).",
+    ),
+]
+
+
+def checked(given: str) -> BreakTies:
+    """The word given.
+
+    Raises:
+        InputError: another word.
+    """
+    if given not in words(BreakTies):
+        raise InputError(f"--break-ties: expected id or rank; found {given!r}")
+    return cast(BreakTies, given)

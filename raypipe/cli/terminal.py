@@ -1,9 +1,14 @@
-"""Markdown on stdout: as it is in a file or a pipe, with tables that fit on a terminal."""
+"""Output of commands: stdout and stderr as they are found, and Markdown that fits on a terminal."""
 
+import io
+import json
+import logging
+import os
 import re
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
+from typing import Any, TextIO, cast
 
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
@@ -13,6 +18,90 @@ from rich.text import Text
 
 from raypipe.errors import visible
 from raypipe.markdown import cell, markdown_table
+
+LEFT = "a pipe was closed before all was written to it, as stdout is by `| head`"
+"""The reason of an end that nobody reads any more."""
+
+
+class _Lasting(io.FileIO):
+    """A file of which a write that failed is kept, and not raised."""
+
+    error: OSError | None = None
+
+    def write(self, data: Any, /) -> int:
+        """The number of bytes that were taken."""
+        try:
+            return super().write(data)
+        except OSError as error:
+            self.error = error
+            return memoryview(data).nbytes
+
+
+def make_lasting() -> None:
+    """Let work go on where stdout or stderr cannot be written; see `stdout_error`.
+
+    What was closed (`>&-`) leads to nowhere; a file opened later would else take its place.
+    """
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+        elif stream is getattr(sys, f"__{name}__"):  # else another program's own
+            stream.flush()
+            lasting = io.TextIOWrapper(
+                io.BufferedWriter(_Lasting(stream.fileno(), "w", closefd=False)),
+                encoding=stream.encoding,
+                errors=stream.errors,
+                line_buffering=stream.line_buffering or stream.write_through,
+            )
+            setattr(sys, name, lasting)
+
+
+def stdout_error() -> OSError | None:
+    """Write what stdout still holds; the error if not all could be written."""
+    sys.stdout.flush()
+    stream = getattr(sys.stdout, "rich_proxied_file", sys.stdout)
+    error = getattr(getattr(getattr(stream, "buffer", None), "raw", None), "error", None)
+    return error if isinstance(error, OSError) else None
+
+
+class Visible:
+    """A terminal on which control characters are seen, and not obeyed, but for those of rich."""
+
+    def __init__(self, terminal: TextIO) -> None:
+        """Everything but what is written is the terminal's own."""
+        self.rich_proxied_file = terminal  # by this name rich finds what it writes to
+
+    def write(self, text: str) -> int:
+        """Write the text; see `visible`."""
+        return self.rich_proxied_file.write(visible(text))
+
+    def __getattr__(self, name: str) -> Any:
+        """The terminal's."""
+        return getattr(self.rich_proxied_file, name)
+
+
+class VisibleLines(logging.Formatter):
+    """Lines of a log in which control characters are seen."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """See `visible`."""
+        return visible(super().format(record))
+
+
+def guard_terminal() -> None:
+    """Let no file's content command the terminal: of what a command prints, and of its log."""
+    if sys.stdout.isatty():
+        sys.stdout = cast(TextIO, Visible(sys.stdout))
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(VisibleLines("%(levelname)s: %(message)s"))
+    logging.basicConfig(handlers=[handler])
+
+
+def say(line: str) -> None:
+    """Print a line on stderr."""
+    print(visible(line), file=sys.stderr, flush=True)
+
 
 Rows = Sequence[Sequence[str]]
 GAP = 3
@@ -123,3 +212,18 @@ def _blocks(lines: Sequence[str]) -> Iterator[str | Rows]:
 
 def _cells(line: str) -> list[str]:
     return [part.strip().replace("\\|", "|") for part in _BORDER.split(line)[1:-1]]
+
+
+def print_result(result: object, text: str, *, as_json: bool) -> None:
+    """One JSON object, or a text in Markdown, on stdout."""
+    if as_json:
+        print(json.dumps(result), flush=True)
+    else:
+        show(text)
+
+
+def terminal_width() -> int:
+    """The terminal's columns, or those of the variable COLUMNS; 100 where there is no terminal."""
+    from raypipe.report.terminal import WIDTH
+
+    return shutil.get_terminal_size((WIDTH, 24)).columns if sys.stdout.isatty() else WIDTH

@@ -5,12 +5,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
-from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Stage
+from raypipe.stages.stage import Needs, Rows, Stage
 from raypipe.storage.holder import Process
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.records import Json, Record, Shard
-
-__all__ = ["Beat", "Needs", "Opened", "Payload", "Rows", "Site", "Stage"]
 
 
 class Mode(Enum):
@@ -53,7 +51,7 @@ class Committed:
     num_repeated: int | None = None
     """Queries that needed exact search's second pass; None of other stages."""
 
-    def told(self, seconds: float) -> dict[str, Json]:
+    def log_entry(self, seconds: float) -> dict[str, Json]:
         """What attempts.jsonl says of a shard that took so many seconds."""
         found: dict[str, Json] = {"seconds": round(seconds, 3), "copied": self.num_copied}
         found |= {"tokens": self.num_tokens, "cpu_seconds": round(self.cpu_seconds, 3)}
@@ -102,27 +100,23 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class End:
+    """How a worker ended."""
+
+    worker: int
+    reason: str
+
+
+class Lost(End):
     """A worker was lost: killed, crashed, or silent for too long."""
 
-    worker: int
-    reason: str
 
-
-@dataclass(frozen=True, slots=True)
-class Preempted:
+class Preempted(End):
     """A worker's node was taken away; the shard is not to blame."""
 
-    worker: int
-    reason: str
 
-
-@dataclass(frozen=True, slots=True)
-class OutOfMemory:
+class OutOfMemory(End):
     """A worker was ended because its node was short of memory; its rows are not to blame."""
-
-    worker: int
-    reason: str
 
 
 Event = Ready | Beating | Done | Failed | Lost | Preempted | OutOfMemory

@@ -4,19 +4,9 @@ import shutil
 import time
 from collections.abc import Callable
 
-from raypipe.cluster.backend import (
-    Done,
-    Event,
-    Failed,
-    Mode,
-    Needs,
-    Opened,
-    Ready,
-    Rows,
-    Site,
-    Task,
-)
+from raypipe.cluster.backend import Done, Event, Failed, Mode, Ready, Task
 from raypipe.cluster.worker import introduce, perform
+from raypipe.stages.stage import Needs, Opened, Rows, Site
 from raypipe.storage.records import Shard
 
 

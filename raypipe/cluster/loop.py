@@ -18,10 +18,8 @@ from raypipe.cluster.backend import (
     Task,
 )
 from raypipe.cluster.failures import Failures
-from raypipe.cluster.scheduling.crew import Crew
-from raypipe.cluster.scheduling.pace import Late, Pace, work_of
-from raypipe.cluster.scheduling.report import Limits, Report, report_of
-from raypipe.cluster.scheduling.tail import Tail
+from raypipe.cluster.report import Limits, Report, report_of
+from raypipe.cluster.stragglers import Late, Pace, Stragglers, Workers, work_of
 from raypipe.errors import IncompleteError, RaypipeError, in_full
 from raypipe.storage.holder import Process
 from raypipe.storage.records import Json, Shard
@@ -46,8 +44,8 @@ class Loop:
         pending = task.ledger.pending()
         work = work_of(task.stage, pending)
         self._pending = deque(sorted(pending, key=lambda s: work[s.index], reverse=True))
-        self._crew, self._pace = Crew(), Pace(work)
-        self._tail = Tail(self._crew, self._pace, limits)
+        self._workers, self._pace = Workers(), Pace(work)
+        self._stragglers = Stragglers(self._workers, self._pace, limits)
         self._failures = Failures(task, limits.max_attempts)
         self._most = limits.num_actors
         self._starved = self._num_late = 0
@@ -58,7 +56,7 @@ class Loop:
     def run(self) -> Report:
         """Run until nothing is pending; see `run`."""
         try:
-            while self._pending or self._crew.num_computing:
+            while self._pending or self._workers.num_computing:
                 self._grow()
                 for event in self._backend.wait(self._limits.poll_seconds):
                     self._handle(event)
@@ -67,22 +65,24 @@ class Loop:
                 stop = self._should_stop()
                 if stop is not None:
                     raise stop
-            for number in list(self._crew.workers):  # they wait, or still open, and nothing is left
+            for number in list(
+                self._workers.workers
+            ):  # they wait, or still open, and nothing is left
                 self._let_go(number)
         finally:
-            for number in list(self._crew.workers):
+            for number in list(self._workers.workers):
                 self._backend.kill(number)
             self.report.seconds = self._backend.now() - self._began
         return self.report
 
     def _grow(self) -> None:
         """Start as many workers as there is work for, late shards included."""
-        work = len(self._pending) + self._crew.num_computing + self._num_late
-        while len(self._crew) < min(self._most, work):
-            self._crew.add(self._backend.start(self._task), self._backend.now())
+        work = len(self._pending) + self._workers.num_computing + self._num_late
+        while len(self._workers) < min(self._most, work):
+            self._workers.add(self._backend.start(self._task), self._backend.now())
 
     def _handle(self, event: Event) -> None:
-        worker = self._crew.workers.get(event.worker)
+        worker = self._workers.workers.get(event.worker)
         if worker is None:
             return  # a late event of a worker that was given up
         now = worker.last_seen = self._backend.now()
@@ -96,7 +96,7 @@ class Loop:
             case Beating():
                 worker.beaten = True
             case Done(shard=shard, committed=committed, seconds=seconds):
-                self._crew.end_try(event.worker)
+                self._workers.end_try(event.worker)
                 worker.beaten = True
                 if committed is None:
                     self._failures.survived(shard)
@@ -109,7 +109,7 @@ class Loop:
                 self._let_go(event.worker)  # refused for this stage, but sound
                 self._failures.failed(None, error)
             case Failed(shard=shard, error=error):
-                self._crew.end_try(event.worker)
+                self._workers.end_try(event.worker)
                 if isinstance(error, RaypipeError) or not self._goes_on(shard, in_full(error)):
                     self._failures.failed(shard, error)
                     if shard is not None:
@@ -129,25 +129,24 @@ class Loop:
         """Count a committed shard, and tell of it."""
         self._failures.done(shard)
         self._num_late = 0
-        for number in self._crew.tries(shard):
+        for number in self._workers.tries(shard):
             self._discard(number, shard)
         self._starved = 0
         self.report.add(shard, done)
         self.report.working_seconds = self._backend.now() - (self._first_ready or 0.0)
         so_far: Json = [self.report.num_rows, round(self.report.working_seconds, 3)]
-        told = {**done.told(seconds), "so_far": so_far}
-        self._task.note("done", shard, **told)
+        self._task.note("done", shard, **done.log_entry(seconds), so_far=so_far)
         self._tell(self._backend.now())
 
     def _tell(self, now: float) -> None:
         """Also while a long shard is computed: who reads a log sees that work goes on."""
         self._told = now
-        self.report.num_computing = self._crew.num_computing
+        self.report.num_computing = self._workers.num_computing
         self._on_progress(self.report)
 
     def _discard(self, number: int, shard: Shard) -> None:
         """Free a worker whose shard another has committed."""
-        worker = self._crew.workers[number]
+        worker = self._workers.workers[number]
         seconds = round(self._backend.now() - worker.since, 3)
         self._task.note("discarded", shard, seconds=seconds, second=worker.second)
         self._let_go(number)
@@ -156,28 +155,28 @@ class Loop:
         """Give a worker the next shard; if none is left, it waits for one that is late."""
         now = self._backend.now()
         if not self._pending:
-            self._crew.wait(number, now)
+            self._workers.wait(number, now)
             return
         shard = self._pending.popleft()
         skip, mode = self._failures.next_try(shard)
-        self._crew.give(number, shard, now, plain=mode is Mode.PLAIN)
+        self._workers.give(number, shard, now, plain=mode is Mode.PLAIN)
         self._backend.submit(number, shard, skip, mode)
 
     def _employ(self) -> None:
         """Give those that wait a shard that came back, or one that is late; let the others go."""
         now = self._backend.now()
-        while self._pending and self._crew.waiting:
-            self._feed(next(iter(self._crew.waiting)))
-        for number, late in self._tail.second_tries(now):
+        while self._pending and self._workers.waiting:
+            self._feed(next(iter(self._workers.waiting)))
+        for number, late in self._stragglers.second_tries(now):
             self._try_too(number, late)
-        for number in self._tail.not_needed(now):
+        for number in self._stragglers.not_needed(now):
             self._let_go(number)
 
     def _try_too(self, number: int, late: Late) -> None:
         """Let a second worker try a shard; the first record wins."""
         self._num_late = 0
         skip, mode = self._failures.next_try(late.shard)
-        self._crew.give(number, late.shard, self._backend.now(), plain=True)
+        self._workers.give(number, late.shard, self._backend.now(), plain=True)
         self.report.num_second_tries += 1
         self._task.note("second try", late.shard, expected_seconds_left=round(late.left, 3))
         self._backend.submit(number, late.shard, skip, mode)
@@ -192,10 +191,10 @@ class Loop:
 
     def _forget(self, number: int) -> Shard | None:
         self._pace.forget(number)
-        return self._crew.remove(number)
+        return self._workers.remove(number)
 
     def _lose(self, number: int, reason: str, *, counts: bool) -> None:
-        waited = self._crew.workers[number].waiting
+        waited = self._workers.workers[number].waiting
         shard = self._forget(number)
         if waited or shard is not None and self._count_if_committed(shard):
             return
@@ -213,10 +212,10 @@ class Loop:
 
         The other one's end decides: a row that kills or has no value does so there as well.
         """
-        if shard is None or not self._crew.tries(shard):
+        if shard is None or not self._workers.tries(shard):
             return False
         if blameless:
-            self._crew.may_be_tried_again(shard)
+            self._workers.may_be_tried_again(shard)
         self._task.note("one of two tries ended", shard, reason=reason)
         return True
 
@@ -243,10 +242,10 @@ class Loop:
         """
         shard = self._forget(number)
         self._starved += self._most == 1
-        self._most = max(1, min(self._most, len(self._crew)))
+        self._most = max(1, min(self._most, len(self._workers)))
         if shard is not None and not self._count_if_committed(shard):
             self._task.note("out of memory", shard, reason=reason, workers=self._most)
-            if not self._crew.tries(shard):
+            if not self._workers.tries(shard):
                 self._pending.appendleft(shard)
         if self._starved >= self._limits.max_attempts:
             raise IncompleteError(
@@ -264,13 +263,13 @@ class Loop:
         if now - self._told >= self._limits.quiet_seconds:
             self._tell(now)
         self._find_silent(now)
-        self._num_late = 0 if self._pending else self._tail.num_late(now)
+        self._num_late = 0 if self._pending else self._stragglers.num_late(now)
 
     def _find_silent(self, now: float) -> None:
         limits = self._limits
-        silent = self._crew.silent(now, limits.silent_seconds, limits.silent_seconds_opening)
+        silent = self._workers.silent(now, limits.silent_seconds, limits.silent_seconds_opening)
         for number, allowed in silent:
-            if number not in self._crew.workers:
+            if number not in self._workers.workers:
                 continue  # let go: the shard of one before it was committed after all
             self._backend.kill(number)
             self.report.num_lost += 1

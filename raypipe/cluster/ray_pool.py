@@ -17,22 +17,11 @@ from ray.exceptions import (
     RayTaskError,
 )
 
-from raypipe.cluster.backend import (
-    Beating,
-    Done,
-    Event,
-    Failed,
-    Lost,
-    Mode,
-    Needs,
-    Ready,
-    Rows,
-    Task,
-)
-from raypipe.cluster.ray_actor import death
-from raypipe.cluster.ray_processes import Kind, RayProcesses
+from raypipe.cluster.backend import Beating, Done, Event, Failed, Lost, Mode, Ready, Task
+from raypipe.cluster.ray_processes import Kind, RayProcesses, death
 from raypipe.cluster.ray_start import JoinedRay, LocalRay, answer_of
 from raypipe.errors import first_line
+from raypipe.stages.stage import Needs, Rows
 from raypipe.storage.records import Shard
 
 POLL_SECONDS = 2.0

@@ -7,10 +7,11 @@ import platform
 from collections.abc import Mapping
 from functools import cache
 
-from raypipe.cluster.backend import Beat, Committed, Mode, Opened, Rows, Site, Task
-from raypipe.cluster.bad_rows import evidence_name
+from raypipe.cluster.backend import Committed, Mode, Task
+from raypipe.cluster.failures import evidence_name
 from raypipe.errors import LEAVE_INPUTS, InputError
 from raypipe.package import FOLDER, VERSION
+from raypipe.stages.stage import Beat, Opened, Rows, Site
 from raypipe.storage.records import Json, Shard
 
 
@@ -106,7 +107,10 @@ def package_sha256() -> str:
 def _answer(task: Task, name: str, content: str) -> None:
     uri = task.ledger.storage.uri
     try:
-        found = task.ledger.storage.read(name).decode()
+        word = task.ledger.storage.read(name)
+        if word != content.encode():  # its reply may have arrived damaged
+            word = task.ledger.storage.read(name)
+        found = word.decode(errors="replace")
     except FileNotFoundError:
         if task.ledger.manifest() is not None:
             return  # others have computed all before this worker came: the driver took it back

@@ -106,7 +106,7 @@ Count = Annotated[int, Field(ge=1, le=10**12)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Real = Annotated[float, Field(allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Unit = Annotated[float, Field(ge=0, le=1)]
+Fraction = Annotated[float, Field(ge=0, le=1)]
 Listed = BeforeValidator(_tuple)
 OneOrMore = BeforeValidator(_one_or_more, json_schema_input_type=str | tuple[str, ...])
 AutoOrCount = Annotated[Literal["auto"] | int, BeforeValidator(_word_or_count("auto"))]

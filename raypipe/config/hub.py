@@ -65,6 +65,11 @@ def is_hub(path: str) -> bool:
     return path.startswith(SCHEME)
 
 
+def address(path: str, revision: str | None) -> str:
+    """A resolved recipe's model as it is opened: hf://OWNER/NAME@COMMIT of a hub's."""
+    return f"{path}@{revision}" if is_hub(path) and revision is not None else path
+
+
 def located(
     key: str, path: str, revision: str | None, base: Path
 ) -> tuple[HubName | None, list[str]]:

@@ -1,14 +1,31 @@
-"""A JSON Schema of recipes, made from their types, for editors."""
+"""A JSON Schema of recipes, made from their types and docstrings, for editors."""
 
+import ast
+import inspect
+import textwrap
 from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any
 
-from raypipe.config.docstrings import texts_of
 from raypipe.config.fields import Section
-from raypipe.config.pipeline.recipe import WrittenRecipe
-from raypipe.config.training.phases import SHARED, Own
-from raypipe.config.training.recipe import Training
+from raypipe.config.phases import SHARED, Own
+from raypipe.config.recipe import WrittenRecipe
+from raypipe.config.training import Training
+
+
+def texts_of(section: type[Section]) -> dict[str, str]:
+    """Field -> the docstring below it, on one line; of inherited fields too."""
+    found = {}
+    for kind in reversed(section.__mro__[: section.__mro__.index(Section)]):
+        (body,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
+        assert isinstance(body, ast.ClassDef)
+        for field, below in zip(body.body, body.body[1:], strict=False):
+            told = isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)
+            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and told:
+                assert isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)
+                found[field.target.id] = " ".join(str(below.value.value).split())
+    return found
+
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

@@ -1,11 +1,16 @@
-"""The recipes that come with raypipe."""
+"""The recipes that come with raypipe, and those that a user names: a file or a packaged one."""
 
 import itertools
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from raypipe.config.yaml.document import parse_yaml
-from raypipe.config.yaml.words import did_you_mean, listed
+from raypipe.config.load import load_recipe, load_training, read_recipe
+from raypipe.config.phases import PhasedTraining
+from raypipe.config.recipe import Recipe
+from raypipe.config.training import Training
+from raypipe.config.words import did_you_mean, listed
+from raypipe.config.yaml import parse_yaml
 from raypipe.errors import InputError
 from raypipe.package import FOLDER
 
@@ -59,3 +64,52 @@ def _recipes() -> dict[str, Path]:
     if not folder.is_dir():
         folder = FOLDER.parent / "jobs" / "configs"
     return {path.stem: path for path in folder.glob("*.yaml")}
+
+
+def named_recipe(
+    recipe: str, *, overrides: Sequence[str] = (), env: Mapping[str, str] | None = None
+) -> Recipe:
+    """The checked recipe in a file, or the packaged recipe of that name; see `load_recipe`.
+
+    Raises:
+        InputError: no such file or name, a training recipe, or every problem found in it.
+    """
+    text, base, source = _pipeline(recipe)
+    return load_recipe(text, overrides=overrides, env=env, base=base, source=source)
+
+
+def named_training(
+    recipe: str, *, overrides: Sequence[str] = (), env: Mapping[str, str] | None = None
+) -> Training | PhasedTraining:
+    """The checked training recipe in a file, or the packaged one of that name.
+
+    Raises:
+        InputError: no such file or name, a pipeline recipe, or every problem found in it.
+    """
+    text, base, source = _found(recipe)
+    if verb_of(text) == "pipeline" and "\nstages:" in text:
+        raise InputError(
+            f"{recipe}: this is a pipeline recipe (it has stages); use `raypipe pipeline {recipe}`"
+        )
+    return load_training(text, overrides=overrides, env=env, base=base, source=source)
+
+
+def _pipeline(recipe: str) -> tuple[str, Path, str]:
+    """See `_found`; a training recipe is refused."""
+    found = _found(recipe)
+    if verb_of(found[0]) == "train":
+        raise InputError(
+            f"{recipe}: this is a training recipe (it has a loss or phases); use "
+            f"`raypipe train {recipe}`"
+        )
+    return found
+
+
+def _found(recipe: str) -> tuple[str, Path, str]:
+    """The recipe's text, the folder of its relative paths, and its name in messages."""
+    path = Path(recipe)
+    if path.suffix not in (".yaml", ".yml") and not path.exists():
+        return recipe_text(recipe), Path.cwd(), f"recipe {recipe}"
+    if not path.is_file():
+        raise InputError(f"{path}: no such recipe file; `raypipe recipes` lists packaged ones")
+    return read_recipe(path), path.parent, str(path)

@@ -1,13 +1,19 @@
-"""Facts of an input file from one pass over it: size, hashes, records, offsets for seeking."""
+"""Facts of an input file from one pass over it: size, hashes, records, offsets for seeking.
+
+Later it is checked that the file still has the bytes that were counted.
+"""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from raypipe.data.files.compression import is_compressed, open_binary
-from raypipe.data.formats.registry import Format, get_format
+from raypipe.data.files.split import Counted
+from raypipe.data.formats.registry import get_format
+from raypipe.errors import LEAVE_INPUTS, CorruptError
+from raypipe.storage.records import hash_file
 
 CHECKPOINT_RECORDS = 100_000
 
@@ -55,8 +61,6 @@ def count_file(
         InputError: no such file or format, truncated or damaged data.
     """
     kind = get_format(format)
-    if kind.stream is not None:
-        return _count_stream(path, kind, checkpoint_records)
     sha256, md5 = hashlib.sha256(), hashlib.md5(usedforsecurity=False)
     num_bytes = 0
 
@@ -66,11 +70,15 @@ def count_file(
         sha256.update(block)
         md5.update(block)
 
-    with open_binary(path, observe=observe) as stream:
-        counted = kind.split.count(stream, str(path), checkpoint_records)
-    compressed = is_compressed(path)
+    if kind.stream is not None:
+        name, compressed = str(path), False
+        counted = Counted(_count_streamed(kind.stream(path, 0, None), observe), (), ())
+    else:
+        with open_binary(path, observe=observe) as stream:
+            counted = kind.split.count(stream, str(path), checkpoint_records)
+        name, compressed = path.name, is_compressed(path)
     return FileFacts(
-        name=path.name,
+        name=name,
         num_bytes=num_bytes,
         sha256=sha256.hexdigest(),
         md5=md5.hexdigest(),
@@ -82,27 +90,61 @@ def count_file(
     )
 
 
-def _count_stream(path: Path, kind: Format, checkpoint_records: int) -> FileFacts:
-    """The facts of a source without lines; its hashes are over the streamed records."""
-    assert kind.stream is not None
-    sha256, md5 = hashlib.sha256(), hashlib.md5(usedforsecurity=False)
-    num_bytes = num_records = 0
-    for passage_id, text in kind.stream(path, 0, None):
-        fields = [value.encode("utf-8", "surrogatepass") for value in (passage_id, text)]
+def _count_streamed(
+    passages: Iterator[tuple[str, str]], observe: Callable[[memoryview], None]
+) -> int:
+    """The number of passages of a source without lines, whose bytes are these records."""
+    num_records = 0
+    for passage in passages:
+        fields = [value.encode("utf-8", "surrogatepass") for value in passage]
         # Lengths first, so that no two lists of records have the same bytes.
-        record = b"".join(len(field).to_bytes(8, "little") + field for field in fields)
-        sha256.update(record)
-        md5.update(record)
-        num_bytes += len(record)
+        parts = (len(field).to_bytes(8, "little") + field for field in fields)
+        observe(memoryview(b"".join(parts)))
         num_records += 1
-    return FileFacts(
-        name=str(path),
-        num_bytes=num_bytes,
-        sha256=sha256.hexdigest(),
-        md5=md5.hexdigest(),
-        num_records=num_records,
-        compressed=False,
-        checkpoint_records=checkpoint_records,
-        checkpoints=(),
-        stretches=(),
-    )
+    return num_records
+
+
+BLOCK_BYTES = 1 << 20
+
+
+def check_unchanged(path: Path, facts: FileFacts, start: int, stop: int) -> None:
+    """Returns nothing if the text of records [start, stop) has the bytes that were counted.
+
+    Call it after reading the records, so that a change before or during the reading is found.
+
+    Raises:
+        CorruptError: the bytes differ.
+    """
+    try:
+        num_bytes = path.stat().st_size
+    except FileNotFoundError as error:
+        raise changed(path, "it is gone") from error
+    if num_bytes != facts.num_bytes:
+        raise changed(path, f"{facts.num_bytes:,} bytes expected, {num_bytes:,} found")
+    if facts.compressed:
+        found = hash_file(path)
+        if found != facts.sha256:
+            raise changed(path, f"SHA-256 {facts.sha256} expected, {found} found")
+        return
+    every = facts.checkpoint_records
+    bounds = [*facts.checkpoints, facts.num_bytes]
+    with path.open("rb") as stream:
+        for number in range(start // every, -(-stop // every)):
+            first, last = bounds[number : number + 2]
+            stream.seek(first)
+            if _sha256(stream, last - first) != facts.stretches[number]:
+                raise changed(path, f"other bytes from byte {first:,} on")
+
+
+def changed(path: Path, difference: str) -> CorruptError:
+    """The error for a file that is no longer the one that was counted."""
+    return CorruptError(f"{path}: not the file that was counted: {difference}. {LEAVE_INPUTS}")
+
+
+def _sha256(stream: BinaryIO, num_bytes: int) -> str:
+    """SHA-256 of the next bytes; of fewer if the stream ends."""
+    sha256 = hashlib.sha256()
+    while num_bytes and (block := stream.read(min(BLOCK_BYTES, num_bytes))):
+        sha256.update(block)
+        num_bytes -= len(block)
+    return sha256.hexdigest()

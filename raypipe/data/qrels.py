@@ -7,13 +7,13 @@ from pathlib import Path
 import pyarrow as pa
 
 from raypipe import foreign
-from raypipe.data.columns import is_parquet, read_columns
 from raypipe.data.files.compression import open_binary
 from raypipe.data.files.problems import Problems
 from raypipe.data.files.records import chunks
 from raypipe.data.files.rows import parsed_lines
 from raypipe.data.formats import irds
 from raypipe.data.formats.fields import checked_id, shown
+from raypipe.data.formats.tables import is_parquet, read_columns
 from raypipe.errors import InputError
 from raypipe.nested import nested_entries
 from raypipe.schema import QRELS

@@ -1,15 +1,21 @@
-"""Query files of every form, told apart by their content."""
+"""Query files of every form, which are distinguished by their content.
+
+TREC's topics have the topic's number as a query's id, and the topic's title as its text.
+
+Source: the topics of TREC's Robust, Web and COVID tracks: `<top> <num> Number: 301 <title> ...` in
+SGML, whose tags need no end, or `<topic number="1"><title>...</title>` (or `<query>`) in XML.
+"""
 
 import csv
+import html
 import io
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from raypipe import foreign
-from raypipe.data.candidates import parse_candidate
-from raypipe.data.columns import is_parquet, read_columns
 from raypipe.data.files.compression import open_binary
 from raypipe.data.files.inputs import find_files
 from raypipe.data.files.problems import Problems
@@ -17,11 +23,54 @@ from raypipe.data.files.records import BOM, MAX_LINE_BYTES, lines
 from raypipe.data.files.rows import parsed_lines
 from raypipe.data.formats import irds
 from raypipe.data.formats.fields import checked_id, id_and_text, json_id, json_object, json_text
-from raypipe.data.formats.objects import names_of
-from raypipe.data.formats.separated import QUOTES
-from raypipe.data.topics import looks_like_topics, parse_topics
+from raypipe.data.formats.json_lines import names_of
+from raypipe.data.formats.msmarco import parse_candidate
+from raypipe.data.formats.tables import QUOTES, is_parquet, read_columns
 from raypipe.errors import InputError
 from raypipe.uris import dataset_id
+
+_BEGINS = re.compile(r"\s*(<\?xml|<!|<top|<topics|<xml|<query)", re.IGNORECASE)
+_TOPIC = re.compile(r"<(top|topic)\b([^>]*)>((?:(?!<\1\b).)*?)</\1\s*>", re.IGNORECASE | re.DOTALL)
+_BEGIN = re.compile(r"<(top|topic)\b", re.IGNORECASE)
+_NUMBER = re.compile(r"\b(?:number|qid|id)\s*=\s*[\"']([^\"']*)[\"']", re.IGNORECASE)
+_LABEL = re.compile(r"^\s*(?:number|topic)\s*:\s*", re.IGNORECASE)
+
+
+def looks_like_topics(text: str) -> bool:
+    """Whether a file that begins with this text holds topics."""
+    return _BEGINS.match(text) is not None
+
+
+def parse_topics(text: str) -> Iterator[tuple[int, tuple[str, str]]]:
+    """Line number (from 1) of each topic, its number and its title; white space is one blank.
+
+    Raises:
+        ValueError: a topic without a number, a title or its end, by the line of its beginning.
+    """
+    for begin in _BEGIN.finditer(text):
+        line = text.count("\n", 0, begin.start()) + 1
+        topic = _TOPIC.match(text, begin.start())
+        if topic is None:
+            end = f"</{begin.group(1)}>"
+            raise ValueError(f"line {line:,}: a topic without its end, {end}; is the file cut off?")
+        _, attributes, body = topic.groups()
+        given = _NUMBER.search(attributes)
+        number = given.group(1) if given else _field(body, "num", "number")
+        title = _field(body, "title", "query")
+        if number is None or title is None:
+            lacking = "a number" if number is None else "a title"
+            raise ValueError(f"line {line:,}: a topic without {lacking}")
+        yield line, (_LABEL.sub("", number).strip(), re.sub(r"^Topic:\s*", "", title))
+
+
+def _field(body: str, *names: str) -> str | None:
+    """The text of the first of these elements, which ends where the next tag begins."""
+    for name in names:
+        found = re.search(rf"<{name}\b[^>]*>([^<]*)", body, re.IGNORECASE)
+        if found:
+            return " ".join(html.unescape(found.group(1)).split())
+    return None
+
 
 Placed = Iterator[tuple[int, tuple[str, str]]]
 """Number of the line or row, from 1, with a query's id and text."""
@@ -120,19 +169,14 @@ def _of_csv(path: Path, problems: Problems, *, header: foreign.Header) -> Placed
         records = csv.reader(text, delimiter=header.separator, strict=True)
         try:
             next(records)
-            yield from _checked(path, _pairs(records, header), problems, "record")
+            pairs = (_pair(record, header) for record in records if record)
+            yield from _checked(path, pairs, problems, "record")
         except UnicodeError as error:
             problems.add(f"{path}: not UTF-8 ({error})")
         except csv.Error as error:
             problems.add(f"{path}: line {records.line_num:,}: {error}; {QUOTES}")
         except ValueError as error:
             problems.add(f"{path}: line {records.line_num:,}: {error}")
-
-
-def _pairs(records: Iterator[list[str]], header: foreign.Header) -> Iterator[tuple[str, str]]:
-    for record in records:
-        if record:
-            yield _pair(record, header)
 
 
 def _of_tabs(path: Path, problems: Problems, *, header: foreign.Header) -> Placed:

@@ -6,13 +6,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, TypeVar, cast
 
-from raypipe.data.facts import FileFacts
+from raypipe.data.facts import FileFacts, changed, check_unchanged
 from raypipe.data.files.compression import open_binary
 from raypipe.data.files.problems import Problems, again
 from raypipe.data.files.split import LINES, Split
 from raypipe.data.formats.fields import shown, without_surrogates
 from raypipe.data.formats.registry import Format, get_format
-from raypipe.data.unchanged import changed, check_unchanged
 from raypipe.errors import InputError
 
 FIRST_RECORDS = 1000
@@ -97,13 +96,30 @@ def read_parsed(
 
     `split` says how the file becomes records; by default they are lines.
     """
-    tally = tally or Tally()
-    parsed = _parsed(path, parse, split, start, stop, facts, errors, tally)
+    counts = tally or Tally()
 
-    def check() -> None:
-        check_unchanged(path, facts, start, stop)
+    def parsed() -> Iterator[Parsed | str]:
+        """What each record holds, or where it is with its problem."""
+        with open_binary(path) as stream:
+            if (num_bytes := path.stat().st_size) != facts.num_bytes:
+                raise changed(path, f"{facts.num_bytes:,} bytes expected, {num_bytes:,} found")
+            first, at = _seek(stream, path, start, facts, split.before)
+            records = split.records(stream, name=str(path), at=at, first=first, skip=start - first)
+            # The range comes first in zip, so that no record after it is read.
+            for number, record in zip(range(start + 1, stop + 1), records, strict=False):
+                found = _record(record, parse, split, errors, counts)
+                bad = isinstance(found, str)
+                yield f"{split.place(number, record)}: {found}" if bad else found
 
-    yield from _sound(path, parsed, start, stop, facts, tally, check)
+    yield from _sound(
+        path,
+        parsed(),
+        start,
+        stop,
+        facts,
+        counts,
+        lambda: check_unchanged(path, facts, start, stop),
+    )
 
 
 def first_problems(
@@ -164,28 +180,6 @@ def _sound(
     problems.raise_if_any()
     if num_read != stop - start:
         raise changed(path, f"records {start:,} to {stop:,} expected, {num_read:,} found")
-
-
-def _parsed(
-    path: Path,
-    parse: Callable[[Any], Parsed],
-    split: Split,
-    start: int,
-    stop: int,
-    facts: FileFacts,
-    errors: Errors,
-    tally: Tally,
-) -> Iterator[Parsed | str]:
-    """What each record holds, or where it is with its problem."""
-    with open_binary(path) as stream:
-        if (num_bytes := path.stat().st_size) != facts.num_bytes:
-            raise changed(path, f"{facts.num_bytes:,} bytes expected, {num_bytes:,} found")
-        first, at = _seek(stream, path, start, facts, split.before)
-        records = split.records(stream, name=str(path), at=at, first=first, skip=start - first)
-        # The range comes first in zip, so that no record after it is read.
-        for number, record in zip(range(start + 1, stop + 1), records, strict=False):
-            found = _record(record, parse, split, errors, tally)
-            yield f"{split.place(number, record)}: {found}" if isinstance(found, str) else found
 
 
 def _seek(

@@ -4,8 +4,8 @@ import os
 from collections.abc import Mapping
 
 from raypipe.errors import RaypipeError
-from raypipe.storage.places.opening import open_storage
 from raypipe.storage.records import unseal
+from raypipe.storage.root import open_storage
 from raypipe.storage.storage import Storage
 
 

@@ -35,7 +35,7 @@ def record_end(folder: Path, before: str | None, code: int, reason: str) -> None
     from raypipe.driver.summaries import carried, new_summary, now, read_summary, write_summary
     from raypipe.driver.workspace import LEASE
     from raypipe.storage.holder import this_process
-    from raypipe.storage.leases.state import lease_state, living
+    from raypipe.storage.lease import lease_state, living
     from raypipe.storage.records import unseal_format
 
     if not (folder / "workspace.json").is_file():

@@ -9,7 +9,7 @@ from raypipe.driver.mirror import begin, copy_out, is_copied_out
 from raypipe.driver.summaries import carried, new_summary, now, standing_of
 from raypipe.driver.workspace import LEASE, Workspace
 from raypipe.errors import CorruptError, LimitError, StorageError, ending_of
-from raypipe.storage.leases.lease import Lease, acquire
+from raypipe.storage.lease import Lease, acquire
 from raypipe.storage.records import hash_file
 
 

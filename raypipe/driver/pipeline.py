@@ -1,14 +1,12 @@
 """The main job: runs a recipe to completion in a workspace."""
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from raypipe.config import Recipe, missing_inputs, resolved_yaml, select
-from raypipe.driver.audit.report import report_audits
-from raypipe.driver.audit.stores import audited
 from raypipe.driver.forecast.facts import beside_facts
 from raypipe.driver.forecast.run import check_forecast, run_forecast
 from raypipe.driver.forecast.text import line_of
@@ -21,7 +19,7 @@ from raypipe.driver.machine.inputs import with_copies
 from raypipe.driver.machine.place import Place, backends_at
 from raypipe.driver.machine.shared import SharedRay
 from raypipe.driver.machine.signals import interruptible
-from raypipe.driver.mirror import address_of, default_stores, write_out
+from raypipe.driver.mirror import address_of, refuse_sweep, write_out
 from raypipe.driver.models.named import with_commits
 from raypipe.driver.models.opened import open_or_tell
 from raypipe.driver.recipe.execute import Execution
@@ -34,7 +32,6 @@ from raypipe.driver.recipe.written.topics import with_topics
 from raypipe.driver.report.measure import measure
 from raypipe.driver.report.metrics import Exporting, RayMetrics
 from raypipe.driver.report.summary import summary_of
-from raypipe.driver.sweep.state import is_sweep
 from raypipe.driver.working import basis_at, devices_for, sizing_of
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, RaypipeError, ending_of
@@ -58,10 +55,6 @@ class Options:
     """Why it runs inline or on Ray, beside the line of devices."""
     shared: SharedRay | None = None
     """The Ray of several invocations of this process, with the same address."""
-    inputs: Path | None = None
-    """Where inputs of a bucket or a data set are fetched to; None means the workspace's inputs."""
-    commits: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    """(path, branch) -> commit of a hub's models; they hold before those of the workspace."""
     tokens_of: str | None = None
     """A model for which the collection is also split into word pieces."""
     reading: tuple[str, int | None] | None = None
@@ -101,11 +94,7 @@ def run_pipeline(
     problems = missing_inputs(recipe, collection=options.reading is None)
     if problems:
         raise InputError(problems)
-    if is_sweep(out):
-        raise InputError(
-            f"{address_of(out)}: the folder of a sweep; name another --out for a single recipe. "
-            f"With stores={default_stores(out)} it uses what is stored there"
-        )
+    refuse_sweep(out)
     if recipe.stores == str((out / "stores").absolute()):  # even if the workspace is moved
         recipe = recipe.model_copy(update={"stores": None})
     workspace = Workspace(out, recipe.stores)
@@ -157,17 +146,16 @@ def _run(
     say(chosen.line() + (why if options.why else ""))
     precise = recipe.resources.model_copy(update={"precision": chosen.precision})
     recipe = recipe.model_copy(update={"resources": precise})
-    recipe, named, problems = with_commits(recipe, workspace, say, options.commits)
-    models, problems = open_or_tell(named, selected, problems)
+    recipe, problems = with_commits(recipe, workspace.folder, say)
+    models, problems = open_or_tell(recipe, selected, problems, say)
     backends = backends_at(place, chosen)
     try:
         made = workspace.folder / "python-docs"
-        placed, named = named, with_files(named, made, on_making=backends.warm)
-        if named is not placed:
+        named = with_files(recipe, made, on_making=backends.warm)
+        if named is not recipe:
             workspace.wrote(made)
         needed = options.reading is None
-        inputs = options.inputs or workspace.folder / "inputs"
-        named, sources = with_copies(named, inputs, collection=needed)
+        named, sources = with_copies(named, workspace.folder / "inputs", collection=needed)
         frozen = options.frozen and summary["finished_before"]
         if options.frozen and not frozen:
             say(
@@ -200,10 +188,9 @@ def _run(
         )
         basis = basis_at(named, execution, chosen, sources, models)
         forecast = None
-        if False:
-            storage, compute = workspace.stores, execution.ensure
+        if options.reading is None and options.tokens_of is None:
             forecast = run_forecast(
-                basis, selected, chosen, storage=storage, compute=compute, out=workspace.folder
+                basis, selected, chosen, workspace=workspace, compute=execution.ensure
             )
         if forecast is not None:
             say(line_of(forecast))
@@ -214,13 +201,9 @@ def _run(
         if options.tokens_of is not None:
             basis.tokens(options.tokens_of)
         systems = systems_of(basis, selected)
-        audits = audited(basis, systems, selected)
-        told, below = report_audits(basis, audits, judgements)
-        measurement = measure(basis, workspace, systems, execution.results, judgements, below)
+        measurement = measure(basis, workspace, systems, execution.results, judgements)
         summary.pop("plan", None)  # from here on `stages` has it
         summary |= summary_of(measurement, execution.results, chosen)
-        if told:
-            summary["audit"] = told
         if forecast is not None:
             summary["forecast"] = beside_facts(forecast, execution.results, workspace.folder)
         if publication is not None:

@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 
 from raypipe.driver.workspace import Workspace
-from raypipe.storage.doom import wait_for_gc
-from raypipe.storage.ledger import Ledger
+from raypipe.storage.cleanup import wait_for_gc
+from raypipe.storage.ledger import Ledger, read_manifest, restore_plan, restore_spec
 from raypipe.storage.records import Manifest, Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.store_records import read_manifest, restore_plan, restore_spec
 
 
 def complete_store(workspace: Workspace, store: str, spec: StageSpec) -> Manifest | None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from raypipe.config import Recipe
-from raypipe.config.pipeline.parts import Resources
+from raypipe.config.parts import Resources
 from raypipe.driver.machine.devices import Devices
 from raypipe.driver.machine.place import Place, devices_at
 from raypipe.driver.recipe.basis import Basis

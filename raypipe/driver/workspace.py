@@ -16,11 +16,10 @@ from raypipe.regular import check_folder
 from raypipe.shapes import Place, Shape, check_shape
 from raypipe.storage.files import make_folder
 from raypipe.storage.holder import Process
-from raypipe.storage.places.opening import open_storage
+from raypipe.storage.ledger import read_manifest, work_label
 from raypipe.storage.records import FORMAT, Json, seal, unseal_format
-from raypipe.storage.root import check_root, mark_root
+from raypipe.storage.root import check_root, mark_root, open_storage
 from raypipe.storage.storage import Storage
-from raypipe.storage.store_records import read_manifest, work_label
 
 LEASE = "lease.json"
 log = logging.getLogger(__name__)
@@ -154,7 +153,7 @@ class Workspace:
         """Delete the file, unless another invocation has left its own there."""
         name, content = nonce
         try:
-            if self.stores.read(name).decode() != content:
+            if self.stores.read(name) != content.encode():
                 return
         except FileNotFoundError:
             return

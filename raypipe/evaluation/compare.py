@@ -10,11 +10,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from raypipe.errors import InputError
-from raypipe.evaluation.difference import Difference, differences
-from raypipe.evaluation.measured import Measured, warn_of
-from raypipe.evaluation.measures import evaluate, grades_of
+from raypipe.evaluation.measures import Measured, evaluate, grades_of, warn_of
 from raypipe.evaluation.names import counts_in, cutoffs_in
-from raypipe.evaluation.paired import SEED, holm, randomisation_tests, t_test
+from raypipe.evaluation.paired import (
+    SEED,
+    Difference,
+    differences,
+    holm,
+    randomisation_tests,
+    t_test,
+)
 from raypipe.evaluation.ties import Ties
 
 DEFAULT_CUTOFF = 10

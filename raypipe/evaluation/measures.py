@@ -1,7 +1,10 @@
 """Measures of a run by ir_measures; every provider sees the run's one order."""
 
+import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 
 import ir_measures
 import numpy as np
@@ -9,12 +12,71 @@ import pyarrow as pa
 from ir_measures.measures import SumAgg
 
 from raypipe.errors import InputError
-from raypipe.evaluation.measured import Measured, some, warn_of
 from raypipe.evaluation.names import by_gdeval, parse_measures, problems_of
 from raypipe.evaluation.run_files.columns import SHOWN, check_run, encode, repeats
+from raypipe.evaluation.run_files.runs import NotInPartsError, read_parts, read_run
+from raypipe.vocabulary import BreakTies
 
+logger = logging.getLogger(__name__)
 QUERIES_AT_ONCE = 256
 """Queries given to ir_measures at once: at depth 1000, about 60 MB of dictionaries."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The measures of one run against one set of qrels."""
+
+    per_query: dict[str, dict[str, float]] = field(repr=False)
+    """Measure -> query id -> value, for every query of the qrels in their order."""
+    mean: dict[str, float]
+    """Measure -> mean over the queries of the qrels; the sum for counts such as NumRel."""
+    num_topics: dict[str, int]
+    """Measure -> the number of queries that the mean is over."""
+    missing_queries: tuple[str, ...] = field(repr=False)
+    """Queries of the qrels without a line in the run; each counts 0."""
+    unjudged_queries: tuple[str, ...] = field(repr=False)
+    """Queries of the run that are not in the qrels; they are not counted."""
+    num_retrieved: int
+    """Lines of the run for the queries of the qrels."""
+    num_judged: int
+    """Number of these lines that the qrels judge."""
+
+
+def warn_of(measured: Mapping[str, Measured], where: str = "") -> None:
+    """Log the queries that count 0 or are left out, and that nothing retrieved is judged.
+
+    What is alike of several runs is one line, with their names and ` on QUERYSET` behind them.
+    """
+    told: dict[str, list[str]] = {}
+    for name, found in measured.items():
+        lines = [
+            f"{_queries(queries)} of the {of} {'is' if len(queries) == 1 else 'are'} not in the "
+            f"{other} and {verb[len(queries) > 1]}: {some(queries)}"
+            for queries, of, other, verb in (
+                (found.missing_queries, "qrels", "run", ("counts 0", "count 0")),
+                (found.unjudged_queries, "run", "qrels", ("is left out", "are left out")),
+            )
+            if queries
+        ]
+        if not found.num_judged:
+            lines.append(
+                f"none of {found.num_retrieved} retrieved ids is judged: are the run and the qrels "
+                "of the same passages, or of the same documents?"
+            )
+        for line in lines:
+            told.setdefault(line, []).append(name)
+    for line, names in told.items():
+        logger.warning("%s%s: %s", ", ".join(names), where, line)
+
+
+def _queries(queries: Sequence[str]) -> str:
+    return "1 query" if len(queries) == 1 else f"{len(queries):,} queries"
+
+
+def some(names: Mapping[str, object] | Sequence[str]) -> str:
+    """The first ten names, for a message."""
+    shown = list(names)[:SHOWN]
+    return ", ".join(shown) + (", ..." if len(names) > SHOWN else "")
 
 
 def evaluate(
@@ -202,3 +264,36 @@ def _aggregate(measure: ir_measures.Measure, values: Mapping[str, float]) -> flo
     """The mean or sum, exactly rounded, so that it does not depend on the order of the queries."""
     total = math.fsum(values.values())
     return total if isinstance(measure.aggregator(), SumAgg) else total / len(values)
+
+
+def evaluate_file(
+    path: Path,
+    qrels: pa.Table,
+    measures: Sequence[str],
+    *,
+    break_ties: BreakTies = "id",
+    qrels_name: str = "qrels",
+) -> Measured:
+    """What `evaluate` gives of the file's run.
+
+    A text file in which each query's lines stand together is never whole in memory; any other is.
+
+    Args:
+        path: the run.
+        qrels: schema.QRELS.
+        measures: see `evaluate`.
+        break_ties: see `read_run`.
+        qrels_name: what messages call the qrels, such as their file.
+
+    Raises:
+        InputError: a file that is not a run, or an error of `evaluate`.
+    """
+    names = (str(path), qrels_name)
+    measuring = Measuring(qrels, measures)
+    try:
+        for part in read_parts(path, break_ties=break_ties):
+            measuring.add(part)
+    except NotInPartsError:
+        run = read_run(path, break_ties=break_ties)
+        return evaluate(run, qrels, measures, names=names)
+    return measuring.result(names=names)

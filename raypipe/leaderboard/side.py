@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from raypipe import schema
 from raypipe.data.queries import read_queries
-from raypipe.evaluation.lowered import lowered
+from raypipe.evaluation.exports import lowered
 from raypipe.evaluation.run_files.runs import read_run
 from raypipe.leaderboard.boards import Board
 from raypipe.leaderboard.fill import Filled, fill

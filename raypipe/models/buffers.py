@@ -1,12 +1,18 @@
-"""Linear layers whose results lie in memory that is used again, to serve a model on a CPU.
+"""The memory of a forward pass: used again, and shared out if there is too little.
 
-Memory of this size comes fresh from the system each time otherwise, and its pages are zeroed when
-they are first touched: a tenth of the CPU time of a forward pass.
+To serve a model on a CPU, the results of linear layers lie in memory that is used again. Memory of
+this size comes fresh from the system each time otherwise, and its pages are zeroed when they are
+first touched: a tenth of the CPU time of a forward pass. Rows that do not fit into a device's
+memory together are computed in halves.
 """
 
 import threading
+from collections.abc import Callable
+from typing import TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from raypipe.models.packed import Linear, linear
@@ -47,3 +53,28 @@ class Buffers(threading.local):
 
 def _together(one: Tensor, other: Tensor) -> bool:
     return one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
+
+
+Number = TypeVar("Number", bound=np.generic)
+
+
+def in_halves(
+    rows: NDArray[np.int64], compute: Callable[[NDArray[np.int64]], NDArray[Number]]
+) -> NDArray[Number]:
+    """What `compute` gives for the rows, in their order; each result has a row for each of them.
+
+    Halves have the same values, since no row's value depends on the rows beside it. The next batch
+    is tried whole again: memory that another process used may be free by then.
+
+    Raises:
+        torch.OutOfMemoryError: a single row does not fit.
+    """
+    try:
+        return compute(rows)
+    except torch.OutOfMemoryError:
+        if len(rows) == 1:
+            raise
+    torch.cuda.empty_cache()  # here the traceback, which holds the tensors, is gone
+    half = len(rows) // 2
+    parts = [in_halves(rows[:half], compute), in_halves(rows[half:], compute)]
+    return np.concatenate(parts)

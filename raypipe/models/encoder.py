@@ -8,23 +8,19 @@ import torch
 from numpy.typing import NDArray
 
 from raypipe.errors import InputError, RowsFailed
-from raypipe.models.body import Body
-from raypipe.models.buffers import Buffers
-from raypipe.models.fixed.engine import FixedEngine
-from raypipe.models.fixed.opening import FixedSettings, Work
-from raypipe.models.fixed.step import vectors
+from raypipe.models.buffers import Buffers, in_halves
+from raypipe.models.family import Body
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.folder.opening import layouts_of, load_weights
-from raypipe.models.halving import in_halves
+from raypipe.models.gpu.engine import FixedEngine
+from raypipe.models.gpu.opening import FixedSettings, Work, placed
+from raypipe.models.gpu.step import vectors
 from raypipe.models.machine.placing import Place
 from raypipe.models.machine.precision import set_products
 from raypipe.models.packed import Product, attend_by_length, groups_of, linear
-from raypipe.models.placed import placed
-from raypipe.models.pooled.finishing import Finishing, load_finishing
-from raypipe.models.pooled.pooling import pool
-from raypipe.text.batching import batches
-from raypipe.text.inputs import Layout, Layouts, make_inputs
-from raypipe.text.pairs import TextSlice, taken
+from raypipe.models.pooling import Finishing, load_finishing, pool
+from raypipe.text.batches import batches
+from raypipe.text.inputs import Layout, Layouts, TextSlice, make_inputs, taken
 
 
 class Encoder:

@@ -1,28 +1,89 @@
 """The protocol of a model family, and the only list of families.
 
-A family is a folder: how a checkpoint's tensors are named and read, what they compute, a reranker's
-head, and how texts become inputs. The code that encodes, scores and trains uses only this protocol.
+A family is a folder: how a checkpoint's tensors are named and read into a body and a reranker's
+head, what they compute, and how texts become inputs. The code that encodes, scores and trains uses
+only this protocol.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from raypipe.errors import InputError
-from raypipe.models.bert import FAMILY as BERT
-from raypipe.models.body import B, Head
-from raypipe.models.renamed import CAMEMBERT, DISTILBERT, ROBERTA, XLM_ROBERTA
-from raypipe.models.t5 import FAMILIES as T5
+from raypipe.models.bert.family import FAMILY as BERT
+from raypipe.models.relatives.family import CAMEMBERT, DISTILBERT, ROBERTA, XLM_ROBERTA
+from raypipe.models.t5.family import FAMILIES as T5
 from raypipe.models.tensors import Named, Shape
-from raypipe.models.whole import FAMILIES as WHOLE
+from raypipe.models.whole.family import FAMILIES as WHOLE
 from raypipe.text.inputs import Layout
 
 if TYPE_CHECKING:  # importing torch takes seconds, and planning does not need it
     from tokenizers import Tokenizer
     from torch import Tensor
 
-    from raypipe.models.packed import Attention, Dropout, Groups, Product, RunLayer, Updates
+    from raypipe.models.packed import Attention, Dropout, Groups, Linear, Product, RunLayer, Updates
+
+
+class Body(Protocol):
+    """Weights of an encoder, fp32 until they are moved, without a reranker's head."""
+
+    @property
+    def width(self) -> int:
+        """The hidden size, H."""
+
+    @property
+    def num_positions(self) -> int:
+        """Number of rows of the position table."""
+
+    @property
+    def num_segments(self) -> int:
+        """Number of segments: rows of the segment table, 1 if it has none."""
+
+    @property
+    def packed(self) -> bool:
+        """Whether raypipe computes it, so that a row depends on others by its products alone."""
+
+    @property
+    def linears(self) -> Sequence[Linear]:
+        """The linear layers, whose products are tested for effects of neighbouring rows."""
+
+    def to(self: B, device: str, precision: str = ...) -> B:
+        """The weights on `cpu` or `cuda`, those of the linear layers in the precision's dtype."""
+
+    def with_third_segment(self: B, choice: str | None) -> B:
+        """The body with three segment rows, for a duoBERT model; see `segments`, which raises."""
+
+
+class PackedBody(Body, Protocol):
+    """A body that is `packed`."""
+
+    @property
+    def num_heads(self) -> int:
+        """Attention heads of a layer."""
+
+    @property
+    def num_words(self) -> int:
+        """Number of rows of the table of word pieces."""
+
+
+class Head(Protocol):
+    """The head of a reranker."""
+
+    @property
+    def linears(self) -> Sequence[Linear]:
+        """As in Body."""
+
+    def to(self: H, device: str) -> H:
+        """The weights on `cpu` or `cuda`."""
+
+    def logits(self, first_BH: Tensor, *, drop: Dropout = ...) -> Tensor:
+        """Each sequence's units, fp32 [B, U], from the hidden state of its first token."""
+
+
+B = TypeVar("B", bound=Body)
+H = TypeVar("H", bound=Head)
+
 
 UNSTATED = "bert"
 """The family if config.json has no model_type, as in Google's bert_config.json."""

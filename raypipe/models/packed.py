@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from raypipe.models.machine.quantised import int8_linear
+from raypipe.models.machine.precision import int8_linear
 
 MIN_ROWS = 16
 """With fewer rows, other matrix kernels are used, whose sums differ in the last bit."""
@@ -50,7 +50,7 @@ def linear(x: Tensor, weights: Linear, room: Room | None = None) -> Tensor:
     """x W^T + b (+ x down^T up^T with an update), [rows, out], of at least MIN_ROWS rows.
 
     With weights in bf16 or fp16, x is rounded to their dtype, and the product is in that dtype;
-    with int8 ones, the product is fp32 (see `raypipe.models.machine.quantised`). A `room` has
+    with int8 ones, the product is fp32 (see `raypipe.models.machine.precision`). A `room` has
     memory for the result; then there are no gradients.
     """
     if weights[0].dtype == torch.int8:

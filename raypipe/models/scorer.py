@@ -7,23 +7,20 @@ import torch
 from numpy.typing import NDArray
 
 from raypipe.errors import InputError
-from raypipe.models.body import Body, Head
-from raypipe.models.buffers import Buffers
-from raypipe.models.fixed.engine import FixedEngine
-from raypipe.models.fixed.opening import FixedSettings, Work
-from raypipe.models.fixed.step import units
+from raypipe.models.buffers import Buffers, in_halves
+from raypipe.models.family import Body, Head
 from raypipe.models.folder.conventions import PairConventions
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.folder.opening import layouts_of, load_weights
-from raypipe.models.halving import in_halves
+from raypipe.models.gpu.engine import FixedEngine
+from raypipe.models.gpu.opening import FixedSettings, Work, placed
+from raypipe.models.gpu.step import units
 from raypipe.models.machine.placing import Place
 from raypipe.models.machine.precision import set_products
 from raypipe.models.packed import Product, attend_by_length, first_tokens, groups_of, linear
-from raypipe.models.placed import placed
 from raypipe.models.t5.body import T5Body
-from raypipe.text.batching import batches
-from raypipe.text.inputs import Layouts, make_inputs
-from raypipe.text.pairs import TextSlice, cut_to, taken
+from raypipe.text.batches import batches
+from raypipe.text.inputs import Layouts, TextSlice, cut_to, make_inputs, taken
 from raypipe.text.prompts import PromptLayout
 
 Float64 = NDArray[np.float64]

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 Shape = tuple[int, ...]
+PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+"""The endings of files of tensors that can run code."""
 
 
 @dataclass(frozen=True, slots=True)

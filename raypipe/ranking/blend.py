@@ -8,14 +8,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from raypipe.errors import InputError
-from raypipe.ranking.by_key import lines_of
 from raypipe.ranking.candidates import Keys, positions
 from raypipe.ranking.documents import log_odds
+from raypipe.ranking.fuse import min_max
 from raypipe.ranking.order import Float32, begins
-from raypipe.ranking.rules import min_max
+from raypipe.ranking.rerank import lines_of, rerank
 
 Float64 = NDArray[np.float64]
 
@@ -99,3 +100,40 @@ def _check_one_scale(run: pa.Table, last: int) -> None:
             "do not compare; score fewer candidates, cut that run with `tail: drop`, or write "
             "blend: 0"
         )
+
+
+def reranked_at(
+    first: pa.Table,
+    scored: pa.Table,
+    *,
+    scored_by: str,
+    depth: int,
+    tail: str,
+    blend: tuple[Blend, int] | None = None,
+) -> pa.Table:
+    """What a reranker's run would be with `depth` candidates, from its scores of more candidates.
+
+    It equals the run of a stage with `k0: depth`, since a candidate's score does not depend on the
+    others; that of a blend does, and is moved to the range of its first `depth`.
+
+    Args:
+        first: schema.RUN, the run whose candidates were scored, each query's lines together.
+        scored: schema.RUN, what the reranker made of it, with at least `depth` candidates scored.
+        scored_by: the name of the reranker's stage; lines of other stages are the tail.
+        depth: number of candidates per query.
+        tail: `keep` or `drop`, as for the stage.
+        blend: that of the stage, and its k0; None for a model's scores alone.
+
+    Returns:
+        schema.RUN, by query row, best first. Candidates without a score, in quarantine, are left
+        out as the stage leaves them out.
+    """
+    own = scored.filter(pc.equal(scored["scored_by"], scored_by))
+    places = positions(lines_of(first), lines_of(own))
+    found = places >= 0
+    scores = np.zeros(len(first), np.float32)
+    scores[found] = own["score"].to_numpy()[places[found]]
+    if blend is not None:
+        how, k0 = blend
+        scores = how.at_another_depth(first, lines_of(first), scores, last=k0, to=depth)
+    return rerank(first, scores, k=depth, tail=tail, scored_by=scored_by, failed=~found)

@@ -1,10 +1,14 @@
-"""Reranking: reorders a run's first k candidates and keeps the others below, in their old order."""
+"""Reranking: reorders a run's first k candidates, by scores of its lines or of keys, and keeps the
+others below, in their old order."""
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from raypipe import schema
+from raypipe.errors import InputError
+from raypipe.ranking.aggregate import aggregate
+from raypipe.ranking.candidates import Keys, positions
 from raypipe.ranking.order import check_finite, ranks
 
 
@@ -54,3 +58,100 @@ def rerank(
     kept = np.where(new, scores, run["score"].to_numpy()).astype(np.float32)[order]
     columns = [query_rows[order], rows[order], ranks(query_rows[order]), kept, names]
     return pa.table(columns, schema=schema.RUN)
+
+
+def rerank_by_key(
+    run: pa.Table,
+    keys: Keys,
+    scores: NDArray[np.float32],
+    *,
+    k: int,
+    tail: str,
+    scored_by: str,
+    failed: NDArray[np.bool_] | None = None,
+) -> pa.Table:
+    """The run (schema.RUN) with its first k candidates in the order of a monoBERT model's scores.
+
+    Args:
+        run: schema.RUN, each query's lines together.
+        keys: of the candidates, including all of rank 1 to k.
+        scores: float32, one per key.
+        k: see `rerank`, and so are `tail` and `scored_by`.
+        failed: keys without a score (in quarantine), bool; they are never ranked.
+    """
+    places = positions(lines_of(run), keys)
+    found = places >= 0
+    lost = np.zeros(len(scores), bool) if failed is None else failed
+    return rerank(
+        run,
+        np.where(found, _at(scores, places), np.nan).astype(np.float32),
+        k=k,
+        tail=tail,
+        scored_by=scored_by,
+        failed=found & (_at(lost, places) > 0),
+    )
+
+
+def aggregate_by_key(
+    run: pa.Table,
+    wanted: Keys,
+    held: Keys,
+    probabilities: NDArray[np.float32],
+    *,
+    method: str,
+    k: int,
+    tail: str,
+    scored_by: str,
+    some_failed: bool = False,
+) -> pa.Table:
+    """The run (schema.RUN) with its first k candidates in the order of their aggregated pairs.
+
+    Equal scores, of which binary has many, keep the run's own order.
+
+    Args:
+        run: schema.RUN, each query's lines together.
+        wanted: the pairs that the method needs.
+        held: the pairs that were scored.
+        probabilities: float32, p(i, j) of each held pair.
+        method: one of `vocabulary.Aggregation`.
+        k: see `rerank`, and so are `tail` and `scored_by`.
+        some_failed: whether pairs may be missing because they are in quarantine.
+
+    Raises:
+        InputError: pairs that the method needs are missing; the message gives their number.
+    """
+    places = positions(wanted, held)
+    lacking = int((places < 0).sum())
+    if lacking and not some_failed:
+        raise InputError(
+            f"{scored_by}: {lacking} of {len(places)} pairs that {method} needs were "
+            "not scored; score them first, or aggregate the scored ones (k1, sample and seed as "
+            "for the pairs): a missing pair is never made up"
+        )
+    found = places >= 0
+    first, second, third = (column[found] for column in wanted)
+    queries, rows, sums = aggregate(
+        (first, second, third), probabilities[places[found]], method=method
+    )
+    lone = np.full(len(rows), -1, np.int64)
+    at = positions(lines_of(run), (queries, rows, lone))
+    return rerank(
+        run,
+        np.where(at >= 0, _at(sums, at), 0).astype(np.float32),  # a single candidate has no pair
+        k=k,
+        tail=tail,
+        scored_by=scored_by,
+        failed=(at < 0) & np.isin(run["query_row"].to_numpy(), wanted[0]),
+        ties="rank",
+    )
+
+
+def lines_of(run: pa.Table) -> Keys:
+    """A run's lines as keys of a monoBERT model."""
+    queries = run["query_row"].to_numpy().astype(np.int64)
+    return queries, run["passage_row"].to_numpy(), np.full(len(queries), -1, np.int64)
+
+
+def _at(values: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """values[places]; any value where a place is -1."""
+    return values[places] if len(values) else np.zeros(len(places), values.dtype)

@@ -7,33 +7,25 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-import numpy as np
 import pyarrow as pa
 
 from raypipe import schema
-from raypipe.engines.lucene.analyzers import ENGLISH
-from raypipe.engines.lucene.check import check_index
-from raypipe.engines.lucene.feedback import Rm3
-from raypipe.engines.lucene.index import build_index, index_settings
-from raypipe.engines.lucene.pack import pack_folder, unpack_folder
-from raypipe.engines.lucene.search import LuceneSearcher, search_all
-from raypipe.stages.outlook.outlook import ExpectedRun, Outlook, Seen
-from raypipe.stages.outlook.runs import run_outlook
-from raypipe.stages.outlook.tables import listed_bytes
+from raypipe.engines.lucene.index import (
+    ENGLISH,
+    build_index,
+    index_settings,
+    pack_folder,
+    unpack_folder,
+)
+from raypipe.engines.lucene.search import LuceneSearcher, Rm3, check_index, search_all
+from raypipe.stages.tables import RUN_ROW_BYTES, Sides, opened_blocks, query_blocks
 from raypipe.stages.run_tables import run_table
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
-from raypipe.stages.tables import RUN_ROW_BYTES, Sides, opened_blocks, query_blocks
 from raypipe.stages.texts.ids import ids_of_rows
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import Stored, spec_over
+from raypipe.storage.store import Stored, spec_over
 
-INDEX_BYTES, TEXT_BYTES, PASSAGE_BYTES = 45_000, 1.282, 87.4
-"""Of an index: whatever is in it, for a byte of text and for a passage; see docs/plan.md."""
-INDEX_SECONDS, TEXT_SECONDS = 3.3, 1.5e-6
-SEARCH_SECONDS, LINE_SECONDS = 0.1, 1.7e-5
-"""CPU time on the machine of docs/benchmarks.md. Indexing starts a virtual machine of its own; that
-of a search starts when its worker opens."""
 LUCENE_BYTES = 3
 """Bytes of the Lucene folder and its packed copy per byte of stored passages."""
 
@@ -61,18 +53,6 @@ class IndexStage:
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage; includes the folder and its packed copy."""
         return LUCENE_BYTES * self.collection.num_bytes * num_rows // max(1, num_planned)
-
-    def outlook(self, seen: Seen) -> Outlook:
-        """See Foreseeing; bytes and time by those of the passages' text."""
-        texts = seen.sample(self.collection)
-        text_bytes = sum(len(text.encode()) for text in texts.texts) / (texts.share or 1.0)
-        rows = texts.num_rows
-        return Outlook(
-            num_rows=rows,
-            num_bytes=INDEX_BYTES + TEXT_BYTES * text_bytes + PASSAGE_BYTES * rows,
-            cpu_seconds=INDEX_SECONDS + TEXT_SECONDS * text_bytes,
-            notes=("Lucene's bytes and seconds are by rule of thumb, from the passages' text",),
-        )
 
     def open(self, site: Site) -> Opened:
         """See Stage; the payload is the index folder packed into one file."""
@@ -124,18 +104,6 @@ class Bm25Stage:
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
         return RUN_ROW_BYTES * self.depth * num_rows
-
-    def outlook(self, seen: Seen) -> Outlook:
-        """See Foreseeing; RM3 lengthens the lists of queries that few passages match."""
-        passages = seen.of(self.sides.collection).num_rows
-        lines = np.minimum(self.depth, seen.matching(self.sides.queries, self.sides.collection))
-        if self.rm3 is not None:
-            lines = np.full(len(lines), float(min(self.depth, passages)))
-        run = ExpectedRun(lines, self.sides.queries.num_rows, passages)
-        seconds = SEARCH_SECONDS + run.total(lines) * LINE_SECONDS
-        found = seen.ranked(self.sides.queries, self.sides.collection, self.depth)
-        num_bytes = listed_bytes(run, self.name, *found)
-        return run_outlook(run, self.name, seconds, num_bytes=num_bytes)
 
     def open(self, site: Site) -> Opened:
         """See Stage; unpacks the index into scratch, then computes each block's run."""

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raypipe.storage.records import Record
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 
 
 def query_vectors(queries: Stored, start: int, stop: int) -> NDArray[np.float16]:

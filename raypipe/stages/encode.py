@@ -14,20 +14,17 @@ from numpy.typing import NDArray
 from raypipe.errors import InputError, RowsFailed
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.stages.opening import Stopwatch, open_model
-from raypipe.stages.outlook.lengths import encoder_inputs, texts_of
-from raypipe.stages.outlook.outlook import Outlook, Seen
-from raypipe.stages.outlook.weights import spread
-from raypipe.stages.reuse.boundaries import expected_shards, shards_by_content
+from raypipe.stages.reuse.boundaries import shards_by_content
 from raypipe.stages.reuse.division import Division, divide, same_payload
 from raypipe.stages.reuse.hashes import Hashes, TextHashes
 from raypipe.stages.reuse.source import OpenedSource, Source, source_over
+from raypipe.stages.reuse.weights import spread
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
 from raypipe.stages.texts.tokenize import piece_settings
-from raypipe.storage.payloads.tokens import taken
-from raypipe.storage.payloads.vectors import read_vectors, write_vectors
+from raypipe.storage.payloads import read_vectors, taken, write_vectors
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec, settings_digest
-from raypipe.storage.stored import Stored, spec_over
+from raypipe.storage.store import Stored, spec_over
 
 if TYPE_CHECKING:
     from raypipe.models.encoder import Encoder
@@ -57,9 +54,9 @@ class EncodeStage:
 
     def shards(self, sizing: Sizing) -> list[Shard]:
         """Ranges of rows with about `shard_tokens` of work each at most; see shards_by_content."""
-        return shards_by_content(self.tokens.num_rows, self._work(sizing), self.hashes)
+        return shards_by_content(self.tokens.num_rows, self.rows_of_shard(sizing), self.hashes)
 
-    def _work(self, sizing: Sizing) -> int:
+    def rows_of_shard(self, sizing: Sizing) -> int:
         """Rows of a shard at most."""
         num_rows = self.tokens.num_rows
         pieces = sum(int(r.facts["pieces"]) for r in self.tokens.manifest.records)
@@ -78,20 +75,6 @@ class EncodeStage:
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
         return 2 * self.model.dim * num_rows
-
-    def outlook(self, seen: Seen) -> Outlook:
-        """See Foreseeing; the bytes are exact, but for a header of each shard."""
-        tokens = seen.of(self.tokens)
-        assert tokens.pieces is not None  # as all word pieces have
-        flat, offsets, number = tokens.pieces.flat, tokens.pieces.offsets, tokens.num_rows
-        texts = texts_of(flat, offsets, np.arange(len(offsets) - 1))
-        inputs = encoder_inputs(self.model, self.side, texts, number)
-        if self.hashes is None or seen.readable(self.hashes):
-            shards = self.shards(seen.sizing)
-        else:
-            shards = expected_shards(number, self._work(seen.sizing))
-        num_bytes = self.estimated_bytes(number, number) + 128 * len(shards)
-        return Outlook(num_rows=number, num_bytes=num_bytes, inputs=inputs, shards=shards)
 
     def open(self, site: Site) -> Opened:
         """See Stage; embeddings of a shard's rows in order, with zeros for the rows of `skip`.

@@ -8,7 +8,7 @@ from raypipe.ranking.fuse import fuse_tables
 from raypipe.stages.run_tables import read_queries_of_run
 from raypipe.stages.tables import RUN_ROW_BYTES, Sides, TableStage
 from raypipe.storage.records import Json, Shard
-from raypipe.storage.stored import Stored, spec_over
+from raypipe.storage.store import Stored, spec_over
 
 
 def fuse_stage(

@@ -26,8 +26,8 @@ from raypipe.stages.texts.tokenize import (
     pieces_of,
     refuse_other_inputs,
 )
-from raypipe.storage.payloads.tokens import Flat, Offsets, concatenate
-from raypipe.text.pairs import TextSlice
+from raypipe.storage.payloads import Flat, Offsets, concatenate
+from raypipe.text.inputs import TextSlice
 from raypipe.text.word_pieces import WordPieces
 
 ENCODED_ROWS = 8192

@@ -9,8 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from raypipe.engines.exact.blocks import upper_norms
-from raypipe.engines.exact.products import Floats, Multiply, product_error
+from raypipe.engines.exact_scores import Floats, Multiply, product_error, upper_norms
 
 BF16_UNIT = 2.0**-8
 """A value is rounded to bfloat16, which has 8 bits, by at most this share of it."""

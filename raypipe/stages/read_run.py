@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from raypipe import schema
 from raypipe.data.ids import IdIndex
 from raypipe.errors import InputError
-from raypipe.evaluation.run_files.parts import NotInPartsError, read_parts
+from raypipe.evaluation.run_files.runs import NotInPartsError, read_parts
 from raypipe.evaluation.run_files.runs import read_run
 from raypipe.ranking.order import ranks as ranks_of
 from raypipe.stages.tables import Sides, TableStage
 from raypipe.stages.texts.ids import holds_documents, id_index
 from raypipe.storage.records import Json, Shard, hash_file
-from raypipe.storage.stored import Stored, spec_over
+from raypipe.storage.store import Stored, spec_over
 from raypipe.vocabulary import BreakTies
 
 MAX_SHOWN = 10

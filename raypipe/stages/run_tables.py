@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from raypipe import schema
 from raypipe.ranking.order import order_table, ranks
 from raypipe.stages.texts.ids import ids_of_rows
-from raypipe.storage.payloads.tables import read_table
-from raypipe.storage.stored import Stored
+from raypipe.storage.payloads import read_table
+from raypipe.storage.store import Stored
 
 
 def run_table(

@@ -11,15 +11,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from raypipe import schema
-from raypipe.engines.exact.spans import plan_spans
+from raypipe.engines.exact_candidates import plan_spans
 from raypipe.stages.embeddings import query_vectors, ranked_vectors
 from raypipe.stages.run_tables import best, dense_table, read_queries_of_run
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
 from raypipe.stages.tables import RUN_ROW_BYTES, Sides, TableStage, query_blocks
-from raypipe.storage.payloads.tables import write_table
+from raypipe.storage.payloads import write_table
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import Stored, spec_over
+from raypipe.storage.store import Stored, spec_over
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def exact_lists(
 
     See topk_block_stream.
     """
-    from raypipe.engines.exact.search import topk_block_stream
+    from raypipe.engines.exact import topk_block_stream
     from raypipe.stages.products import TorchProducts, coarse_products
 
     return topk_block_stream(

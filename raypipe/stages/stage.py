@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 
 Rows = Sequence[int]
 Beat = Callable[[Rows], None]

@@ -8,10 +8,10 @@ import pyarrow as pa
 
 from raypipe import schema
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, nothing, ranges
-from raypipe.storage.payloads.tables import write_table
+from raypipe.storage.payloads import write_table
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 
 RUN_ROW_BYTES = 32
 """Bytes of a line: query row, passage row, score, rank, and the name of the scoring system."""

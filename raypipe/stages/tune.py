@@ -7,23 +7,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
 import pyarrow as pa
 
 from raypipe import schema
 from raypipe.data.qrels import read_qrels
 from raypipe.engines.lucene.search import LuceneSearcher, search_all
 from raypipe.evaluation.measures import evaluate
-from raypipe.stages.bm25 import LINE_SECONDS, SEARCH_SECONDS, open_index
-from raypipe.stages.outlook.outlook import ExpectedRun, Outlook, Seen
+from raypipe.stages.bm25 import open_index
 from raypipe.stages.run_tables import run_table, with_ids
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
 from raypipe.storage.records import Shard, hash_file
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import Stored, spec_over
-
-MEASURE_SECONDS = 5e-6
-"""CPU time a line of a run that is measured, on the machine of docs/benchmarks.md."""
+from raypipe.storage.store import Stored, spec_over
 
 
 @dataclass(frozen=True)
@@ -57,23 +52,6 @@ class TuneStage:
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
         return 0
-
-    def outlook(self, seen: Seen) -> Outlook:
-        """See Foreseeing; any setting of the grid may be chosen, here the first one is."""
-        queries, points = self.queries.num_rows, len(self.k1) * len(self.b)
-        grid = [{"k1": self.k1[0], "b": self.b[0], "value": 0.0}]
-        payload = json.dumps({"measure": self.measure, "grid": grid}).encode()
-        lines = np.minimum(self.depth, seen.matching(self.queries, self.collection))
-        per_point = ExpectedRun(lines, queries, self.collection.num_rows).total(lines) * (
-            LINE_SECONDS + MEASURE_SECONDS
-        )
-        return Outlook(
-            num_rows=queries,
-            num_bytes=60 * points,
-            cpu_seconds=SEARCH_SECONDS + points * per_point,
-            facts={"rows": queries},
-            payload=payload,
-        )
 
     def open(self, site: Site) -> Opened:
         """See Stage; JSON: the grid with its values, best first; ties by smaller k1, then b."""

@@ -4,6 +4,7 @@ And lines of a log, which stand alone whatever a crash left before them.
 """
 
 import errno
+import json
 import os
 import re
 import secrets
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from raypipe.storage.holder import label_is_dead, process_label
+from raypipe.storage.records import Json
 
 ABANDONED_SECONDS = 24 * 3600.0
 """After so long, what an unseen process has not renamed is taken for abandoned."""
@@ -176,3 +178,14 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def note_in(path: Path) -> Json:
+    """The content of a note beside files that raypipe made: what they were made from.
+
+    None if there is none or it is damaged: the files are made again.
+    """
+    try:
+        return json.loads(path.read_bytes())
+    except (FileNotFoundError, ValueError):
+        return None

@@ -6,18 +6,26 @@
     generations/NAME/refused/0000008.json  what a limit kept from becoming a generation
 
 Creation is exclusive: whoever builds on generation n creates n+1, and of two only one succeeds.
+
+The stores of a generation stay while somebody reads them: a reader creates its lease, then looks
+for the mark; whoever deletes creates the mark, then looks for leases. So at least one of them sees
+the other, whatever their clocks say.
 """
 
+import errno
 import re
-from collections.abc import Collection, Mapping
+import secrets
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from raypipe.errors import CorruptError, InputError
 from raypipe.shapes import Count, Place, Shape, check_shape
+from raypipe.storage.lease import acquire
+from raypipe.storage.ledger import read_manifest
 from raypipe.storage.records import FORMAT, Json, seal, unseal_format
 from raypipe.storage.storage import Storage
-from raypipe.storage.store_records import read_manifest
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 
 ROOT = "generations"
 REFUSED = "refused"
@@ -219,3 +227,53 @@ def readers_folder(name: str, number: int) -> str:
 
 def _refused(name: str, number: int) -> str:
     return f"{ROOT}/{name}/{REFUSED}/{number:07d}.json"
+
+
+_MAY_NOT_WRITE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
+
+
+@contextmanager
+def held_generation(storage: Storage, name: str, number: int | None = None) -> Iterator[Generation]:
+    """A generation (None: the newest) whose stores stay while the block runs.
+
+    A reader that cannot write leaves no lease; it relies on the number of kept generations and on
+    the hours that gc spares new files.
+
+    Raises:
+        InputError: no such generation, or it is retired.
+    """
+    while True:
+        found = newest_generation(storage, name) if number is None else None
+        if number is not None:
+            found = read_generation(storage, name, number)
+        if found is None:
+            raise InputError(none_yet(storage, name))
+        label = f"{readers_folder(name, found.number)}/{secrets.token_hex(8)}.json"
+        try:
+            lease = acquire(storage, label)
+        except OSError as error:
+            if error.errno not in _MAY_NOT_WRITE:
+                raise
+            yield found
+            return
+        try:
+            if storage.exists(retired_name(name, found.number)):
+                continue  # retired since; the newest is another, and a named one is refused
+            yield found
+            return
+        finally:
+            lease.release()
+            _remove(storage, readers_folder(name, found.number), label)
+
+
+def reader_leases(storage: Storage, name: str, number: int) -> list[str]:
+    """Names of the leases of a generation's readers, alive or not."""
+    claim = re.compile(r"(.*/[0-9a-f]{16}\.json)\.d/\d+\.json")
+    found = (claim.fullmatch(file) for file in storage.names(readers_folder(name, number)))
+    return sorted({match[1] for match in found if match})
+
+
+def _remove(storage: Storage, folder: str, label: str) -> None:
+    for file in list(storage.names(folder)):
+        if file.startswith(label):
+            storage.delete(file)

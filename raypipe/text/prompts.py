@@ -4,18 +4,26 @@
 
 Its model answers with a word. Inputs are sliced from word pieces like all others, so a text in a
 prompt stands between spaces or at an end: there, pieces of what is around it are not its own.
+
+Inputs sliced from word pieces are compared with those of the tokenizer itself.
 """
+
+from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING
 
-from tokenizers import Tokenizer
+import numpy as np
 
 from raypipe.errors import InputError
-from raypipe.text.inputs import Layout
-from raypipe.text.pairs import Limits
+from raypipe.text.inputs import Inputs, Layout, Limits, TextSlice, make_inputs, taken
 from raypipe.text.tokenize import encoded
+
+if TYPE_CHECKING:  # conventions are read without it
+    from tokenizers import Encoding, Tokenizer
 
 MONO_PLACES = ("query", "passage")
 DUO_PLACES = ("query", "passage_0", "passage_1")
@@ -148,3 +156,79 @@ def _answer(tokenizer: Tokenizer, word: str, problems: list[str]) -> int:
         f"{' '.join(tokens)}; name the words that this model was trained to answer with"
     )
     return NO_TOKEN
+
+
+ALL = 1 << 40
+"""More pieces than any text has."""
+
+
+def first_difference(
+    tokenizer: Tokenizer, texts: Sequence[str], single: Layout, pair: Layout | None = None
+) -> str | None:
+    """The first text (for pairs, the first two) whose sliced input differs; None if none does.
+
+    It compares the ids of each text alone and, with `pair`, ids and segments of each text with the
+    next one, and of the last with the first. A tokenizer without a post-processor makes no inputs
+    to compare with. The word pieces are those that stages would store.
+    """
+    if tokenizer.post_processor is None or not texts:
+        return None
+    alone = _stored(tokenizer, texts)
+    whole = encoded(tokenizer, texts, specials=True)
+    other = _first_other(texts, make_inputs([alone], single), whole)
+    if pair is None or other is not None:
+        return other
+    both = encoded(tokenizer, list(zip(texts, [*texts[1:], texts[0]], strict=True)), specials=True)
+    following = taken(alone, np.roll(np.arange(len(texts)), -1))
+    made = make_inputs([alone, following], pair)
+    return _first_other(texts, made, both, segments=pair.has_segments)
+
+
+def first_other_prompt(
+    tokenizer: Tokenizer, texts: Sequence[str], layout: PromptLayout
+) -> str | None:
+    """The first text whose sliced prompt differs from the tokenizer's own; None if none does.
+
+    Each text is the query of the next one, or of the next two; after the last comes the first.
+    """
+    if not texts:
+        return None
+    alone, places = _stored(tokenizer, texts), np.arange(len(texts))
+    rows = [np.roll(places, -number) for number in range(len(layout.segments))]
+    made = make_inputs([taken(alone, each) for each in rows], layout)
+    columns = [[texts[row] for row in each.tolist()] for each in rows]
+    filled = [layout.filled(each) for each in zip(*columns, strict=True)]
+    return _first_other(texts, made, encoded(tokenizer, filled, specials=True))
+
+
+def sliced(tokenizer: Tokenizer, texts: Sequence[Sequence[str]], layout: Layout) -> Inputs:
+    """Inputs made from whole texts, one list per position, of equal lengths; none is cut."""
+    parts = []
+    for column in texts:
+        found = encoded(tokenizer, column)
+        counts = np.array([len(encoding.ids) for encoding in found], np.int64)
+        flat = np.fromiter(chain.from_iterable(encoding.ids for encoding in found), np.uint32)
+        parts.append(TextSlice(flat, np.cumsum(counts) - counts, counts))
+    return make_inputs(parts, layout)
+
+
+def _stored(tokenizer: Tokenizer, texts: Sequence[str]) -> TextSlice:
+    """The word pieces of whole texts that stages would store."""
+    import pyarrow as pa  # not at the top: models are opened where there is no pyarrow
+
+    from raypipe.text.word_pieces import WordPieces
+
+    flat, offsets = WordPieces(tokenizer).of(pa.array(texts, pa.string()), max_pieces=ALL)
+    return TextSlice(flat, offsets[:-1], np.diff(offsets))
+
+
+def _first_other(
+    texts: Sequence[str], made: Inputs, own: Sequence[Encoding], *, segments: bool = False
+) -> str | None:
+    """The first text whose input has other ids, or with `segments` other segments, than its own."""
+    edges = np.cumsum(made.lengths)[:-1]
+    ids, rows = (np.split(column, edges) for column in (made.ids, made.segments))
+    for text, found, row, whole in zip(texts, ids, rows, own, strict=True):
+        if found.tolist() != whole.ids or (segments and row.tolist() != whole.type_ids):
+            return text
+    return None

@@ -1,12 +1,17 @@
 """Word pieces of texts, without special tokens, cut at a limit in bounded time."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from tokenizers import Encoding, Tokenizer
 
 from raypipe.errors import InputError, first_line
+
+if TYPE_CHECKING:  # its callers have opened a tokenizer
+    from tokenizers import Encoding, Tokenizer
 
 CHARACTERS_A_PIECE = 32
 

@@ -1,17 +1,214 @@
-"""Word pieces of many texts: each different word is tokenised once."""
+"""Word pieces of many texts: each different word is tokenised once.
 
-from collections.abc import Iterator
+The memory for words is bounded. Texts are cut into words between which a tokenizer by BERT's rules
+looks at nothing.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import repeat
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
+from tokenizers.models import WordPiece
+from tokenizers.normalizers import BertNormalizer
+from tokenizers.pre_tokenizers import BertPreTokenizer
 
-from raypipe.storage.payloads.tokens import Flat, Offsets, concatenate, taken
-from raypipe.text.batching import spans
-from raypipe.text.memo import Memo
-from raypipe.text.tokenize import piece_dtype, tokenize_batch
-from raypipe.text.words import Bytes, bytes_of, lowered, rows_with, rules_of, words_of
+from raypipe.storage.payloads import Flat, Offsets, concatenate, taken
+from raypipe.text.batches import spans
+from raypipe.text.tokenize import encoded, piece_dtype, tokenize_batch
+
+Int64 = NDArray[np.int64]
+Bytes = NDArray[np.uint8]
+
+_LETTER, _SPACE, _MARK = 0, 1, 2
+_KIND = np.full(256, _LETTER, np.uint8)
+_KIND[list(b" \t\n\r")] = _SPACE
+_KIND[list(b"!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")] = _MARK
+"""Of each byte of UTF-8: white space and punctuation of ASCII, all others together."""
+_LOWER = np.frombuffer(bytes(range(256)).lower(), np.uint8)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What has to be known of a tokenizer to cut a text into words."""
+
+    lower: bool
+    """Whether the letters A to Z mean a to z."""
+    whole: tuple[bytes, ...]
+    """Tokens found in the text before it is cut, such as [SEP]; a text with one stays whole. They
+    are lower-cased if texts are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The words of N texts, W in all, D of them different."""
+
+    distinct: list[bytes]
+    """Each word once, [D]."""
+    places: NDArray[np.int32]
+    """The place in `distinct` of each text's words, in order, [W]."""
+    ends: Int64
+    """Text i has the words `places[ends[i]:ends[i + 1]]`, [N + 1]."""
+
+
+def rules_of(tokenizer: Tokenizer) -> Rules | None:
+    """How the tokenizer's texts can be cut; None if it is not known to keep words apart.
+
+    BERT's normaliser drops control characters and accents, lower-cases characters, and decomposes
+    them by a table (NFD, which reorders combining marks alone). None of this looks across a space,
+    tab, newline or punctuation character of ASCII, and its pre-tokenizer cuts at each of them. So
+    the pieces of a text are those of its words, one after the other. An added token is looked for
+    before all this: where that is done in the normalised text, or the token has white space, the
+    answer is None.
+    """
+    normalizer, added = tokenizer.normalizer, tokenizer.get_added_tokens_decoder().values()
+    by_words = (
+        type(normalizer) is BertNormalizer
+        and type(tokenizer.pre_tokenizer) is BertPreTokenizer
+        and type(tokenizer.model) is WordPiece
+        and tokenizer.truncation is None
+        and tokenizer.padding is None
+    )
+    in_words = [token.content.split() == [token.content] for token in added]
+    if not by_words or not all(in_words) or any(token.normalized for token in added):
+        return None
+    contents = [token.content.encode() for token in added]
+    lower = bool(normalizer.lowercase)
+    return Rules(lower, tuple(content.lower() if lower else content for content in contents))
+
+
+def bytes_of(texts: pa.StringArray) -> tuple[Bytes, Int64]:
+    """(UTF-8 of all texts, offsets int64 [N + 1]): views of the array's own buffers."""
+    assert texts.null_count == 0
+    _, ends, data = texts.buffers()
+    if data is None or not len(texts):  # an array without texts may have no offsets either
+        return np.empty(0, np.uint8), np.zeros(len(texts) + 1, np.int64)
+    offsets = np.frombuffer(ends, np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    first, last = int(offsets[0]), int(offsets[-1])
+    return np.frombuffer(data, np.uint8)[first:last], offsets.astype(np.int64) - first
+
+
+def rows_with(tokens: tuple[bytes, ...], data: Bytes, offsets: Int64) -> Int64:
+    """Texts in which one of the tokens begins, ascending, and some more.
+
+    A token that begins in one text and would end in the next is counted as well.
+    """
+    whole, found = data.tobytes(), []
+    for token in tokens:
+        at = whole.find(token)
+        while at >= 0:
+            found.append(at)
+            at = whole.find(token, at + 1)
+    return np.unique(np.searchsorted(offsets, found, side="right") - 1)
+
+
+def lowered(data: Bytes) -> Bytes:
+    """A to Z as a to z, all other bytes as they are."""
+    found: Bytes = _LOWER[data]
+    return found
+
+
+def words_of(data: Bytes, offsets: Int64) -> Words:
+    """The words of texts, from `bytes_of`: runs of letters, and punctuation one by one.
+
+    A word holds no white space or punctuation of ASCII, or is one such punctuation character. What
+    else it holds (accents, Chinese, control characters) is for the tokenizer to cut.
+    """
+    kinds = _KIND[data]
+    is_letter, is_space = kinds == _LETTER, kinds == _SPACE
+    goes_on = np.zeros(len(data) + 1, bool)
+    goes_on[1:] = is_letter
+    goes_on[offsets] = False
+    begins = ~(is_space | (is_letter & goes_on[:-1]))
+    kept = ~is_space
+    letters = data[kept]
+    edges = np.append(np.flatnonzero(begins[kept]), len(letters)).astype(np.int32)
+    buffers = [None, pa.py_buffer(edges), pa.py_buffer(letters)]
+    words = pa.Array.from_buffers(pa.binary(), len(edges) - 1, buffers).dictionary_encode()
+    ends = np.searchsorted(np.flatnonzero(begins), offsets)
+    return Words(words.dictionary.to_pylist(), words.indices.to_numpy(), ends)
+
+
+MEMO_BYTES = 1 << 25
+"""Memory after which a memo forgets all words and begins anew: about 200,000 words of English."""
+WORD_BYTES = 150
+"""The memory that Python and numpy need for a word, beside its letters and pieces."""
+TOGETHER = 64
+"""Number of new words that the tokenizer gets as one text."""
+_BETWEEN = ","
+NOTHING = -1
+"""No piece's id."""
+
+
+class Memo:
+    """Words and their pieces. Row r has the pieces `flat[starts[r]:starts[r] + counts[r]]`."""
+
+    def __init__(self, tokenizer: Tokenizer, dtype: type[np.uint16] | type[np.uint32]) -> None:
+        """It knows no word yet; `dtype` holds every id."""
+        self._tokenizer, self._dtype = tokenizer, dtype
+        self._of_comma = self._encoded([_BETWEEN])[0]
+        self._between = int(self._of_comma[0]) if len(self._of_comma) == 1 else NOTHING
+        self._forget()
+
+    def rows(self, words: Sequence[bytes]) -> Int64:
+        """The row of each of these different words, int64 [D]; until the next call.
+
+        New words are tokenised. What is held stays below MEMO_BYTES and one call's words.
+        """
+        if self._held > MEMO_BYTES:
+            self._forget()
+        found = np.fromiter(map(self._rows.get, words, repeat(-1)), np.int64, count=len(words))
+        new = np.flatnonzero(found < 0)
+        if len(new):
+            found[new] = self._learn([words[place] for place in new.tolist()])
+        return found
+
+    def _forget(self) -> None:
+        """Know the comma alone, which could not be told from those between words."""
+        self._rows = {_BETWEEN.encode(): 0}
+        self.flat: Flat = self._of_comma
+        self.counts = np.array([len(self._of_comma)], np.int64)
+        self.starts = np.zeros(1, np.int64)
+        self._held = 0
+
+    def _learn(self, words: list[bytes]) -> Int64:
+        """The rows of new words."""
+        flat, counts = self._pieces(words)
+        rows = range(len(self._rows), len(self._rows) + len(words))
+        self._rows.update(zip(words, rows, strict=True))
+        self.flat = np.concatenate([self.flat, flat])
+        self.counts = np.concatenate([self.counts, counts])
+        self.starts = np.cumsum(self.counts) - self.counts
+        self._held += sum(map(len, words)) + WORD_BYTES * len(words) + flat.nbytes
+        return np.array(rows, np.int64)
+
+    def _pieces(self, words: list[bytes]) -> tuple[Flat, Int64]:
+        """(flat pieces, number of each word's pieces).
+
+        Texts of several words cost the library half as much as words. Commas separate them, and
+        there must be as many as were put in: then none is a word's own piece.
+        """
+        groups = [words[i : i + TOGETHER] for i in range(0, len(words), TOGETHER)]
+        texts = [b" , ".join([*group, b""]).decode() for group in groups]
+        flats, counts = [], []
+        for group, found in zip(groups, self._encoded(texts), strict=True):
+            ends = np.flatnonzero(found == self._between)
+            if len(ends) == len(group):
+                flats.append(found[found != self._between])
+                counts.append(np.diff(ends, prepend=-1) - 1)
+            else:
+                alone = self._encoded([word.decode() for word in group])
+                flats += alone
+                counts.append(np.array([len(ids) for ids in alone], np.int64))
+        return np.concatenate(flats), np.concatenate(counts)
+
+    def _encoded(self, texts: list[str]) -> list[Flat]:
+        found = encoded(self._tokenizer, texts)
+        return [np.array(encoding.ids, self._dtype) for encoding in found]
+
 
 SLICE_BYTES = 1 << 20
 """UTF-8 that is cut into words at a time; that takes up to 60 times the memory."""

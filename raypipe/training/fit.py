@@ -7,17 +7,15 @@ from typing import Any
 
 import torch
 
-from raypipe.config.training.recipe import steps_of
+from raypipe.config.training import steps_of
 from raypipe.errors import InputError, RaypipeError, RefusedError
 from raypipe.storage.records import Json
-from raypipe.training.checkpoints.history import History, history_of, unmeasured
-from raypipe.training.checkpoints.measuring import Measuring, progress_of
-from raypipe.training.checkpoints.store import Checkpoints
+from raypipe.training.checkpoints import Checkpoints, History, history_of, unmeasured
+from raypipe.training.comm import Comm, make_deterministic
 from raypipe.training.job import Job
-from raypipe.training.pretraining.updates import PretrainingUpdates
-from raypipe.training.steps.comm import Comm
-from raypipe.training.steps.determinism import make_deterministic
-from raypipe.training.steps.update import Updates, load_weights_
+from raypipe.training.pretrain import PretrainingUpdates
+from raypipe.training.steps import Updates, load_weights_
+from raypipe.training.validate import Measuring, progress_of
 
 Tell = Callable[[Mapping[str, Json]], None]
 """Receives each step, each measurement and notes; only the first worker calls it."""

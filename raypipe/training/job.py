@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from raypipe.config.training.recipe import TrainedModel, Training
+from raypipe.config.training import TrainedModel, Training
 from raypipe.errors import InputError
 from raypipe.models.folder.adapters import WEIGHTS, adapter_folder
 from raypipe.models.folder.config_checks import initializer_range
@@ -12,14 +12,15 @@ from raypipe.models.folder.conventions import (
     Conventions,
     PairConventions,
     PretrainedConventions,
+    conventions_problems,
 )
 from raypipe.models.folder.model_folder import ModelFolder
-from raypipe.models.folder.presets import PRESETS, conventions_from, conventions_problems
+from raypipe.models.folder.presets import PRESETS, conventions_from
 from raypipe.names import Role, of_training
 from raypipe.storage.records import hash_file
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.storage import Storage
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 
 SEMANTICS = 3
 

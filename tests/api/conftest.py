@@ -79,9 +79,9 @@ def made(recipe, tmp_path_factory):
 @pytest.fixture(scope="session")
 def stored(made):
     """The finished store of a name, as the pipeline left it."""
-    from raypipe.storage.places.opening import open_storage
-    from raypipe.storage.store_records import read_manifest
-    from raypipe.storage.stored import Stored
+    from raypipe.storage.ledger import read_manifest
+    from raypipe.storage.root import open_storage
+    from raypipe.storage.store import Stored
 
     storage = open_storage(str(made.folder / "stores"))
 

@@ -3,7 +3,7 @@ from loaded_packages import HEAVY, loaded_after
 
 import raypipe
 from raypipe import config
-from raypipe.api.recipe import inline_by_default
+from raypipe.api.invocation import inline_by_default
 from raypipe.config import resolved_yaml
 from raypipe.errors import InputError
 
@@ -44,6 +44,7 @@ def test_work_is_inline_unless_the_recipe_says_otherwise(recipe):
     assert inline_by_default(said).resources.backend == "ray"
 
 
+@pytest.mark.slow
 def test_a_recipe_is_loaded_without_torch_and_run_without_ray(recipe, tmp_path):
     code = f"import raypipe\nrecipe = raypipe.Recipe.load({recipe!r})"
     assert loaded_after(code, *HEAVY) == []

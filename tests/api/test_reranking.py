@@ -104,9 +104,8 @@ def test_pairs_are_aggregated_by_the_method():
         raypipe.rerank(RUN, scores=pairs, k=3)
 
 
-@pytest.mark.parametrize(
-    ("more", "told"),
-    [
+def test_what_cannot_rerank_is_refused():
+    for more, told in [
         ({}, "expected scores, or queries and passages to score now"),
         ({"scores": {"q": {"a": 1.0}}}, "scores: 3 of 4 candidates have no score, first (q, b)"),
         ({"scores": np.zeros(3)}, "float64 [3]; expected one number per line of the run, [4]"),
@@ -120,12 +119,10 @@ def test_pairs_are_aggregated_by_the_method():
         ({"scores": np.zeros(4), "tail": "cut"}, "tail: expected one of keep, drop; found 'cut'"),
         ({"scores": np.zeros(4), "method": "mean"}, "method: expected one of sum, binary"),
         ({"scores": np.zeros(4), "passages": ["a"]}, "first a, b, c, d; give the passages"),
-    ],
-)
-def test_what_cannot_rerank_is_refused(more, told):
-    with pytest.raises(InputError) as refused:
-        raypipe.rerank(**{"run": RUN, **more})
-    assert told in str(refused.value)
+    ]:
+        with pytest.raises(InputError) as refused:
+            raypipe.rerank(**{"run": RUN, **more})
+        assert told in str(refused.value)
 
 
 def test_a_blend_is_that_of_the_pipelines_stage(

@@ -5,7 +5,7 @@ import pytest
 import raypipe
 from raypipe import schema
 from raypipe.errors import InputError, RowsFailed
-from raypipe.storage.payloads.tables import read_table
+from raypipe.storage.payloads import read_table
 
 
 def kept_scores(stored, name):

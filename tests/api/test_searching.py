@@ -58,9 +58,8 @@ def test_nothing_to_search_gives_an_empty_run(sides, tiny_model):
 HALVES = np.ones((3, 4), np.float16)
 
 
-@pytest.mark.parametrize(
-    ("queries", "passages", "more", "told"),
-    [
+def test_what_cannot_be_searched_is_refused(tiny_model):
+    for queries, passages, more, told in [
         (HALVES, HALVES.astype(np.float32), {}, "found float32 [3, 4], expected float16"),
         (HALVES[0], HALVES, {}, "query embeddings: found float16 [4], expected float16"),
         (HALVES, HALVES[:, :3], {}, "embeddings of dimension 3, the queries' have 4"),
@@ -85,10 +84,8 @@ HALVES = np.ones((3, 4), np.float16)
             "k1: expected a finite number from 0",
         ),
         (HALVES, ["a"], {"model": "bm25"}, "query embeddings: bm25 searches texts"),
-    ],
-)
-def test_what_cannot_be_searched_is_refused(queries, passages, more, told, tiny_model):
-    more = {"model": tiny_model, **more}
-    with pytest.raises(InputError) as refused:
-        raypipe.search(queries, passages, **more)
-    assert told in str(refused.value)
+    ]:
+        more = {"model": tiny_model, **more}
+        with pytest.raises(InputError) as refused:
+            raypipe.search(queries, passages, **more)
+        assert told in str(refused.value)

@@ -16,10 +16,9 @@ from pathlib import Path
 import ir_measures
 
 from raypipe.cli.main import run
-from raypipe.config.pipeline.kinds import Bm25Search
-from raypipe.config.pipeline.kinds.search import Fixed
-from raypipe.driver.analysis.finished import open_finished
-from raypipe.driver.analysis.measuring import judgements_of, measures_of
+from raypipe.config.stages import Bm25Search, Fixed
+from raypipe.report.finished import open_finished
+from raypipe.report.measures import judgements_of, measures_of
 
 # pyserini asks its Java for a module that small runtimes lack; a JVM that runs already it takes.
 PYSERINI = """

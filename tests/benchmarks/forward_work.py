@@ -8,12 +8,11 @@ import torch
 from random_bert import Shape, make_random_bert, pieces_of, text_of
 
 from raypipe.models.encoder import load_encoder
-from raypipe.models.fixed.opening import FixedSettings
-from raypipe.models.fixed.replay import MODES
 from raypipe.models.folder.loading import resolve_model
 from raypipe.models.folder.opening import open_tokenizer
+from raypipe.models.gpu.opening import MODES, FixedSettings
 from raypipe.models.scorer import load_scorer
-from raypipe.text.pairs import TextSlice
+from raypipe.text.inputs import TextSlice
 from raypipe.text.tokenize import tokenize_batch
 
 MINILM, BASE, LARGE = Shape(6, 384, 12), Shape(12, 768, 12), Shape(24, 1024, 16)

@@ -11,13 +11,14 @@ import os
 import sys
 from pathlib import Path
 
+from agreement import FIRST, agreement
+
 import raypipe
-from raypipe.analysis.agreement import FIRST, agreement
-from raypipe.driver.analysis.finished import Finished, open_finished
-from raypipe.driver.analysis.measuring import measured
-from raypipe.evaluation.difference import difference
+from raypipe.evaluation.paired import difference
 from raypipe.models.machine.device import numerics_class
 from raypipe.models.machine.precision import able
+from raypipe.report.finished import Finished, open_finished
+from raypipe.report.measures import measured
 
 DATA = os.environ["RAYPIPE_DATA"]
 SETS = {
@@ -63,7 +64,6 @@ def finished(out: Path, name: str, precision: str) -> Finished:
             "precision": precision,
             "device": "cpu",
             "threads": 1,
-            "audit_queries": 0,  # here the whole set is compared
         },
         "stores": str(out / "stores"),
     }

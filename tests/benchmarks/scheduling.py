@@ -36,15 +36,14 @@ from raypipe import numerics
 from raypipe.cluster.backend import Task
 from raypipe.cluster.inline import InlineBackend
 from raypipe.cluster.loop import run
-from raypipe.cluster.scheduling.report import Limits
+from raypipe.cluster.report import Limits
 from raypipe.models.folder.loading import resolve_model
 from raypipe.stages.encode import EncodeStage
 from raypipe.stages.stage import Needs, Opened, Payload, Sizing, ranges
-from raypipe.storage.ledger import Ledger
-from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.ledger import Ledger, read_manifest
+from raypipe.storage.posix import PosixStorage
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.store_records import read_manifest
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 
 HELPERS = Path(__file__).parent.parent / "helpers"
 PASSAGES_A_SECOND = 60

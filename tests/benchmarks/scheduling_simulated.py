@@ -1,16 +1,19 @@
 """The loop on a virtual clock, for `scheduling.py driver`: its CPU time, and what Python holds."""
 
 import json
+import sys
 import tempfile
 import time
 import tracemalloc
 from pathlib import Path
 from types import SimpleNamespace
 
+sys.path.insert(0, str(Path(__file__).parent.parent / "helpers"))
+from simulated import SimulatedBackend, SimulatedLedger, World  # noqa: E402
+
 from raypipe.cluster.backend import Task
 from raypipe.cluster.loop import run
-from raypipe.cluster.scheduling.report import Limits
-from raypipe.cluster.simulated import SimulatedBackend, SimulatedLedger, World
+from raypipe.cluster.report import Limits
 from raypipe.stages.stage import Needs, ranges
 from raypipe.storage.files import append_line
 from raypipe.storage.records import Record

@@ -27,7 +27,7 @@ from raypipe.models.folder.opening import open_tokenizer
 from raypipe.models.machine.device import numerics_class
 from raypipe.models.machine.precision import DTYPES, able
 from raypipe.models.scorer import load_scorer
-from raypipe.text.pairs import TextSlice
+from raypipe.text.inputs import TextSlice
 from raypipe.text.tokenize import tokenize_batch
 
 NUM_QUERIES, DEPTH, ROUNDS = 20, 10, 5

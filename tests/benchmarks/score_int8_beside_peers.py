@@ -29,7 +29,7 @@ from raypipe.models.folder.opening import open_tokenizer
 from raypipe.models.machine.device import numerics_class
 from raypipe.models.machine.precision import able
 from raypipe.models.scorer import load_scorer
-from raypipe.text.pairs import TextSlice
+from raypipe.text.inputs import TextSlice
 from raypipe.text.tokenize import tokenize_batch
 
 NEEDED = ("optimum", "onnxruntime", "openvino", "nncf")

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 import numpy as np
 import torch
 
-from raypipe.engines.exact.search import topk_block_stream
+from raypipe.engines.exact import topk_block_stream
 from raypipe.stages.products import TorchProducts, coarse_products
 
 BLOCKS = (1024, 8192, 65536)

@@ -35,16 +35,14 @@ from raypipe.models.folder.loading import packaged_folder, resolve_model
 from raypipe.models.folder.opening import layouts_of, load_weights, open_tokenizer
 from raypipe.models.folder.presets import PRESETS
 from raypipe.models.machine.device import numerics_class
-from raypipe.text.pairs import TextSlice
+from raypipe.text.inputs import TextSlice
 from raypipe.text.tokenize import tokenize_batch
-from raypipe.training.model.starting_tensors import starting_tensors
-from raypipe.training.model.trainee import Trainee
-from raypipe.training.steps.batch import Batch
-from raypipe.training.steps.comm import Solo
-from raypipe.training.steps.gradient import backward
-from raypipe.training.steps.losses import multi_label_margin
-from raypipe.training.steps.objective import Objective
-from raypipe.training.steps.optimiser import Adam
+from raypipe.training.batch import Batch
+from raypipe.training.comm import Solo
+from raypipe.training.losses import Objective, multi_label_margin
+from raypipe.training.start import starting_tensors
+from raypipe.training.steps import Adam, backward
+from raypipe.training.trainee import Trainee
 
 BATCH, RATE, ROUNDS = 8, 2e-5, 3
 OPTIMISER = {"betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.01, "bias_correction": True}

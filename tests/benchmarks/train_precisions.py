@@ -22,12 +22,10 @@ from raypipe.models.folder.loading import resolve_model
 from raypipe.models.folder.opening import layouts_of, load_weights, open_tokenizer
 from raypipe.models.folder.presets import PRESETS
 from raypipe.models.machine.device import numerics_class
-from raypipe.text.inputs import make_inputs
-from raypipe.text.pairs import TextSlice, taken
+from raypipe.text.inputs import TextSlice, make_inputs, taken
 from raypipe.text.tokenize import tokenize_batch
-from raypipe.training.model.lowrank import LowRank
-from raypipe.training.model.starting_tensors import starting_tensors
-from raypipe.training.model.trainee import Trainee
+from raypipe.training.start import starting_tensors
+from raypipe.training.trainee import LowRank, Trainee
 
 INPUTS, ROUNDS, FORWARDS = 44, 5, 3
 

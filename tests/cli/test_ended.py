@@ -1,6 +1,6 @@
 import pytest
 
-from raypipe.cli.ended import Ended
+from raypipe.cli.main import Ended
 from raypipe.errors import CorruptError, InputError, Interrupted, LimitError, RefusedError
 
 

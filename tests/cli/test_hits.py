@@ -7,8 +7,8 @@ from rich.cells import cell_len
 from watchers import Silent
 
 import raypipe
-from raypipe.cli.hits import text_of
 from raypipe.cli.main import run
+from raypipe.cli.stages import text_of_hits
 from raypipe.config import load_recipe
 from raypipe.driver.pipeline import Options, run_pipeline
 
@@ -97,17 +97,19 @@ def test_what_does_not_fit_is_refused_by_name(work, capsys, arguments, told):
 
 
 def test_long_texts_are_cut_control_characters_hidden_and_nothing_is_said_plainly():
-    text = text_of("q", [{"rank": 1, "score": 0.5, "passage_id": "p\x1b", "text": "word " * 200}])
+    text = text_of_hits(
+        "q", [{"rank": 1, "score": 0.5, "passage_id": "p\x1b", "text": "word " * 200}]
+    )
     head, *lines = text.splitlines()
     assert head == "  1 0.5000 p\ufffd" and len(lines) == 3 and lines[-1].endswith(" ...")
     assert max(map(len, lines)) <= 100
-    assert text_of("a\x1bb", []) == "no passage for 'a\ufffdb'"
+    assert text_of_hits("a\x1bb", []) == "no passage for 'a\ufffdb'"
 
 
 def test_cut_texts_of_wide_characters_are_no_wider_than_the_terminal(monkeypatch):
     for width in (40, 41, 9, 2):
-        monkeypatch.setattr("raypipe.cli.hits.terminal_width", lambda width=width: width)
+        monkeypatch.setattr("raypipe.cli.stages.terminal_width", lambda width=width: width)
         hit = {"rank": 1, "score": 0.5, "passage_id": "p", "text": "圧縮された文書を展開する" * 20}
-        _, *lines = text_of("q", [hit]).splitlines()
+        _, *lines = text_of_hits("q", [hit]).splitlines()
         assert len(lines) == 3 and lines[-1].endswith(" ...")
         assert max(map(cell_len, lines)) <= max(width, 10)

@@ -1,4 +1,4 @@
-from raypipe.cli.standing import lines_of
+from raypipe.cli.upkeep import lines_of
 from raypipe.driver.upkeep.status import Status
 
 AT_WORK = {"state": "at work", "shards": 8, "done": 3, "rows": 8000, "rows_done": 1200}
@@ -31,24 +31,3 @@ def test_a_running_invocation_tells_what_is_at_work_and_how_long_it_takes():
         "  h: incomplete 3 of 8 shards, 1,200 of 8,000 rows",
         "  i: not begun, one of an earlier invocation is there",
     ]
-
-
-def test_a_sweep_tells_of_its_points():
-    running = {"state": "running", "exit_code": 0, "reason": "host is working"}
-    points = {
-        "k=1": {"state": "complete", "exit_code": 0, "reason": "complete"},
-        "k=2": {**running, "at_work": {"c": RATED}},
-        "k=3": {"state": "failed", "exit_code": 4, "reason": "no"},
-        "k=4": {"state": "not begun", "exit_code": None, "reason": None},
-    }  # fmt: skip
-    found = Status("failed", 4, "no", points=points, began="B", ended="E")
-    assert [*lines_of(found)] == [
-        "failed: exit 4, no",
-        "  began B, ended E",
-        "  point k=1: complete: exit 0",
-        "  point k=2: running: exit 0, host is working",
-        "    c: at work 3 of 8 shards, 1,200 of 8,000 rows, 300.0 rows/s, 0:00:23 left",
-        "  point k=3: failed: exit 4, no",
-        "  point k=4: not begun",
-    ]
-    assert [*lines_of(Status("complete", 0, "complete"))] == ["complete: exit 0, complete"]

@@ -74,7 +74,9 @@ def test_what_a_closed_stderr_should_get_is_not_written_to_stdout():
 ESCAPES = "\x1b]0;owned\x07\x1b[31m\u202e\x9b2J"
 
 
-def test_escape_sequences_of_files_and_names_are_shown_and_not_obeyed(raypipe_cli, tmp_path):
+def test_escape_sequences_of_files_and_names_are_shown_and_not_obeyed(
+    raypipe_cli, raypipe_here, tmp_path
+):
     run, qrels = tmp_path / "a.run", tmp_path / "qrels.txt"
     qrels.write_text("q 0 p 1\n")
     twice = f"q{ESCAPES} Q0 p{ESCAPES} 1 1 x\n"
@@ -85,15 +87,15 @@ def test_escape_sequences_of_files_and_names_are_shown_and_not_obeyed(raypipe_cl
     )
     recipe = tmp_path / "r.yaml"
     recipe.write_text("format: 1\n")
-    for arguments in (
-        ("evaluate", run, "--qrels", qrels),
-        ("evaluate", unjudged, "--qrels", qrels),
-        ("pipeline", f"recipe{ESCAPES}", "--out", tmp_path / "out"),
-        ("pipeline", recipe, f"key{ESCAPES}=1", "--out", tmp_path / "out"),
-        ("status", tmp_path / ESCAPES),
-        (f"verb{ESCAPES}",),
+    for raypipe, *arguments in (
+        (raypipe_here, "evaluate", run, "--qrels", qrels),
+        (raypipe_cli, "evaluate", unjudged, "--qrels", qrels),  # its log too
+        (raypipe_here, "pipeline", f"recipe{ESCAPES}", "--out", tmp_path / "out"),
+        (raypipe_here, "pipeline", recipe, f"key{ESCAPES}=1", "--out", tmp_path / "out"),
+        (raypipe_here, "status", tmp_path / ESCAPES),
+        (raypipe_here, f"verb{ESCAPES}"),
     ):
-        done = raypipe_cli(*arguments)
+        done = raypipe(*arguments)
         assert not {"\x1b", "\x07", "\u202e", "\x9b"} & {*done.stderr}, arguments
         assert r"\x1b]0;owned\x07\x1b[31m\u202e\x9b2J" in done.stderr, (arguments, done.stderr)
 

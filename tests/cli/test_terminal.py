@@ -40,8 +40,8 @@ def words(text):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("columns", [60, 100, 200])
-def test_evaluate_fits_the_terminal_and_keeps_every_figure(runs, raypipe_cli, columns):
-    piped = raypipe_cli("evaluate", *runs)
+def test_evaluate_fits_the_terminal_and_keeps_every_figure(runs, raypipe_here, columns):
+    piped = raypipe_here("evaluate", *runs)
     shown = on_terminal("evaluate", *runs, columns=columns)
     assert shown.exit_code == piped.returncode == 0
     assert max(map(len, shown.lines[:-2])) <= columns
@@ -53,8 +53,8 @@ def test_evaluate_fits_the_terminal_and_keeps_every_figure(runs, raypipe_cli, co
 
 
 @pytest.mark.slow
-def test_compare_is_markdown_in_a_pipe_and_drawn_on_a_terminal(runs, raypipe_cli):
-    piped = raypipe_cli("compare", *runs)
+def test_compare_is_markdown_in_a_pipe_and_drawn_on_a_terminal(runs, raypipe_here):
+    piped = raypipe_here("compare", *runs)
     shown = on_terminal("compare", *runs, columns=72)
     assert shown.exit_code == piped.returncode == 0
     assert piped.stdout.count("\n|-") >= len(MEASURES) and "─" not in piped.stdout

@@ -1,6 +1,7 @@
 """--break-ties rank, in every command that reads a run file with ties."""
 
 import json
+import shutil
 
 import pytest
 from foreign_tools import AS_WRITTEN, BY_ID, FOREIGN
@@ -33,7 +34,7 @@ def test_evaluate_measures_the_file_as_trec_eval_or_as_written(qrels, capsys):
 
 
 def test_compare_says_whose_order_of_ties_it_took_and_the_flag_for_the_other(qrels, capsys):
-    arguments = ["compare", RUN, str(FOREIGN / "ranx.run.json"), "--qrels", qrels]
+    arguments = ["compare", RUN, str(FOREIGN / "pyterrier.res.gz"), "--qrels", qrels]
     found = measured(capsys, *arguments)
     kept = measured(capsys, *arguments, "--break-ties", "rank")
     ranks = [(row["mean"] * 2 - 1) for row in found["comparisons"]]
@@ -47,8 +48,9 @@ def test_compare_says_whose_order_of_ties_it_took_and_the_flag_for_the_other(qre
         assert told in capsys.readouterr().out
 
 
-def test_compare_says_nothing_of_it_where_ranks_decide(qrels, capsys):
-    runs = [str(FOREIGN / name) for name in ("pyterrier.csv", "pyterrier.parquet")]
+def test_compare_says_nothing_of_it_where_ranks_decide(qrels, tmp_path, capsys):
+    runs = [str(FOREIGN / "pyterrier.parquet"), str(tmp_path / "copy.parquet")]
+    shutil.copy(*runs)
     assert command(["compare", *runs, "--qrels", qrels, "--measures", "RR"])[0] == 0
     out = capsys.readouterr().out
     assert "2 rows of 1 queries; 1 ties of different grades" in out

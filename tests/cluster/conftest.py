@@ -12,7 +12,7 @@ from raypipe.cluster.backend import Task
 from raypipe.cluster.ray_processes import IdleActors
 from raypipe.stages.stage import Needs, Opened, Payload, Site
 from raypipe.storage.ledger import Ledger
-from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.posix import PosixStorage
 from raypipe.storage.spec import StageSpec
 
 

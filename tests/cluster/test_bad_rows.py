@@ -1,8 +1,8 @@
 import pytest
 from scripted_loop import SHARDS
+from simulated import SimulatedLedger
 
-from raypipe.cluster.bad_rows import Case, evidence_name, read_evidence
-from raypipe.cluster.simulated import SimulatedLedger
+from raypipe.cluster.failures import Case, evidence_name, read_evidence
 from raypipe.storage.records import Shard
 
 

@@ -9,8 +9,8 @@ import pytest
 from free_ports import free_ports
 from ray._private import ray_constants
 
-from raypipe.cluster import guard
-from raypipe.cluster.guard import (
+from raypipe.cluster import ray_start as guard
+from raypipe.cluster.ray_start import (
     asks_for_token,
     keep_token_private,
     loopback_only,

@@ -18,14 +18,13 @@ import pytest
 from raypipe.cluster.backend import Task
 from raypipe.cluster.inline import InlineBackend
 from raypipe.cluster.loop import run
-from raypipe.cluster.scheduling.report import Limits
+from raypipe.cluster.report import Limits
 from raypipe.stages.stage import Needs, Opened, Payload
-from raypipe.storage.leases.lease import acquire
-from raypipe.storage.ledger import Ledger
-from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.lease import acquire
+from raypipe.storage.ledger import Ledger, read_manifest
+from raypipe.storage.posix import PosixStorage
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.store_records import read_manifest
 
 SHARDS = [Shard(i, 3 * i, 3 * i + 3) for i in range(6)]
 SPEC = StageSpec("toy", 1, {"factor": 7}, {})

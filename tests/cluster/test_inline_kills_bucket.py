@@ -29,11 +29,11 @@ def in_child(uri, at, before):
             from raypipe.cluster.backend import Task
             from raypipe.cluster.inline import InlineBackend
             from raypipe.cluster.loop import run
-            from raypipe.cluster.scheduling.report import Limits
-            from raypipe.storage.leases import lease as leases
+            from raypipe.cluster.report import Limits
+            from raypipe.storage import bucket
+            from raypipe.storage import lease as leases
+            from raypipe.storage.copies import Asked
             from raypipe.storage.ledger import Ledger
-            from raypipe.storage.places import bucket
-            from raypipe.storage.places.bucket_errors import Asked
 
             count = [0]
 

@@ -8,9 +8,9 @@ import pytest
 
 from raypipe.cluster.inline import InlineBackend
 from raypipe.cluster.loop import run
-from raypipe.cluster.scheduling.report import Limits
+from raypipe.cluster.report import Limits
 from raypipe.errors import IncompleteError, ending_of
-from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.posix import PosixStorage
 
 KINDS = [errno.EIO, errno.EROFS, errno.EACCES, errno.ENOSPC, errno.ESTALE, errno.ETIMEDOUT]
 

@@ -67,3 +67,12 @@ def test_a_shard_committed_unheard_begins_the_count_anew():
     script = [Ready(1, {}), OutOfMemory(1, "full"), Ready(2, {}), 0, Lost(2, "x"), Ready(3, {})]
     script += [OutOfMemory(3, "full"), Ready(4, {}), done(4, 1), done(4, 2)]
     assert play(*script, max_attempts=2).error is None
+
+
+@pytest.mark.parametrize("ready", [True, False])
+def test_workers_that_die_without_a_word_end_it_with_what_can_be_done(ready):
+    script = [e for n in (1, 2, 3) for e in ([Ready(n, {})] if ready else []) + [Lost(n, "gone")]]
+    found = play(*script, max_attempts=3)
+    told = "failed 3 times" if ready else "3 workers in a row ended before their first shard"
+    assert isinstance(found.error, IncompleteError) and told in str(found.error)
+    assert "'gone'); " in str(found.error) and "with more memory" in str(found.error)

@@ -10,9 +10,9 @@ import ray
 from ray.exceptions import ActorDiedError, OutOfMemoryError, RayActorError
 from ray_on_paper import SHARD, TASK
 
-from raypipe.cluster import ray_actor
+from raypipe.cluster import ray_processes as ray_actor
 from raypipe.cluster.backend import Lost, Mode, OutOfMemory, Preempted, Task
-from raypipe.cluster.ray_actor import Actor, death
+from raypipe.cluster.ray_processes import Actor, death
 from raypipe.errors import InputError
 
 

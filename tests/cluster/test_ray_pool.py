@@ -16,11 +16,11 @@ from raypipe.cluster.backend import Lost, Mode, Task
 from raypipe.cluster.loop import run
 from raypipe.cluster.ray_pool import RayBackend
 from raypipe.cluster.ray_start import start_local
-from raypipe.cluster.scheduling.report import Limits
+from raypipe.cluster.report import Limits
 from raypipe.errors import IncompleteError, InputError
 from raypipe.stages.stage import Needs, Opened, Payload, ranges
 from raypipe.storage.ledger import Ledger
-from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.posix import PosixStorage
 from raypipe.storage.spec import StageSpec
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]

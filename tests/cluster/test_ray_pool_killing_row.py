@@ -10,11 +10,11 @@ import pytest
 
 from raypipe.cluster.backend import Task
 from raypipe.cluster.loop import run
-from raypipe.cluster.scheduling.report import Limits
+from raypipe.cluster.report import Limits
 from raypipe.errors import LimitError
 from raypipe.stages.stage import Needs, Opened, Payload
 from raypipe.storage.ledger import Ledger
-from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.posix import PosixStorage
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 

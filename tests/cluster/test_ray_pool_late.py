@@ -16,11 +16,10 @@ from raypipe.cluster.backend import Task
 from raypipe.cluster.loop import run
 from raypipe.cluster.ray_pool import RayBackend
 from raypipe.cluster.ray_start import start_local
-from raypipe.cluster.scheduling.report import Limits
+from raypipe.cluster.report import Limits
 from raypipe.stages.stage import Needs, Opened, Payload, ranges
-from raypipe.storage.ledger import Ledger
-from raypipe.storage.log import events
-from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.ledger import Ledger, events
+from raypipe.storage.posix import PosixStorage
 from raypipe.storage.spec import StageSpec
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]

@@ -19,14 +19,14 @@ from raypipe.cluster.backend import Mode, Ready, Task
 from raypipe.cluster.loop import run
 from raypipe.cluster.ray_pool import RayBackend
 from raypipe.cluster.ray_start import start_local
-from raypipe.cluster.scheduling.report import Limits
+from raypipe.cluster.report import Limits
 from raypipe.errors import InputError
 from raypipe.models.folder.loading import resolve_model
 from raypipe.stages.encode import EncodeStage
 from raypipe.stages.stage import Needs, Opened, Payload, Sizing, ranges
 from raypipe.stages.tables import Sides
 from raypipe.storage.ledger import Ledger
-from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.posix import PosixStorage
 from raypipe.storage.spec import StageSpec
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
@@ -171,7 +171,7 @@ def test_after_each_of_25_searches_a_process_with_a_jvm_holds_no_more_than_befor
     from long_collection import NUM_PASSAGES, commit, passages
 
     from raypipe import schema
-    from raypipe.engines.lucene.pack import pack_folder
+    from raypipe.engines.lucene.index import pack_folder
     from raypipe.stages.bm25 import Bm25Stage
 
     stores = Stores(tmp_path)

@@ -19,10 +19,10 @@ from raypipe.cluster.backend import Mode, OutOfMemory, Task
 from raypipe.cluster.loop import run
 from raypipe.cluster.ray_pool import RayBackend
 from raypipe.cluster.ray_start import start_local
-from raypipe.cluster.scheduling.report import Limits
+from raypipe.cluster.report import Limits
 from raypipe.stages.stage import Needs, Opened, Payload, ranges
 from raypipe.storage.ledger import Ledger
-from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.posix import PosixStorage
 from raypipe.storage.spec import StageSpec
 
 TOLD = "1 worker(s) were killed due to the node running low on memory. Memory on the node was"

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from raypipe.cluster import guard, ray_start
+from raypipe.cluster import ray_start
 from raypipe.cluster.ray_start import ENVIRONMENT, LocalRay, connect, start_local
 from raypipe.errors import IncompleteError, InputError, RefusedError
 
@@ -100,7 +100,7 @@ def use(monkeypatch, tmp_path):
     def use(*arguments, **options):
         found = Ray(*arguments, **options)
         monkeypatch.setattr(ray_start, "ray", found)
-        monkeypatch.setattr(guard, "_refuses_strangers", lambda gcs: False)
+        monkeypatch.setattr(ray_start, "_refuses_strangers", lambda gcs: False)
         return found
 
     return use
@@ -181,7 +181,7 @@ def test_a_cluster_that_is_joined_is_refused_only_where_others_reach_it(use, mon
     monkeypatch.setenv("RAY_AUTH_MODE", "token")  # of this process: it says nothing
     with pytest.raises(RefusedError):
         connect("x:1")
-    monkeypatch.setattr(guard, "_refuses_strangers", lambda gcs: gcs == "10.0.0.5:6379")
+    monkeypatch.setattr(ray_start, "_refuses_strangers", lambda gcs: gcs == "10.0.0.5:6379")
     assert connect("x:1") == {"CPU": 4.0}
     monkeypatch.setenv("RAY_JOB_CONFIG_JSON_ENV_VAR", '{"runtime_env": {"env_vars": {"X": "1"}}}')
     monkeypatch.setitem(ENVIRONMENT, "X", "2")
@@ -193,7 +193,7 @@ def test_a_cluster_that_does_not_answer_is_an_input_error(use, monkeypatch):
     use(error=ConnectionError("nobody there"))
     with pytest.raises(InputError, match="RAY_ADDRESS x:1: nobody there"):
         connect("x:1")
-    use(wait=1.0)
+    use(wait=3.0)
     monkeypatch.setattr(ray_start, "JOIN_SECONDS", 0.1)
     with pytest.raises(InputError, match="RAY_ADDRESS x:1: no answer after 0 s"):
         connect("x:1")

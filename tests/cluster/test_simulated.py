@@ -3,11 +3,11 @@
 from types import SimpleNamespace
 
 import pytest
+from simulated import SimulatedBackend, SimulatedLedger, World
 
 from raypipe.cluster.backend import Task
 from raypipe.cluster.loop import run
-from raypipe.cluster.scheduling.report import Limits
-from raypipe.cluster.simulated import SimulatedBackend, SimulatedLedger, World
+from raypipe.cluster.report import Limits
 from raypipe.errors import IncompleteError
 from raypipe.stages.stage import Needs
 from raypipe.storage.records import Shard

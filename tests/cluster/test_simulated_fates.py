@@ -3,9 +3,9 @@
 import json
 
 import pytest
+from simulated import Memory, SimulatedBackend, SimulatedLedger, World
 
 from raypipe.cluster.backend import Beating, Committed, Done, Lost, Mode, Preempted, Ready, Task
-from raypipe.cluster.simulated import Memory, SimulatedBackend, SimulatedLedger, World
 from raypipe.stages.stage import Needs
 from raypipe.storage.records import Record, Shard
 

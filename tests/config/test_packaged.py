@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
-from packaged_recipes import ENV, packaged
+from packaged_recipes import ENV, EXPERIMENTS, packaged
 
 import raypipe.config
 from raypipe.config import (
@@ -16,8 +16,9 @@ from raypipe.config import (
     recipe_names,
     recipe_text,
     resolved_yaml,
+    verb_of,
 )
-from raypipe.config.training.phases import resolved_training
+from raypipe.config.phases import resolved_training
 from raypipe.errors import InputError
 
 DATA = Path(os.environ.get("RAYPIPE_DATA", Path(__file__).parents[2] / "../shared/data"))
@@ -29,27 +30,33 @@ def test_the_first_recipes_are_packaged():
     assert recipe_names() == sorted(recipe_names())
 
 
-@pytest.mark.parametrize("name", recipe_names("pipeline"))
-def test_a_packaged_recipe_loads_under_its_name_and_comes_back(name: str):
-    recipe = packaged(name)
-    assert recipe.name == name
-    assert recipe.evaluate and recipe.evaluate.topics and recipe.evaluate.relevance
-    resolved = resolved_yaml(recipe)
-    assert load_recipe(resolved) == recipe
-    assert resolved_yaml(load_recipe(resolved)) == resolved
+def test_a_packaged_recipe_loads_under_its_name_and_comes_back():
+    for name in recipe_names("pipeline"):
+        recipe = packaged(name)
+        assert recipe.name == name
+        assert recipe.evaluate and recipe.evaluate.topics and recipe.evaluate.relevance
+        resolved = resolved_yaml(recipe)
+        assert load_recipe(resolved) == recipe
+        assert resolved_yaml(load_recipe(resolved)) == resolved
 
 
-@pytest.mark.parametrize("name", recipe_names("train"))
-def test_a_packaged_training_loads_under_its_name_and_comes_back(name: str):
-    recipe = load_training(recipe_text(name), env=ENV, source=name)
-    assert recipe.name == name
-    resolved = resolved_training(recipe)
-    assert load_training(resolved) == recipe
-    assert resolved_training(load_training(resolved)) == resolved
+def test_a_packaged_training_loads_under_its_name_and_comes_back():
+    for name in recipe_names("train"):
+        recipe = load_training(recipe_text(name), env=ENV, source=name)
+        assert recipe.name == name
+        resolved = resolved_training(recipe)
+        assert load_training(resolved) == recipe
+        assert resolved_training(load_training(resolved)) == resolved
+
+
+@pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda path: path.stem)
+def test_an_experiment_loads_under_its_name(path: Path):
+    load = load_training if verb_of(path.read_text()) == "train" else load_recipe
+    assert load(path, env=ENV).name == path.stem
 
 
 def test_the_kinds_of_presets_are_those_of_the_presets_themselves():
-    from raypipe.config.training.rules import KINDS, PROMPTED
+    from raypipe.config.training_rules import KINDS, PROMPTED
     from raypipe.models.folder.presets import PRESETS
 
     prompted = {name for name, found in PRESETS.items() if getattr(found, "prompt", None)}
@@ -59,7 +66,7 @@ def test_the_kinds_of_presets_are_those_of_the_presets_themselves():
 
 
 def test_the_models_that_need_no_path_are_those_that_come_with_raypipe():
-    from raypipe.config.pipeline.parts import PACKAGED_MODELS
+    from raypipe.config.parts import PACKAGED_MODELS
     from raypipe.models.folder.adapters import SHIPPED
     from raypipe.models.folder.model_folder import PACKAGED
 
@@ -123,9 +130,9 @@ def test_of_a_long_sentence_only_its_beginning_is_told():
     assert purpose_of(f"# The short: {'x' * 100}.\n").startswith("The short: xx")
 
 
-@pytest.mark.parametrize("name", recipe_names())
-def test_every_packaged_recipe_says_what_it_is_for_in_a_line(name):
-    assert 10 < len(purpose_of(recipe_text(name))) <= 200
+def test_every_packaged_recipe_says_what_it_is_for_in_a_line():
+    for name in recipe_names():
+        assert 10 < len(purpose_of(recipe_text(name))) <= 200
 
 
 def test_the_list_of_recipes_says_which_command_runs_each_and_what_it_is_for(raypipe_here):

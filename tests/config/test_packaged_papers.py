@@ -2,12 +2,11 @@
 
 from itertools import permutations
 
-from packaged_recipes import ENV, packaged
+from packaged_recipes import ENV, experiment, packaged
 
-from raypipe.config import Recipe, load_training, recipe_names, recipe_text
-from raypipe.config.pipeline.kinds import Aggregate, Bm25Search, DuoScore, Fuse, MonoScore
-from raypipe.config.pipeline.kinds.search import Fixed
-from raypipe.config.training.phases import Phase, PhasedTraining, trainings_of
+from raypipe.config import Recipe, load_recipe, load_training, recipe_names, recipe_text
+from raypipe.config.phases import Phase, PhasedTraining, trainings_of
+from raypipe.config.stages import Aggregate, Bm25Search, DuoScore, Fixed, Fuse, MonoScore
 
 
 def bm25_of(recipe: Recipe) -> tuple[float | None, float | None]:
@@ -120,16 +119,16 @@ def test_two_trainings_differ_in_where_their_negatives_come_from_alone():
     }
 
 
-def phases_of(name: str) -> dict[str, Phase]:
-    recipe = load_training(recipe_text(name), env=ENV)
+def phases_of(text: str) -> dict[str, Phase]:
+    recipe = load_training(text, env=ENV)
     assert isinstance(recipe, PhasedTraining)
     return {phase.name: phase for phase in recipe.phases}
 
 
 def test_cips_three_runs_in_one_training_have_the_phases_of_the_three_recipes():
-    together = phases_of("cip-runs")
+    together = phases_of(recipe_text("cip-runs"))
     for run in ("run1", "run2", "run3"):
-        *before, last = alone = list(phases_of(f"cip-{run}").values())
+        *before, last = alone = list(phases_of(recipe_text(f"cip-{run}")).values())
         for phase, own in zip([*before, last], [*(p.name for p in before), run], strict=True):
             training = together[own].training
             assert training.collections.items() >= phase.training.collections.items()
@@ -142,7 +141,10 @@ def test_cips_three_runs_in_one_training_have_the_phases_of_the_three_recipes():
 
 
 def test_medquads_cip_differs_from_cips_second_run_in_its_sets_and_lengths_alone():
-    paper, small = phases_of("cip-run2").values(), phases_of("medquad-cip").values()
+    paper, small = (
+        phases_of(recipe_text("cip-run2")).values(),
+        phases_of(experiment("medquad-cip")).values(),
+    )
     for large, phase in zip(paper, small, strict=True):
         theirs, ours = large.training, phase.training
         assert ours.loss == theirs.loss
@@ -157,11 +159,14 @@ def test_medquads_cip_differs_from_cips_second_run_in_its_sets_and_lengths_alone
 
 
 def test_medquads_headings_which_repeat_its_questions_are_in_no_passage():
-    documents = load_training(recipe_text("medquad-cip"), env=ENV).first.collections["documents"]
-    for collection in (documents, packaged("medquad-cip-reranked").collection):
-        split = collection.split
+    trained = load_training(experiment("medquad-cip"), env=ENV).first.collections["documents"]
+    reranked, documents = (
+        load_recipe(experiment(f"medquad-cip-{name}"), env=ENV).collection
+        for name in ("reranked", "documents")
+    )
+    for split in (trained.split, reranked.split):
         assert split.headings_words == 0 and split.title_words in (None, 16)
-    assert packaged("medquad-cip-documents").collection.fields.headings is None
+    assert documents.fields.headings is None
 
 
 def test_duobert_is_trained_on_the_texts_of_the_authors_code():

@@ -1,6 +1,6 @@
 import pytest
 
-from raypipe.data.candidates import parse_candidate
+from raypipe.data.formats.msmarco import parse_candidate
 
 
 def test_a_candidates_further_tabs_belong_to_the_passage():

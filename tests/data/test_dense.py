@@ -1,6 +1,6 @@
 import pytest
 
-from raypipe.data.dense import check_dense_ids
+from raypipe.data.ids import check_dense_ids
 from raypipe.errors import InputError
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from raypipe.data.notes import note_in
+from raypipe.storage.files import note_in
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from raypipe.data.facts import count_file
-from raypipe.data.formats.car.topics import write_judgements, write_topics
+from raypipe.data.formats.car_topics import write_judgements, write_topics
 from raypipe.data.formats.registry import get_format
 from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries

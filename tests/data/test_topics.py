@@ -1,7 +1,6 @@
 import pytest
 
-from raypipe.data.queries import read_queries
-from raypipe.data.topics import looks_like_topics, parse_topics
+from raypipe.data.queries import looks_like_topics, parse_topics, read_queries
 from raypipe.errors import InputError
 
 SGML = """

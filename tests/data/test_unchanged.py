@@ -2,8 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from raypipe.data.facts import count_file
-from raypipe.data.unchanged import check_unchanged
+from raypipe.data.facts import check_unchanged, count_file
 from raypipe.errors import CorruptError
 
 

@@ -9,48 +9,17 @@ import yaml
 from held_recipe import HELD
 from mended_inputs import COLLECTION, QRELS, QUERIES, RUN
 from small_invocation import RECIPE as INVOCABLE
-from small_workspace import IDS, TEXTS
+from small_workspace import run_small
 from watchers import Silent
 
 from raypipe.config import load_recipe
 from raypipe.driver.pipeline import Options, run_pipeline
 
-SMALL = """
-format: 1
-name: small
-collection: {{format: msmarco-v1, input: {folder}/passages.tsv}}
-queries:
-  dev: {{file: {folder}/queries.tsv, qrels: {folder}/qrels.txt}}
-  other: {{file: {folder}/queries.tsv, report: false}}
-models: {{tiny: {{path: {model}}}}}
-stages:
-  vectors: {{do: encode, model: tiny}}
-  dense: {{do: search, index: vectors, depth: 2}}
-  given: {{do: read, runs: {{dev: {folder}/run.trec}}}}
-  fused: {{do: fuse, runs: [given, dense], method: rrf, depth: 3}}
-evaluate:
-  measures: [RR@10]
-  baseline: given
-  topics: two of them
-  relevance: grade 1
-runs: {{tsv: true}}
-resources: {{backend: inline, device: cpu, shard_rows: 2, shard_tokens: 9}}
-"""
-
 
 @pytest.fixture(scope="session")
 def small_workspace(tiny_model, tmp_path_factory):
     """The workspace, and what its invocation returned and said."""
-    folder = tmp_path_factory.mktemp("small")
-    lines = (f"{i}\t{t}\n" for i, t in zip(IDS, TEXTS, strict=True))
-    (folder / "passages.tsv").write_text("".join(lines))
-    (folder / "queries.tsv").write_text("q1\ta zebra\nq2\tthe lease\nq3\trun\n")
-    (folder / "qrels.txt").write_text("q1 0 p0 1\nq2 0 p4 1\n")
-    (folder / "run.trec").write_text("q1 Q0 p3 1 9 x\nq1 Q0 p0 2 8 x\nq3 Q0 p1 1 7 x\n")
-    said = []
-    recipe = load_recipe(SMALL.format(folder=folder, model=tiny_model), source="small")
-    outcome = run_pipeline(recipe, folder / "work", Options(), watcher=Silent(), say=said.append)
-    return folder / "work", outcome, said
+    return run_small(tmp_path_factory.mktemp("small"), tiny_model)
 
 
 @pytest.fixture

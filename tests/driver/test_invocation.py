@@ -89,7 +89,7 @@ def refuse(number):
 def test_a_lease_that_cannot_be_released_changes_no_ending(tmp_path, monkeypatch):
     workspace = Workspace(tmp_path / "w")
     with invocation(workspace, "mine"):
-        monkeypatch.setattr("raypipe.storage.leases.lease.Lease.release", refuse(errno.ENOSPC))
+        monkeypatch.setattr("raypipe.storage.lease.Lease.release", refuse(errno.ENOSPC))
     assert status(tmp_path / "w").exit_code == 0
 
 

@@ -20,7 +20,7 @@ from tiny_workspace import RECIPE
 from raypipe.driver.summaries import read_summary
 from raypipe.driver.upkeep.status import open_workspace, status
 from raypipe.driver.upkeep.verify import verify
-from raypipe.storage.leases.state import lease_state
+from raypipe.storage.lease import lease_state
 from raypipe.storage.records import hash_file
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(420)]

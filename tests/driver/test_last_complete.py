@@ -9,7 +9,7 @@ import pytest
 from raypipe.driver.invocation import invocation
 from raypipe.driver.summaries import read_summary, write_summary
 from raypipe.driver.workspace import Workspace
-from raypipe.storage.places.bucket import BucketStorage
+from raypipe.storage.bucket import BucketStorage
 
 RECIPE = """
 format: 1
@@ -29,7 +29,6 @@ READERS = (
     "table --format json",
     "report",
     "show --query 1",
-    "analyse movers",
     "analyse depth",
     "analyse queries",
 )
@@ -141,6 +140,7 @@ def test_what_failed_in_its_work_is_not_complete(mine, raypipe_here, told):
     assert told("table")[0] == 0
 
 
+@pytest.mark.slow
 def test_a_workspace_in_a_bucket_is_read_so_on_another_machine(
     mine, raypipe_here, told, bucket_uri, tmp_path, monkeypatch
 ):

@@ -9,8 +9,8 @@ import raypipe
 from raypipe.cli.main import run
 from raypipe.driver.mirror import copy_out, mirror_of, write_out
 from raypipe.driver.verbs.single_stage import search_recipe
-from raypipe.storage.leases.lease import acquire
-from raypipe.storage.places.bucket import BucketStorage
+from raypipe.storage.bucket import BucketStorage
+from raypipe.storage.lease import acquire
 
 RECIPE = """
 format: 1
@@ -70,6 +70,19 @@ def test_a_workspace_in_a_bucket_is_resumed_and_read_on_another_machine(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "one machine"))
     assert run(["pipeline", recipe, "--out", uri])[0] == 0
     assert outputs(own) == first
+
+
+@pytest.mark.parametrize("machine", ["one machine", "another machine"])
+def test_files_of_runs_that_a_recipe_writes_no_longer_leave_the_bucket(
+    recipe, bucket_uri, tmp_path, monkeypatch, machine
+):
+    uri = f"{bucket_uri}/work"
+    assert run(["pipeline", recipe, "--out", uri, "runs.tsv=true"])[0] == 0
+    own, kept = BucketStorage(uri), {"runs/test/dense.trec"}
+    assert set(own.names("runs")) == kept | {"runs/test/dense.tsv"}
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / machine))
+    assert run(["pipeline", recipe, "--out", uri])[0] == 0
+    assert set(own.names("runs")) == kept
 
 
 @pytest.mark.slow

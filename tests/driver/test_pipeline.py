@@ -11,9 +11,9 @@ from raypipe.config import load_recipe
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.errors import IncompleteError, InputError, RefusedError
 from raypipe.evaluation.run_files.runs import read_run
-from raypipe.storage.leases.lease import acquire
-from raypipe.storage.store_records import read_manifest
-from raypipe.storage.stored import Stored
+from raypipe.storage.lease import acquire
+from raypipe.storage.ledger import read_manifest
+from raypipe.storage.store import Stored
 
 RECIPE = """
 format: 1
@@ -78,7 +78,7 @@ def test_a_finished_workspace_is_reused_wherever_it_is_moved(work, small_files):
 
 def test_dense_search_equals_numpy_on_the_stored_vectors(finished):
     out, summary = finished
-    from raypipe.storage.places.opening import open_storage
+    from raypipe.storage.root import open_storage
 
     storage = open_storage(str(out / "stores"))
 
@@ -178,7 +178,7 @@ def test_only_needs_its_inputs_stored_and_until_computes_them(small_files, tmp_p
 
 @pytest.mark.fault(13, "a second pipeline is refused, and the first named")
 def test_a_workspace_in_use_is_refused(work, small_files):
-    from raypipe.storage.places.opening import open_storage
+    from raypipe.storage.root import open_storage
 
     held = acquire(open_storage(str(work)), "lease.json")
     with pytest.raises(RefusedError, match="working here"):

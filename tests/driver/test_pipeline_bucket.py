@@ -15,7 +15,7 @@ from raypipe.driver.upkeep.gc import delete, find_garbage
 from raypipe.driver.upkeep.status import open_workspace, status
 from raypipe.driver.upkeep.verify import verify
 from raypipe.errors import InputError
-from raypipe.storage.places.bucket import BucketStorage
+from raypipe.storage.bucket import BucketStorage
 
 REQUESTS_A_STORE = 10  # two of them for the forecast
 REQUESTS_AN_INVOCATION = 10
@@ -171,6 +171,19 @@ def flipped_once(chosen):
         return body[:middle] + bytes([body[middle] ^ 1]) + body[middle + 1 :]
 
     return damage, done
+
+
+@pytest.mark.slow
+@pytest.mark.fault(48, "a flipped bit in the first reply about each store's nonce: asked again")
+def test_a_nonce_that_a_bucket_gives_with_a_flipped_bit_is_asked_for_again(job, bucket_server):
+    damage, done = flipped_once(lambda key: key if "/nonce/" in key else None)
+    forget, bucket_server.forget = bucket_server.forget, lambda: None
+    try:
+        bucket_server.damage = damage
+        assert job()["exit"] == 0
+    finally:
+        bucket_server.forget = forget
+    assert len(done) > 4
 
 
 @pytest.mark.fault(48, "a flipped bit in the first reply about each of 4 inputs: fetched again")

@@ -8,9 +8,9 @@ from json_files import changed
 from peer_encoders import peer
 
 from raypipe.models.folder.loading import resolve_model
-from raypipe.storage.places.posix import PosixStorage
-from raypipe.storage.store_records import read_manifest
-from raypipe.storage.stored import Stored
+from raypipe.storage.ledger import read_manifest
+from raypipe.storage.posix import PosixStorage
+from raypipe.storage.store import Stored
 
 PASSAGES = ["a lease of the shard", "the zebra run", "", "rank of a query", "the run " * 40, "a b"]
 QUERIES = {"q1": "zebra rank", "q2": "lease"}

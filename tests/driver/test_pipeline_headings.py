@@ -71,7 +71,7 @@ def test_shards_of_any_size_hold_the_same_passages(recipe, tmp_path, rows):
     from raypipe.data.facts import count_file
     from raypipe.stages.stage import Site, Sizing
     from raypipe.stages.texts.prepare import ConvertStage
-    from raypipe.storage.payloads.tables import read_table
+    from raypipe.storage.payloads import read_table
 
     path = tmp_path / "car.cbor"
     facts = count_file(path, format="trec-car", checkpoint_records=2)

@@ -10,17 +10,17 @@ from watchers import Silent
 
 from raypipe import schema
 from raypipe.config import load_recipe
-from raypipe.data import known
+from raypipe.data import official as known
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.errors import InputError, RefusedError
 from raypipe.evaluation.run_files.runs import read_run
 from raypipe.models.folder.loading import resolve_model
 from raypipe.models.folder.opening import open_tokenizer
 from raypipe.models.scorer import load_scorer
-from raypipe.storage.places.posix import PosixStorage
-from raypipe.storage.store_records import read_manifest
-from raypipe.storage.stored import Stored
-from raypipe.text.pairs import TextSlice
+from raypipe.storage.ledger import read_manifest
+from raypipe.storage.posix import PosixStorage
+from raypipe.storage.store import Stored
+from raypipe.text.inputs import TextSlice
 from raypipe.text.tokenize import tokenize_batch
 
 PASSAGES = ["a lease of the shard", "the zebra run", "rank of a query", "a passage", "the run"]

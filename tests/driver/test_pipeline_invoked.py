@@ -13,7 +13,7 @@ from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.recipe import execute
 from raypipe.driver.upkeep.status import open_workspace
 from raypipe.errors import InputError, Interrupted, RefusedError
-from raypipe.storage.leases.state import lease_state
+from raypipe.storage.lease import lease_state
 from raypipe.storage.root import ROOT_FORMAT
 
 

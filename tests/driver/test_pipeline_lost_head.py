@@ -1,10 +1,10 @@
-"""A job on a cluster that it joined, whose head is killed in the middle."""
+"""A job on a cluster that it joined: its head, a node or its workers are killed in the middle."""
 
 import time
 
 import pytest
 from cluster_of_nodes import Nodes, end, name_of
-from killed_jobs import durable_bytes, num_records, start
+from killed_jobs import durable_bytes, is_worker, num_records, start
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(420)]
 
@@ -72,4 +72,47 @@ def test_a_job_whose_head_is_killed_says_so_and_goes_on_on_another(
         assert start(recipe, out, 1, "ray", OPEN, **second.environment).wait() == 0
     finally:
         second.close()
+    assert durable_bytes(out) == calm
+
+
+@pytest.mark.fault(4, "one of two nodes killed for good while it encodes: the bytes of a calm job")
+def test_a_job_that_loses_one_of_two_nodes_ends_on_the_other(recipe, tmp_path):
+    calm, out = tmp_path / "calm", tmp_path / "out"
+    assert start(recipe, calm, 2, "inline").wait() == 0
+    nodes = Nodes(2, {})
+    try:
+        driver = start(recipe, out, 2, "ray", OPEN, **nodes.environment)
+        until(driver, out, 8)
+        while not (workers := [one for one in nodes.first() if is_worker(one)]):
+            assert driver.poll() is None
+            time.sleep(0.01)
+        for one in nodes.first():
+            end(one)
+        assert driver.wait() == 0, out.with_name("out.log").read_text()
+    finally:
+        nodes.close()
+    assert workers and durable_bytes(out) == durable_bytes(calm)
+
+
+@pytest.mark.fault(
+    17,
+    "every worker of a real job killed by SIGKILL: exit 3, memory named; then a calm job's bytes",
+)
+def test_a_job_whose_every_worker_is_killed_says_that_memory_may_be_short(recipe, calm, tmp_path):
+    out = tmp_path / "out"
+    nodes = Nodes(1, {})
+    try:
+        driver = start(recipe, out, 1, "ray", OPEN, **nodes.environment)
+        until(driver, out, 8)
+        while driver.poll() is None:
+            for one in nodes.below():
+                if is_worker(one):
+                    end(one)
+            time.sleep(0.05)
+        assert driver.returncode == 3
+        log = out.with_name("out.log").read_text()
+        assert "for want of memory" in log and "resources.actors" in log, log
+        assert start(recipe, out, 1, "ray", OPEN, **nodes.environment).wait() == 0
+    finally:
+        nodes.close()
     assert durable_bytes(out) == calm

@@ -35,12 +35,18 @@ DAMAGES = [
 IDS = [f"{name}-{number}" for number, (name, _) in enumerate(DAMAGES)]
 
 
+@pytest.fixture(scope="module")
+def calm():
+    """What a calm invocation leaves, by path; the first test that needs it runs one."""
+    return {}
+
+
 @pytest.mark.fault(
     35, "empty collection, queries and qrels: exit 2; once mended, the same command completes"
 )
 @pytest.mark.parametrize(("name", "damage"), DAMAGES, ids=IDS)
 def test_bad_input_is_told_and_once_mended_the_same_command_completes(
-    mendable, invoke, tmp_path, name, damage
+    mendable, invoke, tmp_path, calm, name, damage
 ):
     good = (mendable / name).read_bytes()
     damage(mendable / name)
@@ -53,8 +59,10 @@ def test_bad_input_is_told_and_once_mended_the_same_command_completes(
     invoke()
     assert status(tmp_path / "work").exit_code == 0
     assert verify(open_workspace(tmp_path / "work")) == []
-    invoke(out="calm")
-    assert written(tmp_path / "work") == written(tmp_path / "calm")
+    if not calm:
+        invoke(out="calm")
+        calm |= written(tmp_path / "calm")
+    assert written(tmp_path / "work") == calm
 
 
 @pytest.mark.parametrize("name", [COLLECTION, QUERIES, QRELS, RUN])

@@ -6,8 +6,8 @@ import torch
 
 import raypipe
 from raypipe.errors import InputError
-from raypipe.storage.store_records import read_manifest
-from raypipe.storage.stored import Stored
+from raypipe.storage.ledger import read_manifest
+from raypipe.storage.store import Stored
 
 TEXTS = {f"p{n}": " ".join(["zebra", "lease", "shards", "rank"][: 1 + n % 4]) for n in range(12)}
 

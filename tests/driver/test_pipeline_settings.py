@@ -13,9 +13,9 @@ from raypipe.errors import InputError
 from raypipe.evaluation.run_files.runs import read_run
 from raypipe.ranking.candidates import pairs
 from raypipe.stages.encode import EncodeStage
-from raypipe.storage.places.posix import PosixStorage
-from raypipe.storage.store_records import read_manifest
-from raypipe.storage.stored import Stored
+from raypipe.storage.ledger import read_manifest
+from raypipe.storage.posix import PosixStorage
+from raypipe.storage.store import Stored
 
 RECIPE = """
 format: 1

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from raypipe.errors import InputError
-from raypipe.evaluation.lowered import lowered
+from raypipe.evaluation.exports import lowered
 
 FINITE = st.floats(-(2.0**100), 2.0**100, width=32)
 

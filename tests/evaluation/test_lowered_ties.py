@@ -6,10 +6,9 @@ import pytest
 
 from raypipe import schema
 from raypipe.evaluation.exports import write_trec
-from raypipe.evaluation.lowered_ties import steps, written_from
 from raypipe.evaluation.measures import evaluate
 from raypipe.evaluation.run_files.runs import read_run
-from raypipe.evaluation.ties import tie_report
+from raypipe.evaluation.ties import steps, tie_report, written_from
 
 QRELS = pa.table([["1", "2"], ["c", "a"], pa.array([1, 1], pa.int32())], schema=schema.QRELS)
 

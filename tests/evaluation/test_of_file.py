@@ -6,11 +6,9 @@ import pytest
 
 from raypipe import schema
 from raypipe.errors import InputError
-from raypipe.evaluation import of_file
-from raypipe.evaluation.measures import evaluate
-from raypipe.evaluation.of_file import evaluate_file
-from raypipe.evaluation.run_files.parts import read_parts
-from raypipe.evaluation.run_files.runs import read_run
+from raypipe.evaluation import measures as of_file
+from raypipe.evaluation.measures import evaluate, evaluate_file
+from raypipe.evaluation.run_files.runs import read_parts, read_run
 
 MEASURES = ["nDCG@10", "AP", "R@5", "Judged@10", "NumRel", "NumRet"]
 QRELS = pa.table(

@@ -15,7 +15,7 @@ from crashes.trial import disturbed, processes, scratch, trials, undisturbed
 
 from raypipe.errors import RaypipeError
 from raypipe.storage.generations import generation_numbers
-from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.posix import PosixStorage
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "crash_points.md"
 

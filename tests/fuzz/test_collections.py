@@ -25,7 +25,7 @@ from mutants_of import mutants_of, structures_of, unpacked
 from raypipe.data.facts import count_file, from_json, to_json
 from raypipe.data.files.compression import open_binary
 from raypipe.data.files.records import BOM, lines
-from raypipe.data.formats.car.topics import write_judgements, write_topics
+from raypipe.data.formats.car_topics import write_judgements, write_topics
 from raypipe.data.formats.registry import FORMATS
 from raypipe.data.reading import Tally, read_records
 

@@ -7,8 +7,8 @@ from fuzzing import fuzz, many, read_or_refused
 from hypothesis import strategies as st
 from mutants_of import BEYOND_JSON, as_json, mutants_of, structures_of
 
-from raypipe.cluster.bad_rows import evidence_name, read_evidence
-from raypipe.config.training.recipe import Validate
+from raypipe.cluster.failures import evidence_name, read_evidence
+from raypipe.config.training import Validate
 from raypipe.driver.early_end import last_run
 from raypipe.driver.summaries import new_summary, write_summary
 from raypipe.driver.training.curves import ordered, values_of
@@ -16,16 +16,12 @@ from raypipe.driver.upkeep.status import status
 from raypipe.driver.workspace import Workspace
 from raypipe.leaderboard.boards import BOARDS
 from raypipe.leaderboard.metadata import check_metadata, read_metadata
-from raypipe.storage.leases.lease import acquire
-from raypipe.storage.leases.state import lease_state
-from raypipe.storage.ledger import Ledger
-from raypipe.storage.log import events
-from raypipe.storage.places.opening import open_storage
+from raypipe.storage.lease import acquire, lease_state
+from raypipe.storage.ledger import Ledger, events
 from raypipe.storage.records import Shard, seal, unseal
+from raypipe.storage.root import open_storage
 from raypipe.storage.spec import StageSpec
-from raypipe.training.checkpoints.history import History
-from raypipe.training.checkpoints.store import Checkpoints
-from raypipe.training.progress import Reader
+from raypipe.training.checkpoints import Checkpoints, History, Reader
 
 
 def damaged(body):

@@ -7,8 +7,7 @@ import pytest
 from fuzzing import fuzz, many, read_or_refused
 from mutants_of import mutants_of, unpacked
 
-from raypipe.evaluation.run_files.parts import NotInPartsError, read_parts
-from raypipe.evaluation.run_files.runs import read_run
+from raypipe.evaluation.run_files.runs import NotInPartsError, read_parts, read_run
 from raypipe.leaderboard.lines import read_run_lines
 
 TREC = b"""q1 Q0 p1 1 9.5 tag

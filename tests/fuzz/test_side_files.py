@@ -9,8 +9,8 @@ from mutants_of import mutants_of, unpacked
 from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries
 from raypipe.data.triple_texts import FILES, split_triples
-from raypipe.training.examples.guarding.guard import Dropped, Guard
-from raypipe.training.examples.triples import triple_examples
+from raypipe.training.guard import Dropped, Guard
+from raypipe.training.judgements import triple_examples
 
 QUERIES = (
     b'1\twhat is a "lease"\n2\t\n\xc3\xa9\ttwo\ttabs\r\n',

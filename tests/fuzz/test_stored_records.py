@@ -20,12 +20,11 @@ from raypipe.storage.generations import (
     newest_generation,
     read_generation,
 )
-from raypipe.storage.leases.lease import acquire
-from raypipe.storage.ledger import Ledger
+from raypipe.storage.lease import acquire
+from raypipe.storage.ledger import Ledger, read_manifest, read_spec
 from raypipe.storage.records import FORMAT, Shard, seal, unseal
 from raypipe.storage.root import check_root, mark_root, root_damage
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.store_records import read_manifest, read_spec
 
 SPEC = StageSpec("made", 1, {"depth": 10, "nested": {"a": [1, None]}}, {"x": "ab" * 16}, "run")
 STORE, PLACE = "made", SPEC.fingerprint()

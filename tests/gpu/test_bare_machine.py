@@ -94,7 +94,7 @@ def test_the_gpu_tests_are_met_on_a_bare_machine_and_skipped_with_the_reason(tmp
     assert re.search(r"SKIPPED.*no CUDA device: torch \S+ sees none", done.stdout)
     assert "warning" not in done.stdout.lower()
     # What was collected is this checkout's code, whatever else is installed.
-    ask = "import raypipe.models.encoder, raypipe.training.steps.gradient as s; print(s.__file__)"
+    ask = "import raypipe.models.encoder, raypipe.training.steps as s; print(s.__file__)"
     done = subprocess.run(
         [sys.executable, "-c", ask], cwd=ROOT, env=environment, capture_output=True, text=True
     )

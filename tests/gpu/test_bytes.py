@@ -5,7 +5,7 @@ import pytest
 
 from raypipe.models.encoder import load_encoder
 from raypipe.models.scorer import load_scorer
-from raypipe.text.pairs import TextSlice
+from raypipe.text.inputs import TextSlice
 
 UNPROVEN = "neighbours: unproven"
 ROWS = 48

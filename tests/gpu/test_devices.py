@@ -6,17 +6,19 @@ import numpy as np
 import pytest
 import torch
 
-from raypipe.models.bert.forward import hidden_states
-from raypipe.models.bert.heads import read_head
-from raypipe.models.bert.weights import read_bert
-from raypipe.models.fixed.attention import one_by_one
-from raypipe.models.fixed.gather import gathered, on_device
-from raypipe.models.fixed.plan import FixedShape
-from raypipe.models.fixed.step import step_of, units, vectors
+from raypipe.models.bert.forward import hidden_states, read_bert, read_head
 from raypipe.models.folder.opening import load_weights
+from raypipe.models.gpu.step import (
+    FixedShape,
+    gathered,
+    on_device,
+    one_by_one,
+    step_of,
+    units,
+    vectors,
+)
 from raypipe.models.packed import attend_by_length, first_tokens
-from raypipe.models.pooled.finishing import Finishing
-from raypipe.models.pooled.pooling import pool
+from raypipe.models.pooling import Finishing, pool
 from raypipe.text.inputs import Layout
 
 GROUPS = [(2, 5), (1, 9)]

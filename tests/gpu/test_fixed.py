@@ -9,15 +9,19 @@ import pytest
 import torch
 
 from raypipe.models.encoder import load_encoder
-from raypipe.models.fixed.attention import found_varlen, one_by_one, over
-from raypipe.models.fixed.gather import gathered, on_device
-from raypipe.models.fixed.opening import FixedSettings
-from raypipe.models.fixed.plan import FixedShape, write_plan
-from raypipe.models.fixed.replay import MODES
+from raypipe.models.gpu.opening import MODES, FixedSettings
+from raypipe.models.gpu.step import (
+    FixedShape,
+    found_varlen,
+    gathered,
+    on_device,
+    one_by_one,
+    over,
+    write_plan,
+)
 from raypipe.models.machine.precision import able
 from raypipe.models.scorer import load_scorer
-from raypipe.text.inputs import Layout, make_inputs
-from raypipe.text.pairs import TextSlice
+from raypipe.text.inputs import Layout, TextSlice, make_inputs
 
 HALVES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 FAR = {"bf16": 2e-2, "fp16": 5e-3}

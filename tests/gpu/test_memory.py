@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.opening import load_weights
 from raypipe.models.scorer import load_scorer
-from raypipe.text.pairs import TextSlice
+from raypipe.text.inputs import TextSlice
 
 BUDGETS = {"cpu": 4096, "cuda": 32768}
 

@@ -10,7 +10,7 @@ import torch
 from raypipe.models.encoder import load_encoder
 from raypipe.models.machine.memory import give_memory_back
 from raypipe.models.scorer import load_scorer
-from raypipe.text.pairs import TextSlice
+from raypipe.text.inputs import TextSlice
 
 NUM_STAGES = 25
 

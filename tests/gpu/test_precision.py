@@ -5,12 +5,12 @@ import os
 import pytest
 import torch
 
-from raypipe.models.bert.weights import read_bert
+from raypipe.models.bert.forward import read_bert
 from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.opening import load_weights
 from raypipe.models.machine.precision import set_products
 from raypipe.models.scorer import load_scorer
-from raypipe.training.steps.determinism import make_deterministic
+from raypipe.training.comm import make_deterministic
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from raypipe.models.scorer import load_scorer
-from raypipe.text.pairs import TextSlice
+from raypipe.text.inputs import TextSlice
 
 TOLERANCE = 1e-4
 

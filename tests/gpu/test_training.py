@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from raypipe.training.steps.optimiser import Adam, clip_
+from raypipe.training.steps import Adam, clip_
 
 SCRIPT = Path(__file__).with_name("training_steps.py")
 KINDS = ["encoder", "mono", "duo"]

@@ -15,17 +15,16 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))  # the checkout, installed or not
 
+
 from raypipe.models.folder.loading import resolve_model
 from raypipe.models.folder.opening import layouts_of, load_weights
-from raypipe.text.pairs import TextSlice
-from raypipe.training.model.starting_tensors import starting_tensors
-from raypipe.training.model.trainee import Trainee
-from raypipe.training.steps.batch import Batch
-from raypipe.training.steps.comm import Solo
-from raypipe.training.steps.determinism import make_deterministic
-from raypipe.training.steps.gradient import backward
-from raypipe.training.steps.objective import Objective
-from raypipe.training.steps.optimiser import Adam, clip_
+from raypipe.text.inputs import TextSlice
+from raypipe.training.batch import Batch
+from raypipe.training.comm import Solo, make_deterministic
+from raypipe.training.losses import Objective
+from raypipe.training.start import starting_tensors
+from raypipe.training.steps import Adam, backward, clip_
+from raypipe.training.trainee import Trainee
 
 LOSSES = {"encoder": "multi-label-margin", "mono": "cross-entropy", "duo": "cross-entropy"}
 

@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.loading import resolve_model
 from raypipe.models.scorer import load_scorer
-from raypipe.text.pairs import TextSlice
+from raypipe.text.inputs import TextSlice
 
 LENGTHS = [1, 2, 3, 5, 5, 8, 13, 21, 34, 55, 60, 61, 15, 40]
 BUDGETS = (17, 100, 4096)

@@ -4,12 +4,12 @@ from types import SimpleNamespace
 
 import torch
 
-from raypipe.config.training.recipe import Validate
-from raypipe.storage.places.posix import PosixStorage
+from raypipe.config.training import Validate
+from raypipe.storage.posix import PosixStorage
 from raypipe.storage.spec import StageSpec
 from raypipe.training import fit
-from raypipe.training.checkpoints.store import Checkpoints
-from raypipe.training.steps.comm import Solo
+from raypipe.training.checkpoints import Checkpoints
+from raypipe.training.comm import Solo
 
 
 class Course:

@@ -15,7 +15,7 @@ from tokenizers import (
 )
 
 from raypipe.models.folder.loading import resolve_model
-from raypipe.models.whole import DECODERS
+from raypipe.models.whole.family import DECODERS
 
 TEXTS = [
     "The lease of a shard is held by one driver.",

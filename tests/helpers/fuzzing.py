@@ -14,7 +14,11 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from raypipe.errors import ending_of
 
-MUTANTS = (pytest.param(200, id="200"), pytest.param(1000, id="1000", marks=pytest.mark.long))
+MUTANTS = (
+    pytest.param(100, id="100"),
+    pytest.param(200, id="200", marks=pytest.mark.slow),
+    pytest.param(1000, id="1000", marks=pytest.mark.long),
+)
 SECONDS = 5.0
 """Most seconds of processors for one mutant; a loaded machine does not make them more."""
 MOST_BYTES = 96 << 20
@@ -28,7 +32,7 @@ class Hung(BaseException):
 
 
 def many(test):
-    """The test with 200 mutants by default, and with a thousand by hand, as `num_mutants`."""
+    """The test with 100 mutants, with 200 in the slow part, and with a thousand by hand."""
     return pytest.mark.parametrize("num_mutants", MUTANTS)(test)
 
 

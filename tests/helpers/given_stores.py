@@ -6,18 +6,15 @@ import numpy as np
 import pyarrow as pa
 
 from raypipe import schema
+from raypipe.stages.tables import Sides
 from raypipe.stages.reuse.hashes import HashesStage
 from raypipe.stages.stage import Site, Sizing
-from raypipe.stages.tables import Sides
-from raypipe.storage.ledger import Ledger
-from raypipe.storage.payloads.tables import write_table
-from raypipe.storage.payloads.tokens import write_tokens
-from raypipe.storage.payloads.vectors import write_vectors
-from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.ledger import Ledger, read_manifest
+from raypipe.storage.payloads import write_table, write_tokens, write_vectors
+from raypipe.storage.posix import PosixStorage
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.store_records import read_manifest
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 
 VERSIONS = {
     "aggregate": 2,
@@ -26,7 +23,6 @@ VERSIONS = {
     "ann-recall": 1,
     "ann-search": 1,
     "ann-train": 1,
-    "audit": 1,
     "candidates": 1,
     "count": 2,
     "documents": 1,

@@ -16,14 +16,13 @@ from safetensors.torch import save_file
 from raypipe.models.folder.loading import resolve_model
 from raypipe.models.folder.opening import layouts_of, load_weights
 from raypipe.models.folder.presets import PRESETS
-from raypipe.text.pairs import TextSlice
-from raypipe.training.model.lowrank import LowRank
-from raypipe.training.model.starting_tensors import starting_tensors
-from raypipe.training.model.trainee import Trainee
-from raypipe.training.steps.batch import Batch
-from raypipe.training.steps.comm import Group, Solo
-from raypipe.training.steps.gradient import backward
-from raypipe.training.steps.objective import Objective
+from raypipe.text.inputs import TextSlice
+from raypipe.training.batch import Batch
+from raypipe.training.comm import Group, Solo
+from raypipe.training.losses import Objective
+from raypipe.training.start import starting_tensors
+from raypipe.training.steps import backward
+from raypipe.training.trainee import LowRank, Trainee
 
 KINDS = {
     "mono": ("monobert", "cross-entropy"),

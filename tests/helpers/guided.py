@@ -21,9 +21,8 @@ with atheris.instrument_imports(include=["raypipe"]):
     from raypipe.leaderboard.metadata import read_metadata
     from raypipe.models.folder.presets import conventions_of
     from raypipe.shapes import check_shape
-    from raypipe.storage.log import events
+    from raypipe.storage.ledger import ManifestShape, events
     from raypipe.storage.records import Manifest, unseal_format
-    from raypipe.storage.store_records import ManifestShape
 
 HERE = Path(tempfile.mkdtemp())
 

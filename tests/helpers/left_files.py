@@ -8,8 +8,8 @@ from pathlib import Path
 from raypipe.driver.upkeep.status import open_workspace
 from raypipe.driver.workspace import read_refs
 from raypipe.storage.generations import held_stores
+from raypipe.storage.ledger import read_manifest
 from raypipe.storage.records import Manifest, seal, unseal
-from raypipe.storage.store_records import read_manifest
 
 LIST = Path(__file__).parents[2] / "docs" / "files.md"
 

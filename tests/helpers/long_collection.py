@@ -8,7 +8,7 @@ from raypipe.engines.lucene.index import build_index
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 
 NUM_PASSAGES = 8_000
 

@@ -5,13 +5,11 @@ from transformers import BertForPreTraining
 
 from raypipe.models.folder.loading import resolve_model
 from raypipe.models.folder.opening import layouts_of, load_weights
-from raypipe.text.pairs import TextSlice
-from raypipe.training.model.pretraining_tensors import pretraining_tensors
-from raypipe.training.model.trainee import Trainee
-from raypipe.training.pretraining.batch import Maker
-from raypipe.training.pretraining.masking import Rule
-from raypipe.training.pretraining.sources import TextSource
-from raypipe.training.pretraining.stretches import cut
+from raypipe.text.inputs import TextSlice
+from raypipe.training.pretrain import Maker, Rule, TextSource
+from raypipe.training.start import pretraining_tensors
+from raypipe.training.stretches import cut
+from raypipe.training.trainee import Trainee
 
 CLS, SEP, MASK, WORDS = 2, 3, 4, 66
 RULE = Rule(0.15, MASK, WORDS, (CLS, SEP))

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import torch
 
-from raypipe.models.bert.tensor_names import (
+from raypipe.models.bert.files import (
     expected_shapes,
 )
 from raypipe.models.folder.conventions import Conventions, PairConventions

@@ -1,6 +1,10 @@
-"""Packaged recipes, with a value for each of their variables."""
+"""Packaged recipes and those of docs/experiments, with a value for each of their variables."""
+
+from pathlib import Path
 
 from raypipe.config import Recipe, load_recipe, recipe_text
+
+EXPERIMENTS = sorted((Path(__file__).parents[2] / "docs" / "experiments").glob("*.yaml"))
 
 ENV = {"RAYPIPE_DATA": "/data", "MSMARCO": "/msmarco", "MODELS": "/models"}
 ENV |= {
@@ -24,3 +28,9 @@ ENV |= {
 
 def packaged(name: str) -> Recipe:
     return load_recipe(recipe_text(name), env=ENV, source=name)
+
+
+def experiment(name: str) -> str:
+    """The text of a recipe of docs/experiments."""
+    (path,) = (path for path in EXPERIMENTS if path.stem == name)
+    return path.read_text()

@@ -8,9 +8,8 @@ from raypipe import schema
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.graph import Graph
 from raypipe.stages.stage import Copying, Site, Sizing
-from raypipe.storage.ledger import Ledger
-from raypipe.storage.store_records import find_spec, read_manifest
-from raypipe.storage.stored import Stored
+from raypipe.storage.ledger import Ledger, find_spec, read_manifest
+from raypipe.storage.store import Stored
 
 SMALL = Sizing(shard_tokens=30, shard_rows=4, shard_queries=2)
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from raypipe.training.examples.rankings import Ranking
+from raypipe.training.negatives import Ranking
 
 
 def ranking(*lines):

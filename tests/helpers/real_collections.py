@@ -46,7 +46,7 @@ def made_once(tmp_path_factory, request):
 @pytest.fixture(scope="session")
 def docs_draft(made_once):
     """What the standard library says of itself, before a size is chosen: seconds of reading."""
-    from raypipe.data.python_docs.draft import drafted
+    from raypipe.data.python_docs.build import drafted
 
     return made_once("docs-draft", drafted)
 

@@ -1,9 +1,9 @@
 """A results table made by hand: four systems, the first of which is the baseline."""
 
-from raypipe.driver.report.table import Row
-from raypipe.driver.results.results import Results
 from raypipe.evaluation.compare import Comparison
-from raypipe.evaluation.difference import Difference
+from raypipe.evaluation.paired import Difference
+from raypipe.evaluation.tables import Row
+from raypipe.report.results import Results
 
 VALUES = {
     "bm25": {"RR(rel=2)@10": 0.25, "NumRet": 40.0},

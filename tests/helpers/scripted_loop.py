@@ -2,6 +2,8 @@
 
 from types import SimpleNamespace
 
+from simulated import SimulatedLedger
+
 from raypipe.cluster.backend import (
     Committed,
     Done,
@@ -9,8 +11,7 @@ from raypipe.cluster.backend import (
     Task,
 )
 from raypipe.cluster.loop import run
-from raypipe.cluster.scheduling.report import Limits
-from raypipe.cluster.simulated import SimulatedLedger
+from raypipe.cluster.report import Limits
 from raypipe.stages.stage import Needs
 from raypipe.storage.records import Record, Shard
 

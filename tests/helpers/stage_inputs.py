@@ -4,7 +4,7 @@ import numpy as np
 
 from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.opening import open_tokenizer
-from raypipe.text.pairs import TextSlice
+from raypipe.text.inputs import TextSlice
 from raypipe.text.tokenize import tokenize_batch
 
 WORDS = ["the", "a", "of", "lease", "shard", "rank", "query", "passage", "zebra", "run"]

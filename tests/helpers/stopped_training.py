@@ -4,7 +4,7 @@ import contextlib
 import os
 import signal
 
-from raypipe.training.steps import update
+from raypipe.training import steps as update
 
 
 @contextlib.contextmanager

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from raypipe.config.training.load import load_training
+from raypipe.config.load import load_training
 
 RECIPE = """
 format: 1

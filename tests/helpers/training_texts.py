@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from raypipe.config.training.sets import TrainingSet
+from raypipe.config.training import TrainingSet
 from raypipe.models.folder.conventions import PairConventions
-from raypipe.text.pairs import TextSlice
-from raypipe.training.examples.table import Examples, pair_keys
-from raypipe.training.model.starting_tensors import starting_tensors
-from raypipe.training.steps.batch import ExampleSource
+from raypipe.text.inputs import TextSlice
+from raypipe.training.batch import ExampleSource
+from raypipe.training.examples import Examples, pair_keys
+from raypipe.training.start import starting_tensors
 
 
 class Texts:

@@ -7,9 +7,8 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 
 from raypipe.errors import InputError
-from raypipe.models.bert import FAMILY
-from raypipe.models.body import Body, Head
-from raypipe.models.family import FAMILIES, Family, Files, family_of
+from raypipe.models.bert.family import FAMILY
+from raypipe.models.family import FAMILIES, Body, Family, Files, Head, family_of
 from raypipe.text.inputs import Layout
 
 
@@ -34,9 +33,9 @@ def test_a_family_has_seven_members_and_berts_has_them_all():
     }
     for protocol, given in ((Family, FAMILY), (Files, FAMILY.files)):
         assert members(protocol) and not [n for n in members(protocol) if not hasattr(given, n)]
-    from raypipe.models.bert import heads, weights
+    from raypipe.models.bert import forward
 
-    for protocol, given in ((Body, weights.Bert), (Head, heads.Head)):
+    for protocol, given in ((Body, forward.Bert), (Head, forward.Head)):
         assert members(protocol) and not [n for n in members(protocol) if not hasattr(given, n)]
 
 

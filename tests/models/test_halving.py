@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 
+from raypipe.models.buffers import in_halves
 from raypipe.models.encoder import Encoder, load_encoder
 from raypipe.models.folder.loading import resolve_model
-from raypipe.models.halving import in_halves
 from raypipe.models.scorer import Scorer, load_scorer
-from raypipe.text.pairs import TextSlice
+from raypipe.text.inputs import TextSlice
 
 LENGTHS = np.array([3, 9, 1, 20, 7, 7, 2, 14, 5, 11, 1])
 

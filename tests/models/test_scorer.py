@@ -14,7 +14,7 @@ from raypipe.models.folder.conventions import PairConventions
 from raypipe.models.folder.loading import resolve_model
 from raypipe.models.folder.opening import open_tokenizer
 from raypipe.models.scorer import load_scorer, scores_of
-from raypipe.text.pairs import TextSlice, cut_to
+from raypipe.text.inputs import TextSlice, cut_to
 
 RNG = np.random.default_rng(11)
 WORDS = ["lease", "shards", "rank", "zebra", "querying", "of", "passages", "running", "the"]
@@ -186,7 +186,7 @@ def test_a_duos_third_segment_is_never_guessed(tiny, tmp_path):
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"score": "logit"}, "score: expected one of"),
+        ({"score": "logit"}, "score: expected log-probability, probability or raw"),
         ({"total_limit": 10}, "do not hold"),
         ({"relevant_label": 2}, "relevant_label"),
         ({"query_limit": 0}, "query_limit"),

@@ -17,7 +17,7 @@ from contexts import CONFIGURATION, SECONDS
 from coverage import CoverageData
 from draw import Mutant
 
-NOT_COUNTED = ("tests/test_architecture.py", "tests/test_structure.py", "tests/test_mutants.py")
+NOT_COUNTED = ("tests/test_architecture.py", "tests/test_mutants.py")
 """They read the source and would fail for its form alone; the last one draws mutants."""
 WARM = ("pytest", "numpy", "pyarrow.parquet", "pydantic", "torch", "transformers", "tokenizers")
 WARM += ("hypothesis", "scipy.stats", "ir_measures", "safetensors.torch", "typer.testing", "yaml")

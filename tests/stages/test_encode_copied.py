@@ -11,7 +11,7 @@ from raypipe.models.folder.loading import resolve_model
 from raypipe.stages.encode import EncodeStage
 from raypipe.stages.stage import Site, Sizing
 from raypipe.stages.texts.tokenize import TokenizeStage
-from raypipe.storage.payloads.vectors import read_vectors
+from raypipe.storage.payloads import read_vectors
 from raypipe.storage.records import Shard
 
 TEXTS_BEFORE = ["zebra run", "a lease", "shard", "", "of the run"]

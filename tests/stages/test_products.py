@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from raypipe.engines.exact.products import NumpyProducts, product_error
-from raypipe.engines.exact.search import topk_block_stream
+from raypipe.engines.exact import topk_block_stream
+from raypipe.engines.exact_scores import NumpyProducts, product_error
 from raypipe.errors import InputError
 from raypipe.stages.products import BF16_UNIT, Bf16Products, TorchProducts, coarse_products
 

@@ -7,11 +7,11 @@ import pytest
 from raypipe import schema
 from raypipe.stages.run_tables import best, dense_table, read_queries_of_run, run_table, with_ids
 from raypipe.storage.ledger import Ledger
-from raypipe.storage.payloads.tables import write_table
-from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.payloads import write_table
+from raypipe.storage.posix import PosixStorage
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 
 
 def lines(table):

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from raypipe import schema
-from raypipe.engines.exact.products import NumpyProducts
+from raypipe.engines.exact_scores import NumpyProducts
 from raypipe.stages import products
 from raypipe.stages.search import PartsStage, merge_stage
 from raypipe.stages.stage import Site, Sizing
-from raypipe.storage.payloads.tables import read_table
+from raypipe.storage.payloads import read_table
 from raypipe.storage.records import Shard
 
 

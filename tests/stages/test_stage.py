@@ -17,8 +17,7 @@ from raypipe.stages.stage import Needs, Sizing, ranges
 from raypipe.stages.tables import Sides
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.training import job
-from raypipe.training.examples import stage as examples_stage
+from raypipe.training import examples_stage, job
 
 
 def test_shards_are_at_most_so_large_as_equal_as_can_be_and_never_none():

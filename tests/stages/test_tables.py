@@ -6,7 +6,7 @@ import pytest
 from raypipe import schema
 from raypipe.stages.stage import Opened, Site, Sizing
 from raypipe.stages.tables import Sides, num_lines, opened_blocks, query_blocks
-from raypipe.storage.payloads.tables import read_table
+from raypipe.storage.payloads import read_table
 from raypipe.storage.records import Shard
 
 BLOCK = Shard(3, 10, 12)

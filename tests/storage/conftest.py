@@ -2,7 +2,7 @@
 
 import pytest
 
-from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.posix import PosixStorage
 
 
 @pytest.fixture(params=["folder", "bucket"])
@@ -10,6 +10,6 @@ def storage(request, tmp_path):
     """An empty root of stores."""
     if request.param == "folder":
         return PosixStorage(tmp_path / "stores")
-    from raypipe.storage.places.bucket import BucketStorage
+    from raypipe.storage.bucket import BucketStorage
 
     return BucketStorage(f"{request.getfixturevalue('bucket_uri')}/stores")

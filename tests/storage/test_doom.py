@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from raypipe.errors import RefusedError
-from raypipe.storage import doom as doom_module
-from raypipe.storage.doom import doom, doomed_places, spare, wait_for_gc
+from raypipe.storage import cleanup as doom_module
+from raypipe.storage.cleanup import doom, doomed_places, spare, wait_for_gc
 from raypipe.storage.records import digest
 
 

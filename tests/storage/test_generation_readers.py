@@ -5,9 +5,14 @@ import errno
 import pytest
 
 from raypipe.errors import InputError
-from raypipe.storage import generation_readers
-from raypipe.storage.generation_readers import held_generation, reader_leases
-from raypipe.storage.generations import Generation, create_generation, retire
+from raypipe.storage import generations as generation_readers
+from raypipe.storage.generations import (
+    Generation,
+    create_generation,
+    held_generation,
+    reader_leases,
+    retire,
+)
 
 
 def made(storage, *numbers):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from raypipe.storage.generations import Generation, create_generation, newest_generation
-from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.posix import PosixStorage
 
 KILLS = 20
 PARTS = [f"store-{part}" for part in range(50)]

@@ -16,7 +16,7 @@ from raypipe.storage.holder import (
     this_process,
     wait_until_dead,
 )
-from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.posix import PosixStorage
 
 
 @pytest.mark.parametrize(

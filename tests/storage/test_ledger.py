@@ -5,10 +5,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from raypipe.errors import CorruptError, IncompleteError, InputError, LimitError
-from raypipe.storage.ledger import Ledger
+from raypipe.storage.ledger import Ledger, read_manifest, read_spec
 from raypipe.storage.records import Shard, seal, unseal
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.store_records import read_manifest, read_spec
 
 SHARDS = [Shard(0, 0, 3), Shard(1, 3, 6), Shard(2, 6, 8)]
 

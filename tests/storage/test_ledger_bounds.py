@@ -5,11 +5,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from raypipe.errors import IncompleteError, LimitError
-from raypipe.storage.ledger import Ledger
-from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.ledger import Ledger, read_manifest
+from raypipe.storage.posix import PosixStorage
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.store_records import read_manifest
 
 SPEC = StageSpec("toy", 1, {"a": 1})
 

@@ -3,11 +3,10 @@
 import pytest
 
 from raypipe.errors import CorruptError, IncompleteError
-from raypipe.storage.ledger import Ledger
-from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.ledger import Ledger, read_manifest
+from raypipe.storage.posix import PosixStorage
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.store_records import read_manifest
 
 SPEC = StageSpec("toy", 1)
 SHARDS = [Shard(0, 0, 3), Shard(1, 3, 6)]

@@ -2,9 +2,8 @@
 
 import pytest
 
-from raypipe.storage.ledger import Ledger
-from raypipe.storage.log import events
-from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.ledger import Ledger, events
+from raypipe.storage.posix import PosixStorage
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from raypipe.errors import CorruptError
-from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.posix import PosixStorage
 from raypipe.storage.records import (
     Manifest,
     Record,

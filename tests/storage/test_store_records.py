@@ -2,7 +2,7 @@ import pytest
 from ledgers import commit, ledger
 
 from raypipe.errors import CorruptError
-from raypipe.storage.store_records import read_manifest
+from raypipe.storage.ledger import read_manifest
 
 
 def test_a_manifest_under_another_stores_name_is_refused(storage):

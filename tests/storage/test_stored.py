@@ -2,13 +2,13 @@ import numpy as np
 import pyarrow as pa
 from ledgers import SPEC, commit, ledger
 
-from raypipe.storage.payloads.tables import write_table
-from raypipe.storage.payloads.tokens import (
+from raypipe.storage.payloads import (
     taken,
+    write_table,
     write_tokens,
 )
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import Stored, committed, spec_over
+from raypipe.storage.store import Stored, committed, spec_over
 
 NUMBERS = pa.schema([("number", pa.int64()), ("text", pa.string())])
 
@@ -47,7 +47,7 @@ def test_rows_of_a_store_are_read_over_its_shards(storage):
 
 
 def test_tables_of_a_store_are_the_rows_asked_for_in_groups(storage, monkeypatch):
-    monkeypatch.setattr("raypipe.storage.stored.ROW_GROUP_ROWS", 2)
+    monkeypatch.setattr("raypipe.storage.store.ROW_GROUP_ROWS", 2)
     book = ledger(storage, [3, 3])
     for s in book.shards:
         commit(book, s, lambda p, s=s: write_table(p, NUMBERS, [numbers(s.start, s.stop)]))

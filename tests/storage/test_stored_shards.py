@@ -3,13 +3,13 @@ import pyarrow as pa
 
 from raypipe import schema
 from raypipe.storage.ledger import Ledger
-from raypipe.storage.payloads.tables import write_table
-from raypipe.storage.payloads.tokens import (
+from raypipe.storage.payloads import (
+    write_table,
     write_tokens,
 )
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import Stored, committed
+from raypipe.storage.store import Stored, committed
 
 SPEC = StageSpec("toy", 1, {"a": 1})
 

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raypipe.text.batching import batches, spans
+from raypipe.text.batches import batches, spans
 
 
 @given(st.lists(st.integers(2, 40), max_size=60), st.integers(1, 100))

@@ -1,7 +1,6 @@
 import numpy as np
 
-from raypipe.text.inputs import Layout, by_length, make_inputs
-from raypipe.text.pairs import TextSlice, taken
+from raypipe.text.inputs import Layout, TextSlice, by_length, make_inputs, taken
 
 
 def test_inputs_are_cls_pieces_sep_with_positions_from_0():

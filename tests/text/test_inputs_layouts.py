@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from raypipe.models.family import FAMILIES
 from raypipe.models.folder.loading import packaged_folder, resolve_model
 from raypipe.models.folder.opening import open_tokenizer
-from raypipe.text.inputs import Inputs, Layout, by_length, make_inputs
-from raypipe.text.pairs import TextSlice, taken
-from raypipe.text.slicing import sliced
+from raypipe.text.inputs import Inputs, Layout, TextSlice, by_length, make_inputs, taken
+from raypipe.text.prompts import sliced
 
 ROBERTA = {"first": 0, "separators": (2, 2), "last": 2, "first_position": 2}
 TEXTS = ["what is a zebra?", "", "It's an animal", "e\u0301 \u4e2d\u6587 caf\u00e9", "a"]

@@ -9,8 +9,8 @@ from bert_rules import made, token, vocabulary
 from counting import Counting
 from tokenizers import Tokenizer
 
-from raypipe.text import memo as module
-from raypipe.text.memo import Memo
+from raypipe.text import word_pieces as module
+from raypipe.text.word_pieces import Memo
 
 
 @pytest.fixture

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, pre_tokenizers, processors
 from tokenizers.models import WordLevel
 
-from raypipe.text.inputs import Layout, make_inputs
-from raypipe.text.pairs import TextSlice, piece_counts
+from raypipe.text.inputs import Layout, TextSlice, make_inputs, piece_counts
 
 CLS, SEP = 101, 102
 

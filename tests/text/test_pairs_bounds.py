@@ -1,7 +1,6 @@
 import numpy as np
 
-from raypipe.text.inputs import Layout, make_inputs
-from raypipe.text.pairs import TextSlice, piece_counts, taken
+from raypipe.text.inputs import Layout, TextSlice, make_inputs, piece_counts, taken
 
 
 def counts(query, *passages, **limits):

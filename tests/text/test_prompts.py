@@ -8,10 +8,14 @@ from tiny_t5 import DUO, MONO, unigram
 from tokenizers import Tokenizer, pre_tokenizers, processors
 
 from raypipe.errors import InputError
-from raypipe.text.inputs import make_inputs
-from raypipe.text.pairs import TextSlice, cut_to
-from raypipe.text.prompts import DUO_PLACES, MONO_PLACES, prompt_layout, prompt_problems
-from raypipe.text.slicing import first_other_prompt
+from raypipe.text.inputs import TextSlice, cut_to, make_inputs
+from raypipe.text.prompts import (
+    DUO_PLACES,
+    MONO_PLACES,
+    first_other_prompt,
+    prompt_layout,
+    prompt_problems,
+)
 
 TEXTS = [
     "the lease of a shard",

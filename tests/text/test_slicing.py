@@ -5,7 +5,7 @@ from tokenizers import Tokenizer, normalizers, pre_tokenizers, processors
 from tokenizers.models import WordLevel
 
 from raypipe.text.inputs import Layout
-from raypipe.text.slicing import first_difference as compared
+from raypipe.text.prompts import first_difference as compared
 
 TEXTS = ["a b", "", "c", "b a c"]
 SINGLE, PAIR = Layout(0, (1,), 1, (0,)), Layout(0, (1,), 1, (0, 1))

@@ -6,7 +6,7 @@ import pytest
 from bert_rules import made, token
 from tokenizers import models, normalizers, pre_tokenizers
 
-from raypipe.text.words import Rules, bytes_of, lowered, rows_with, rules_of, words_of
+from raypipe.text.word_pieces import Rules, bytes_of, lowered, rows_with, rules_of, words_of
 
 
 def cut(*texts):

@@ -6,7 +6,7 @@ import pytest
 
 from raypipe.config import load_training
 from raypipe.driver.training.place import start_model
-from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.posix import PosixStorage
 from raypipe.training.job import Job
 
 

@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 from course import Course, Second
 
-from raypipe.config.training.recipe import Validate
+from raypipe.config.training import Validate
 from raypipe.errors import InputError, Interrupted, RefusedError
+from raypipe.training import export as commit
 from raypipe.training import fit
-from raypipe.training.checkpoints import commit
-from raypipe.training.checkpoints.history import History
-from raypipe.training.checkpoints.store import Checkpoints
+from raypipe.training.checkpoints import Checkpoints, History
 
 
 @pytest.fixture

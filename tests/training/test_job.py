@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from raypipe.config.training.recipe import TrainedModel
+from raypipe.config.training import TrainedModel
 from raypipe.errors import InputError
 from raypipe.models.folder.presets import PRESETS
 from raypipe.training.job import DevPassages, DevStores, conventions_of_training

@@ -2,8 +2,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from raypipe.storage.places.posix import PosixStorage
-from raypipe.training.progress import Reader, write_progress
+from raypipe.storage.posix import PosixStorage
+from raypipe.training.checkpoints import Reader, write_progress
 
 TORN = [b'{"event": "problem", "rea', b"", b"\0\0\0\0", b"7", b'"problem"', b"\xff\xfe{", b"null"]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from raypipe import numerics
 from raypipe.config.hub import hub_name
-from raypipe.config.pipeline.parts import PACKAGED_MODELS
+from raypipe.config.parts import PACKAGED_MODELS
 from raypipe.errors import InputError
 from raypipe.vocabulary import Precisions, words
 
@@ -39,9 +39,9 @@ def model_of(
     path = str(model)
     named = None if path in PACKAGED_MODELS else hub_name(path, Path())
     if named is not None:
-        from raypipe.driver.models.named import cached
+        from raypipe.models.hub import pinned
 
-        path = str(cached(named.repository, named.revision))
+        path = pinned(named)
     found = resolve_model(path, preset, settings=settings)
     problems = unfit(found)
     if problems:

@@ -1,31 +1,205 @@
-"""A generation of a re-indexed workspace, opened for reading."""
+"""A generation of a re-indexed workspace, opened for reading and searching."""
 
 import weakref
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from raypipe import config, schema
-from raypipe.api.given.numbers import count_of
-from raypipe.api.given.texts import Given, texts_of
-from raypipe.api.opened.closing import Closing
-from raypipe.api.opened.held import Held, listed
-from raypipe.api.opened.held_search import HeldSearch
-from raypipe.config.pipeline.units import units_of
+from raypipe.api.given.models import device_of, model_of
+from raypipe.api.given.numbers import count_of, number_of
+from raypipe.api.given.texts import Given, Texts, texts_of
+from raypipe.config.hub import address
+from raypipe.config.rules import units_of
+from raypipe.config.stages import Bm25Search, DenseSearch, Encode, Rm3, Tuned
+from raypipe.config.stages import Index as LuceneIndex
 from raypipe.driver.mirror import mirror_of
 from raypipe.driver.upkeep.status import open_workspace
 from raypipe.driver.verbs.reading import line_of_generations
-from raypipe.errors import InputError
-from raypipe.names import Role, of_collection, of_queries, of_stage
-from raypipe.stages.run_tables import with_ids
+from raypipe.errors import IncompleteError, InputError
+from raypipe.names import Role, StoreName, of_collection, of_queries, of_stage
+from raypipe.stages.run_tables import dense_table, run_table, with_ids
 from raypipe.stages.texts.ids import column_of_rows, id_index
-from raypipe.storage.generation_readers import held_generation
-from raypipe.storage.generations import Generation, generation_numbers
+from raypipe.storage.generations import Generation, generation_numbers, held_generation
+from raypipe.storage.storage import Storage
+from raypipe.storage.store import Stored
 from raypipe.uris import in_bucket
+from raypipe.vocabulary import BM25_B, BM25_K1, DEPTH
+
+if TYPE_CHECKING:
+    from raypipe.engines.lucene.search import LuceneSearcher
+
+
+@dataclass(frozen=True)
+class Held:
+    """A generation whose stores stay until `end` is closed, or what a workspace refers to."""
+
+    stores: Storage
+    generation: Generation
+    recipe: config.Recipe
+    """That of the last invocation in the workspace."""
+    end: ExitStack = field(default_factory=ExitStack)
+
+    @property
+    def title(self) -> str:
+        """The generation in messages, or the workspace if it has none."""
+        if not self.generation.number:
+            return f"the workspace of {self.generation.name}"
+        return f"generation {self.generation.number} of {self.generation.name}"
+
+    @property
+    def passages(self) -> Stored:
+        """The collection."""
+        return self.stored(of_collection(Role.PASSAGES))
+
+    def has(self, name: StoreName) -> bool:
+        """Whether the generation names such a store."""
+        return str(name) in self.generation.stores
+
+    def stored(self, name: StoreName) -> Stored:
+        """One of its stores.
+
+        Raises:
+            IncompleteError: it has none of this name, or the store was deleted.
+        """
+        found = self.generation.stored(self.stores, str(name))
+        if found is None:
+            raise IncompleteError(
+                f"{self.title}: its store {name} was deleted; open another generation, or run its "
+                "recipe again"
+            )
+        return found
+
+    def stages(self) -> list[str]:
+        """The recipe's stages of which the generation has a store."""
+        sets = [None, *self.recipe.queries]
+        return [
+            name
+            for name in self.recipe.stages
+            if any(self.has(of_stage(name, query_set)) for query_set in sets)
+        ]
+
+    def indexes(self) -> list[str]:
+        """Those that hold a Lucene index or embeddings."""
+        kinds = (LuceneIndex, Encode)
+        return [name for name in self.stages() if isinstance(self.recipe.stages[name], kinds)]
+
+    def searches(self) -> list[str]:
+        """The recipe's searches of those."""
+        made, indexes = self.recipe.stages.items(), self.indexes()
+        kinds = (Bm25Search, DenseSearch)
+        return [name for name, s in made if isinstance(s, kinds) and s.index in indexes]
+
+
+def listed(names: list[str], most: int = 10) -> str:
+    """The first names, for a message."""
+    return ", ".join(names[:most]) + (", ..." if len(names) > most else "") or "none"
+
+
+class HeldSearch:
+    """Searches one generation; a Lucene index is unpacked once, and removed with what is held."""
+
+    def __init__(self, held: Held) -> None:
+        self._held = held
+        self._lucene: dict[str, LuceneSearcher] = {}
+
+    def search(
+        self,
+        asked: Texts,
+        stage: str | None,
+        *,
+        depth: int | None,
+        k1: float | None,
+        b: float | None,
+        device: str,
+    ) -> pa.Table:
+        """The run, schema.RUN_FILE; see `Index.search`."""
+        name, recipe = self._named(stage), self._held.recipe
+        wanted, searched = recipe.stages[name], name
+        if isinstance(wanted, Bm25Search | DenseSearch):
+            searched, depth = wanted.index, wanted.depth if depth is None else depth
+        depth = DEPTH if depth is None else count_of("depth", depth)
+        depth = min(depth, self._held.passages.num_rows)
+        index = recipe.stages[searched]
+        if not isinstance(index, Encode):
+            k1, b = self._parameters(name, k1, b)
+            rm3 = wanted.rm3 if isinstance(wanted, Bm25Search) else None
+            run = self._bm25(asked, searched, k1, b, rm3, depth)
+        elif k1 is None and b is None:
+            run = self._dense(asked, searched, index.model, depth, device)
+        else:
+            raise InputError(f"k1, b: for BM25, and {name} searches embeddings; remove them")
+        return with_ids(run, pa.table({"query_id": asked.ids}), self._held.passages)
+
+    def _named(self, stage: str | None) -> str:
+        """The stage to search by; where none is named, the only index or embeddings."""
+        indexes = self._held.indexes()
+        if stage is None and len(indexes) == 1:
+            return indexes[0]
+        known = [*indexes, *self._held.searches()]
+        if stage is None or stage not in known:
+            found = "none" if stage is None else repr(stage)
+            raise InputError(
+                f"stage: expected a stage of {self._held.title} that can be searched, "
+                f"{listed(known)}; found {found}"
+            )
+        return stage
+
+    def _parameters(self, name: str, k1: float | None, b: float | None) -> tuple[float, float]:
+        """BM25's, as given, or as the stage has them or tuned them, or the defaults."""
+        own, wanted = (BM25_K1, BM25_B), self._held.recipe.stages[name]
+        if isinstance(wanted, Bm25Search) and (k1 is None or b is None):
+            own = self._own_parameters(name, wanted)
+        given = (own[0] if k1 is None else k1, own[1] if b is None else b)
+        return number_of("k1", given[0], low=0), number_of("b", given[1], low=0, high=1)
+
+    def _own_parameters(self, name: str, search: Bm25Search) -> tuple[float, float]:
+        if not isinstance(search.bm25, Tuned):
+            return search.bm25.k1, search.bm25.b
+        from raypipe.stages.tune import chosen
+
+        return chosen(self._held.stored(of_stage(name, role=Role.TUNE)))
+
+    def _dense(self, asked: Texts, stage: str, model: str, depth: int, device: str) -> pa.Table:
+        from raypipe.engines.exact import topk_block_stream
+        from raypipe.stages.embeddings import all_vectors
+        from raypipe.stages.encode import precision_of, refuse_other_model
+        from raypipe.stages.in_memory import encode_texts
+        from raypipe.stages.products import TorchProducts
+
+        embeddings = self._held.stored(of_stage(stage))
+        wanted = self._held.recipe.models[model]
+        path = address(wanted.path, wanted.revision)
+        opened = model_of(path, wanted.preset, settings=wanted.settings)
+        opened = opened.in_precision(precision_of(embeddings))
+        refuse_other_model(embeddings, opened)
+        vectors = encode_texts(opened, asked.texts, side="query", device=device_of(device))
+        blocks = all_vectors(embeddings)
+        found = topk_block_stream(vectors, blocks, depth=depth, products=TorchProducts())
+        return dense_table(0, *found, scored_by=stage)
+
+    def _bm25(
+        self, asked: Texts, stage: str, k1: float, b: float, rm3: Rm3 | None, depth: int
+    ) -> pa.Table:
+        from raypipe.engines.lucene.search import Rm3 as Settings
+        from raypipe.engines.lucene.search import search_all
+        from raypipe.stages.bm25 import open_index
+
+        if stage not in self._lucene:
+            folder = Path(self._held.end.enter_context(TemporaryDirectory())) / "index"
+            index = self._held.stored(of_stage(stage))
+            self._lucene[stage] = open_index(index, self._held.passages, folder)
+            self._held.end.callback(self._lucene[stage].close)
+        expand = None if rm3 is None else Settings(**rm3.model_dump())
+        lucene = self._lucene[stage]
+        found = search_all(lucene, asked.texts, k1=k1, b=b, depth=depth, rm3=expand)
+        return run_table(*found, scored_by=stage)
 
 
 def open_index(folder: str | Path, generation: int | None = None) -> "Index":
@@ -58,7 +232,7 @@ def open_index(folder: str | Path, generation: int | None = None) -> "Index":
         return Index(Held(stores, found, recipe, end.pop_all()))
 
 
-class Index(Closing):
+class Index(AbstractContextManager["Index"]):
     """A generation that is read; for one thread at a time."""
 
     def __init__(self, held: Held) -> None:
@@ -172,6 +346,9 @@ class Index(Closing):
         columns = ("passage_id", "text")
         names, texts = (column_of_rows(collection, np.unique(rows), c) for c in columns)
         return dict(zip(names, texts, strict=True))
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Give the generation up, so that it may be deleted; once is enough."""

@@ -1,9 +1,9 @@
 """A Ray that is started, or joined, once and serves one call after another."""
 
 import os
+from contextlib import AbstractContextManager
 from pathlib import Path
 
-from raypipe.api.opened.closing import Closing
 from raypipe.driver.machine.shared import SharedRay
 from raypipe.errors import InputError
 
@@ -14,7 +14,7 @@ def open_ray(
     folder: str | Path | None = None,
     allow_open_cluster: bool = False,
 ) -> "Ray":
-    """A Ray for the `ray` of `run`, `sweep`, `score` and `rerank`.
+    """A Ray for the `ray` of `run`, `score` and `rerank`.
 
     It starts, or is joined, when the first of them computes on it.
 
@@ -41,7 +41,7 @@ def open_ray(
     return Ray(shared, None if folder is None else Path(folder))
 
 
-class Ray(Closing):
+class Ray(AbstractContextManager["Ray"]):
     """A Ray for many calls, one at a time."""
 
     def __init__(self, shared: SharedRay, folder: Path | None) -> None:
@@ -73,6 +73,9 @@ class Ray(Closing):
                 "folder that every node has: open_ray(folder=...)"
             )
         return self._folder
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """End its processes, or leave the cluster; once is enough."""

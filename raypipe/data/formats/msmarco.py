@@ -1,39 +1,40 @@
-"""MS MARCO passage collections.
+"""MS MARCO's tab-separated records of documents and candidates.
 
-Source: microsoft/MSMARCO-Passage-Ranking (v1), TREC Deep Learning 2021 (v2).
+Source: microsoft/MSMARCO-Document-Ranking (v1) and MSMARCO-Passage-Ranking (`top1000`).
 """
 
-from collections.abc import Sequence
-from pathlib import Path
-
-from raypipe.data.files.inputs import find_files
-from raypipe.data.formats.fields import id_and_text, json_id, json_object, json_text
+from raypipe.data.formats.fields import checked_id, shown
+from raypipe.data.formats.json_lines import Document
 
 
-def v1_files(inputs: Sequence[Path]) -> list[Path]:
-    """Files of id TAB text; in a folder, `collection.tsv` or otherwise all *.tsv."""
-    return find_files(
-        inputs,
-        patterns=[r"collection\.tsv", r"collection.*\.tsv", r".*\.tsv"],
-        expected="collection.tsv or other *.tsv of id TAB text",
-    )
+def document_v1(record: bytes) -> Document:
+    """The columns docid, url, title, body; further tabs belong to the body; no headings.
+
+    Raises:
+        ValueError: fewer than four columns, a bad id, or not UTF-8.
+    """
+    document_id, _, title, body = _four_columns(record, "docid, url, title, body")
+    return checked_id(document_id.decode(), field="docid"), title.decode(), "", body.decode()
 
 
-def parse_v1(record: bytes) -> tuple[str, str]:
-    """Id and text, split at the first tab; quotes and further tabs are text."""
-    return id_and_text(record)
+def parse_candidate(record: bytes) -> tuple[str, str, str]:
+    """Query id, passage id and query text of a `top1000` file; further tabs are the passage's.
+
+    The official files are unordered, and some queries have fewer than 1000 passages.
+
+    Raises:
+        ValueError: fewer than four columns, a bad id, or not UTF-8.
+    """
+    columns = _four_columns(record, "query id, passage id, query, passage")
+    query_id = checked_id(columns[0].decode(), field="query id")
+    return query_id, checked_id(columns[1].decode(), field="passage id"), columns[2].decode()
 
 
-def v2_files(inputs: Sequence[Path]) -> list[Path]:
-    """The 70 files msmarco_passage_00 ... 69 of a folder, otherwise all its *.jsonl or *.json."""
-    return find_files(
-        inputs,
-        patterns=[r"msmarco_passage_\d+(\.jsonl?)?", r".*\.jsonl", r".*\.json"],
-        expected="msmarco_passage_*.gz or *.jsonl with the fields pid and passage",
-    )
-
-
-def parse_v2(record: bytes) -> tuple[str, str]:
-    """`pid` and `passage` of a JSON line."""
-    fields = json_object(record)
-    return json_id(fields, "pid"), json_text(fields, "passage")
+def _four_columns(record: bytes, names: str) -> list[bytes]:
+    columns = record.split(b"\t", 3)
+    if len(columns) < 4:
+        raise ValueError(
+            f"expected four tab-separated columns: {names}; found {len(columns)} in "
+            f"{shown(record[:80].decode(errors='replace'))}"
+        )
+    return columns

@@ -1,4 +1,7 @@
-"""Collection formats by name: which files belong, and how a record becomes a passage."""
+"""Collection formats by name: which files belong, and how a record becomes a passage.
+
+The names of a collection's files and their first lines say which format it has.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,24 +10,22 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from raypipe import foreign
+from raypipe.data.files.compression import open_binary
+from raypipe.data.files.inputs import find_files, natural_key, plain_name
+from raypipe.data.files.records import lines
 from raypipe.data.files.split import LINES, Split
-from raypipe.data.formats import (
-    beir,
-    documents,
-    irds,
-    msmarco,
-    numbered,
-    objects,
-    parquet,
-    pyserini,
-    separated,
-    trec_car,
-)
-from raypipe.data.formats.car import paragraphs
-from raypipe.data.formats.car.split import PARAGRAPHS
-from raypipe.data.formats.documents import Document
+from raypipe.data.formats import car, irds, json_lines, tables
+from raypipe.data.formats.fields import id_and_text, json_object
+from raypipe.data.formats.json_lines import Document
+from raypipe.data.formats.msmarco import document_v1
 from raypipe.errors import InputError
 
+EXPECTED = (
+    "lines of id TAB text (.tsv), a header such as docno,text (.csv), JSON lines (.jsonl), "
+    "Parquet, plain lines (.txt), a BEIR folder or irds:ID"
+)
+_SUFFIXES = (".tsv", ".csv", ".jsonl", ".json", ".parquet", ".txt")
 Passage = tuple[str, str]
 """(passage_id, text)."""
 
@@ -49,39 +50,92 @@ class Format:
     """One line, a passage -> its document's id and its spans there. Raises ValueError."""
 
 
+def _files(expected: str, *patterns: str) -> Callable[[Sequence[Path]], list[Path]]:
+    """Each file named, and of each folder the files of the first pattern that any file fits."""
+    return partial(find_files, patterns=patterns, expected=expected)
+
+
+_JSON_FILES = _files("*.jsonl", r".*\.jsonl", r".*\.json")
+_PARAGRAPH_FILES = _files(
+    "dedup.articles-paragraphs.cbor, paragraphcorpus.cbor or *.paragraphs",
+    r"paragraphcorpus\.cbor",
+    r"dedup\.articles-paragraphs\.cbor",
+    r".*paragraphs\.cbor",
+    r".*\.paragraphs",
+)
 FORMATS = {
     format.name: format
     for format in (
-        Format(name="msmarco-v1", files=msmarco.v1_files, parse=msmarco.parse_v1),
+        # Source: microsoft/MSMARCO-Passage-Ranking and MSMARCO-Document-Ranking (v1), TREC Deep
+        # Learning 2021 (v2: 70 files of passages, 60 of documents).
+        Format(
+            name="msmarco-v1",
+            files=_files(
+                "collection.tsv or other *.tsv of id TAB text",
+                r"collection\.tsv",
+                r"collection.*\.tsv",
+                r".*\.tsv",
+            ),
+            parse=id_and_text,
+        ),
         Format(
             name="msmarco-v2",
-            files=msmarco.v2_files,
-            parse=msmarco.parse_v2,
-            home=partial(documents.home_of, fields={"document": "docid", "spans": "spans"}),
+            files=_files(
+                "msmarco_passage_*.gz or *.jsonl with the fields pid and passage",
+                r"msmarco_passage_\d+(\.jsonl?)?",
+                r".*\.jsonl",
+                r".*\.json",
+            ),
+            parse=partial(json_lines.passage_of, fields={"id": "pid", "body": "passage"}),
+            home=partial(json_lines.home_of, fields={"document": "docid", "spans": "spans"}),
         ),
-        Format(name="msmarco-doc-v1", files=documents.v1_files, document=documents.document_v1),
+        Format(
+            name="msmarco-doc-v1",
+            files=_files(
+                "msmarco-docs.tsv or other *.tsv of docid, url, title and body",
+                r"msmarco-docs\.tsv",
+                r".*\.tsv",
+            ),
+            document=document_v1,
+        ),
         Format(
             name="msmarco-doc-v2",
-            files=documents.v2_files,
-            document=partial(documents.document_of, fields=documents.V2_FIELDS),
+            files=_files(
+                "msmarco_doc_*.gz or *.jsonl with the fields docid, title, headings and body",
+                r"msmarco_doc_\d+(\.jsonl?)?",
+                r".*\.jsonl",
+                r".*\.json",
+            ),
+            document=partial(
+                json_lines.document_of,
+                fields={"id": "docid", "title": "title", "headings": "headings", "body": "body"},
+            ),
         ),
-        Format(name="jsonl", files=documents.json_files, parse=objects.parse),
-        Format(name="csv", files=separated.files, parse=separated.parse, split=separated.RECORDS),
-        Format(name="parquet", files=parquet.files, parse=parquet.parse, split=parquet.ROWS),
-        Format(name="txt", files=numbered.files, parse=numbered.parse, split=numbered.NUMBERED),
-        Format(name="beir", files=beir.files, parse=beir.parse),
-        Format(name="pyserini", files=pyserini.files, parse=pyserini.parse),
+        Format(name="jsonl", files=_JSON_FILES, parse=json_lines.parse_any),
+        Format(name="csv", files=tables.csv_files, parse=tables.parse_csv, split=tables.RECORDS),
         Format(
-            name="trec-car",
-            files=trec_car.files,
-            parse=paragraphs.with_blanks,
-            split=PARAGRAPHS,
+            name="parquet", files=tables.parquet_files, parse=tables.parse_row, split=tables.ROWS
+        ),
+        Format(name="txt", files=tables.text_files, parse=tables.parse_line, split=tables.NUMBERED),
+        Format(
+            name="beir",
+            files=_files("corpus.jsonl", r"corpus\.jsonl"),
+            parse=json_lines.parse_beir,
+        ),
+        Format(
+            name="pyserini",
+            files=_files("*.jsonl with id and contents", r".*\.jsonl", r".*\.json"),
+            parse=json_lines.parse_pyserini,
+        ),
+        # Word pieces around links differ between the two.
+        Format(
+            name="trec-car", files=_PARAGRAPH_FILES, parse=car.with_blanks, split=car.PARAGRAPHS
         ),
         Format(
             name="trec-car-tools",
-            files=trec_car.files,
-            parse=paragraphs.without_blanks,
-            split=PARAGRAPHS,
+            files=_PARAGRAPH_FILES,
+            parse=car.without_blanks,
+            split=car.PARAGRAPHS,
         ),
         Format(name="ir-datasets", files=irds.files, stream=irds.stream),
     )
@@ -97,13 +151,72 @@ def get_format(name: str, fields: Mapping[str, str] | None = None) -> Format:
     if fields is not None and name == "jsonl":
         return Format(
             name=name,
-            files=documents.json_files,
-            parse=partial(documents.passage_of, fields=fields),
-            document=partial(documents.document_of, fields=fields),
-            home=partial(documents.home_of, fields=fields) if "document" in fields else None,
+            files=_JSON_FILES,
+            parse=partial(json_lines.passage_of, fields=fields),
+            document=partial(json_lines.document_of, fields=fields),
+            home=partial(json_lines.home_of, fields=fields) if "document" in fields else None,
         )
     if name in FORMATS:
         return FORMATS[name]
     nearest = get_close_matches(name, FORMATS, n=1)
     hint = f"; did you mean {nearest[0]}?" if nearest else ""
     raise InputError(f"format {name!r} is not one of {', '.join(FORMATS)}{hint}")
+
+
+def format_of(path: Path) -> str:
+    """The format's name, of a file or of a folder by its first file with a known ending.
+
+    Raises:
+        InputError: no such file, or no format of passages; the message says what is expected.
+    """
+    if not path.exists():
+        raise InputError(f"{path}: no such collection")
+    if path.is_dir():
+        inside = sorted((p for p in path.iterdir() if p.is_file()), key=natural_key)
+        if any(plain_name(file) == "corpus.jsonl" for file in inside):
+            return "beir"
+        known = [file for ending in _SUFFIXES for file in inside if _ending(file) == ending]
+        if not known:
+            raise InputError(f"{path}: its format is unknown; expected {EXPECTED}")
+        path = known[0]
+    return _of_file(path)
+
+
+def _of_file(path: Path) -> str:
+    with open_binary(path) as stream:
+        if stream.peek(4)[:4] == b"PAR1":  # type: ignore[attr-defined]
+            return "parquet"
+        first = next(lines(stream, name=str(path)), b"")
+    ending = _ending(path)
+    if not first and ending in (".jsonl", ".json"):
+        return "pyserini"  # which finds no record
+    if first.startswith(b"{") and ending != ".tsv":
+        return _of_json(first)
+    header = foreign.header_of(first, foreign.PASSAGES, "passage_id", "text")
+    if header is not None and header.separator != " ":
+        return "csv"
+    if ending == ".tsv" or (ending != ".csv" and b"\t" in first):
+        return "msmarco-v1"
+    if ending == ".txt":
+        return "txt"
+    shown = repr(first[:60].decode(errors="replace"))
+    raise InputError(
+        f"{path}: its format is unknown; expected {EXPECTED}; its first line is {shown}; "
+        "`raypipe prepare --format` reads others"
+    )
+
+
+def _of_json(line: bytes) -> str:
+    try:
+        fields = json_object(line)
+    except ValueError:
+        return "jsonl"
+    if "contents" in fields:
+        return "pyserini"
+    if {"pid", "passage"} <= fields.keys():
+        return "msmarco-v2"
+    return "beir" if {"_id", "text"} <= fields.keys() else "jsonl"
+
+
+def _ending(path: Path) -> str:
+    return Path(plain_name(path)).suffix.lower()

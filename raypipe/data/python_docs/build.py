@@ -1,18 +1,291 @@
 """The builtin collection `python-docs`, made from the interpreter's own documentation.
 
-Paragraphs of docstrings and of the language reference are passages. Queries and qrels are made as
-in TREC CAR: the names of module and object, in words, are title and heading; the paragraphs of that
-docstring are relevant. The bytes are the same for one Python version from one distributor.
+Paragraphs of docstrings and of the language reference (`pydoc_data.topics`) are passages. Queries
+and qrels are made as in TREC CAR: the names of module and object, in words, are title and heading;
+the paragraphs of that docstring are relevant. Modules are split into train, dev and test; a smaller
+collection keeps whole sections. The bytes are the same for one Python version from one distributor.
 """
 
+import hashlib
 import platform
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from raypipe.data.python_docs.draft import Draft, drafted, drafted_packages
-from raypipe.data.python_docs.split import PACKAGE_SHARES, SHARES, choose_sections
+from raypipe.data.python_docs.source import (
+    Section,
+    builtin_sections,
+    docstring_sections,
+    package_sections,
+    stdlib_folder,
+    topics,
+)
+from raypipe.data.python_docs.text import name_words, near_duplicates, paragraphs, words
 from raypipe.errors import InputError
+
+UNIT = "topics"
+"""The topics repeat each other, so they are treated as one module."""
+_UNDERLINE = re.compile(r"([*=\-~^])\1{2,}$")
+_DEFINITION = re.compile(r"(?:class |classmethod |static |async )*([A-Za-z_][\w.]*)\([^()]*\)")
+_WORD = re.compile(r"\w+")
+
+
+def topic_sections(texts: dict[str, str]) -> Iterator[Section]:
+    """Sections by topic, then position; parts of one topic with one heading are joined."""
+    for topic in sorted(texts):
+        lines = texts[topic].splitlines()
+        title = lines[0] if lines else topic
+        sections: dict[str, list[str]] = {}
+        for heading, line in _headed_lines(lines):
+            sections.setdefault("" if heading == title else heading, []).append(line)
+        for heading, body in sections.items():
+            slug = "-".join([topic, *_WORD.findall(heading.lower())])
+            text = "\n".join(body)
+            yield Section(name=f"{UNIT}.{slug}", title=title, heading=heading, text=text)
+
+
+def _headed_lines(lines: list[str]) -> Iterator[tuple[str, str]]:
+    """(heading, line) of every line that is not itself a heading.
+
+    A definition (`str.center(width)` on a line without indent) is the heading of the indented lines
+    below it; of several definitions above one text, the first is.
+    """
+    heading = definition = ""
+    stacked = False
+    for line, following in zip(lines, [*lines, ""][1:], strict=True):
+        if _UNDERLINE.match(line):
+            continue
+        if _UNDERLINE.match(following) and line.strip():
+            heading, definition, stacked = line, "", False
+            continue
+        if line and not line[0].isspace():
+            found = _defined_name(line)
+            definition = definition if found and stacked else found
+            stacked = bool(found)
+        elif line:
+            stacked = False
+        yield definition or heading, line
+
+
+def _defined_name(line: str) -> str:
+    found = _DEFINITION.fullmatch(line.rstrip())
+    return found[1] if found else ""
+
+
+SHARES = {"train": 0.62, "dev": 0.15, "test": 0.23}
+"""Share of the queries in each split."""
+PACKAGE_SHARES = {"train": 0.94, "dev": 0.03, "test": 0.03}
+"""The shares for installed packages' documentation, which is meant for training."""
+PRIORITY = tuple(SHARES)
+"""Of two near-duplicates, the one in the earlier split is removed, so that test keeps its texts."""
+_UNITS = {"genericpath": "os", "ntpath": "os", "posixpath": "os", "sre_compile": "re"}
+_UNITS |= {"sre_constants": "re", "sre_parse": "re", "html": "xml", "asynchat": "asyncore"}
+"""Modules that document the subject of another module and stay with it."""
+
+
+def unit_of(module: str) -> str:
+    """The unit of modules that stay together, from the name of one of them."""
+    return _UNITS.get(module, module)
+
+
+def split_units(sizes: Mapping[str, int], shares: Mapping[str, float] = SHARES) -> dict[str, str]:
+    """Unit -> split; the largest first, each into the split whose share is then filled least.
+
+    Ties in size are ordered by name, ties between splits by the order of the shares.
+    """
+    filled = dict.fromkeys(shares, 0)
+    splits: dict[str, str] = {}
+    for unit, size in sorted(sizes.items(), key=lambda each: (-each[1], each[0])):
+        split = min(shares, key=lambda name: (filled[name] + size) / shares[name])
+        filled[split] += size
+        splits[unit] = split
+    return splits
+
+
+def choose_sections(
+    passages: Mapping[str, list[str]],
+    *,
+    splits: Mapping[str, str],
+    max_passages: int,
+    shares: Mapping[str, float] = SHARES,
+) -> set[str]:
+    """Names of whole sections with at most `max_passages` different passages in all.
+
+    Each split gets its share of the passages. Sections come in the order of the SHA-256 of their
+    names, so a larger collection holds most of a smaller one; one that no longer fits is skipped.
+
+    Args:
+        passages: section -> ids of its passages.
+        splits: section -> split.
+        max_passages: bound on the number of different passages.
+        shares: the share of each split.
+    """
+    left = {split: int(max_passages * share) for split, share in shares.items()}
+    chosen: set[str] = set()
+    held: set[str] = set()
+    for name in sorted(passages, key=_stable_hash):
+        fresh = set(passages[name]) - held
+        if len(fresh) <= left[splits[name]]:
+            left[splits[name]] -= len(fresh)
+            held |= fresh
+            chosen.add(name)
+    return chosen
+
+
+def _stable_hash(name: str) -> bytes:
+    return hashlib.sha256(name.encode()).digest()
+
+
+NEAR_DUPLICATE = 0.6
+"""Two texts whose sets of words have at least this Jaccard coefficient may not be in two splits."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draft:
+    """Everything that could be in the collection; sections by name, in reading order."""
+
+    passages: dict[str, str]
+    """passage_id -> text, every text once, in reading order."""
+    relevant: dict[str, list[str]]
+    """Section -> ids of its passages, at least one, of the section's own split."""
+    queries: dict[str, str]
+    """Section -> query text."""
+    splits: dict[str, str]
+    """Section -> split."""
+    facts: dict[str, int]
+
+
+def drafted() -> Draft:
+    """The draft from Python's own documentation, without near-duplicates across splits.
+
+    Raises:
+        InputError: a Python without its library's source.
+    """
+    return _drafted(_own_sections(), SHARES, frozenset())
+
+
+def drafted_packages(folders: Sequence[Path]) -> Draft:
+    """The draft from installed packages; leaves out texts and queries of Python's documentation.
+
+    Raises:
+        InputError: no package in the folders, or a Python without its library's source.
+    """
+    own = drafted()
+    known = frozenset(own.passages.values()) | frozenset(own.queries.values())
+    return _drafted(package_sections(folders), PACKAGE_SHARES, known)
+
+
+def _drafted(
+    sections_of: Iterable[Section], shares: Mapping[str, float], known: frozenset[str]
+) -> Draft:
+    sections = _named(sections_of)
+    every = {name: paragraphs(section.text) for name, section in sections.items()}
+    held = {name: [t for t in texts if t not in known] for name, texts in every.items()}
+    held = {name: texts for name, texts in held.items() if texts}
+    queries = _queries({name: sections[name] for name in held}, held)
+    queries = {name: text for name, text in queries.items() if text not in known}
+    splits = _splits(held, queries, shares)
+    passages, relevant = _identified(held, splits)
+    owners = {key: splits[name] for name, keys in relevant.items() for key in keys}
+    doubles = _doubles(passages, owners)
+    double_queries = _doubles(queries, splits)
+    kept = {
+        name: [key for key in keys if key not in doubles]
+        for name, keys in relevant.items()
+        if not doubles.issuperset(keys)
+    }
+    asked = {
+        name: text for name, text in queries.items() if name in kept and name not in double_queries
+    }
+    return Draft(
+        passages={key: text for key, text in passages.items() if key not in doubles},
+        relevant=kept,
+        queries=asked,
+        splits=splits,
+        facts={
+            "sections": len(sections),
+            "near_duplicate_passages_dropped": len(doubles),
+            "near_duplicate_queries_dropped": len(double_queries),
+        },
+    )
+
+
+def _own_sections() -> Iterator[Section]:
+    folder = stdlib_folder()
+    yield from docstring_sections(folder)
+    yield from builtin_sections()
+    yield from topic_sections(topics(folder))
+
+
+def _named(found: Iterable[Section]) -> dict[str, Section]:
+    """Sections by name, in reading order; the first of several with one name."""
+    sections: dict[str, Section] = {}
+    for section in found:
+        sections.setdefault(section.name, section)
+    return dict(sorted(sections.items(), key=lambda each: each[1].module))
+
+
+def _queries(sections: dict[str, Section], held: dict[str, list[str]]) -> dict[str, str]:
+    """Section -> title and heading in words, if not a single word, a repetition or in the text."""
+    queries: dict[str, str] = {}
+    asked: set[frozenset[str]] = set()
+    for name, section in sections.items():
+        query = name_words(f"{section.title}.{section.heading}")
+        key = frozenset(query.split())
+        if len(key) > 1 and key not in asked:
+            if not any(_contains(text, query) for text in held[name]):
+                asked.add(key)
+                queries[name] = query
+    return queries
+
+
+def _contains(text: str, query: str) -> bool:
+    return f" {query} " in f" {' '.join(words(text))} " or query in text.lower()
+
+
+def _splits(
+    held: dict[str, list[str]], queries: dict[str, str], shares: Mapping[str, float]
+) -> dict[str, str]:
+    """Section -> split, by module."""
+    units = {name: unit_of(name.partition(".")[0]) for name in held}
+    sizes = dict.fromkeys(units.values(), 0)
+    for name in queries:
+        sizes[units[name]] += 1
+    splits = split_units(sizes, shares)
+    return {name: splits[unit] for name, unit in units.items()}
+
+
+def _identified(
+    held: dict[str, list[str]], splits: dict[str, str]
+) -> tuple[dict[str, str], dict[str, list[str]]]:
+    """(passage_id -> text, section -> passage ids), every text once.
+
+    A text of several sections gets the first one's id and is relevant for all of them in that
+    split. If several splits share it, only the highest split has it.
+    """
+    ids: dict[str, tuple[str, str]] = {}
+    for split in reversed(PRIORITY):
+        for name, texts in held.items():
+            for number, text in enumerate(texts, start=1):
+                if splits[name] == split:
+                    ids.setdefault(text, (split, f"{name}#{number}"))
+    relevant = {
+        name: list(dict.fromkeys(ids[text][1] for text in texts if ids[text][0] == splits[name]))
+        for name, texts in held.items()
+    }
+    keys = {text: key for text, (_, key) in ids.items()}
+    passages = {keys[text]: text for texts in held.values() for text in texts}
+    return passages, {name: found for name, found in relevant.items() if found}
+
+
+def _doubles(texts: dict[str, str], splits: dict[str, str]) -> set[str]:
+    """Keys of texts with a near-duplicate in a split of higher priority."""
+    keys = list(texts)
+    ranks = [PRIORITY.index(splits[key]) for key in keys]
+    pairs = near_duplicates(list(texts.values()), groups=ranks, threshold=NEAR_DUPLICATE)
+    return {keys[min(pair, key=lambda index: ranks[index])] for pair in pairs}
+
 
 STANDARD_PASSAGES = 6000
 """Encoding them with MiniLM takes about a minute on two cores."""

@@ -2,19 +2,27 @@
 
 Only what every distribution of one Python version ships in its standard install is read:
 Debian, for example, moves tkinter, idlelib and others into separate packages and patches site and
-sysconfig. Third-party packages are not read, as only `sys.stdlib_module_names` count.
+sysconfig. Third-party packages are read only if their folders are named: otherwise only
+`sys.stdlib_module_names` count. Of modules written in C, `builtins` and a few others that are safe
+to import are read.
 """
 
 import ast
+import importlib
+import inspect
+import json
+import subprocess
 import sys
 import sysconfig
 import tokenize
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 from raypipe.errors import InputError
+from raypipe.package import FOLDER
 
 _LEFT_OUT = frozenset(
     "__main__ antigravity ctypes.macholib dbm.gnu distutils encodings ensurepip idlelib lib2to3"
@@ -141,3 +149,108 @@ def _inner_docstrings(body: list[ast.stmt], *, prefix: str) -> Iterator[tuple[st
                 yield prefix + node.name, text
             if isinstance(node, ast.ClassDef):
                 yield from _inner_docstrings(node.body, prefix=f"{prefix}{node.name}.")
+
+
+_MODULES = ("array", "binascii", "builtins", "cmath", "itertools", "math")
+"""Built with every CPython on every platform, without state or platform-dependent docstrings."""
+_PLATFORM = frozenset({"WindowsError"})
+_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: created at run time
+
+
+def builtin_sections() -> Iterator[Section]:
+    """Sections of public functions, classes and methods; by module, then name.
+
+    A new interpreter reads them: libraries replace builtins in processes that use them (Ray does so
+    with print), and the sections must not depend on what else was imported.
+    """
+    root = str(FOLDER.parent)
+    code = (
+        f"import sys; sys.path.insert(0, {root!r}); "
+        "from raypipe.data.python_docs.source import print_sections; print_sections()"
+    )
+    done = subprocess.run([sys.executable, "-I", "-c", code], stdout=subprocess.PIPE, check=True)
+    for name, title, heading, text in json.loads(done.stdout):
+        yield Section(name=name, title=title, heading=heading, text=text)
+
+
+def print_sections() -> None:
+    """Print the sections of this process as JSON, for `builtin_sections`."""
+    rows = [[s.name, s.title, s.heading, s.text] for s in _sections()]
+    sys.stdout.write(json.dumps(rows))
+
+
+def _sections() -> Iterator[Section]:
+    for name in _MODULES:
+        module = importlib.import_module(name)
+        for heading, value in _objects(module):
+            if text := _docstring(value):
+                yield Section(name=f"{name}.{heading}", title=name, heading=heading, text=text)
+
+
+def _objects(module: ModuleType) -> Iterator[tuple[str, object]]:
+    """(dotted name, object) of everything defined in C; `site` and shells add Python objects."""
+    for name, value in sorted(vars(module).items()):
+        if name.startswith("_") or name in _PLATFORM:
+            continue
+        if inspect.isbuiltin(value):
+            yield name, value
+        elif isinstance(value, type) and _is_from(module, value):
+            yield name, value
+            for part, method in sorted(vars(value).items()):
+                if not part.startswith("_"):
+                    yield f"{name}.{part}", method
+
+
+def _is_from(module: ModuleType, kind: type) -> bool:
+    if module.__name__ == "builtins":
+        return kind.__module__ == "builtins" and not kind.__flags__ & _HEAP_TYPE
+    return kind.__module__ == module.__name__
+
+
+def _docstring(value: object) -> str:
+    """The object's own docstring; nothing for a plain value, which has its class's docstring."""
+    if not (isinstance(value, type | staticmethod | classmethod) or inspect.isroutine(value)):
+        return ""
+    text = value.__doc__
+    return inspect.cleandoc(text) if isinstance(text, str) else ""
+
+
+_LEFT_OUT_PARTS = frozenset(
+    "test tests testing conftest _vendor vendor vendored externals extern _external examples"
+    " example benchmarks setup docs doc migrations locale templates third_party".split()
+)
+"""Names of folders and files without documentation of their own package."""
+MAX_BYTES = 2_000_000
+"""Largest source file; longer ones are tables written by a program."""
+
+
+def package_sections(folders: Sequence[Path]) -> Iterator[Section]:
+    """Sections of the packages in the folders, by package, file, then line.
+
+    Modules of the standard library, private packages and files that are not Python 3 are skipped.
+
+    Raises:
+        InputError: a folder without a package.
+    """
+    for folder in folders:
+        tops = {path.stem: path for path in sorted(folder.iterdir()) if _is_package(path)}
+        if not tops:
+            raise InputError(f"{folder}: expected installed packages, found none")
+        for top, path in sorted(tops.items()):
+            files = sorted(path.rglob("*.py")) if path.is_dir() else [path]
+            for file in files:
+                parts = file.relative_to(folder).with_suffix("").parts
+                parts = parts[:-1] if parts[-1] == "__init__" else parts
+                if _LEFT_OUT_PARTS.isdisjoint(parts) and file.stat().st_size < MAX_BYTES:
+                    module = ".".join([top, *(part for part in parts[1:] if part[0] != "_")])
+                    try:
+                        yield from list(module_sections(module, file))
+                    except (SyntaxError, ValueError, RecursionError):
+                        continue  # a template, or another version's syntax
+
+
+def _is_package(path: Path) -> bool:
+    top = path.stem
+    is_source = (path / "__init__.py").is_file() or path.suffix == ".py"
+    public = not top.startswith("_") and top not in _LEFT_OUT_PARTS
+    return is_source and public and top not in sys.stdlib_module_names

@@ -1,21 +1,13 @@
-"""The forecast of a recipe: what each of its stores will take, by the sample and the probe."""
+"""The forecast of a recipe: what each of its stores will take."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from raypipe.driver.forecast.amounts import ModelInputs
 from raypipe.driver.forecast.flops import flops_of
-from raypipe.driver.forecast.foreseen import Expected
-from raypipe.driver.forecast.probe import Rate, key_of
-from raypipe.names import Role
-from raypipe.stages.outlook.outlook import ModelInputs
-
-LENGTHS = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512)
-"""Upper ends of the classes of a histogram of lengths, in tokens."""
-AMOUNTS = ("rows", "tokens", "inferences", "bytes", "cpu_seconds")
+from raypipe.driver.forecast.rates import Key, Rate, key_of
+from raypipe.driver.forecast.walk import Expected
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +20,10 @@ class Line:
     reused: bool
     tokens: float = 0.0
     inferences: float = 0.0
+    least: float = 0.0
+    """Inferences if as many scores are shared with other requests as can be."""
+    most: float = 0.0
+    """Inferences if none are."""
     bytes: float = 0.0
     other_seconds: float = 0.0
     """CPU seconds of what no model computes."""
@@ -58,13 +54,9 @@ class Forecast:
     """The lines in the order of the stores, and what they were made from."""
 
     lines: Sequence[Line]
-    histograms: Mapping[str, Mapping[str, int]]
-    """By store, the inputs of each class of lengths, `..64` to `..512`."""
-    rates: Mapping[str, Rate]
+    rates: Mapping[str, Rate] = field(default_factory=dict)
     """Of the models, by the first store that each computes."""
-    per_query: Mapping[str, float]
-    """By store of scores, the inferences a query."""
-    weights_bytes: float
+    weights_bytes: float = 0.0
     """Of the largest model."""
     notes: Sequence[str] = field(default=())
     run_files: Mapping[str, float] = field(default_factory=dict)
@@ -81,6 +73,11 @@ class Forecast:
         """The stores that are there already."""
         return [line.store for line in self.lines if line.reused]
 
+    @property
+    def inferences_range(self) -> tuple[int, int]:
+        """Inferences at least and at most."""
+        return round(self.total("least") or 0.0), round(self.total("most") or 0.0)
+
     def to_json(self) -> dict[str, Any]:
         """For `--json`."""
         return {
@@ -90,8 +87,7 @@ class Forecast:
             },
             "run_files": {name: round(size) for name, size in self.run_files.items()},
             "totals": totals_of(self),
-            "lengths": {name: dict(found) for name, found in self.histograms.items()},
-            "inferences_per_query": {name: round(n, 2) for name, n in self.per_query.items()},
+            "inferences_range": [*self.inferences_range],
             "rates": {name: rate.to_json() for name, rate in self.rates.items()},
             "notes": [*self.notes],
         }
@@ -109,98 +105,66 @@ def totals_of(forecast: Forecast) -> dict[str, float | None]:
     }
 
 
+def pending_inputs(expected: Sequence[Expected]) -> list[ModelInputs]:
+    """What models will read for the stores that are not there."""
+    found = [each.amounts.inputs for each in expected if not each.reused]
+    return [inputs for inputs in found if inputs is not None and inputs.number]
+
+
 def forecast_of(
     expected: Sequence[Expected],
-    rates: Mapping[tuple[str, bool], Rate],
+    rates: Mapping[Key, Rate],
     notes: Sequence[str] = (),
     files: Mapping[str, float] = {},
 ) -> Forecast:
     """The forecast of these stores, with the rates of models by `key_of` their inputs."""
-    named: dict[str, Rate] = {}
+    first: dict[Key, str] = {}
     for each in expected:
-        inputs = each.outlook.inputs
-        if inputs is not None and key_of(inputs) in rates and not each.reused:
-            named.setdefault(str(each.name), rates[key_of(inputs)])
-    pending = [each for each in expected if not each.reused]
-    own = [note for each in pending for note in each.outlook.notes]
+        if each.amounts.inputs is not None and not each.reused:
+            first.setdefault(key_of(each.amounts.inputs), str(each.name))
+    own = [each.amounts.note for each in expected if each.amounts.note and not each.reused]
     weights = [
         (inputs.model.folder / "model.safetensors").stat().st_size
-        for each in pending
-        if (inputs := each.outlook.inputs) is not None
+        for inputs in pending_inputs(expected)
     ]
-    of_scores = [each for each in pending if each.name.role is Role.SCORES]
     return Forecast(
         lines=[_line(each, rates) for each in expected],
-        histograms={
-            str(each.name): histogram(inputs)
-            for each in pending
-            if (inputs := each.outlook.inputs) is not None
-        },
-        rates=named,
-        per_query={
-            str(each.name): each.outlook.num_inferences / max(1, _queries(each, expected))
-            for each in of_scores
-        },
+        rates={name: rates[key] for key, name in first.items() if key in rates},
         weights_bytes=float(max(weights, default=0)),
         notes=[*notes, *dict.fromkeys(own)],
         run_files=files,
     )
 
 
-def _line(each: Expected, rates: Mapping[tuple[str, bool], Rate]) -> Line:
-    outlook, name = each.outlook, str(each.name)
+def _line(each: Expected, rates: Mapping[Key, Rate]) -> Line:
+    amounts, name = each.amounts, str(each.name)
     lucene = each.produces == "lucene"
     if each.reused or each.computed:
-        num_bytes = 0.0 if each.reused else outlook.num_bytes
+        num_bytes = 0.0 if each.reused else each.num_bytes
         shards = each.num_shards
-        return Line(name, outlook.num_rows, shards, each.reused, bytes=num_bytes, lucene=lucene)
-    left, inputs = 1.0 - each.held, outlook.inputs
+        return Line(name, amounts.rows, shards, each.reused, bytes=num_bytes, lucene=lucene)
+    left, inputs = 1.0 - each.held, amounts.inputs
     tokens = flops = 0.0
     seconds: float | None = 0.0
-    if inputs is not None:
+    if inputs is not None and inputs.number and len(inputs.lengths):
         tokens = inputs.num_tokens * left
-        flops = _mean(flops_of(inputs.model, inputs.lengths)) * inputs.number * left
+        flops = float(flops_of(inputs.model, inputs.lengths).mean()) * inputs.number * left
         rate = rates.get(key_of(inputs))
-        seconds = None
-        if rate is not None:
-            seconds = rate.seconds_of(inputs.model, inputs.lengths) * inputs.number * left
-        elif not inputs.number:
-            seconds = 0.0
+        seconds = None if rate is None else tokens / rate.tokens_per_second
+    scores = amounts.inferences if each.produces == "scores" else (0.0, 0.0, 0.0)
+    inferences, least, most = (number * left for number in scores)
     return Line(
         name,
-        outlook.num_rows,
+        amounts.rows,
         each.num_shards,
         False,
         tokens=tokens,
-        inferences=outlook.num_inferences * left,
-        bytes=outlook.num_bytes * left,
-        other_seconds=outlook.cpu_seconds * left,
+        inferences=inferences,
+        least=least,
+        most=most,
+        bytes=each.num_bytes * left,
+        other_seconds=amounts.seconds * left,
         model_seconds=seconds,
         model_flops=flops,
         lucene=lucene,
     )
-
-
-def histogram(inputs: ModelInputs) -> dict[str, int]:
-    """How many of all inputs have at most so many tokens and more than the class before."""
-    edges = [0, *LENGTHS]
-    counts, _ = np.histogram(np.minimum(inputs.lengths, LENGTHS[-1]), [e + 0.5 for e in edges])
-    scale = inputs.number / max(1, len(inputs.lengths))
-    found = zip(LENGTHS, counts, strict=True)
-    return {f"..{edge}": round(float(count) * scale) for edge, count in found if count}
-
-
-def _queries(scores: Expected, expected: Sequence[Expected]) -> int:
-    """The number of queries of the set that a store of scores belongs to."""
-    owner = scores.name.query_set
-    rows = [e.outlook.num_rows for e in expected if e.name.role is Role.QUERIES]
-    named = [
-        e.outlook.num_rows
-        for e in expected
-        if e.name.role is Role.QUERIES and e.name.owner == owner
-    ]
-    return (named or rows or [1])[0]
-
-
-def _mean(values: NDArray[np.float64]) -> float:
-    return float(values.mean()) if len(values) else 0.0

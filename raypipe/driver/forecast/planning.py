@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,14 +11,15 @@ from raypipe.cluster.inline import InlineBackend
 from raypipe.config import Recipe, missing_inputs, select
 from raypipe.driver.forecast.budget import Budget, Costs, check_budget, costs_of, parse_budget
 from raypipe.driver.forecast.flops import UTILISATION, assumed_rate
-from raypipe.driver.forecast.forecast import Forecast, forecast_of
-from raypipe.driver.forecast.making import expected_stores, probed
+from raypipe.driver.forecast.forecast import Forecast, forecast_of, pending_inputs
+from raypipe.driver.forecast.rates import Key, Rate, key_of, logged_rates, probed_rates
+from raypipe.driver.forecast.walk import Expected, expected_stores
 from raypipe.driver.machine.backends import LazyBackends
 from raypipe.driver.machine.devices import Devices, num_cores
 from raypipe.driver.machine.inputs import with_copies
 from raypipe.driver.machine.place import Place
 from raypipe.driver.mirror import default_stores
-from raypipe.driver.models.named import named_aside
+from raypipe.driver.models.named import with_commits
 from raypipe.driver.models.opened import open_or_tell
 from raypipe.driver.recipe.execute import Execution
 from raypipe.driver.recipe.read_first import read_first
@@ -27,12 +29,7 @@ from raypipe.driver.recipe.written.topics import with_topics
 from raypipe.driver.working import devices_for, sizing_of
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, LimitError
-from raypipe.storage.places.opening import open_storage
-from raypipe.storage.root import check_root
-
-PROBE_SECONDS = 60.0
-KEPT = 8.0
-"""Seconds of the 60 that are kept for the sample and the loading of models."""
+from raypipe.storage.root import check_root, open_storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +74,8 @@ def make_plan(recipe: Recipe, out: Path, wanted: Wanted = Wanted()) -> Plan:
     chosen, gpu_flops, notes = _devices(recipe, wanted)
     update = {"precision": chosen.precision}
     recipe = recipe.model_copy(update={"resources": recipe.resources.model_copy(update=update)})
-    recipe, problems = named_aside(recipe, out, storage, lambda line: None)
-    models, problems = open_or_tell(recipe, select(recipe), problems)
+    recipe, problems = with_commits(recipe, out, lambda line: None)
+    models, problems = open_or_tell(recipe, select(recipe), problems, lambda line: None)
     with tempfile.TemporaryDirectory(prefix="raypipe-plan-") as folder:
         aside = Path(folder)
         workspace = Workspace(aside / "work")
@@ -103,7 +100,8 @@ def make_plan(recipe: Recipe, out: Path, wanted: Wanted = Wanted()) -> Plan:
         finally:
             backends.close()
         on_gpus = gpu_flops is not None
-        rates = {} if on_gpus else probed(expected, named, chosen, seconds=PROBE_SECONDS - KEPT)
+        rates, how = ({}, "") if on_gpus else _rates(expected, named, chosen, out)
+        notes += [how] if how else []
         forecast = forecast_of(expected, rates, notes, files)
         costs = costs_of(
             forecast,
@@ -113,6 +111,21 @@ def make_plan(recipe: Recipe, out: Path, wanted: Wanted = Wanted()) -> Plan:
             price=wanted.price,
         )
     return Plan(forecast, costs, _device(chosen), _beyond(costs, budget))
+
+
+def _rates(
+    expected: Sequence[Expected], recipe: Recipe, chosen: Devices, out: Path
+) -> tuple[dict[Key, Rate], str]:
+    """The rates of the models, and a note on where they are from."""
+    inputs = pending_inputs(expected)
+    device = chosen.line().removeprefix("device: ")
+    rates = logged_rates(inputs, Workspace(out, recipe.stores), device) if out.exists() else {}
+    budget = recipe.resources.budget_tokens
+    unknown = [each for each in inputs if key_of(each) not in rates]
+    probed = probed_rates(unknown, chosen, budget if isinstance(budget, int) else None)
+    told = ["those of the last run's log"] if rates else []
+    told += ["those of a probe on this machine's CPU"] if probed else []
+    return rates | probed, f"the models' rates are {' and '.join(told)}" if told else ""
 
 
 def _check(wanted: Wanted) -> None:
@@ -135,8 +148,8 @@ def _devices(recipe: Recipe, wanted: Wanted) -> tuple[Devices, float | None, lis
     if wanted.gpu is None:
         chosen = devices_for(place, recipe.resources)
         if chosen.device == "cpu":
-            joined = "; RAY_ADDRESS is not looked at" if os.environ.get("RAY_ADDRESS") else ""
-            return chosen, None, [f"the models were probed on this machine's CPU{joined}"]
+            joined = ["RAY_ADDRESS is not looked at"] if os.environ.get("RAY_ADDRESS") else []
+            return chosen, None, joined
         rate, _ = assumed_rate(chosen.gpu_name, chosen.precision)
         return chosen, rate, [_assumed(chosen.gpu_name, rate, chosen.precision)]
     rate, precision = assumed_rate(wanted.gpu, recipe.resources.precision)

@@ -4,9 +4,9 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from raypipe.driver.forecast.forecast import Forecast
-from raypipe.driver.forecast.foreseen import NotForeseen
-from raypipe.driver.forecast.making import before_a_run, expected_stores
+from raypipe.driver.forecast.forecast import Forecast, forecast_of, pending_inputs
+from raypipe.driver.forecast.rates import key_of, logged_rates
+from raypipe.driver.forecast.walk import BadSample, expected_stores
 from raypipe.driver.machine.devices import Devices
 from raypipe.driver.machine.space import rounded, size_of
 from raypipe.driver.recipe.basis import Basis
@@ -14,8 +14,7 @@ from raypipe.driver.workspace import Workspace
 from raypipe.errors import StorageError
 from raypipe.names import StoreName
 from raypipe.stages.stage import Stage
-from raypipe.storage.storage import Storage
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 
 
 def run_forecast(
@@ -23,9 +22,8 @@ def run_forecast(
     selected: Sequence[str],
     chosen: Devices,
     *,
-    storage: Storage,
+    workspace: Workspace,
     compute: Callable[[StoreName, Stage], Stored],
-    out: Path,
 ) -> Forecast | None:
     """What the run will take; None where an input is bad.
 
@@ -40,13 +38,17 @@ def run_forecast(
             chosen,
             basis.sources,
             basis.models,
-            storage=storage,
+            storage=workspace.stores,
             compute=compute,
-            out=out,
+            out=workspace.folder,
         )
-        return before_a_run(expected, files, recipe, chosen)
-    except NotForeseen:  # the run meets the same input, and its error names store and shard too
+    except BadSample:  # the run meets the same input, and its error names store and shard too
         return None
+    inputs = pending_inputs(expected)
+    rates = logged_rates(inputs, workspace, chosen.line().removeprefix("device: "))
+    missing = any(key_of(each) not in rates for each in inputs)
+    note = "the seconds of models are not known: the workspace has no log of them on this device"
+    return forecast_of(expected, rates, [note] if missing else [], files)
 
 
 def check_forecast(forecast: Forecast, workspace: Workspace) -> None:

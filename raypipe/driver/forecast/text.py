@@ -21,35 +21,31 @@ def line_of(forecast: Forecast) -> str:
 
 
 def text_of(plan: Plan) -> str:
-    """The tables as Markdown: by store, lengths, rates, totals; then the notes."""
+    """The tables as Markdown: what is not there yet by store, the totals, the run files; notes."""
     forecast, costs = plan.forecast, plan.costs
     blocks = ["## Forecast by store", ""]
     blocks += markdown_table(
-        ["store", "rows", "shards", "tokens", "inferences", "MB", "CPU seconds"],
+        ["store", "rows", "tokens", "inferences", "MB", "CPU seconds"],
         [
             [
                 line.store,
                 f"{line.rows:,.0f}",
-                f"{line.shards:,}",
-                *(
-                    ["reused", "-", "-", "-"]
-                    if line.reused
-                    else [
-                        f"{line.tokens:,.0f}",
-                        f"{line.inferences:,.0f}",
-                        f"{line.bytes / 1e6:,.2f}",
-                        _digit(line.cpu_seconds),
-                    ]
-                ),
+                f"{line.tokens:,.0f}",
+                _range(line.inferences, line.least, line.most),
+                f"{line.bytes / 1e6:,.2f}",
+                _digit(line.cpu_seconds),
             ]
             for line in forecast.lines
+            if not line.reused
         ],
     )
     totals = totals_of(forecast)
     rows = [
         ["tokens that models read", f"{totals['tokens']:,.0f}"],
-        ["inferences of rerankers", f"{totals['inferences']:,.0f}"],
-        *([f"inferences a query, {name}", f"{n:,.1f}"] for name, n in forecast.per_query.items()),
+        [
+            "inferences of rerankers",
+            _range(totals["inferences"] or 0.0, *forecast.inferences_range),
+        ],
         ["disk, without Lucene", f"{(totals['bytes'] or 0) / 1e6:,.1f} MB"],
         ["disk, Lucene", f"{(totals['lucene_bytes'] or 0) / 1e6:,.1f} MB"],
         ["disk, run files", f"{(totals['run_bytes'] or 0) / 1e6:,.1f} MB"],
@@ -62,22 +58,20 @@ def text_of(plan: Plan) -> str:
         rows.append(["GPU-hours of the models", f"{costs.gpu_hours:,.2f}"])
     if costs.money is not None:
         rows.append(["money for them", f"{costs.money:,.2f} usd"])
+    for name, rate in forecast.rates.items():
+        rows.append([f"tokens a CPU second, {name}", f"{rate.tokens_per_second:,.0f} ({rate.by})"])
     blocks += ["", f"## In all: {plan.device}", "", *markdown_table(["what", "forecast"], rows)]
     if forecast.run_files:
         sizes = [[name, f"{size / 1e6:,.2f}"] for name, size in forecast.run_files.items()]
         blocks += ["", "## Run files", "", *markdown_table(["file", "MB"], sizes)]
-    for name, found in forecast.histograms.items():
-        lengths = [[edge.removeprefix(".."), f"{number:,}"] for edge, number in found.items()]
-        blocks += ["", f"## Tokens of an input: {name}", ""]
-        blocks += markdown_table(["at most", "inputs"], lengths)
-    for name, rate in forecast.rates.items():
-        pairs = zip(rate.lengths, rate.tokens_per_second, strict=True)
-        blocks += ["", f"## Rate of the model of {name}", ""]
-        blocks += markdown_table(
-            ["tokens of an input", "tokens a CPU second"],
-            [[f"{length:,.0f}", f"{found:,.0f}"] for length, found in pairs],
-        )
     return "\n".join([*blocks, "", *(f"- {note}" for note in forecast.notes)]) + "\n"
+
+
+def _range(value: float, least: float, most: float) -> str:
+    """`1,500`, or `1,500 (1,000 to 2,000)`."""
+    if round(least) == round(most):
+        return f"{value:,.0f}"
+    return f"{value:,.0f} ({least:,.0f} to {most:,.0f})"
 
 
 def _digit(value: float | None) -> str:

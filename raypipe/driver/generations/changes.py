@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raypipe.stages.reuse.hashes import TextHashes
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 
 
 @dataclass(frozen=True, slots=True)

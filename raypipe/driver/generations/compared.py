@@ -10,10 +10,10 @@ import pyarrow.compute as pc
 from raypipe import schema
 from raypipe.stages.run_tables import with_ids
 from raypipe.storage.generations import Generation
+from raypipe.storage.ledger import find_spec, read_manifest
 from raypipe.storage.records import canonical, digest
 from raypipe.storage.storage import Storage
-from raypipe.storage.store_records import find_spec, read_manifest
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from raypipe.storage.generation_readers import held_generation
-from raypipe.storage.generations import Generation, newest_generation
+from raypipe.storage.generations import Generation, held_generation, newest_generation
 from raypipe.storage.storage import Storage
 
 

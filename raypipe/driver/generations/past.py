@@ -7,7 +7,7 @@ from typing import Any
 from raypipe.driver.generations.publish import create
 from raypipe.driver.workspace import LEASE, Workspace
 from raypipe.errors import IncompleteError, InputError
-from raypipe.storage.doom import wait_for_gc
+from raypipe.storage.cleanup import wait_for_gc
 from raypipe.storage.generations import (
     Generation,
     forget_refused,
@@ -17,7 +17,7 @@ from raypipe.storage.generations import (
     read_generation,
     refused_generation,
 )
-from raypipe.storage.leases.lease import acquire
+from raypipe.storage.lease import acquire
 from raypipe.storage.storage import Storage
 
 

@@ -30,8 +30,8 @@ from raypipe.storage.records import Json
 from raypipe.storage.storage import Storage
 
 log = logging.getLogger(__name__)
-_APART = (Role.COUNT, Role.AUDIT)
-"""Stores that decide no row: the times of files, and what a precision changes."""
+_APART = (Role.COUNT,)
+"""Stores that decide no row: the times of files."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,17 +3,17 @@
 import time
 from collections.abc import Callable
 
-from raypipe.storage.generation_readers import reader_leases
 from raypipe.storage.generations import (
     forget_refused,
     generation_files,
     generation_names,
     generation_numbers,
+    reader_leases,
     retire,
     retired_numbers,
 )
 from raypipe.storage.holder import Life
-from raypipe.storage.leases.state import lease_state
+from raypipe.storage.lease import lease_state
 from raypipe.storage.storage import Storage
 from raypipe.vocabulary import LEAST_GENERATIONS
 

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable
 
 from raypipe.cluster.backend import Backend
-from raypipe.cluster.scheduling.report import Limits
+from raypipe.cluster.report import Limits
 from raypipe.stages.stage import Needs
 
 

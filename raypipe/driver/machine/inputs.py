@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from raypipe.config import Recipe
-from raypipe.config.pipeline.paths import relocated
+from raypipe.config.paths import relocated
 from raypipe.driver.machine.datasets import with_datasets
 from raypipe.uris import in_bucket
 
@@ -24,7 +24,7 @@ def with_copies(
     recipe, made = with_datasets(recipe, folder)
     if not has_copies(recipe):
         return recipe, {}
-    from raypipe.storage.places.copies import copied, forget_others  # only where it is needed
+    from raypipe.storage.copies import copied, forget_others  # only where it is needed
 
     copies: dict[Path, str] = {}
 

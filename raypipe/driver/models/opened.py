@@ -4,21 +4,27 @@ Read are config.json, the tokenizer, the header of the weights and the bytes for
 is computed, so a driver on a machine without an accelerator can do it too.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 
 from raypipe.config import Recipe
-from raypipe.config.hub import is_hub
-from raypipe.config.pipeline.kinds import DuoScore, Encode, MonoScore
-from raypipe.config.pipeline.parts import Model
+from raypipe.config.hub import HubName, address, is_hub
+from raypipe.config.parts import Model
+from raypipe.config.stages import DuoScore, Encode, MonoScore
 from raypipe.driver.machine.inputs import has_copies
 from raypipe.driver.models.fitting import unfit
 from raypipe.errors import InputError
 from raypipe.models.folder.loading import resolve_model
 from raypipe.models.folder.model_folder import ModelFolder
+from raypipe.models.hub import snapshot_of
 
 
-def open_models(recipe: Recipe, selected: Collection[str]) -> dict[str, ModelFolder]:
+def open_models(
+    recipe: Recipe, selected: Collection[str], say: Callable[[str], None] = lambda line: None
+) -> dict[str, ModelFolder]:
     """The models by their names in the recipe, each one hashed and in the recipe's precision.
+
+    A hub's is fetched to huggingface_hub's cache if that lacks its commit, and `say` gets a line.
 
     Models of stages that are not `selected` are opened too; only their kind may be another.
 
@@ -30,10 +36,14 @@ def open_models(recipe: Recipe, selected: Collection[str]) -> dict[str, ModelFol
     found: dict[str, ModelFolder] = {}
     problems: list[str] = []
     for name, wanted in recipe.models.items():
-        if is_hub(wanted.path):
-            continue  # the hub did not give it, and whoever asked was told so
+        of_hub = is_hub(wanted.path)
+        if of_hub and not HubName(wanted.path, wanted.revision).is_commit:
+            continue  # the hub did not say its commit, which is among the problems already
         told: list[str] = []
         try:
+            if of_hub:
+                uri = address(wanted.path, wanted.revision)
+                snapshot_of(uri, partial(_say, say, f"models.{name}"))
             found[name] = opened(wanted, recipe.resources.precision)
             told += unfit(found[name])
         except InputError as error:
@@ -51,8 +61,15 @@ def open_models(recipe: Recipe, selected: Collection[str]) -> dict[str, ModelFol
     return found
 
 
+def _say(say: Callable[[str], None], key: str, line: str) -> None:
+    say(f"{key}: {line}")
+
+
 def open_or_tell(
-    recipe: Recipe, selected: Collection[str], others: Sequence[str] = ()
+    recipe: Recipe,
+    selected: Collection[str],
+    others: Sequence[str],
+    say: Callable[[str], None],
 ) -> tuple[dict[str, ModelFolder], list[str]]:
     """The models, and their problems after `others`, to be told with those of the other inputs.
 
@@ -60,7 +77,7 @@ def open_or_tell(
         InputError: there are problems, and an input would have to be fetched to find its own.
     """
     try:
-        models, problems = open_models(recipe, selected), [*others]
+        models, problems = open_models(recipe, selected, say), [*others]
     except InputError as error:
         models, problems = {}, [*others, *error.problems]
     if problems and has_copies(recipe):
@@ -74,8 +91,9 @@ def opened(wanted: Model, precision: str) -> ModelFolder:
     Raises:
         InputError: see `resolve_model`.
     """
+    path = address(wanted.path, wanted.revision)
     found = resolve_model(
-        wanted.path, wanted.preset, segment_row=wanted.segment_row, settings=wanted.settings
+        path, wanted.preset, segment_row=wanted.segment_row, settings=wanted.settings
     )
     return found if precision in ("auto", "fastest") else found.in_precision(precision)
 

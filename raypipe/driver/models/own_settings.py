@@ -2,25 +2,22 @@
 
 from typing import Any
 
-from raypipe.config.training.phases import PhasedTraining, trainings_of
-from raypipe.config.training.recipe import Training
-from raypipe.config.training.rules import kind_of, training_problems
-from raypipe.config.yaml.document import dotted
+from raypipe.config.hub import address
+from raypipe.config.phases import PhasedTraining, trainings_of
+from raypipe.config.training import Training
+from raypipe.config.training_rules import kind_of, training_problems
+from raypipe.config.yaml import dotted
 from raypipe.driver.models.named import with_model
 from raypipe.errors import InputError
 from raypipe.models.folder.conventions import AnyConventions, Conventions, PairConventions
 from raypipe.models.folder.loading import resolve_model
 
 
-def with_own_settings(recipe: Training | PhasedTraining, start: str) -> Training | PhasedTraining:
+def with_own_settings(recipe: Training | PhasedTraining) -> Training | PhasedTraining:
     """The recipe with the settings of its start written down, where it names neither these nor a
     preset.
 
     What the rules say of a kind of model is checked now.
-
-    Args:
-        recipe: with or without phases.
-        start: a folder or packaged name of the recipe's start.
 
     Raises:
         InputError: the start does not say its settings, or has more than is trained, or the recipe
@@ -28,6 +25,8 @@ def with_own_settings(recipe: Training | PhasedTraining, start: str) -> Training
     """
     if all(kind_of(each.model) is not None for each in trainings_of(recipe)):
         return recipe
+    first = trainings_of(recipe)[0].model
+    start = address(first.start, first.revision)
     try:
         found = resolve_model(start, None).conventions
     except InputError as error:

@@ -24,7 +24,7 @@ from raypipe.stages.tables import Sides
 from raypipe.stages.texts.ids import IdsStage
 from raypipe.stages.texts.queries import QueriesStage
 from raypipe.stages.texts.tokenize import TokenizeStage
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 from raypipe.vocabulary import Unit, units
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from raypipe.names import StoreName
 from raypipe.stages.scoring.candidates import Request
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from raypipe.config.pipeline.parts import Collection
+from raypipe.config.parts import Collection
 from raypipe.data.facts import FileFacts
 from raypipe.data.files.split import LINES
 from raypipe.data.formats.registry import get_format
-from raypipe.data.known import check_known_collection, has_dense_ids
+from raypipe.data.official import check_known_collection, has_dense_ids
 from raypipe.driver.recipe.stores import Stores
 from raypipe.errors import InputError
 from raypipe.names import Role, of_collection
@@ -26,7 +26,7 @@ from raypipe.stages.documents.windows import WindowsStage
 from raypipe.stages.stage import Stage
 from raypipe.stages.texts.ids import IdsStage
 from raypipe.stages.texts.prepare import ConvertStage, CountStage, counted
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 from raypipe.text.split import Splitting
 
 log = logging.getLogger(__name__)

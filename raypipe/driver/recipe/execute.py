@@ -7,7 +7,7 @@ from itertools import islice
 
 from raypipe.cluster.backend import Task
 from raypipe.cluster.loop import run
-from raypipe.cluster.scheduling.report import Report, report_of
+from raypipe.cluster.report import Report, report_of
 from raypipe.cluster.worker import worker_facts
 from raypipe.driver.machine.space import check_space
 from raypipe.driver.recipe.older import older_stores
@@ -19,14 +19,11 @@ from raypipe.names import StoreName, Thing
 from raypipe.stages.stage import Copying, Sizing, Stage
 from raypipe.storage.generations import Generation
 from raypipe.storage.holder import Process, wait_until_dead
-from raypipe.storage.leases.lease import Lease, acquire
-from raypipe.storage.leases.state import LeaseState
-from raypipe.storage.ledger import Ledger
-from raypipe.storage.log import events
+from raypipe.storage.lease import Lease, LeaseState, acquire
+from raypipe.storage.ledger import Ledger, events, find_spec, read_manifest
 from raypipe.storage.records import Json, Manifest, Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.store_records import find_spec, read_manifest
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 
 log = logging.getLogger(__name__)
 ENDING_SECONDS = 5.0

@@ -11,9 +11,9 @@ from raypipe.errors import RefusedError
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.names import StoreName
 from raypipe.stages.stage import Stage
+from raypipe.storage.ledger import find_spec, read_manifest
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.store_records import find_spec, read_manifest
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 
 
 class _Unknown(Exception):

@@ -8,9 +8,9 @@ from raypipe.driver.workspace import Refs, Workspace, read_refs
 from raypipe.errors import CorruptError
 from raypipe.names import Role, StoreName
 from raypipe.storage.generations import Generation
+from raypipe.storage.ledger import find_spec, read_manifest
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.store_records import find_spec, read_manifest
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 
 
 def older_stores(

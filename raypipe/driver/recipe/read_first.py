@@ -9,17 +9,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from raypipe.config import Recipe
-from raypipe.config.pipeline.kinds import Read
+from raypipe.config.stages import Read
 from raypipe.data.formats.registry import get_format
 from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries
 from raypipe.data.reading import first_problems
 from raypipe.errors import InputError
-from raypipe.evaluation.measured import some
-from raypipe.evaluation.measures import check_grades
+from raypipe.evaluation.measures import check_grades, some
 from raypipe.evaluation.names import parse_measures
-from raypipe.evaluation.run_files.parts import NotInPartsError, read_parts
-from raypipe.evaluation.run_files.runs import read_run
+from raypipe.evaluation.run_files.runs import NotInPartsError, read_parts, read_run
 from raypipe.stages.read_run import unknown_ids
 from raypipe.vocabulary import Unit, units
 

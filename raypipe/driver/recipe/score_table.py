@@ -14,7 +14,7 @@ from raypipe.stages.scoring.score import ScoreStage, score_base
 from raypipe.stages.scoring.scored import Scored
 from raypipe.stages.scoring.token_rows import PassageTokensStage
 from raypipe.stages.texts.tokenize import TokenizeStage
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 
 
 def scored(

@@ -5,7 +5,7 @@ from typing import Protocol
 from raypipe.names import StoreName
 from raypipe.stages.stage import Stage
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 
 
 class Stores(Protocol):

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from raypipe.config.pipeline.kinds import Produces
+from raypipe.config.kind import Produces
 from raypipe.driver.recipe.chain import Chain
 from raypipe.stages.ann.recall import Recall
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 from raypipe.vocabulary import Unit
 
 

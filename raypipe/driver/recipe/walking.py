@@ -1,6 +1,6 @@
 """The order in which a recipe's stages are completed, or foreseen."""
 
-from raypipe.config.pipeline.kinds import Documents, DuoScore, MonoScore
+from raypipe.config.stages import Documents, DuoScore, MonoScore
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.graph import Graph
 from raypipe.driver.recipe.kinds.documents import conversion_of

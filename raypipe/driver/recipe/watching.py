@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from raypipe.cluster.backend import Backend
-from raypipe.cluster.scheduling.report import Limits, Report
+from raypipe.cluster.report import Limits, Report
 from raypipe.names import StoreName
 from raypipe.stages.stage import Needs
 

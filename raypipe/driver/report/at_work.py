@@ -6,10 +6,8 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from raypipe.shapes import Shape, fits
-from raypipe.storage.ledger import Ledger
-from raypipe.storage.log import events
+from raypipe.storage.ledger import Ledger, events, read_manifest, read_spec
 from raypipe.storage.storage import Storage
-from raypipe.storage.store_records import read_manifest, read_spec
 
 _LAST_LINES = 20
 """Of the log; where shards are computed, the last event of one that was done is among them."""

@@ -11,21 +11,21 @@ import pyarrow.compute as pc
 
 from raypipe import schema
 from raypipe.config import Evaluate
-from raypipe.config.pipeline.larger import larger_collections
-from raypipe.config.pipeline.parts import RUN_ENDINGS
+from raypipe.config.parts import RUN_ENDINGS
+from raypipe.config.recipe import larger_collections
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.chain import Chain
 from raypipe.driver.recipe.system import System
 from raypipe.driver.recipe.watching import StageResult
 from raypipe.driver.report.inferences import Inferences, inferences
 from raypipe.driver.report.notes import apart_of, notes_of
-from raypipe.driver.report.table import OUTSIDE, render, rows_of, title_of
 from raypipe.driver.workspace import Workspace
-from raypipe.evaluation.difference import Difference, differences
 from raypipe.evaluation.exports import write_msmarco, write_trec
-from raypipe.evaluation.measured import Measured, warn_of
-from raypipe.evaluation.measures import evaluate
-from raypipe.names import Role, StoreName
+from raypipe.names import Role
+from raypipe.evaluation.measures import Measured, evaluate, warn_of
+from raypipe.evaluation.paired import Difference, differences
+from raypipe.evaluation.tables import OUTSIDE, render, rows_of, title_of
+from raypipe.names import StoreName
 from raypipe.stages.run_tables import with_ids
 from raypipe.storage.files import replace_file
 from raypipe.vocabulary import Unit, units
@@ -50,13 +50,12 @@ def measure(
     systems: Mapping[str, Sequence[System]],
     results: Mapping[StoreName, StageResult],
     judgements: Mapping[tuple[str, Unit], pa.Table],
-    below: Sequence[str] = (),
 ) -> Measurement:
     """The summary of the runs; writes runs/SET/SYSTEM.trec, measures/SET.tsv, table.md.
 
     `systems` are given by query set, `judgements` by query set and what they judge; systems with
     pairs are not runs and are in no file. Runs of passages and of documents have tables of their
-    own; those without judgements are ranked but not measured. The texts `below` follow them.
+    own; those without judgements are ranked but not measured.
     """
     found = Measurement()
     blocks = []
@@ -132,7 +131,6 @@ def measure(
             _write_measures(path, per_query)
             workspace.wrote(path)
             found.means[query_set] = {name: dict(m.mean) for name, m in per_query.items()}
-    blocks += below
     if blocks:
         found.table = "\n".join(blocks)
         replace_file(workspace.folder / "table.md", found.table.encode())
@@ -146,6 +144,7 @@ def _write_runs(
     queries = basis.queries(query_set).table(schema.QUERIES)
     folder = workspace.folder / "runs" / query_set
     folder.mkdir(parents=True, exist_ok=True)
+    standing = set(workspace.own.names(f"runs/{query_set}"))  # another machine may have written
     tables = {}
     for system in systems:
         run = system.stored.whole_table(schema.RUN)
@@ -157,7 +156,8 @@ def _write_runs(
         workspace.wrote(trec, *tsv)
         for ending in RUN_ENDINGS:
             older = folder / f"{system.name}.{ending}"
-            if older not in (trec, *tsv) and older.exists():
+            name = older.relative_to(workspace.folder).as_posix()
+            if older not in (trec, *tsv) and (older.exists() or name in standing):
                 workspace.remove(older)
     return tables
 

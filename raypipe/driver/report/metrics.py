@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from raypipe.cluster.scheduling.report import Report
+from raypipe.cluster.report import Report
 from raypipe.driver.recipe.watching import StageResult, Watcher
 from raypipe.names import StoreName
 

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from raypipe.config import Evaluate
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.report.inferences import Inferences
-from raypipe.driver.report.table import INFERENCES
-from raypipe.evaluation.measured import Measured
+from raypipe.evaluation.measures import Measured
+from raypipe.evaluation.tables import INFERENCES
 from raypipe.vocabulary import Unit
 
 OF_WIKIPEDIA = ("trec-car", "trec-car-tools")

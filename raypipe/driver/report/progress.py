@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from raypipe.cluster.scheduling.report import Report
+from raypipe.cluster.report import Report
 from raypipe.driver.recipe.watching import StageResult
 from raypipe.driver.report.lines import stamped
 from raypipe.driver.report.words import words_of

@@ -23,8 +23,6 @@ WORDS = {
     Role.FILLED_PIECES: "word pieces of what the grid lacks",
     Role.CENTRES: "centres",
     Role.RECALL: "recall against exact search",
-    Role.AUDIT: "audit",
-    Role.HUB: "files of the hub",
     Role.EXAMPLES: "examples",
     Role.WEIGHTS: "weights",
 }

@@ -11,9 +11,9 @@ from raypipe.driver.workspace import Workspace
 from raypipe.models.folder.adapters import adapter_folder
 from raypipe.models.folder.model_folder import starting_weights
 from raypipe.storage.records import Manifest
-from raypipe.training.checkpoints.export import made_by, write_model
+from raypipe.training.export import made_by, write_model
 from raypipe.training.job import Job
-from raypipe.training.peers.card import model_card
+from raypipe.training.peer_files import model_card
 
 
 def finish(

@@ -6,13 +6,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 
-from raypipe.config.training.recipe import steps_of
+from raypipe.config.training import steps_of
 from raypipe.driver.training.curves import Curves, ordered, values_of
 from raypipe.storage.records import Json
-from raypipe.training.checkpoints.history import history_of
-from raypipe.training.checkpoints.measuring import progress_of
+from raypipe.training.checkpoints import Reader, history_of, write_progress
 from raypipe.training.job import Job
-from raypipe.training.progress import Reader, write_progress
+from raypipe.training.validate import progress_of
 
 LOOK_SECONDS = 2.0
 TELL_SECONDS = 10.0

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from raypipe.config import Recipe, Training, load_recipe
-from raypipe.config.training.documents import TrainDocuments
-from raypipe.config.training.sets import DevSet, TrainingSet
+from raypipe.config.hub import address
+from raypipe.config.training import DevSet, TrainDocuments, TrainingSet
 from raypipe.driver.training.relevant import relevant_file
 from raypipe.driver.training.teachers import teacher_of
 
@@ -25,7 +25,9 @@ def parts_recipe(
         scorers: the models of earlier phases, which may score passages of relevant documents.
         relevant: the folder with the runs of relevant documents; see `write_relevant`.
     """
-    models: dict[str, Any] = {model_name(recipe): {"path": recipe.model.start}}
+    models: dict[str, Any] = {
+        model_name(recipe): {"path": address(recipe.model.start, recipe.model.revision)}
+    }
     queries: dict[str, Any] = {}
     stages: dict[str, Any] = {}
     for group, wanted in recipe.train.items():

@@ -5,9 +5,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from raypipe.config.training.phases import Phase, PhasedTraining
-from raypipe.config.training.recipe import Training
-from raypipe.config.training.sets import DevSet, Guarded, TrainingSet
+from raypipe.config.phases import Phase, PhasedTraining
+from raypipe.config.training import DevSet, Guarded, Training, TrainingSet
 from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries
 from raypipe.driver.mirror import address_of

@@ -5,19 +5,20 @@ from dataclasses import dataclass, replace
 
 from raypipe.cluster.backend import Backend
 from raypipe.config import Training
+from raypipe.config.hub import address
 from raypipe.driver.machine import devices
 from raypipe.driver.machine.backends import LazyBackends
 from raypipe.driver.machine.place import Place, devices_at, started
 from raypipe.driver.recipe.watching import Watcher
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, RaypipeError
-from raypipe.models.folder.adapters import adapter_folder, is_adapter
+from raypipe.models.folder.adapters import is_adapter
 from raypipe.models.folder.conventions import Conventions
-from raypipe.models.folder.loading import resolve_configuration, resolve_model
+from raypipe.models.folder.loading import folder_of, resolve_configuration, resolve_model
 from raypipe.models.folder.model_folder import PACKAGED, ModelFolder
 from raypipe.models.folder.opening import layouts_of
 from raypipe.training.job import conventions_of_training
-from raypipe.training.model.start_weights import missing_problems
+from raypipe.training.start import missing_problems
 
 OF_KIND = {"encoder": "repbert", "mono": "monobert", "duo": "duobert", "pretrained": "bert"}
 """A preset of each kind, in whose place a recipe's own settings stand, key by key."""
@@ -52,7 +53,7 @@ def start_model(recipe: Training) -> ModelFolder:
             model's inputs.
     """
     try:
-        found = _start(recipe.model.start, recipe)
+        found = _start(address(recipe.model.start, recipe.model.revision), recipe)
         layouts_of(replace(found, conventions=conventions_of_training(recipe.model)))
     except InputError as error:
         raise InputError([f"model.start: {problem}" for problem in error.problems]) from error
@@ -63,7 +64,7 @@ def _start(path: str, recipe: Training) -> ModelFolder:
     if recipe.model.weights == "random":
         assert recipe.model.preset is not None  # see the rules
         return resolve_configuration(path, recipe.model.preset)
-    own = path == PACKAGED or is_adapter(adapter_folder(path))
+    own = path == PACKAGED or is_adapter(folder_of(path))
     if own:
         return resolve_model(path)
     if recipe.model.settings is None:

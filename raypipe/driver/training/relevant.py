@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from raypipe.config.training.sets import TrainingSet
+from raypipe.config.training import TrainingSet
 from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries
 from raypipe.errors import InputError

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from raypipe.config import Training
-from raypipe.config.training.recipe import steps_of
-from raypipe.config.training.rules import schedule_problems
-from raypipe.config.training.sets import DevSet
-from raypipe.config.yaml.document import dotted
+from raypipe.config.training import DevSet, steps_of
+from raypipe.config.training_rules import schedule_problems
+from raypipe.config.yaml import dotted
 from raypipe.data.queries import read_queries
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.execute import Execution
@@ -26,11 +25,9 @@ from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.names import Role, of_training
 from raypipe.stages.stage import Needs, Sizing
 from raypipe.storage.records import hash_file
-from raypipe.storage.stored import Stored
-from raypipe.training.examples.guarding.guard import Guard
-from raypipe.training.examples.guarding.guards import guards_of, lines_about
-from raypipe.training.examples.sources import OfDocuments
-from raypipe.training.examples.stage import ExamplesStage
+from raypipe.storage.store import Stored
+from raypipe.training.examples_stage import ExamplesStage, OfDocuments
+from raypipe.training.guard import Guard, guards_of, lines_about
 from raypipe.training.job import (
     DevPassages,
     DevStores,
@@ -38,8 +35,8 @@ from raypipe.training.job import (
     TrainStores,
     conventions_of_training,
 )
-from raypipe.training.pretraining.stage import StretchesStage
-from raypipe.training.steps.objective import BATCH_LOSSES
+from raypipe.training.losses import BATCH_LOSSES
+from raypipe.training.stretches import StretchesStage
 from raypipe.vocabulary import K_MAX
 
 

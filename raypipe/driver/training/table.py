@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from raypipe.markdown import markdown_table
-from raypipe.training.checkpoints.history import best_of, measured_sets
+from raypipe.training.checkpoints import best_of, measured_sets
 from raypipe.training.job import Job
 
 

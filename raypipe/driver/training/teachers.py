@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from raypipe.config import load_recipe
-from raypipe.config.pipeline.kinds import MonoScore
+from raypipe.config.stages import MonoScore
 from raypipe.errors import InputError
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from raypipe.config import Training, missing_training_inputs
 from raypipe.config.hub import is_hub
-from raypipe.config.training.phases import PhasedTraining, resolved_training, trainings_of
-from raypipe.config.training.rules import kind_of
+from raypipe.config.phases import PhasedTraining, resolved_training, trainings_of
+from raypipe.config.training_rules import kind_of
 from raypipe.driver.invocation import invocation, work_begins
 from raypipe.driver.machine.backends import LazyBackends
 from raypipe.driver.machine.signals import interruptible
@@ -38,14 +38,14 @@ from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, RaypipeError, RefusedError
 from raypipe.evaluation.names import parse_measures
 from raypipe.storage.files import replace_file
-from raypipe.storage.leases.lease import acquire
+from raypipe.storage.lease import acquire
 from raypipe.storage.records import Manifest, Shard
-from raypipe.training.checkpoints.commit import commit
-from raypipe.training.checkpoints.store import Checkpoints
+from raypipe.training.checkpoints import Checkpoints
+from raypipe.training.comm import Solo
+from raypipe.training.export import commit
 from raypipe.training.fit import fit
 from raypipe.training.job import Job, conventions_of_training
-from raypipe.training.model.start_weights import drawn_lines
-from raypipe.training.steps.comm import Solo
+from raypipe.training.start import drawn_lines
 
 SHARD = Shard(0, 0, 1)
 
@@ -79,7 +79,7 @@ def run_training(
         raise InputError(problems)
     start = trainings_of(recipe)[0].model.start
     if not is_hub(start):  # else it is not here yet
-        recipe = with_own_settings(recipe, start)
+        recipe = with_own_settings(recipe)
     for each in trainings_of(recipe):
         if kind_of(each.model) is not None:
             conventions_of_training(each.model)  # a contradiction is refused before any work
@@ -91,11 +91,9 @@ def run_training(
     check_reachable(recipe, out, joins=place_of(first, options).joins)
     workspace = Workspace(out, first.stores)
     with invocation(workspace, recipe.name) as summary, interruptible() as should_stop:
-        recipe, placed = with_start(recipe, workspace, say)
-        if placed is not recipe:
-            here = trainings_of(placed)[0].model.start
-            recipe, placed = (with_own_settings(each, here) for each in (recipe, placed))
-            check_phases(placed)
+        if is_hub(start):
+            recipe = with_own_settings(with_start(recipe, workspace.folder, say))
+            check_phases(recipe)
         work_begins(workspace, summary)
         write_out(workspace.folder, "recipe.yaml", resolved_training(recipe).encode())
         workspace.wrote(workspace.folder / "recipe.yaml")
@@ -104,7 +102,7 @@ def run_training(
         backends = LazyBackends(lambda: backend_of(first, chosen, options), chosen.num_actors)
         at = TrainInvocation(workspace, options, chosen, backends, watcher, say, should_stop)
         try:
-            told, table, folder = in_phases(placed, partial(_one, at), say)
+            told, table, folder = in_phases(recipe, partial(_one, at), say)
         finally:
             backends.close()
         summary["device"] = chosen.line().removeprefix("device: ")
@@ -174,7 +172,7 @@ def _train(job: Job, at: TrainInvocation, follower: Follower) -> Manifest:
                 commit(job, device=chosen.device)
             else:
                 from raypipe.cluster.ray_pool import RayBackend
-                from raypipe.cluster.training.trainer import train_on_ray
+                from raypipe.cluster.ray_train import train_on_ray
 
                 ray_backend = backends.get()
                 assert isinstance(ray_backend, RayBackend)

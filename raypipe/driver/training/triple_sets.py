@@ -4,10 +4,9 @@ import json
 from pathlib import Path
 
 from raypipe.config import Training
-from raypipe.config.pipeline.parts import Collection
-from raypipe.data.notes import note_in
+from raypipe.config.parts import Collection
 from raypipe.data.triple_texts import FILES, split_triples
-from raypipe.storage.files import replace_file, sweep_beside
+from raypipe.storage.files import note_in, replace_file, sweep_beside
 from raypipe.storage.records import hash_file
 
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from raypipe.errors import RaypipeError
 from raypipe.numerics import STRICT, VARIABLE
-from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.posix import PosixStorage
 
 if TYPE_CHECKING:
-    from raypipe.models.machine.neighbours import Settled
+    from raypipe.models.machine.placing import Settled
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def _torch() -> str:
 def _numerics() -> str:
     from raypipe.driver.machine.devices import choose, num_cores
     from raypipe.models.machine.device import BUDGET_TOKENS, numerics_class
-    from raypipe.models.machine.neighbours import bert_shapes, settle
+    from raypipe.models.machine.placing import bert_shapes, settle
 
     chosen = choose()
     if chosen.device == "cuda":

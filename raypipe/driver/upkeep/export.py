@@ -3,32 +3,89 @@
 import json
 import shutil
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from raypipe import schema
-from raypipe.driver.upkeep.exported_runs import OTHERS
-from raypipe.driver.upkeep.exported_tables import (
-    write_embeddings,
-    write_foreign_run,
-    write_pairs,
-    write_passages,
-    write_run,
-)
-from raypipe.driver.upkeep.upstream import row_ids, stored_of, upstream
+from raypipe.driver.upkeep.upstream import row_ids, sides_of, stored_of, upstream
 from raypipe.driver.upkeep.which_store import which_store
-from raypipe.engines.lucene.index import ROWS_FILE
-from raypipe.engines.lucene.pack import unpack_folder
+from raypipe.engines.lucene.index import ROWS_FILE, unpack_folder
 from raypipe.errors import InputError
 from raypipe.regular import check_folder
+from raypipe.stages.run_tables import with_ids
+from raypipe.stages.texts.ids import ids_of_rows
 from raypipe.storage.files import appear, folder_beside
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.storage import Storage
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 
-FORMS = ("numpy", "faiss", "pyserini", "parquet", *OTHERS)
+ROWS_AT_ONCE = 10_000
+"""Embeddings in one part of a Parquet file; in float32 of 768 values they take 30 MB."""
+FORMS = ("numpy", "faiss", "pyserini", "parquet")
+RUNS_IN_TREC = (
+    "it reads the run's .trec file in the workspace; for its columns, read the run that `--to "
+    "parquet` writes with pandas and rename them"
+)
+GONE = {"ranx": RUNS_IN_TREC, "pyterrier": RUNS_IN_TREC}
+"""Forms of earlier versions -> what takes their place."""
+
+
+def write_embeddings(stores: Storage, spec: StageSpec, stored: Stored, out: Path) -> int:
+    """Columns passage_id (or query_id) and embedding: lists of float32, which every reader has.
+
+    The values are the stored fp16 ones. Rows in quarantine have none and are left out.
+    """
+    dim = stored.vectors(stored.manifest.records[0]).shape[1]
+    name = "query_id" if spec.params["side"] == "query" else "passage_id"
+    columns = pa.schema([(name, pa.string()), ("embedding", pa.list_(pa.float32(), dim))])
+    ids, skipped = row_ids(stores, spec), list(stored.manifest.skipped_rows)
+    with pq.ParquetWriter(out / "embeddings.parquet", columns) as writer:
+        for record in stored.manifest.records:
+            vectors = stored.vectors(record)
+            for start in range(0, len(vectors), ROWS_AT_ONCE):
+                part = vectors[start : start + ROWS_AT_ONCE].astype(np.float32)
+                first = record.shard.start + start
+                kept = np.setdiff1d(np.arange(first, first + len(part)), skipped)
+                values = pa.array(part[kept - first].ravel())
+                lists = pa.FixedSizeListArray.from_arrays(values, dim)
+                rows = pa.table([[ids[row] for row in kept], lists], schema=columns)
+                writer.write_table(rows)
+    return stored.num_rows - len(skipped)
+
+
+def write_passages(stores: Storage, spec: StageSpec, stored: Stored, out: Path) -> int:
+    """Columns passage_id and text."""
+    with pq.ParquetWriter(out / "passages.parquet", schema.PASSAGES) as writer:
+        for record in stored.manifest.records:
+            writer.write_table(stored.table(schema.PASSAGES, record.shard.start, record.shard.stop))
+    return stored.num_rows
+
+
+def write_run(stores: Storage, spec: StageSpec, stored: Stored, out: Path) -> int:
+    """Columns query_id, passage_id, rank and the true score."""
+    queries, collection = sides_of(stores, spec)
+    table = with_ids(stored.whole_table(schema.RUN), queries.table(schema.QUERIES), collection)
+    pq.write_table(table, out / "run.parquet")
+    return int(table.num_rows)
+
+
+def write_pairs(stores: Storage, spec: StageSpec, stored: Stored, out: Path) -> int:
+    """Columns query_id, passage_id, other_id, probability (that the passage is more relevant)."""
+    queries, collection = sides_of(stores, spec)
+    pairs: pa.Table = stored.whole_table(schema.SCORES)
+    sides = [
+        pa.array(ids_of_rows(collection, pairs[name].to_numpy()), pa.string())
+        for name in ("passage_row", "other_row")
+    ]
+    query_ids = queries.table(schema.QUERIES)["query_id"].take(pairs["query_row"])
+    names = ["query_id", "passage_id", "other_id", "probability"]
+    pq.write_table(
+        pa.table([query_ids, *sides, pairs["score"]], names=names), out / "pairs.parquet"
+    )
+    return int(pairs.num_rows)
 
 
 def export(store: Path | str, to: str, out: Path, *, generation: int | None = None) -> int:
@@ -37,7 +94,7 @@ def export(store: Path | str, to: str, out: Path, *, generation: int | None = No
     numpy: embeddings.npy (fp16 [rows, dim]) and ids.txt. faiss: `index` (flat, inner product) and
     `docid`, pyserini's folder of a dense index; or the index of an `ann` stage, and `docid`.
     pyserini: a Lucene folder, or a collection as JSON lines. parquet: a collection, embeddings, a
-    run or a duoBERT model's pairs, with original ids. ranx and pyterrier: a run in their columns.
+    run or a duoBERT model's pairs, with original ids.
 
     Args:
         store: STORES/NAME or STORES/NAME/FINGERPRINT; see `which_store`.
@@ -51,7 +108,8 @@ def export(store: Path | str, to: str, out: Path, *, generation: int | None = No
         IncompleteError: the store is not complete.
     """
     if to not in FORMS:
-        raise InputError(f"--to {to}: expected one of {', '.join(FORMS)}")
+        instead = f"; {GONE[to]}" if to in GONE else ""
+        raise InputError(f"--to {to}: expected one of {', '.join(FORMS)}{instead}")
     check_folder(out, "--out ")
     if out.exists() and any(out.iterdir()):
         raise InputError(f"{out}: not empty; name a new folder")
@@ -105,7 +163,7 @@ def _graph(stores: Storage, spec: StageSpec, stored: Stored, out: Path) -> int:
 
 def _lists(stores: Storage, spec: StageSpec, stored: Stored, out: Path) -> int:
     """The centres with all codes as one index of faiss; its ids are rows, as those of a graph."""
-    from raypipe.engines.ann.files import write_index
+    from raypipe.engines.ann import write_index
     from raypipe.stages.ann.opened import opened_lists
 
     encoded, embeddings = upstream(stores, spec, "embeddings")
@@ -145,6 +203,5 @@ _WRITERS: dict[tuple[str, str], Callable[[Storage, StageSpec, Stored, Path], int
     ("passages", "parquet"): write_passages,
     ("pairs", "parquet"): write_pairs,
     ("run", "parquet"): write_run,
-    **{("run", tool): partial(write_foreign_run, tool) for tool in OTHERS},
 }
 """The exporting functions, by what a store holds and the requested form."""

@@ -18,10 +18,10 @@ from raypipe.errors import CorruptError
 from raypipe.names import ROOT_FOLDERS
 from raypipe.storage.generations import held_stores
 from raypipe.storage.holder import Life, label_is_dead
-from raypipe.storage.leases.state import lease_state
+from raypipe.storage.lease import lease_state
+from raypipe.storage.ledger import read_spec, work_label
 from raypipe.storage.root import ROOT_FORMAT
 from raypipe.storage.storage import Entry, Storage
-from raypipe.storage.store_records import read_spec, work_label
 
 SPARED_SECONDS = 24 * 3600.0
 CLOCK = "gc/clock"

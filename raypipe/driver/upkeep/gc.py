@@ -12,8 +12,8 @@ from raypipe.driver.upkeep.garbage import (
 )
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import RefusedError
-from raypipe.storage.doom import doom, doomed_places, spare
-from raypipe.storage.leases.lease import Lease, acquire
+from raypipe.storage.cleanup import doom, doomed_places, spare
+from raypipe.storage.lease import Lease, acquire
 from raypipe.storage.storage import Storage
 
 __all__ = ["Garbage", "delete", "find_garbage"]

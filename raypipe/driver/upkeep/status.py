@@ -12,14 +12,13 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from raypipe.config import read_resolved
-from raypipe.driver.mirror import address_of
+from raypipe.driver.mirror import address_of, refuse_sweep
 from raypipe.driver.report.at_work import progress_of
 from raypipe.driver.summaries import read_summary, standing_of
-from raypipe.driver.sweep.state import point_folder, read_sweep, stores_of_point
 from raypipe.driver.workspace import LEASE, Workspace
 from raypipe.errors import InputError
 from raypipe.shapes import Shape, check_shape
-from raypipe.storage.leases.state import living
+from raypipe.storage.lease import living
 
 INCOMPLETE = 3
 log = logging.getLogger(__name__)
@@ -42,9 +41,6 @@ class Status:
     """When the invocation began, in UTC, as its driver's clock has it."""
     ended: str | None = None
     """When it ended; None while it runs, and if it was killed."""
-    points: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Of a sweep, each point's `state`, `exit_code` and `reason`, in the order they run in; of the
-    one that runs also the stores `at_work`."""
 
 
 def status(folder: Path) -> Status:
@@ -61,7 +57,6 @@ def status(folder: Path) -> Status:
         _of_stores(workspace, summary, running=ending[0] == "running"),
         began=summary.get("began"),
         ended=summary.get("ended"),
-        points=_of_points(folder),
     )
 
 
@@ -132,24 +127,6 @@ def _of_stores(
     return dict(sorted(told.items()))
 
 
-def _of_points(folder: Path) -> dict[str, dict[str, Any]]:
-    """The state of each point of a sweep."""
-    sweep = read_sweep(folder)
-    told: dict[str, dict[str, Any]] = {}
-    for name in sweep.points if sweep is not None else ():
-        point = point_folder(folder, name)
-        if not (point / "summary.json").exists():
-            told[name] = {"state": "not begun", "exit_code": None, "reason": None}
-            continue
-        workspace = open_workspace(point)
-        summary, (state, exit_code, reason) = _last(workspace)
-        told[name] = {"state": state, "exit_code": exit_code, "reason": reason}
-        if state == "running":  # of the others no store is read: there may be a hundred
-            stores = _of_stores(workspace, summary, running=True)
-            told[name]["at_work"] = {s: p for s, p in stores.items() if p["state"] == "at work"}
-    return told
-
-
 class _State(Shape):
     status: str
 
@@ -168,13 +145,7 @@ def _is_workspace(folder: Path) -> bool:
 
 
 def _stores(folder: Path) -> str | None:
-    """The root of the stores of the last invocation's recipe, or of a sweep's points."""
-    sweep = read_sweep(folder)
-    if sweep is not None:
-        return sweep.stores
-    shared = stores_of_point(folder)
-    if shared is not None:
-        return shared
+    """The root of the stores of the last invocation's recipe."""
     path = folder / "recipe.yaml"
     return read_resolved(path).get("stores") if path.exists() else None
 
@@ -185,6 +156,7 @@ def open_workspace(folder: Path) -> Workspace:
     Raises:
         InputError: the folder is not a workspace, or its recipe.yaml cannot be read.
     """
+    refuse_sweep(folder)
     if not _is_workspace(folder):
         raise InputError(
             f"{address_of(folder)}: no workspace; expected a folder that `--out` named"

@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 from raypipe.driver.upkeep.damage import Damage
 from raypipe.errors import CorruptError
-from raypipe.storage.records import Manifest, Record, Shard, unseal
-from raypipe.storage.storage import Storage
-from raypipe.storage.store_records import (
+from raypipe.storage.ledger import (
     body_of_store,
     read_manifest,
     read_plan,
     read_spec,
 )
+from raypipe.storage.records import Manifest, Record, Shard, unseal
+from raypipe.storage.storage import Storage
 
 GONE = "no such file"
 _OF_TRAINING = re.compile(r"(steps|measurements)/\d{7,}\.json")

@@ -5,10 +5,10 @@ import numpy as np
 from raypipe import schema
 from raypipe.errors import IncompleteError
 from raypipe.stages.texts.ids import ids_of_rows
+from raypipe.storage.ledger import find_spec, read_manifest
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.storage import Storage
-from raypipe.storage.store_records import find_spec, read_manifest
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 
 
 def stored_of(stores: Storage, name: str, fingerprint: str) -> Stored:

@@ -1,12 +1,10 @@
 """Compares every byte of a workspace and its stores with what was written."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from raypipe.driver.summaries import FILE, standing_of
-from raypipe.driver.sweep.state import POINTS, point_folder, read_sweep
 from raypipe.driver.upkeep.damage import Damage
 from raypipe.driver.upkeep.file_damage import file_damage
 from raypipe.driver.upkeep.store_damage import GONE, Place, store_damage
@@ -21,9 +19,9 @@ from raypipe.storage.generations import (
     retired_numbers,
     stores_of_record,
 )
+from raypipe.storage.ledger import read_manifest
 from raypipe.storage.records import Json
 from raypipe.storage.root import ROOT_FORMAT, root_damage
-from raypipe.storage.store_records import read_manifest
 
 __all__ = ["Damage", "verify"]
 FILLED = f"{Role.FILLED.value}@"
@@ -45,31 +43,12 @@ def verify(workspace: Workspace) -> list[Damage]:
     """The damaged and missing files of a workspace, and of every store that it refers to.
 
     The sources from which an unfinished invocation copies rows are among them, and the stores of
-    every generation in the root. Of a sweep the points are verified too. docs/files.md lists which
-    files are verified.
+    every generation in the root. docs/files.md lists which files are verified.
     """
     found: dict[tuple[str, str], Damage] = {}  # a payload of two stores has two remedies
-    for damage in (*_damages(workspace), *_of_points(workspace)):
+    for damage in _damages(workspace):
         found.setdefault((damage.name, damage.remedy), damage)
     return list(found.values())
-
-
-def _of_points(workspace: Workspace) -> Iterator[Damage]:
-    """The damages of a sweep's points that have begun; their stores are those of the sweep."""
-    sweep = read_sweep(workspace.folder)
-    for name in sweep.points if sweep is not None else ():
-        folder = point_folder(workspace.folder, name)
-        if not (folder / FILE).exists():
-            if (folder / "workspace.json").exists():
-                yield Damage(f"{POINTS}/{name}/{FILE}", f"{folder / FILE}: {GONE}", "run again")
-            continue
-        point = Workspace(folder, workspace.stores.uri)
-        files = {FILE}
-        with suppress(CorruptError):  # told as a damage of its own
-            files |= {*(point.read_summary() or {}).get("files", {})}
-        for damage in _damages(point):
-            own = damage.name in files
-            yield replace(damage, name=f"{POINTS}/{name}/{damage.name}") if own else damage
 
 
 def _damages(workspace: Workspace) -> Iterator[Damage]:

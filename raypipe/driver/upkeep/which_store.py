@@ -6,9 +6,8 @@ from pathlib import Path
 
 from raypipe.config import read_resolved
 from raypipe.errors import InputError
-from raypipe.storage.generation_readers import held_generation
-from raypipe.storage.generations import generation_names, generation_numbers
-from raypipe.storage.places.opening import open_storage
+from raypipe.storage.generations import generation_names, generation_numbers, held_generation
+from raypipe.storage.root import open_storage
 from raypipe.storage.storage import Storage
 
 

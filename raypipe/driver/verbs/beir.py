@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from raypipe.config import Recipe, load_recipe, recipe_text
-from raypipe.config.yaml.document import parse_yaml
+from raypipe.config.yaml import parse_yaml
 from raypipe.driver.verbs.single_stage import place_of
 from raypipe.errors import InputError
 

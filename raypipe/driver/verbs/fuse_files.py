@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pyarrow.compute as pc
 
-from raypipe.evaluation.exports import write_msmarco, write_trec
+from raypipe.evaluation.exports import write_trec
 from raypipe.evaluation.run_files.runs import read_run
 from raypipe.ranking.by_id import fuse_by_id
 from raypipe.regular import check_folder
@@ -22,7 +22,7 @@ def fuse_files(
     k: float | None = None,
     break_ties: BreakTies = "id",
 ) -> dict[str, int]:
-    """The numbers of queries and lines; writes fused.trec and fused.tsv into the folder.
+    """The numbers of queries and lines; writes fused.trec into the folder.
 
     Ties are ordered by ascending passage id, as strings, since there is no collection with rows.
     See `fuse_tables` for the settings and errors; a file in the place of the folder is one too.
@@ -32,5 +32,4 @@ def fuse_files(
     fused = fuse_by_id(read, method=method, weights=weights, k=k, depth=depth)
     out.mkdir(parents=True, exist_ok=True)
     write_trec(fused, out / "fused.trec", tag="fused")
-    write_msmarco(fused, out / "fused.tsv")
     return {"queries": len(pc.unique(fused["query_id"])), "lines": fused.num_rows}

@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from raypipe.config import Recipe, load_recipe, read_resolved
-from raypipe.config.hub import hub_name, is_hub
-from raypipe.config.pipeline.parts import PACKAGED_MODELS, Model
-from raypipe.config.pipeline.splitting import DOCUMENTS
-from raypipe.data.formats.told import format_of
+from raypipe.config.hub import address, hub_name, is_hub
+from raypipe.config.parts import PACKAGED_MODELS, Model
+from raypipe.config.rules import DOCUMENTS
+from raypipe.data.formats.registry import format_of
 from raypipe.driver.mirror import default_stores
-from raypipe.driver.models.named import models_before, one_aside
+from raypipe.driver.models.named import at_commit, models_before
 from raypipe.errors import InputError
-from raypipe.storage.places.opening import open_storage
 from raypipe.uris import dataset_id
 from raypipe.vocabulary import BM25_B, BM25_K1, K0, K1, BreakTies
 
@@ -62,24 +61,20 @@ def place_of(path: str) -> dict[str, str]:
     return {"path": named.uri, **({"revision": named.revision} if named.revision else {})}
 
 
-def opened_early(
-    keys: dict[str, Any], collection: Path, out: Path, say: Callable[[str], None]
+def with_commit(
+    keys: dict[str, Any], out: Path, say: Callable[[str], None]
 ) -> tuple[dict[str, Any], str]:
-    """The entry of `model_of` with its commit, and a folder of the model, or its packaged name.
+    """The entry of `model_of` with its commit, and the model's name for `resolve_model`.
 
-    For a command that must look into the model before it has a recipe: `collection` and `out` say
-    in which stores a hub's model may be already.
+    For a command that must look into the model before it has a recipe.
 
     Raises:
-        InputError: the hub does not give it.
+        InputError: the hub does not say.
     """
-    given = Model(**keys[MODEL])
-    if not is_hub(given.path):
-        return keys, given.path
-    stores = open_storage(collection_of(collection).get("stores") or default_stores(out))
-    pinned, placed = one_aside("--model", given, models_before(out), stores, say)
-    told = {"path": pinned.path, "revision": pinned.revision, "branch": pinned.branch}
-    return {MODEL: keys[MODEL] | {k: v for k, v in told.items() if v}}, placed.path
+    pinned = at_commit("--model", Model(**keys[MODEL]), models_before(out), say)
+    commit = {"revision": pinned.revision, "branch": pinned.branch}
+    named = {key: value for key, value in commit.items() if value}
+    return {MODEL: keys[MODEL] | named}, address(pinned.path, pinned.revision)
 
 
 def search_recipe(
@@ -224,10 +219,11 @@ def aggregate_recipe(
 
 
 def _precision_of(held: Mapping[str, Any]) -> dict[str, Any]:
-    """The precision of a workspace's stores, in another they are others, and of its audit."""
-    kept = ("precision", "audit_queries", "audit_inputs")
+    """The precision of a workspace's stores, in another they are others."""
     found = held.get("resources")
-    return {key: found[key] for key in kept if key in found} if isinstance(found, dict) else {}
+    if not isinstance(found, dict) or "precision" not in found:
+        return {}
+    return {"precision": found["precision"]}
 
 
 def _stores_of(held: Mapping[str, Any], workspace: Path) -> str:

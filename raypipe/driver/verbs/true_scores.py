@@ -10,8 +10,8 @@ from raypipe.driver.summaries import read_summary, standing_of
 from raypipe.driver.upkeep.status import open_workspace
 from raypipe.evaluation.ties import Ties, tie_report
 from raypipe.names import of_stage
-from raypipe.storage.store_records import read_manifest
-from raypipe.storage.stored import Stored
+from raypipe.storage.ledger import read_manifest
+from raypipe.storage.store import Stored
 
 
 def true_ties(source: Path | pa.Table, qrels: pa.Table, measures: Sequence[str]) -> Ties:

@@ -1,18 +1,48 @@
-"""BM25 over a Lucene index: exact scores, ties by passage row."""
+"""BM25 over a Lucene index: exact scores, ties by passage row.
 
-from collections.abc import Iterable, Sequence
+With RM3, a query is expanded by the words of the passages that it finds first.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from raypipe.engines.lucene.analyzers import analyzer_of, language_of
-from raypipe.engines.lucene.feedback import FIELD, Feedback, Rm3
-from raypipe.engines.lucene.index import ROWS_FILE
+from raypipe.engines.lucene.index import ROWS_FILE, analyzer_of, language_of
 from raypipe.engines.lucene.java import open_reader, start_jvm, stored_ids
+from raypipe.errors import CorruptError
 
+SAMPLED = 1_000
+"""Number of documents whose ids are read when an index is opened."""
 MAX_CLAUSES = 1 << 20
 """Limit for the words of one query; Lucene's own limit of 1,024 is too low for long queries."""
+FIRST = 50
+"""How many passages Anserini's first search returns (rerankcutoff); most that can give words."""
+FIELD = "contents"
+
+
+@dataclass(frozen=True, slots=True)
+class Rm3:
+    """RM3's settings, by pyserini's names and with its defaults (`set_rm3`).
+
+    Source: Abdul-Jaleel et al. 2004, as Anserini has it.
+    """
+
+    fb_terms: int = 10
+    """Number of words in the expanded query besides its own."""
+    fb_docs: int = 10
+    """Number of passages that they are taken from."""
+    original_query_weight: float = 0.5
+    """Weight of the query's own words, from 0 to 1."""
+    filter_terms: bool = True
+    """Whether only words of the letters a to z and digits are taken."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The settings in a fingerprint."""
+        return asdict(self)
 
 
 class LuceneSearcher:
@@ -28,7 +58,9 @@ class LuceneSearcher:
         self._similarity = autoclass("org.apache.lucene.search.similarities.BM25Similarity")
         self._generator = autoclass("io.anserini.search.query.BagOfWordsQueryGenerator")()
         self._analyzer = analyzer_of(self._lucene, language_of(folder))
-        self._feedback = Feedback(self._lucene, self._searcher, self._analyzer)
+        sorts = autoclass("org.apache.lucene.search.SortField")
+        by_id = sorts("id", autoclass("org.apache.lucene.search.SortField$Type").STRING_VAL)
+        self._order = autoclass("org.apache.lucene.search.Sort")(sorts.FIELD_SCORE, by_id)
         self.rows: NDArray[np.int64] = np.load(folder / ROWS_FILE)
         """Passage row of each document."""
         self.num_documents: int = self._reader.maxDoc()
@@ -46,12 +78,46 @@ class LuceneSearcher:
         self._searcher.setSimilarity(self._similarity(k1, b))
         parsed = self._generator.buildQuery(FIELD, self._analyzer, query)
         if rm3 is not None:
-            found, of_found = self._feedback.search(query, parsed, rm3, depth)
+            found, of_found = self._expanded(query, parsed, rm3, depth)
             return self.rows[found], of_found
         hits = self._searcher.search(parsed, depth).scoreDocs
         documents = np.fromiter((hit.doc for hit in hits), np.int64, count=len(hits))
         scores = np.fromiter((hit.score for hit in hits), np.float32, count=len(hits))
         return self.rows[documents], scores
+
+    def _expanded(
+        self, text: str, parsed: Any, rm3: Rm3, depth: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """(Lucene documents, scores) of the expanded query, best first, ties by document.
+
+        Anserini sorts equal scores by id, as text. That order counts for the passages that give
+        words, as it does there; ties of the result are by document, also at the cut.
+        """
+        autoclass, _ = self._lucene
+        first = self._searcher.search(parsed, FIRST, self._order, True)
+        if not len(first.scoreDocs):
+            return np.empty(0, np.int64), np.empty(0, np.float32)
+        tables = autoclass("io.anserini.search.ScoredDocs")
+        docs = tables.fromTopDocs(first, self._searcher)
+        tokens = autoclass("io.anserini.analysis.AnalyzerUtils").analyze(self._analyzer, text)
+        arguments = autoclass("io.anserini.search.SearchCollection$Args", include_protected=True)()
+        context = autoclass("io.anserini.rerank.RerankerContext")
+        reranker = autoclass("io.anserini.rerank.lib.Rm3Reranker")(
+            *(self._analyzer, None, FIELD, rm3.fb_terms, rm3.fb_docs),
+            *(rm3.original_query_weight, False, rm3.filter_terms),
+        )
+        hits = depth + 1
+        while True:
+            arguments.hits = hits
+            asked = context(self._searcher, None, parsed, None, text, tokens, None, arguments)
+            found = reranker.rerank(docs, asked)
+            documents = np.array(list(found.lucene_docids), np.int64)
+            scores = np.array(list(found.scores), np.float32)
+            if len(scores) < hits or scores[depth - 1] > scores[-1]:
+                break
+            hits *= 2  # a tie at the cut goes on below: its smallest documents may be further down
+        best = np.lexsort((documents, -scores))[:depth]
+        return documents[best], scores[best]
 
     def close(self) -> None:
         """Close the index's files; nothing can be searched afterwards."""
@@ -78,3 +144,48 @@ def search_all(
     rows = np.concatenate([rows for rows, _ in found] or [np.empty(0, np.int64)])
     scores = np.concatenate([scores for _, scores in found] or [np.empty(0, np.float32)])
     return positions, rows, scores
+
+
+def check_index(
+    index: LuceneSearcher,
+    name: str,
+    num_passages: int,
+    ids_of_rows: Callable[[NDArray[np.int64]], Sequence[str]],
+) -> None:
+    """Returns nothing if an existing index is one segment in row order with the passages' ids.
+
+    The ids of the first and last document and of about a thousand between, evenly spaced, are
+    compared.
+
+    Raises:
+        CorruptError: names the store, the first document that differs and the remedy.
+    """
+    remedy = "delete this store and run again to rebuild it"
+    num_rows = len(index.rows)
+    if index.num_documents != num_rows:
+        raise CorruptError(
+            f"{name}: expected {num_rows} documents, found {index.num_documents}; {remedy}"
+        )
+    if index.num_segments != min(1, num_rows):
+        raise CorruptError(f"{name}: expected one segment, found {index.num_segments}; {remedy}")
+    falls = np.flatnonzero(np.diff(index.rows) <= 0)
+    if len(falls):
+        document = int(falls[0]) + 1
+        raise CorruptError(
+            f"{name}: document {document}: expected a row above {index.rows[document - 1]}, "
+            f"found {index.rows[document]}; {remedy}"
+        )
+    if num_rows and not 0 <= index.rows[0] <= index.rows[-1] < num_passages:
+        raise CorruptError(
+            f"{name}: expected rows of {num_passages} passages, found rows {index.rows[0]} to "
+            f"{index.rows[-1]}; {remedy}"
+        )
+    documents = np.unique(np.linspace(0, num_rows - 1, min(SAMPLED, num_rows)).astype(np.int64))
+    rows = index.rows[documents]
+    found = index.stored_ids(documents.tolist())
+    for document, row, here, there in zip(documents, rows, found, ids_of_rows(rows), strict=True):
+        if here != there:
+            raise CorruptError(
+                f"{name}: document {document}: expected passage {there!r} of row {row}, "
+                f"found {here!r}; {remedy}"
+            )

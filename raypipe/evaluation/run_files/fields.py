@@ -19,8 +19,8 @@ Block = tuple[
 class Problems:
     """The problems of a file: the first ten in full, the others counted."""
 
-    def __init__(self, path: Path, where: str = "line") -> None:
-        self.path, self.where = path, where
+    def __init__(self, path: Path) -> None:
+        self.path = path
         self.shown: list[str] = []
         self.count = 0
 
@@ -28,14 +28,13 @@ class Problems:
         """Note one problem of one line."""
         self.count += 1
         if len(self.shown) < SHOWN:
-            self.shown.append(f"{self.path}: {self.where} {line}: {message}")
+            self.shown.append(f"{self.path}: line {line}: {message}")
 
     def refuse(self) -> None:
         """Raise InputError if anything was noted."""
         if self.count > len(self.shown):
             more = self.count - len(self.shown)
-            places = {"line": "lines", "entry": "entries"}[self.where]
-            self.shown.append(f"{self.path}: {more} more {places} like these")
+            self.shown.append(f"{self.path}: {more} more lines like these")
         if self.shown:
             raise InputError(self.shown)
 

@@ -1,4 +1,4 @@
-"""Text run files as columns, in file order: TREC, MS MARCO, the four-column top1000, CSV, JSON."""
+"""Text run files as columns, in file order: TREC, MS MARCO and the four-column top1000."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from raypipe import foreign
 from raypipe.errors import InputError
 from raypipe.evaluation.run_files.columns import Codes, encode
-from raypipe.evaluation.run_files.dictionaries import json_blocks
 from raypipe.evaluation.run_files.fields import (
     Block,
     Problems,
@@ -20,8 +20,7 @@ from raypipe.evaluation.run_files.fields import (
     split_words,
     texts_of,
 )
-from raypipe.evaluation.run_files.files import BLOCK_BYTES, chunks, line_blocks
-from raypipe.evaluation.run_files.separated import csv_blocks, header_of
+from raypipe.evaluation.run_files.files import BLOCK_BYTES, line_blocks
 
 
 class Lines(NamedTuple):
@@ -53,10 +52,7 @@ TEXT_FORMATS = {
     "top1000": Layout(4, query=0, passage=1),
 }
 """`query Q0 passage rank score tag`; `query passage rank`; `query passage querytext text`."""
-EXPECTED = (
-    "6 columns (TREC), 3 (MS MARCO), 4 with tabs (top1000), a CSV header such as qid,docno,score, "
-    "JSON {query: {passage: score}} or Parquet"
-)
+EXPECTED = "6 columns (TREC), 3 (MS MARCO), 4 with tabs (top1000) or Parquet"
 """What a run file may be."""
 
 
@@ -65,13 +61,13 @@ def read_lines(path: Path, form: str) -> Lines:
 
     Args:
         path: plain or compressed.
-        form: one of `TEXT_FORMATS`, or csv or json.
+        form: one of `TEXT_FORMATS`.
 
     Raises:
         InputError: lines with a wrong number of columns or an invalid number, the first ten in
             full; a file without lines; bytes that are not UTF-8.
     """
-    problems = Problems(path, place_of(form))
+    problems = Problems(path)
     blocks = list(parsed_blocks(path, form, problems))
     problems.refuse()
     if not blocks:
@@ -95,40 +91,32 @@ def sniff(path: Path) -> str:
     """The text format of the file, from its first line that is not blank.
 
     Raises:
-        InputError: none of `TEXT_FORMATS`, csv and json; the message says so if the file holds
-            qrels.
+        InputError: none of `TEXT_FORMATS`; the message says so if the file holds qrels, CSV or
+            JSON.
     """
-    if _begins(path) == b"{":
-        return "json"
-    line = _first_line(path)
-    return "csv" if header_of(path, line) is not None else _format(path, line)
-
-
-def place_of(form: str) -> str:
-    """What messages call a place in such a file."""
-    return {"parquet": "row", "json": "entry"}.get(form, "line")
-
-
-def places_of(form: str) -> str:
-    """And what they call several of them."""
-    return {"parquet": "rows", "json": "entries"}.get(form, "lines")
-
-
-def _begins(path: Path) -> bytes:
-    """The file's first byte that is no blank, if its first piece has one."""
-    piece = next(chunks(path, 1 << 16), b"")
-    return piece.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
-
-
-def _first_line(path: Path) -> bytes:
     for block in line_blocks(path, block_bytes=1 << 16):
         line = next((line for line in block.split(b"\n") if line.strip()), None)
         if line is not None:
-            return line
+            return _format(path, line)
     raise InputError(f"{path}: no lines; expected a run")
 
 
 def _format(path: Path, line: bytes) -> str:
+    if line.lstrip().startswith(b"{"):
+        raise InputError(
+            f"{path}: expected {EXPECTED}; found JSON: write it as lines of `query Q0 passage rank "
+            "score tag`, as ranx does with Run.from_file(PATH).save(OTHER, kind='trec')"
+        )
+    header = foreign.header_of(line, foreign.RUN, "query_id", "passage_id")
+    if header is not None and header.separator != " ":
+        if [name.strip().lower() for name in header.names] == ["query-id", "corpus-id", "score"]:
+            raise InputError(f"{path}: these are qrels (BEIR's header); expected a run")
+        raise InputError(
+            f"{path}: expected {EXPECTED}; found a header of columns, {', '.join(header.names)}: "
+            f"write it as Parquet, as pandas does with read_csv(PATH, dtype="
+            f"{{{header.columns['query_id']!r}: str, {header.columns['passage_id']!r}: str}}, "
+            f"sep={header.separator!r}).to_parquet(OTHER)"
+        )
     words, tabbed = line.split(), line.rstrip(b"\r").split(b"\t")
     if len(words) == 4 and words[1] in (b"0", b"Q0") and words[3].lstrip(b"-").isdigit():
         raise InputError(f"{path}: these are qrels (query 0 passage relevance); expected a run")
@@ -144,14 +132,6 @@ def parsed_blocks(path: Path, form: str, problems: Problems) -> Iterator[Block]:
 
     A block with a problem is noted and left out.
     """
-    if form == "json":
-        yield from json_blocks(path, problems)
-        return
-    if form == "csv":
-        header = header_of(path, _first_line(path))
-        assert header is not None
-        yield from csv_blocks(path, header, problems)
-        return
     layout, first = TEXT_FORMATS[form], 1
     split = split_tabs if form == "top1000" else split_words
     for block in line_blocks(path, block_bytes=BLOCK_BYTES):

@@ -1,5 +1,10 @@
-"""Reads run files as `schema.RUN_FILE`: ids as strings, best first, ranks from 1."""
+"""Reads run files as `schema.RUN_FILE`: ids as strings, best first, ranks from 1.
 
+A file is read whole, or in parts of whole queries, so that little of it is in memory at a time.
+"""
+
+import logging
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -8,11 +13,16 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from raypipe import schema
-from raypipe.evaluation.run_files.columns import decode, places
-from raypipe.evaluation.run_files.lines import Lines, read_lines, sniff
+from raypipe.errors import InputError
+from raypipe.evaluation.run_files.columns import SHOWN, Codes, decode, places, repeats, unprintable
+from raypipe.evaluation.run_files.fields import Block, Problems
+from raypipe.evaluation.run_files.lines import Lines, lines_of, parsed_blocks, read_lines, sniff
 from raypipe.evaluation.run_files.parquet import is_parquet, read_parquet
-from raypipe.evaluation.run_files.refusals import contradicted, refuse, warn
 from raypipe.vocabulary import BreakTies
+
+logger = logging.getLogger(__name__)
+PART_LINES = 100_000
+"""Lines of a part at least, but for the last; they and their block take about 200 MB."""
 
 
 def read_run(path: str | Path, *, break_ties: BreakTies = "id") -> pa.Table:
@@ -24,9 +34,8 @@ def read_run(path: str | Path, *, break_ties: BreakTies = "id") -> pa.Table:
       column is ignored, with a warning if it contradicts this order.
     - msmarco: the rank; gaps are closed, with a warning; score 1/rank.
     - top1000: unordered candidates; the order of the file is used as rank; score 1/rank.
-    - json, {query: {passage: score}}: as trec.
-    - csv and parquet, with a column for the query, the passage, and the score or the rank under any
-      name of `raypipe.foreign`: the rank if there is one, otherwise as trec.
+    - parquet, with a column for the query, the passage, and the score or the rank under any name of
+      `raypipe.foreign`: the rank if there is one, otherwise as trec.
 
     Ranks begin at 1, or in every query at 0.
 
@@ -98,3 +107,183 @@ def _best_first(form: str, lines: Lines, break_ties: BreakTies) -> NDArray[np.in
     place = np.empty(len(descending), dtype=np.int32)
     place[descending] = np.arange(len(descending))
     return np.lexsort((place[lines.passages.codes], -lines.score, queries))
+
+
+def refuse(path: Path, lines: Lines, form: str) -> None:
+    """Returns nothing if these lines are a ranking.
+
+    Raises:
+        InputError: scores that are not finite, a passage twice for one query, ids that are empty or
+            have white space in them, or ranks that do not order a query's passages; the first ten
+            of each, with line numbers.
+    """
+    where = "row" if form == "parquet" else "line"
+    problems = []
+    if lines.score is not None:
+        bad = np.flatnonzero(~np.isfinite(lines.score))
+        for at in bad[:SHOWN]:
+            problems.append(
+                f"{path}: {where} {lines.number[at]}: score {lines.score[at]} is not a finite "
+                "float32; leave the passage out or score it again"
+            )
+        problems += _rest(path, len(bad))
+    twice = repeats(lines.queries, lines.passages)
+    for group in twice[:SHOWN]:
+        query, passage = _name(lines.queries, group[0]), _name(lines.passages, group[0])
+        at_lines = ", ".join(str(number) for number in lines.number[group[:SHOWN]])
+        problems.append(
+            f"{path}: {where}s {at_lines}: query {query} ranks passage {passage} "
+            f"{len(group)} times; keep one"
+        )
+    problems += _rest(path, len(twice))
+    if form not in ("trec", "msmarco"):  # whose columns end at white space
+        problems += _id_problems(path, where, "query", lines.queries, lines)
+        problems += _id_problems(path, where, "passage", lines.passages, lines)
+    if form != "trec" and lines.rank is not None:
+        problems += _rank_problems(path, where, lines, lines.rank)
+    if problems:
+        raise InputError(problems)
+
+
+def _id_problems(path: Path, where: str, kind: str, ids: Codes, lines: Lines) -> list[str]:
+    """Problems with ids that judgements do not have, and that no run file can hold."""
+    bad = unprintable(ids.names)
+    problems = []
+    for name in bad[:SHOWN]:
+        at = int(np.argmax(ids.codes == ids.names.index(name).as_py()))
+        cause = "white space or a control character in the" if name else "empty"
+        shown = f" {name!r:.80}" if name else ""
+        problems.append(f"{path}: {where} {lines.number[at]}: {cause} {kind} id{shown}")
+    return problems + _rest(path, len(bad))
+
+
+def _rank_problems(path: Path, where: str, lines: Lines, rank: NDArray[np.float32]) -> list[str]:
+    """Problems with ranks that do not order a query's passages."""
+    problems = []
+    bad = np.flatnonzero(~np.isfinite(rank) | (rank < 1) | (rank != np.floor(rank)))
+    for at in bad[:SHOWN]:
+        number, found = lines.number[at], rank[at]
+        problems.append(f"{path}: {where} {number}: expected a rank from 1; found {found:g}")
+    problems += _rest(path, len(bad))
+    by_rank = np.lexsort((rank, lines.queries.codes))
+    same = np.diff(lines.queries.codes[by_rank]) == 0
+    tied = np.flatnonzero(same & (rank[by_rank][1:] == rank[by_rank][:-1]))
+    for at in tied[:SHOWN]:
+        first, second = by_rank[at : at + 2]
+        problems.append(
+            f"{path}: {where}s {lines.number[first]} and {lines.number[second]}: two passages at "
+            f"rank {rank[first]:g} of query {_name(lines.queries, first)}; expected each rank once"
+        )
+    return problems + _rest(path, len(tied))
+
+
+def contradicted(form: str, lines: Lines, best: NDArray[np.int64]) -> list[str]:
+    """The queries whose rank column differs from the run's order, `best`, in that order."""
+    if lines.rank is None:
+        return []
+    codes, given = lines.queries.codes[best], lines.rank[best]
+    if form == "trec":
+        wrong = (np.diff(codes) == 0) & (np.diff(given) <= 0)
+        found = codes[1:][wrong]
+    else:
+        found = codes[given != places(codes)]
+    return [str(lines.queries.names[int(code)]) for code in dict.fromkeys(found.tolist())]
+
+
+def warn(path: Path, form: str, queries: list[str], break_ties: BreakTies = "id") -> None:
+    """Warn of these `contradicted` queries, if there are any."""
+    message = "%s: %d queries: ranks are missing; the gaps are closed (first: query %s)"
+    if form == "trec":
+        message = "%s: %d queries: the rank column contradicts the order by score, then passage id"
+        message += " descending, which is used, as in trec_eval (first: query %s); --break-ties"
+        message += " rank keeps the file's order of equal scores"
+    if form == "trec" and break_ties == "rank":
+        message = "%s: %d queries: the rank column contradicts the order by score, which is used,"
+        message += " as in trec_eval (first: query %s)"
+    if queries:
+        logger.warning(message, path, len(queries), queries[0])
+
+
+def _rest(path: Path, count: int) -> list[str]:
+    return [f"{path}: {count - SHOWN} more like these"] if count > SHOWN else []
+
+
+def _name(ids: Codes, position: int) -> str:
+    return str(ids.names[int(ids.codes[position])])
+
+
+class NotInPartsError(Exception):
+    """The file must be read whole: with `runs.read_run`, which also says what is wrong with it."""
+
+
+def read_parts(
+    path: Path, *, num_lines: int = PART_LINES, break_ties: BreakTies = "id"
+) -> Iterator[pa.Table]:
+    """The parts of the run, `schema.RUN_FILE`, one after the other; together they are `read_run`'s.
+
+    Args:
+        path: a text file, plain or compressed.
+        num_lines: lines of a part at least, but for the last; a query stays in one part.
+        break_ties: see `runs.read_run`.
+
+    Raises:
+        NotInPartsError: a Parquet file, a query whose lines stand far apart, or lines that are not
+            a run. What was read before counts for nothing.
+    """
+    if is_parquet(path):
+        raise NotInPartsError
+    try:
+        yield from _parts(path, num_lines, break_ties)
+    except InputError as error:
+        raise NotInPartsError from error
+
+
+def _parts(path: Path, num_lines: int, break_ties: BreakTies) -> Iterator[pa.Table]:
+    form = sniff(path)
+    problems = Problems(path)
+    finished: set[str] = set()
+    contradicted: list[str] = []
+    for blocks in _of_whole_queries(parsed_blocks(path, form, problems), num_lines):
+        problems.refuse()
+        lines = lines_of(blocks)
+        names = lines.queries.names.to_pylist()
+        if not finished.isdisjoint(names):
+            raise NotInPartsError
+        finished.update(names)
+        table, queries = ordered(path, lines, form, break_ties)
+        contradicted += queries
+        yield table
+    problems.refuse()
+    if not finished:
+        raise NotInPartsError
+    warn(path, form, contradicted, break_ties)
+
+
+def _of_whole_queries(blocks: Iterator[Block], num_lines: int) -> Iterator[list[Block]]:
+    """The blocks in groups that end where a query ends."""
+    held: list[Block] = []
+    count = 0
+    for block in blocks:
+        queries = block[0]
+        before = np.flatnonzero(~np.asarray(pc.equal(queries, queries[-1])))
+        cut = int(before[-1]) + 1 if len(before) else 0  # from here on all are of the last query
+        ends = bool(cut) or (bool(held) and held[-1][0][-1] != queries[0])
+        if ends and count + cut >= num_lines:
+            yield [*held, _rows(block, 0, cut)] if cut else held
+            held, count = [], 0
+            block = _rows(block, cut, len(queries))
+        held.append(block)
+        count += len(block[0])
+    if held:
+        yield held
+
+
+def _rows(block: Block, start: int, stop: int) -> Block:
+    queries, passages, rank, score, number = block
+    return (
+        queries[start:stop],
+        passages[start:stop],
+        None if rank is None else rank[start:stop],
+        None if score is None else score[start:stop],
+        number[start:stop],
+    )

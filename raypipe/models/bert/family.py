@@ -13,9 +13,8 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
     from torch import Tensor
 
-    from raypipe.models.bert.heads import Head
+    from raypipe.models.bert.forward import Bert, Head
     from raypipe.models.bert.pretraining import BertPretraining
-    from raypipe.models.bert.weights import Bert
     from raypipe.models.packed import Updates
 
 
@@ -40,7 +39,7 @@ class BertFamily:
         updates: Updates | None = None,
     ) -> Bert:
         """See Family."""
-        from raypipe.models.bert.weights import read_bert
+        from raypipe.models.bert.forward import read_bert
 
         return read_bert(weights, config, updates=updates)
 
@@ -58,7 +57,7 @@ class BertFamily:
         updates: Updates | None = None,
     ) -> Head:
         """See Family."""
-        from raypipe.models.bert.heads import read_head
+        from raypipe.models.bert.forward import read_head
 
         return read_head(weights, relevant_label=relevant_label, updates=updates)
 

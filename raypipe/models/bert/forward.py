@@ -1,23 +1,258 @@
-"""BERT's forward pass over packed sequences.
+"""BERT's weights, its forward pass over packed sequences, and a reranker's pooler and classifier.
 
 Shapes: T tokens of a batch, H hidden, B sequences.
 """
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from raypipe.models.bert.weights import Bert, Layer
+from raypipe.errors import InputError
+from raypipe.models.bert.files import prefix_of
+from raypipe.models.machine.precision import DTYPES, quantised
 from raypipe.models.packed import (
+    MIN_ROWS,
     Attention,
     Dropout,
     Groups,
+    Linear,
     Product,
     RunLayer,
+    Updates,
     gelu,
     linear,
     normed,
     plus,
 )
+from raypipe.models.segments import with_third_segment
+from raypipe.models.units import check_units
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One layer's weights; query, key and value are concatenated once."""
+
+    qkv: Linear
+    out: Linear
+    norm_attention: Linear
+    up: Linear
+    down: Linear
+    norm_output: Linear
+
+
+@dataclass(frozen=True, slots=True)
+class Bert:
+    """A BERT encoder's weights, without pooler and heads; see `raypipe.models.family.Body`."""
+
+    words: Tensor
+    positions: Tensor
+    segments: Tensor
+    norm: Linear
+    layers: tuple[Layer, ...]
+    num_heads: int
+    eps: float
+
+    @property
+    def width(self) -> int:
+        """The hidden size, H."""
+        return self.words.shape[1]
+
+    @property
+    def num_words(self) -> int:
+        """Number of rows of the table of word pieces."""
+        return len(self.words)
+
+    @property
+    def packed(self) -> bool:
+        """See Body."""
+        return True
+
+    @property
+    def num_positions(self) -> int:
+        """Number of rows of the position table."""
+        return len(self.positions)
+
+    @property
+    def num_segments(self) -> int:
+        """Number of rows of the segment table."""
+        return len(self.segments)
+
+    @property
+    def linears(self) -> list[Linear]:
+        """The linear layers of all the model's layers, in order."""
+        return [p for layer in self.layers for p in (layer.qkv, layer.out, layer.up, layer.down)]
+
+    def to(self, device: str, precision: str = "fp32") -> "Bert":
+        """The weights on `cpu` or `cuda`, those of the linear layers in the precision's dtype."""
+        dtype = DTYPES[precision]
+
+        def moved(linear: Linear, dtype: torch.dtype = torch.float32) -> Linear:
+            if dtype == torch.int8:
+                return quantised(linear)
+            return tuple(tensor.to(device, dtype) for tensor in linear)
+
+        layers = tuple(
+            Layer(
+                qkv=moved(layer.qkv, dtype),
+                out=moved(layer.out, dtype),
+                norm_attention=moved(layer.norm_attention),
+                up=moved(layer.up, dtype),
+                down=moved(layer.down, dtype),
+                norm_output=moved(layer.norm_output),
+            )
+            for layer in self.layers
+        )
+        return replace(
+            self,
+            words=self.words.to(device),
+            positions=self.positions.to(device),
+            segments=self.segments.to(device),
+            norm=moved(self.norm),
+            layers=layers,
+        )
+
+    def with_third_segment(self, choice: str | None) -> "Bert":
+        """The weights for a duoBERT model; see `with_third_segment`, which raises InputError."""
+        return replace(self, segments=with_third_segment(self.segments, choice))
+
+
+def read_bert(
+    weights: Mapping[str, Tensor], config: Mapping[str, Any], *, updates: Updates | None = None
+) -> Bert:
+    """The encoder in a checkpoint, whether its names begin with `bert.` or not; fp32.
+
+    Args:
+        weights: tensors by saved name.
+        config: config.json.
+        updates: low-rank updates, attached to the layers that they name.
+
+    Raises:
+        InputError: another architecture, or missing tensors (the message names all).
+    """
+    kind, act = config.get("model_type"), config.get("hidden_act")
+    if kind != "bert" or act != "gelu":
+        raise InputError(f"expected a BERT with gelu, found model_type {kind!r}, {act!r}")
+    prefix = prefix_of(weights)
+    missing: list[str] = []
+
+    def take(name: str) -> Tensor:
+        if prefix + name not in weights:
+            missing.append(prefix + name)
+            return torch.empty(0)
+        return weights[prefix + name].float().contiguous()
+
+    def pair(name: str) -> tuple[Tensor, Tensor]:
+        return take(f"{name}.weight"), take(f"{name}.bias")
+
+    def linear(*names: str) -> Linear:
+        parts = [pair(name) for name in names]
+        joined: Linear = parts[0]
+        if len(parts) > 1:
+            joined = torch.cat([w for w, _ in parts]), torch.cat([b for _, b in parts])
+        if updates is None or prefix + names[0] not in updates:
+            return joined
+        own = [updates[prefix + name] for name in names]
+        down = torch.cat([down for down, _ in own])
+        up = torch.block_diag(*[up for _, up in own])  # type: ignore[no-untyped-call]
+        return (*joined, down, up)
+
+    def layer(number: int) -> Layer:
+        at = f"encoder.layer.{number}"
+        return Layer(
+            qkv=linear(*(f"{at}.attention.self.{part}" for part in ("query", "key", "value"))),
+            out=linear(f"{at}.attention.output.dense"),
+            norm_attention=pair(f"{at}.attention.output.LayerNorm"),
+            up=linear(f"{at}.intermediate.dense"),
+            down=linear(f"{at}.output.dense"),
+            norm_output=pair(f"{at}.output.LayerNorm"),
+        )
+
+    bert = Bert(
+        words=take("embeddings.word_embeddings.weight"),
+        positions=take("embeddings.position_embeddings.weight"),
+        segments=take("embeddings.token_type_embeddings.weight"),
+        norm=pair("embeddings.LayerNorm"),
+        layers=tuple(layer(n) for n in range(config["num_hidden_layers"])),
+        num_heads=config["num_attention_heads"],
+        eps=config["layer_norm_eps"],
+    )
+    if missing:
+        raise InputError([f"the checkpoint lacks the tensor {name}" for name in missing])
+    return bert
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Pooler and classifier of a BertForSequenceClassification, as `models.body.Head`."""
+
+    pooler: Linear
+    classifier: Linear
+    """Padded with zeros to 16 units: narrower products use other kernels (see MIN_ROWS)."""
+    num_units: int
+    activation: Callable[[Tensor], Tensor] = torch.tanh
+    """What is computed between the two."""
+
+    @property
+    def linears(self) -> list[Linear]:
+        """Both linear layers."""
+        return [self.pooler, self.classifier]
+
+    def to(self, device: str) -> "Head":
+        """The weights on `cpu` or `cuda`."""
+        return replace(
+            self,
+            pooler=tuple(tensor.to(device) for tensor in self.pooler),
+            classifier=tuple(tensor.to(device) for tensor in self.classifier),
+        )
+
+    def logits(self, first_BH: Tensor, *, drop: Dropout = lambda x: x) -> Tensor:
+        """Each sequence's units, fp32 [B, num_units], from the hidden state of its [CLS]."""
+        pooled = drop(self.activation(linear(first_BH, self.pooler)))
+        return linear(pooled, self.classifier)[:, : self.num_units]
+
+
+def read_head(
+    weights: Mapping[str, Tensor], *, relevant_label: int | None, updates: Updates | None = None
+) -> Head:
+    """The head in a checkpoint, fp32, with its pooler's low-rank update if there is one.
+
+    Raises:
+        InputError: tensors are missing (the message names all), or the number of units contradicts
+            the settings.
+    """
+    prefix = prefix_of(weights)
+    wanted = {
+        "pooler": f"{prefix}pooler.dense",
+        "classifier": "classifier",
+    }
+    missing = [
+        f"{name}.{part}"
+        for name in wanted.values()
+        for part in ("weight", "bias")
+        if f"{name}.{part}" not in weights
+    ]
+    if missing:
+        raise InputError(
+            [
+                f"the checkpoint lacks the tensor {name}: it has no head that scores pairs"
+                for name in missing
+            ]
+        )
+
+    def pair(name: str) -> Linear:
+        return weights[f"{name}.weight"].float(), weights[f"{name}.bias"].float()
+
+    weight, bias = pair(wanted["classifier"])
+    num_units = len(bias)
+    check_units(num_units, relevant_label)
+    filled = MIN_ROWS - num_units
+    classifier = (F.pad(weight, (0, 0, 0, filled)), F.pad(bias, (0, filled)))
+    pooler = (*pair(wanted["pooler"]), *(updates or {}).get(wanted["pooler"], ()))
+    return Head(pooler, classifier, num_units)
 
 
 def hidden_states(

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from raypipe.models.bert.tensor_names import POOLER, PREFIX, TENSORFLOW_LAST, named_by
+from raypipe.models.bert.files import POOLER, PREFIX, TENSORFLOW_LAST, named_by
 from raypipe.models.packed import linear, normed
 from raypipe.models.tensors import Named, Shape
 

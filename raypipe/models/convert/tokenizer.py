@@ -12,8 +12,7 @@ from tokenizers import BertWordPieceTokenizer, Tokenizer
 from raypipe.errors import InputError
 from raypipe.models.family import family_of
 from raypipe.models.folder.evidence import read_object
-from raypipe.models.t5.files import reads_prompts
-from raypipe.models.t5.pieces import PIECES
+from raypipe.models.t5.files import PIECES, reads_prompts
 from raypipe.models.tokenizer import read_tokenizer
 from raypipe.storage.records import hash_file
 

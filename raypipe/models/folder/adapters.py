@@ -1,24 +1,149 @@
-"""Low-rank adapters for a base model, in peft's file format, merged on loading."""
+"""Low-rank adapters for a base model, in peft's file format, merged on loading.
+
+First their tensors: which of them an adapter and its base lack together, and their sum.
+"""
+
+from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from raypipe.errors import InputError
 from raypipe.models.family import family_of
-from raypipe.models.folder.adapter_tensors import (
-    PEFT,
-    missing_problems,
-    missing_tensors,
-    plain_sum,
-)
 from raypipe.models.folder.config_checks import tensor_shapes
 from raypipe.models.folder.evidence import read_object
 from raypipe.models.tensors import Shape
 from raypipe.storage.records import hash_file
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+PEFT = "base_model.model."
+"""The prefix of tensor names in peft."""
+HALVES = (".lora_A.weight", ".lora_B.weight")
+"""The two parts of a low-rank update."""
+PLAIN = {"peft_type": "LORA", "task_type": "SEQ_CLS", "bias": "none"}
+"""The values that these settings have where the sum is made here."""
+READ = {"r", "lora_alpha", "target_modules", "modules_to_save"}
+"""Settings that the sum depends on."""
+WITHOUT_EFFECT = {"base_model_name_or_path", "lora_dropout", "inference_mode"}
+"""Settings that change no merged weight."""
+
+
+def missing_tensors(
+    base: Iterable[str], adapter: Iterable[str], config: Mapping[str, Any]
+) -> tuple[list[str], list[str]]:
+    """(what the base lacks, what the adapter lacks), saved names with a head, each sorted.
+
+    The base has every tensor of the body and the pooler, unless the adapter holds them whole. The
+    adapter has the classifier, and both parts of each update.
+
+    Args:
+        base: the names in the base model's file.
+        adapter: the names in the adapter's file, as peft writes them.
+        config: the base model's config.json.
+    """
+    files = family_of(config).files
+    own = {name.removeprefix(PEFT) for name in adapter}
+    expected = {
+        files.saved_name(name, head=True) for name in files.expected_shapes(config, num_labels=1)
+    }
+    held = set(files.trained_names(list(base), head=True).values())
+    of_base = sorted(expected - held - own - set(files.HEADS))
+    of_adapter = {name for name in files.HEADS if name not in own}
+    for half, other in (HALVES, HALVES[::-1]):
+        layers = {name.removesuffix(half) for name in own if name.endswith(half)}
+        of_adapter |= {layer + other for layer in layers if layer + other not in own}
+    return of_base, sorted(of_adapter)
+
+
+def missing_problems(
+    missing: tuple[list[str], list[str]], base: Path | str, adapter: Path
+) -> list[str]:
+    """One problem for each missing tensor; empty if there is none."""
+    of_base, of_adapter = missing
+    remedy = f"the adapter {adapter} has none either; name a base that holds it"
+    return [
+        *(f"{base}: the checkpoint lacks the tensor {name}, and {remedy}" for name in of_base),
+        *(
+            f"{adapter}: the adapter lacks the tensor {name}; save it again with that tensor"
+            for name in of_adapter
+        ),
+    ]
+
+
+def plain_sum(
+    base: Mapping[str, Tensor],
+    adapter: Mapping[str, Tensor],
+    settings: Mapping[str, Any],
+    config: Mapping[str, Any],
+) -> dict[str, Tensor] | None:
+    """W + alpha / r * B A of each updated layer, fp32, and the rest; None if peft has to merge.
+
+    The bits are those of peft's `merge_and_unload`. They are computed here for adapters such as
+    `raypipe train` saves: no setting but those above, exactly the tensors that the settings ask
+    for, and each in the shape that the model gives it.
+
+    Args:
+        base: the base's tensors by saved name with a head.
+        adapter: the adapter's by peft's names.
+        settings: its adapter_config.json.
+        config: the merged model's config.json, with `num_labels`.
+
+    Source: Hu et al. 2022, section 4.1, equation 3.
+    """
+    expected = _expected(settings, config)
+    own = {name.removeprefix(PEFT): tensor.float() for name, tensor in adapter.items()}
+    if expected is None or {name: tuple(tensor.shape) for name, tensor in own.items()} != expected:
+        return None
+    shapes = _shapes(config)
+    whole = {name: own.get(name, base.get(name)) for name in shapes}
+    fitting = {n: t.float() for n, t in whole.items() if t is not None and t.shape == shapes[n]}
+    if fitting.keys() != shapes.keys() or not base.keys() <= shapes.keys():
+        return None
+    scale = settings["lora_alpha"] / settings["r"]
+    for layer in {name.removesuffix(HALVES[0]) for name in own if name.endswith(HALVES[0])}:
+        down, up = (own[layer + half] for half in HALVES)
+        fitting[f"{layer}.weight"] = fitting[f"{layer}.weight"] + up @ down * scale
+    return fitting
+
+
+def _expected(settings: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Shape] | None:
+    """The shapes of an adapter's tensors by saved name; None if its settings are not plain."""
+    if not PLAIN.keys() | READ <= settings.keys() <= PLAIN.keys() | READ | WITHOUT_EFFECT:
+        return None
+    rank, alpha = settings["r"], settings["lora_alpha"]
+    targets, whole = settings["target_modules"], settings["modules_to_save"]
+    files = family_of(config).files
+    plain = all(settings[name] == value for name, value in PLAIN.items())
+    plain = plain and isinstance(rank, int) and rank > 0 and isinstance(alpha, int | float)
+    plain = plain and isinstance(targets, list) and isinstance(whole, list)
+    if not plain or not all(isinstance(name, str) for name in [*targets, *whole]):
+        return None
+    if not {target.rpartition(".")[2] for target in targets} <= set(files.ADAPTED):
+        return None
+    updated = tuple(f".{target}.weight" for target in targets)
+    found: dict[str, Shape] = {}
+    for name, shape in _shapes(config).items():
+        module = name.rpartition(".")[0]
+        if module.endswith(tuple(whole)):
+            found[name] = shape
+        elif f".{name}".endswith(updated):
+            found |= {module + HALVES[0]: (rank, shape[1]), module + HALVES[1]: (shape[0], rank)}
+    return found
+
+
+def _shapes(config: Mapping[str, Any]) -> dict[str, Shape]:
+    """Of every tensor of the merged model, by saved name."""
+    files = family_of(config).files
+    shapes = files.expected_shapes(config, num_labels=config["num_labels"])
+    return {files.saved_name(name, head=True): shape for name, shape in shapes.items()}
+
 
 WEIGHTS = "adapter_model.safetensors"
 CONFIG = "adapter_config.json"

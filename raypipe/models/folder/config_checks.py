@@ -10,7 +10,7 @@ from raypipe.errors import InputError
 from raypipe.models.family import family_of
 from raypipe.models.folder.evidence import read_object
 from raypipe.models.tensors import Shape
-from raypipe.models.whole.module import OWN_CODE
+from raypipe.models.whole.files import OWN_CODE
 from raypipe.regular import check_regular
 
 INITIALIZER_RANGE = 0.02

@@ -13,19 +13,24 @@ from pathlib import Path
 from typing import Any
 
 from raypipe.errors import InputError
-from raypipe.models.folder.conventions import AnyConventions, Conventions, PairConventions
-from raypipe.models.folder.cross_encoder import read_cross_encoder
+from raypipe.models.folder.conventions import (
+    DOCUMENTED,
+    AnyConventions,
+    Conventions,
+    PairConventions,
+    settings_problems,
+)
 from raypipe.models.folder.evidence import STATED, Evidence, read_object
-from raypipe.models.folder.presets import KINDS, PRESETS, conventions_of, conventions_problems
+from raypipe.models.folder.presets import KINDS, PRESETS, conventions_of
+from raypipe.models.folder.prompts import WITHOUT, family_that_asks, hub_name_of, known_prompts
 from raypipe.models.folder.sentence_transformers import (
     is_sentence_transformer,
+    read_cross_encoder,
     read_sentence_transformer,
 )
-from raypipe.models.folder.settings_keys import DOCUMENTED
-from raypipe.models.hub.prompts import WITHOUT, family_that_asks, hub_name_of, known_prompts
 from raypipe.models.t5.files import no_prompt, reads_prompts
 from raypipe.models.units import is_reranker
-from raypipe.models.whole import DECODERS
+from raypipe.models.whole.family import DECODERS
 from raypipe.storage.records import hash_once
 
 RECORD = "made_by"
@@ -221,22 +226,19 @@ def _evidence(folder: Path, config: Mapping[str, Any]) -> Evidence | None:
 
 def _combine(folder: Path, given: dict[str, Any], own: Evidence) -> Discovered:
     mono = own.values.get("kind") == "mono"
-    known = [field.name for field in fields(PairConventions if mono else Conventions)]
-    file = folder / "raypipe.json"
+    open_keys = {name: why for name, why in own.problems.items() if name not in given}
     problems = list(own.refusals)
-    for name in given:
-        if name not in known:
-            problems.append(f"{file}: {name}: expected one of {', '.join(known)}")
-    for name, why in own.problems.items():
-        if name not in given:
-            problems.append(f"{folder}: {name}: {why}; {_remedy(name, mono)}")
+    problems += [
+        f"{folder}: {name}: {why}; {_remedy(name, mono)}" for name, why in open_keys.items()
+    ]
+    kinds, values = PairConventions if mono else Conventions, {**own.values, **given}
+    wrong = {each.partition(":")[0]: each for each in settings_problems(kinds, values)}
+    problems += [f"{folder / 'raypipe.json'}: {wrong[name]}" for name in wrong if name in given]
+    if not problems:
+        problems = [f"{folder}: {problem}" for problem in wrong.values()]
     if problems:
         raise InputError(problems)
-    values = {**own.values, **given}
-    found = PairConventions(**values) if mono else Conventions(**values)
-    wrong = conventions_problems(found)
-    if wrong:
-        raise InputError([f"{folder}: {problem}" for problem in wrong])
+    found = kinds(**values)
     sources = dict.fromkeys(asdict(found), "default") | own.sources
     sources |= dict.fromkeys(given, "raypipe.json")
     notes = [n for n in own.notes if "normalise" not in given]

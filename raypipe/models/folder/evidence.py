@@ -11,7 +11,7 @@ from raypipe.models.family import family_of
 from raypipe.models.tokenizer import read_tokenizer
 from raypipe.regular import check_regular
 from raypipe.text.inputs import Layout
-from raypipe.text.slicing import sliced
+from raypipe.text.prompts import sliced
 from raypipe.text.tokenize import encoded
 
 MAX_JSON_BYTES = 64_000_000

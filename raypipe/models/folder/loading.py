@@ -1,4 +1,4 @@
-"""Finds, hashes and opens model folders. Weights are safetensors; nothing is downloaded."""
+"""Finds and hashes model folders, of which a hub's are fetched. Weights are safetensors."""
 
 import hashlib
 from collections.abc import Callable, Mapping
@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 from tokenizers import Tokenizer
 
+from raypipe.config.hub import is_hub
 from raypipe.errors import InputError
 from raypipe.models.family import family_of
-from raypipe.models.folder.adapter_tensors import missing_problems, missing_tensors
 from raypipe.models.folder.adapters import (
     CONFIG,
     SHIPPED,
@@ -20,18 +20,49 @@ from raypipe.models.folder.adapters import (
     adapter_names,
     base_of,
     is_adapter,
+    missing_problems,
+    missing_tensors,
 )
 from raypipe.models.folder.config_checks import read_config, tensor_shapes
 from raypipe.models.folder.conventions import Conventions
 from raypipe.models.folder.discover import discover
+from raypipe.models.folder.evidence import read_object
+from raypipe.models.folder.layers import layers_of
 from raypipe.models.folder.model_folder import PACKAGED, RANDOM, ModelFolder
-from raypipe.models.folder.parts.ends import ends_problems
-from raypipe.models.folder.parts.layers import layers_of
 from raypipe.models.folder.presets import conventions_of
-from raypipe.models.hub.held import read_note
+from raypipe.models.hub import snapshot_of
 from raypipe.models.tokenizer import read_tokenizer, tokenizer_file, tokenizer_sha256
+from raypipe.models.whole.family import DECODERS, ends_of
 from raypipe.regular import similar
 from raypipe.storage.records import hash_once
+
+
+def ends_problems(folder: Path, tokenizer: Tokenizer, config: Mapping[str, Any]) -> list[str]:
+    """What a decoder's tokenizer_config.json asks for and its tokenizer.json does not do.
+
+    Releases of transformers differ on who is right, and the embedding is the state of such a token.
+
+    Raises:
+        InputError: tokenizer_config.json is no object.
+    """
+    file = folder / "tokenizer_config.json"
+    stated = read_object(file) if config.get("model_type") in DECODERS else {}
+    asked = {side: stated.get(f"add_{side}_token") is True for side in ("bos", "eos")}
+    if tokenizer.post_processor is None or not any(asked.values()):
+        return []
+    try:
+        found = dict(zip(asked, ends_of(tokenizer), strict=True))
+    except InputError as error:
+        return [f"{folder}: {problem}" for problem in error.problems]
+    where = {"bos": "before", "eos": "after"}
+    return [
+        f"{file}: add_{side}_token: expected none, as tokenizer.json adds no token "
+        f"{where[side]} a text, found true; add it to the post_processor of tokenizer.json if the "
+        "model was trained with it, or remove the key if it was not"
+        for side in asked
+        if asked[side] and found[side] is None
+    ]
+
 
 Found = TypeVar("Found")
 
@@ -45,7 +76,8 @@ def resolve_model(
     segment_row: str | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> ModelFolder:
-    """The model of a folder, of `minilm` (packaged all-MiniLM-L6-v2), or of an included adapter.
+    """The model of a folder, of `minilm` (packaged all-MiniLM-L6-v2), of an included adapter, or of
+    hf://OWNER/NAME@COMMIT, which is fetched to the library's cache if need be.
 
     A folder may hold an adapter; its raypipe.json names the base model.
 
@@ -57,10 +89,9 @@ def resolve_model(
             is invalid or contradicts the weights; all problems together. Or the packaged weights
             are not the pinned ones.
     """
-    named = adapter_folder(path)
-    if path != PACKAGED and is_adapter(named):
-        return _adapted(path, named, preset, segment_row, settings)
-    folder = packaged_folder() if path == PACKAGED else Path(path)
+    hub, folder = path if is_hub(path) else None, folder_of(path)
+    if path != PACKAGED and is_adapter(folder):
+        return replace(_adapted(path, folder, preset, segment_row, settings), adapter_hub=hub)
     preset = PACKAGED if path == PACKAGED and preset is None else preset
     _check_files(folder)
     file = folder / "model.safetensors"
@@ -88,7 +119,7 @@ def resolve_model(
         raise InputError(list(dict.fromkeys(problems)))
     tokenizer = tokenizer_sha256(built)
     model = ModelFolder(path, folder, conventions, weights, tokenizer, config)
-    model = replace(model, held=read_note(folder), dense=dense or ())
+    model = replace(model, hub=hub, dense=dense or ())
     if segment_row is None:
         return model
     if model.reranker.prompt is not None:
@@ -103,7 +134,7 @@ def resolve_configuration(path: str, preset: str) -> ModelFolder:
         InputError: no such folder, no tokenizer, or a config.json that is invalid; all problems
             together.
     """
-    folder = packaged_folder() if path == PACKAGED else Path(path)
+    folder = folder_of(path)
     _check_files(folder, weights=False)
     problems: list[str] = []
     config = _tried(lambda: read_config(folder), problems)
@@ -113,7 +144,8 @@ def resolve_configuration(path: str, preset: str) -> ModelFolder:
     if config is None or built is None or problems:
         raise InputError(list(dict.fromkeys(problems)))
     tokenizer = tokenizer_sha256(built)
-    return ModelFolder(path, folder, conventions_of(folder, preset), RANDOM, tokenizer, config)
+    own, hub = conventions_of(folder, preset), path if is_hub(path) else None
+    return ModelFolder(path, folder, own, RANDOM, tokenizer, config, hub=hub)
 
 
 def _beyond_table(folder: Path, tokenizer: Tokenizer, config: Mapping[str, Any]) -> list[str]:
@@ -135,6 +167,11 @@ def _adapted(
     settings: Mapping[str, Any] | None,
 ) -> ModelFolder:
     name = base_of(adapter)
+    if is_hub(name):
+        raise InputError(
+            f"{adapter}: its base {name}: expected minilm or a folder, found a hub's model, which "
+            "is fetched only where a recipe or command names it; fetch it and name its folder"
+        )
     base = resolve_model(name, PACKAGED)
     if base.adapter is not None:
         raise InputError(f"{adapter}: its base {name} is itself an adapter; merge that one first")
@@ -171,6 +208,17 @@ def _tried(step: Callable[[], Found], problems: list[str]) -> Found | None:
     except InputError as error:
         problems += error.problems
         return None
+
+
+def folder_of(path: str) -> Path:
+    """The folder of a model as `resolve_model` takes it, whether it is there or not.
+
+    Raises:
+        InputError: the hub does not give it.
+    """
+    if path == PACKAGED:
+        return packaged_folder()
+    return snapshot_of(path) if is_hub(path) else adapter_folder(path)
 
 
 def packaged_folder() -> Path:

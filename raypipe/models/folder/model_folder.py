@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from raypipe.config.hub import SCHEME
 from raypipe.errors import InputError
 from raypipe.models.family import Family, family_of
 from raypipe.models.folder.conventions import (
@@ -14,9 +15,8 @@ from raypipe.models.folder.conventions import (
     PretrainedConventions,
 )
 from raypipe.models.folder.evidence import read_object
-from raypipe.models.folder.parts.layers import NORMALISE, DenseFile
+from raypipe.models.folder.layers import NORMALISE, DenseFile
 from raypipe.models.folder.presets import PRESETS
-from raypipe.models.hub.held import HeldFiles
 
 PACKAGED = "minilm"
 """The model that comes with raypipe's dependencies."""
@@ -42,8 +42,10 @@ class ModelFolder:
     """config.json as read by the driver; workers use this and do not read the file."""
     adapter: Path | None = None
     """A low-rank adapter for the folder's weights, merged on loading."""
-    held: HeldFiles | None = None
-    """Where the files are in stores, if the folder has links to them: a node makes its own."""
+    hub: str | None = None
+    """hf://OWNER/NAME@COMMIT if the folder is a hub's: each node opens its own snapshot of it."""
+    adapter_hub: str | None = None
+    """The same of the adapter."""
     dense: tuple[DenseFile | None, ...] = ()
     """What follows an encoder's pooling, in order: layers, and None for a division by length."""
 
@@ -72,7 +74,7 @@ class ModelFolder:
     @property
     def of_hub(self) -> str | None:
         """OWNER/NAME@COMMIT of a hub's model; None of any other."""
-        return None if self.held is None else f"{self.held.repository}@{self.held.commit}"
+        return None if self.hub is None else self.hub.removeprefix(SCHEME)
 
     @property
     def family(self) -> Family[Any]:
@@ -129,13 +131,6 @@ class ModelFolder:
         if isinstance(own, PretrainedConventions) or own.precision is not None:
             return self
         return replace(self, conventions=replace(own, precision=precision))
-
-    def in_fp32(self) -> "ModelFolder":
-        """The model computed in fp32, whatever its settings say."""
-        own = self.conventions
-        if isinstance(own, PretrainedConventions):
-            return self
-        return replace(self, conventions=replace(own, precision="fp32"))
 
     @property
     def encoder(self) -> Conventions:

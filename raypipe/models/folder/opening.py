@@ -11,6 +11,7 @@ from raypipe.models.folder.adapters import CONFIG, WEIGHTS, merge
 from raypipe.models.folder.conventions import PairConventions, PretrainedConventions
 from raypipe.models.folder.loading import sha256_of_adapted
 from raypipe.models.folder.model_folder import ModelFolder
+from raypipe.models.hub import snapshot_of
 from raypipe.models.t5.files import no_prompt, reads_prompts
 from raypipe.models.tokenizer import as_first, read_tokenizer, tokenizer_file, tokenizer_sha256
 from raypipe.storage.records import hash_file
@@ -19,18 +20,16 @@ from raypipe.text.prompts import PromptLayout, prompt_layout
 
 
 def here(model: ModelFolder) -> ModelFolder:
-    """The model itself; where its files are in stores, with a folder of this node.
+    """The model itself; a hub's with this node's own snapshot, which need be on no other node.
 
     Raises:
-        InputError: the stores cannot be opened here.
-        CorruptError: a file in them is not the one that was fetched.
+        InputError: the hub does not give it here.
     """
-    if model.held is None:
-        return model
-    # Only here: other models are opened where there are no packages for stores.
-    from raypipe.models.hub.linked import linked_folder
-
-    return replace(model, folder=linked_folder(model.held))
+    if model.hub is not None:
+        model = replace(model, folder=snapshot_of(model.hub))
+    if model.adapter_hub is not None:
+        model = replace(model, adapter=snapshot_of(model.adapter_hub))
+    return model
 
 
 def open_tokenizer(model: ModelFolder) -> Tokenizer:

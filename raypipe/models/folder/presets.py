@@ -8,21 +8,14 @@ from typing import Any
 
 from raypipe.errors import InputError
 from raypipe.models.folder.conventions import (
-    POOLINGS,
+    DOCUMENTED,
     AnyConventions,
     Conventions,
     PairConventions,
     PretrainedConventions,
+    settings_problems,
 )
 from raypipe.models.folder.evidence import read_object
-from raypipe.models.folder.settings_keys import (
-    DOCUMENTED,
-    is_count,
-    key_problems,
-    pair_problems,
-    plain_problems,
-    too_few,
-)
 
 _MONO = PairConventions(
     kind="mono",
@@ -111,8 +104,6 @@ LIKE_CONTRIEVER = (
     '{"kind": "encoder", "pooling": "mean", "normalise": false, "query_segment": 0, '
     '"passage_segment": 0, "query_limit": 254, "passage_limit": 254}'
 )
-LEAST_TOKENS = 8
-"""Of an input of pre-training: two texts and their special tokens."""
 
 
 def conventions_of(
@@ -159,32 +150,7 @@ def conventions_from(body: Mapping[str, Any], where: str) -> AnyConventions:
     # These keys (how the weights were made, an adapter's base model) are not settings.
     record = {"made_by", "base"}
     given = {name: value for name, value in body.items() if name not in record}
-    problems = key_problems(kinds, given)
-    if not problems:
-        conventions = kinds(**given)
-        problems = conventions_problems(conventions)
+    problems = settings_problems(kinds, given)
     if problems:
         raise InputError([f"{where}: {problem}" for problem in problems])
-    return conventions
-
-
-def conventions_problems(found: AnyConventions) -> list[str]:
-    """The problems of settings that no model can have; empty if there are none."""
-    problems = plain_problems(found)
-    if isinstance(found, PairConventions):
-        return problems + pair_problems(found)
-    if isinstance(found, PretrainedConventions):
-        if found.kind != "pretrained":
-            problems.append(f"kind: expected pretrained, found {found.kind!r}")
-        if not is_count(found.total_limit) or found.total_limit < LEAST_TOKENS:
-            problems.append(too_few(found.total_limit, LEAST_TOKENS))
-        return problems
-    if found.kind != "encoder":
-        problems.append(f"kind: expected encoder, mono or duo, found {found.kind!r}")
-    if found.pooling not in POOLINGS:
-        problems.append(f"pooling: expected mean, cls, max or last, found {found.pooling!r}")
-    for name in ("query_limit", "passage_limit"):
-        if not is_count(getattr(found, name)):
-            value = getattr(found, name)
-            problems.append(f"{name}: expected a count of word pieces, found {value!r}")
-    return problems
+    return kinds(**given)

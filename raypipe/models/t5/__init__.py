@@ -3,10 +3,3 @@
 transformers computes them: the encoder over the prompt, and one step of the decoder, whose logits
 of the answers are the model's units. The rows of a batch are of one length, without padding.
 """
-
-from raypipe.models.t5.family import T5Family
-from raypipe.models.t5.files import KINDS
-
-FAMILIES = {kind: T5Family(kind) for kind in KINDS}
-
-__all__ = ["FAMILIES"]

@@ -1,4 +1,4 @@
-"""A T5 as `raypipe.models.body.Body`: its units are the logits of its answers."""
+"""A T5 as `raypipe.models.family.Body`: its units are the logits of its answers."""
 
 from __future__ import annotations
 

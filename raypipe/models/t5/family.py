@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from raypipe.errors import InputError
-from raypipe.models.t5 import module
-from raypipe.models.t5.files import T5Files, start_of
+from raypipe.models.t5.files import KINDS, T5Files, module_of, start_of
 from raypipe.models.whole.family import WholeFamily
 from raypipe.text.inputs import Layout
 
@@ -40,7 +39,7 @@ class T5Family(WholeFamily):
         named = self.files.canonical_names(weights).found
         held = {place: weights[source.name] for place, source in named.items()}
         return T5Body(
-            module.module_of(config, held),
+            module_of(config, held),
             width=int(config["d_model"]),
             num_positions=self.files.num_positions(config),
             num_segments=1,
@@ -65,3 +64,6 @@ class T5Family(WholeFamily):
             f"model_type {self.files.kind}: expected settings with a prompt, found some of another "
             "architecture; name the preset monot5 or duot5"
         )
+
+
+FAMILIES = {kind: T5Family(kind) for kind in KINDS}

@@ -1,17 +1,77 @@
-"""`raypipe.models.family.Files` of T5."""
+"""`raypipe.models.family.Files` of T5, transformers' module of it, and its tokenizer.
+
+The module has its shapes without memory, or a checkpoint's weights. The tokenizer is made of the
+sentencepiece model where a folder has no tokenizer.json.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, NoReturn
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from tokenizers import Tokenizer
 
 from raypipe.errors import InputError
-from raypipe.models.t5 import module
-from raypipe.models.t5.module import COPIES, HEAD, WORDS
 from raypipe.models.tensors import Named, Shape, Source, shape_problems
-from raypipe.models.whole.files import MOST_LAYERS, WholeFiles
-from raypipe.models.whole.module import config_of
+from raypipe.models.whole.files import MOST_LAYERS, WholeFiles, built, config_of
+from raypipe.storage.records import canonical
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+
+WORDS, HEAD = "shared.weight", "lm_head.weight"
+"""The table of word pieces, and the layer that gives their logits."""
+COPIES = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
+"""The table again, as a checkpoint may have it under the names of those who read it."""
+
+
+def shapes_of(config: Mapping[str, Any]) -> dict[str, Shape]:
+    """Shapes of the tensors by transformers' names, the table of word pieces once."""
+    return dict(_shapes(canonical(dict(config))))
+
+
+def module_of(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> nn.Module:
+    """The module with these weights, fp32, which does not drop out.
+
+    Args:
+        config: config.json.
+        weights: by transformers' names; without HEAD, the table of word pieces is in its place.
+
+    Raises:
+        InputError: tensors are missing; the message names all.
+    """
+    module = _built(config)
+    given = {**weights, HEAD: weights.get(HEAD, weights.get(WORDS))}
+    missing = [
+        name for name in module.state_dict() if name not in COPIES and given.get(name) is None
+    ]
+    if missing:
+        raise InputError([f"the checkpoint lacks the tensor {name}" for name in missing])
+    found = {name: tensor.float() for name, tensor in given.items() if tensor is not None}
+    module.load_state_dict(found, strict=False, assign=True)
+    module.set_input_embeddings(module.shared)
+    return module.eval()  # type: ignore[no-any-return]
+
+
+@lru_cache(maxsize=8)
+def _shapes(config: bytes) -> tuple[tuple[str, Shape], ...]:
+    held = _built(json.loads(config)).state_dict()
+    return tuple((name, tuple(held[name].shape)) for name in held if name not in COPIES)
+
+
+def _built(config: Mapping[str, Any]) -> Any:
+    """The module without memory for its weights."""
+    import torch
+    from transformers import AutoModelForSeq2SeqLM
+
+    with torch.device("meta"):
+        return built(config, AutoModelForSeq2SeqLM)
+
 
 KINDS = ("t5", "mt5")
 """By model_type; Flan-T5 and T5 version 1.1 are t5."""
@@ -73,7 +133,7 @@ class T5Files(WholeFiles):
         self, config: Mapping[str, Any], *, num_labels: int | None
     ) -> dict[str, Shape]:
         """See Files; with a head of its own if config.json says that it has one."""
-        shapes = module.shapes_of(config)
+        shapes = shapes_of(config)
         if getattr(config_of(config), "scale_decoder_outputs", True):  # of version 1.0 alone
             del shapes[HEAD]
         return shapes
@@ -136,7 +196,7 @@ class T5Files(WholeFiles):
         named = self.canonical_names(shapes).found
         expected = self.expected_shapes(config, num_labels=None)
         if HEAD in named:
-            expected[HEAD] = module.shapes_of(config)[HEAD]
+            expected[HEAD] = shapes_of(config)[HEAD]
         held = {place: (source.name, shapes[source.name]) for place, source in named.items()}
         unknown = [
             f"{source.name}: no such tensor in a model of the sizes in config.json"
@@ -164,3 +224,28 @@ class T5Files(WholeFiles):
             f"model_type {self.kind}: expected a model whose forward pass is raypipe's own, found "
             f"one that transformers computes: it is scored with, and not {what}"
         )
+
+
+PIECES = "spiece.model"
+
+
+def read_pieces(folder: Path) -> Tokenizer:
+    """The tokenizer that transformers makes of PIECES and the JSON files beside it.
+
+    Raises:
+        InputError: config.json names a model of another architecture, whose texts become other
+            pieces. What transformers raises is raised as it is.
+    """
+    from transformers import T5TokenizerFast
+
+    config: Any = json.loads((folder / "config.json").read_bytes())
+    kind = config.get("model_type") if isinstance(config, dict) else None
+    if kind not in KINDS:
+        raise InputError(
+            f"{folder / PIECES}: expected tokenizer.json; {PIECES} alone is read for model_type "
+            f"{' and '.join(KINDS)}, found {kind!r}. Save the model's tokenizer with transformers: "
+            "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)"
+        )
+    built: Any = T5TokenizerFast.from_pretrained(str(folder), local_files_only=True)
+    made: Tokenizer = built.backend_tokenizer
+    return made

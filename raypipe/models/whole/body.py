@@ -1,4 +1,4 @@
-"""A transformers module as `raypipe.models.body.Body` and `Head`."""
+"""A transformers module as `raypipe.models.family.Body` and `Head`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 from raypipe.errors import InputError
 from raypipe.models.machine.precision import DTYPES
 from raypipe.models.packed import Dropout, Groups, Linear
-from raypipe.models.whole.module import arguments_of
+from raypipe.models.whole.files import arguments_of
 
 if TYPE_CHECKING:
     from torch import nn

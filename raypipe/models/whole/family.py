@@ -1,15 +1,19 @@
-"""`raypipe.models.family.Family` of a model that transformers computes."""
+"""`raypipe.models.family.Family` of models that transformers computes, decoders among them.
+
+The states of a decoder, such as Qwen3-Embedding, are pooled as embeddings. Each token sees those
+before it, so the last one has read the whole text: the one that the tokenizer puts there. Inputs of
+one length need no padding, and so none on the left.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from raypipe.errors import InputError
 from raypipe.models.no_pretraining import NoPretraining
-from raypipe.models.units import check_units
-from raypipe.models.whole import module
-from raypipe.models.whole.files import WholeFiles
+from raypipe.models.units import check_units, is_reranker
+from raypipe.models.whole.files import LAST_BIASES, WholeFiles, config_of, has_head, module_of
 from raypipe.text.inputs import Layout
 from raypipe.text.tokenize import encoded
 
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
 
     from raypipe.models.packed import Attention, Dropout, Groups, Product, RunLayer, Updates
     from raypipe.models.whole.body import Whole, WholeHead
+
 
 TEXT = "a"
 """Any text, to see what a tokenizer puts around it."""
@@ -44,8 +49,8 @@ class WholeFamily:
         """See Family."""
         from raypipe.models.whole.body import Whole
 
-        built = module.module_of(config, weights, head=module.has_head(config, weights))
-        found = module.config_of(config)
+        built = module_of(config, weights, head=has_head(config, weights))
+        found = config_of(config)
         return Whole(
             built,
             width=int(found.hidden_size),
@@ -80,7 +85,7 @@ class WholeFamily:
         """See Family."""
         from raypipe.models.whole.body import WholeHead
 
-        last = next((name for name in weights if name.endswith(module.LAST_BIASES)), None)
+        last = next((name for name in weights if name.endswith(LAST_BIASES)), None)
         if last is None:
             raise InputError("the checkpoint has no head that scores pairs")
         check_units(len(weights[last]), relevant_label)
@@ -118,3 +123,70 @@ def ends_of(tokenizer: Tokenizer) -> tuple[int | None, int | None]:
     raise InputError(
         "the tokenizer's own inputs have more than one special token before or after a text"
     )
+
+
+ENCODES = "a decoder encodes texts here, and scores no pairs; name an encoder or another reranker"
+
+
+class DecoderFiles(WholeFiles):
+    """See WholeFiles."""
+
+    USED = "encoded with"
+
+    def config_problems(self, config: Mapping[str, Any]) -> list[str]:
+        """See Files."""
+        problems = super().config_problems(config)
+        if is_reranker(config):
+            names = ", ".join(map(str, config["architectures"]))
+            problems.append(f"architectures: found {names}: {ENCODES}")
+        return problems
+
+
+class DecoderFamily(WholeFamily):
+    """See WholeFamily; without rerankers."""
+
+    def __init__(self, kind: str) -> None:
+        """Of models with this model_type, which have one segment."""
+        super().__init__(DecoderFiles(kind, has_segments=False))
+
+    def head(
+        self,
+        weights: Mapping[str, Tensor],
+        *,
+        relevant_label: int | None,
+        updates: Updates | None = None,
+    ) -> WholeHead:
+        """Raises InputError."""
+        self._refuse()
+
+    def layout(self, tokenizer: Tokenizer, segments: Sequence[int]) -> Layout:
+        """See Family; what the tokenizer itself puts around one text, of which one may be missing.
+
+        Raises:
+            InputError: both are, so an empty text would be no input; or it is of several texts.
+        """
+        if len(segments) != 1:
+            self._refuse()
+        first, last = ends_of(tokenizer)
+        if first is None and last is None:
+            raise InputError(
+                "the tokenizer adds no special token to a text, and an embedding of a decoder is "
+                "the state of one that the model was trained with; name it in the post_processor "
+                "of tokenizer.json, as in the model's own release"
+            )
+        return Layout(first, (), last, (0,), has_segments=False)
+
+    def _refuse(self) -> NoReturn:
+        raise InputError(f"model_type {self.files.kind}: {ENCODES}")
+
+
+WITH_SEGMENTS = ("albert", "electra", "ernie", "megatron-bert", "rembert")
+WITHOUT_SEGMENTS = ("deberta", "deberta-v2", "eurobert", "modernbert", "mpnet")
+KINDS = (*WITH_SEGMENTS, *WITHOUT_SEGMENTS)
+"""By model_type: encoders that read in both directions. A test computes each of them."""
+DECODERS = ("gemma3_text", "llama", "mistral", "qwen2", "qwen3")
+"""Decoders, whose states are pooled as an encoder's; likewise."""
+FAMILIES: dict[str, WholeFamily] = {
+    **{kind: WholeFamily(WholeFiles(kind, has_segments=kind in WITH_SEGMENTS)) for kind in KINDS},
+    **{kind: DecoderFamily(kind) for kind in DECODERS},
+}

@@ -5,13 +5,13 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-from raypipe.engines.ann.machine import faiss_class, faiss_version
+from raypipe.engines.ann_settings import faiss_class, faiss_version
 from raypipe.stages.ann.beating import beating
 from raypipe.stages.embeddings import all_vectors, dim_of
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import Stored, spec_over
+from raypipe.storage.store import Stored, spec_over
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,7 @@ class HnswStage:
         return Opened(partial(self._run, site.scratch), {"faiss": faiss_class()})
 
     def _run(self, scratch: Path, shard: Shard, skip: Rows, beat: Beat) -> Payload:
-        from raypipe.engines.ann.files import write_index
-        from raypipe.engines.ann.hnsw import build_hnsw
+        from raypipe.engines.ann import build_hnsw, write_index
 
         index = build_hnsw(
             all_vectors(self.embeddings),

@@ -8,14 +8,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from raypipe.engines.ann.machine import faiss_class, faiss_version
+from raypipe.engines.ann_settings import faiss_class, faiss_version
 from raypipe.stages.ann.beating import beating
 from raypipe.stages.embeddings import all_vectors, dim_of, ranked_vectors
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
-from raypipe.storage.payloads.writing import writing
+from raypipe.storage.payloads import writing
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import Stored, spec_over
+from raypipe.storage.store import Stored, spec_over
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,7 @@ class TrainStage:
         return Opened(partial(self._run, site.scratch), {"faiss": faiss_class()})
 
     def _run(self, scratch: Path, shard: Shard, skip: Rows, beat: Beat) -> Payload:
-        from raypipe.engines.ann.files import write_index
-        from raypipe.engines.ann.ivf_pq import train_ivf_pq
+        from raypipe.engines.ann import train_ivf_pq, write_index
 
         drawn = self._drawn(beat)
         train = partial(
@@ -110,13 +109,13 @@ class CodesStage:
 
     def open(self, site: Site) -> Opened:
         """See Stage; the payload is uint8 [rows, bytes], as numpy writes it."""
-        from raypipe.engines.ann.files import read_index
+        from raypipe.engines.ann import read_index
 
         index = read_index(self.centres.path(self.centres.manifest.records[0]))
         return Opened(partial(self._run, index, site.scratch), {"faiss": faiss_class()})
 
     def _run(self, index: Any, scratch: Path, shard: Shard, skip: Rows, beat: Beat) -> Payload:
-        from raypipe.engines.ann.ivf_pq import codes_of
+        from raypipe.engines.ann import codes_of
 
         codes = [np.empty((0, index.sa_code_size()), np.uint8)]
         for record, first, last in self.embeddings.overlapping(shard.start, shard.stop):

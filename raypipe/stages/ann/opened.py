@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from raypipe.engines.ann.files import read_index
+from raypipe.engines.ann import read_index
 from raypipe.stages.embeddings import all_vectors
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 
 
 def opened_graph(graph: Stored) -> Any:

@@ -9,13 +9,12 @@ from typing import ClassVar
 import numpy as np
 
 from raypipe.stages.embeddings import all_vectors, query_vectors
-from raypipe.stages.outlook.outlook import Outlook, Seen
 from raypipe.stages.run_tables import read_queries_of_run
 from raypipe.stages.search import exact_lists
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import Stored, spec_over
+from raypipe.storage.store import Stored, spec_over
 
 CUTOFF = 10
 """Recall is also measured over the first ranks, which readers see."""
@@ -51,12 +50,6 @@ class RecallStage:
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
         return 0
-
-    def outlook(self, seen: Seen) -> Outlook:
-        """See Foreseeing; the recall itself is not foreseen."""
-        payload = json.dumps({"queries": self.num_queries, "recall": {}}).encode()
-        note = f"{self.spec.stage}: its time is not foreseen"
-        return Outlook(num_rows=self.vectors.num_rows, payload=payload, notes=(note,))
 
     def open(self, site: Site) -> Opened:
         """See Stage; JSON: the recall by cutoff, and the number of queries."""

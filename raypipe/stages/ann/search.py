@@ -1,21 +1,17 @@
 """The stage of approximate search: an index proposes passages, their vectors score them."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
-import numpy as np
-
-from raypipe.engines.ann.machine import faiss_class, faiss_version
+from raypipe.engines.ann_settings import faiss_class, faiss_version
 from raypipe.stages.embeddings import all_vectors, dim_of, query_vectors
-from raypipe.stages.outlook.outlook import ExpectedRun, Outlook, Seen
-from raypipe.stages.outlook.runs import run_outlook
+from raypipe.stages.tables import RUN_ROW_BYTES, Sides, query_blocks
 from raypipe.stages.search import at_most_once_a_second, lists_payload
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
-from raypipe.stages.tables import RUN_ROW_BYTES, Sides, query_blocks
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import Stored, spec_over
+from raypipe.storage.store import Stored, spec_over
 
 
 @dataclass(frozen=True)
@@ -62,16 +58,9 @@ class AnnSearchStage:
         """See Stage."""
         return RUN_ROW_BYTES * self.depth * num_rows
 
-    def outlook(self, seen: Seen) -> Outlook:
-        """See Foreseeing; its time is not foreseen."""
-        queries, passages = self.sides.queries.num_rows, seen.of(self.sides.collection).num_rows
-        lines = np.full(min(queries, 100), float(min(self.depth, passages)))
-        found = run_outlook(ExpectedRun(lines, queries, passages), self.name, 0.0)
-        return replace(found, notes=(f"{self.spec.stage}: its time is not foreseen",))
-
     def open(self, site: Site) -> Opened:
         """See Stage; the index is held in memory. Each payload is the run of a block."""
-        from raypipe.engines.exact.blocks import checked_shards
+        from raypipe.engines.exact_scores import checked_shards
         from raypipe.stages.ann.opened import opened_graph, opened_lists
 
         if self.centres is None:
@@ -84,7 +73,7 @@ class AnnSearchStage:
     def _run(
         self, index: Any, shards: Any, site: Site, shard: Shard, skip: Rows, beat: Beat
     ) -> Payload:
-        from raypipe.engines.ann.search import Effort, approximate_topk
+        from raypipe.engines.ann import Effort, approximate_topk
 
         queries = query_vectors(self.vectors, shard.start, shard.stop)
         found = approximate_topk(

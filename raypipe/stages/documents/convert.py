@@ -10,7 +10,6 @@ from raypipe import schema
 from raypipe.data.facts import FileFacts
 from raypipe.data.formats.registry import get_format
 from raypipe.data.reading import Errors, read_parsed
-from raypipe.stages.outlook.outlook import Outlook, Seen
 from raypipe.stages.stage import Needs, Opened, Site, Sizing
 from raypipe.stages.texts.counted_files import CountedFiles, Read
 from raypipe.storage.records import Json, Shard
@@ -60,15 +59,12 @@ class RecordsStage:
         """See Stage."""
         return self._inputs.estimated_bytes(num_rows, num_planned)
 
-    def outlook(self, seen: Seen) -> Outlook:
-        """See Foreseeing; the number of rows is exact."""
-        return self._inputs.outlook(_COLUMNS[self.what], self._read())
-
     def open(self, site: Site) -> Opened:
         """See Stage; schema.DOCUMENTS, PASSAGES or HOMES. Memory holds one row group."""
-        return self._inputs.opened(site, _COLUMNS[self.what], self._read())
+        return self._inputs.opened(site, _COLUMNS[self.what], self.read())
 
-    def _read(self) -> Read:
+    def read(self) -> Read:
+        """Reads some of the records."""
         kind = get_format(self.format, self.fields)
         parsers = {"documents": kind.document, "passages": kind.parse, "homes": kind.home}
         parse = parsers[self.what]

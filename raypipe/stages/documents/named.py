@@ -13,10 +13,10 @@ from raypipe.stages.documents.passage_map import PassageMap
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, ranges
 from raypipe.stages.texts.counted_files import batched
 from raypipe.stages.texts.ids import column_of_rows
-from raypipe.storage.payloads.tables import ROW_GROUP_ROWS, write_table
+from raypipe.storage.payloads import ROW_GROUP_ROWS, write_table
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import Stored, spec_over
+from raypipe.storage.store import Stored, spec_over
 
 ID_BYTES = 16
 

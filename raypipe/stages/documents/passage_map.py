@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 
 from raypipe import schema
 from raypipe.stages.documents.windows import first_rows
-from raypipe.stages.outlook.outlook import Outlook, Seen
 from raypipe.stages.reuse.hashes import hashes_of
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
-from raypipe.storage.payloads.mapped import map_tensors, write_tensors
+from raypipe.storage.payloads import map_tensors, write_tensors
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import Stored, spec_over
+from raypipe.storage.store import Stored, spec_over
 
 Int64 = NDArray[np.int64]
 MAP_BYTES = 24
@@ -46,13 +45,6 @@ class MapStage:
         """See Stage."""
         passages = (record.facts.get("passages", 0) for record in self.stored.manifest.records)
         return MAP_BYTES * max(self.stored.num_rows, sum(map(int, passages)))
-
-    def outlook(self, seen: Seen) -> Outlook:
-        """See Foreseeing; of given passages the number of documents is not known before."""
-        below = seen.of(self.stored)
-        passages = int(below.facts.get("passages", below.num_rows))
-        facts = {"rows": passages, "documents": below.num_rows}
-        return Outlook(num_rows=passages, num_bytes=MAP_BYTES * passages, facts=facts)
 
     def open(self, site: Site) -> Opened:
         """See Stage; `document` and `window` of each passage, int32 [passages]; `passage`, int64

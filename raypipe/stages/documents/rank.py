@@ -10,7 +10,7 @@ from raypipe.stages.documents.passage_map import PassageMap
 from raypipe.stages.run_tables import read_queries_of_run
 from raypipe.stages.tables import RUN_ROW_BYTES, Sides, TableStage, num_lines
 from raypipe.storage.records import Json, Shard
-from raypipe.storage.stored import Stored, spec_over
+from raypipe.storage.store import Stored, spec_over
 
 Conversion = Literal["none", "log-odds", "probability", "probability-of-log"]
 """What becomes of a score before it is aggregated: nothing; the log-odds of a log-probability; the

@@ -1,6 +1,5 @@
 """The stage that splits documents into the passages of a collection."""
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -12,14 +11,12 @@ import pyarrow as pa
 
 from raypipe import schema
 from raypipe.stages.documents.windows import first_rows, splitting_settings
-from raypipe.stages.outlook.outlook import Outlook, Sample, Seen
-from raypipe.stages.outlook.tables import table_bytes
-from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, ranges
+from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
 from raypipe.stages.texts.counted_files import batched
-from raypipe.storage.payloads.tables import write_table
+from raypipe.storage.payloads import write_table
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import Stored, spec_over
+from raypipe.storage.store import Stored, spec_over
 from raypipe.text.split import Splitting, passages_of
 
 OVERLAP = 3
@@ -57,25 +54,6 @@ class SplitStage:
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
         return OVERLAP * self.documents.num_bytes * num_rows // max(1, num_planned)
-
-    def outlook(self, seen: Seen) -> Outlook:
-        """See Foreseeing; titles and headings of the sampled documents are not known to it."""
-        documents, windows = seen.of(self.documents), seen.of(self.windows)
-        assert documents.sample is not None
-        began = time.process_time()
-        bodies, number = documents.sample.texts, int(windows.facts["passages"])
-        texts = [text for body in bodies for text in passages_of("", "", body, self.splitting)]
-        ids = [f"{at}#0" for at in range(len(texts))]
-        made = pa.table([ids, texts], schema=schema.PASSAGES)
-        scale = number / max(1, len(texts))
-        return Outlook(
-            num_rows=number,
-            num_bytes=table_bytes(made) * scale,
-            cpu_seconds=(time.process_time() - began) * scale,
-            sample=Sample(texts, number, documents.sample.id_bytes + len("#00")),
-            shards=ranges(number, seen.sizing.shard_rows),
-            notes=("passages are foreseen without the words of titles and headings in front",),
-        )
 
     def open(self, site: Site) -> Opened:
         """See Stage; the passages of a shard's documents."""

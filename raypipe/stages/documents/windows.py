@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raypipe import schema
-from raypipe.stages.outlook.outlook import Outlook, Seen
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, ranges
-from raypipe.storage.payloads.mapped import map_tensors, write_tensors
+from raypipe.storage.payloads import map_tensors, write_tensors
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import Stored, spec_over
+from raypipe.storage.store import Stored, spec_over
 from raypipe.text.split import Splitting, num_passages
 
 COUNT_BYTES = 4
@@ -43,19 +42,6 @@ class WindowsStage:
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
         return COUNT_BYTES * num_rows
-
-    def outlook(self, seen: Seen) -> Outlook:
-        """See Foreseeing; the numbers of passages are those of a sample of documents."""
-        documents = seen.of(self.documents)
-        assert documents.sample is not None
-        bodies = documents.sample.texts
-        passages = sum(num_passages(body, self.splitting) for body in bodies)
-        number = round(passages / (documents.sample.share or 1.0))
-        return Outlook(
-            num_rows=documents.num_rows,
-            num_bytes=COUNT_BYTES * documents.num_rows,
-            facts={"rows": documents.num_rows, "passages": number},
-        )
 
     def open(self, site: Site) -> Opened:
         """See Stage; `passages`, int32 [documents of the shard]."""

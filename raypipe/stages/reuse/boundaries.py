@@ -5,7 +5,7 @@ import numpy as np
 from raypipe.stages.reuse.hashes import TextHashes
 from raypipe.stages.stage import ranges
 from raypipe.storage.records import Shard
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 
 LEAST_ROWS = 512
 """A collection of many times this is not cut into smaller shards than this, ..."""

@@ -11,19 +11,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from raypipe import schema
-from raypipe.stages.outlook.outlook import Outlook, Seen
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
-from raypipe.storage.payloads.mapped import map_tensors, tensor_bytes, write_tensors
+from raypipe.storage.payloads import map_tensors, write_tensors
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import Stored, spec_over
+from raypipe.storage.store import Stored, spec_over
 
 Hashes = NDArray[np.uint64]
 """The first 16 bytes of SHA-256, as two numbers: uint64 [rows, 2]."""
 Int64 = NDArray[np.int64]
 BYTES_PER_ROW = 28
-ROW_SECONDS = 3e-6
-"""CPU time a text, on the machine of docs/benchmarks.md."""
 
 
 @dataclass(frozen=True)
@@ -46,23 +43,6 @@ class HashesStage:
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
         return BYTES_PER_ROW * num_rows
-
-    def outlook(self, seen: Seen) -> Outlook:
-        """See Foreseeing; the hashes themselves of a collection that was read whole.
-
-        The bytes are exact, but for a header.
-        """
-        sample = seen.sample(self.collection)
-        num_rows, payload = sample.num_rows, b""
-        if len(sample.texts) == num_rows:
-            texts = pa.chunked_array([pa.array(sample.texts, pa.string())])
-            payload = tensor_bytes(_arrays(hashes_of(texts)))
-        return Outlook(
-            num_rows=num_rows,
-            num_bytes=len(payload) or BYTES_PER_ROW * num_rows,
-            cpu_seconds=ROW_SECONDS * num_rows,
-            payload=payload,
-        )
 
     def open(self, site: Site) -> Opened:
         """See Stage; `hashes` uint64 [rows, 2], `sorted` uint64 [rows] and `rows` [rows]."""

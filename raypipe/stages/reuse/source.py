@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from raypipe.names import Role, of_collection
 from raypipe.stages.reuse.hashes import HashesStage, TextHashes
+from raypipe.storage.ledger import find_spec, read_manifest
 from raypipe.storage.records import Record, Shard
-from raypipe.storage.store_records import find_spec, read_manifest
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 
 Int64 = NDArray[np.int64]
 

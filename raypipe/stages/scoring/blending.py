@@ -5,7 +5,7 @@ from typing import Any
 from raypipe.errors import InputError
 from raypipe.models.folder.conventions import PairConventions
 from raypipe.ranking.blend import Blend
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 
 MOST = 1e30
 """The largest weight: sums with it are finite in fp32, whatever a model's output is."""

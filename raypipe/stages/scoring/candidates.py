@@ -12,9 +12,9 @@ from raypipe import schema
 from raypipe.ranking.candidates import Keys, pairs, singles
 from raypipe.stages.run_tables import read_queries_of_run
 from raypipe.stages.tables import num_lines
-from raypipe.storage.payloads.tables import read_table
+from raypipe.storage.payloads import read_table
 from raypipe.storage.records import Json
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 
 Int64 = NDArray[np.int64]
 

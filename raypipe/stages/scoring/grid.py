@@ -8,13 +8,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from raypipe import schema
-from raypipe.analysis.depth import reranked_at
+from raypipe.ranking.blend import reranked_at
 from raypipe.ranking.blend import Blend
 from raypipe.ranking.candidates import Keys, missing, pairs
 from raypipe.ranking.order import begins
 from raypipe.stages.scoring.scored import keys_of
 from raypipe.storage.records import Json
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,8 +12,8 @@ from raypipe.ranking.candidates import Keys, positions
 from raypipe.stages.reuse.hashes import Hashes, TextHashes
 from raypipe.stages.reuse.source import hashes_of_collection, origin_of
 from raypipe.stages.scoring.scored import keys_of
-from raypipe.storage.payloads.tables import read_table
-from raypipe.storage.stored import Stored
+from raypipe.storage.payloads import read_table
+from raypipe.storage.store import Stored
 
 Int64 = NDArray[np.int64]
 

@@ -7,14 +7,14 @@ import pyarrow as pa
 
 from raypipe import schema
 from raypipe.ranking.blend import Blend
-from raypipe.ranking.by_key import aggregate_by_key, rerank_by_key
+from raypipe.ranking.rerank import aggregate_by_key, rerank_by_key
 from raypipe.stages.run_tables import read_queries_of_run
 from raypipe.stages.scoring.candidates import Request
 from raypipe.stages.scoring.scored import SCORE_BYTES, Scored, keys_of
 from raypipe.stages.tables import RUN_ROW_BYTES, Sides, TableStage, num_lines
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import Stored, spec_over
+from raypipe.storage.store import Stored, spec_over
 
 
 def rerank_stage(

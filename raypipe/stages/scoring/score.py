@@ -24,10 +24,10 @@ from raypipe.stages.scoring.scored import SCORE_BYTES
 from raypipe.stages.scoring.token_rows import TokenRows
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, ranges
 from raypipe.stages.tables import Sides
-from raypipe.storage.payloads.tables import write_table
+from raypipe.storage.payloads import write_table
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec, settings_digest
-from raypipe.storage.stored import Stored, spec_over
+from raypipe.storage.store import Stored, spec_over
 
 if TYPE_CHECKING:
     from raypipe.models.scorer import Scorer

@@ -10,8 +10,8 @@ from raypipe import schema
 from raypipe.errors import IncompleteError
 from raypipe.ranking.candidates import Keys, missing, positions
 from raypipe.stages.scoring.candidates import Candidates, rows_of
-from raypipe.storage.payloads.tables import read_table
-from raypipe.storage.stored import Stored
+from raypipe.storage.payloads import read_table
+from raypipe.storage.store import Stored
 
 SCORE_BYTES = 24
 

@@ -25,18 +25,11 @@ from raypipe.stages.texts.tokenize import (
     pieces_of,
     refuse_other_inputs,
 )
-from raypipe.storage.payloads.tokens import (
-    Flat,
-    Offsets,
-    concatenate,
-    map_tokens,
-    taken,
-    write_tokens,
-)
+from raypipe.storage.payloads import Flat, Offsets, concatenate, map_tokens, taken, write_tokens
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import Stored, spec_over
-from raypipe.text.pairs import TextSlice
+from raypipe.storage.store import Stored, spec_over
+from raypipe.text.inputs import TextSlice
 from raypipe.text.word_pieces import WordPieces
 
 Int64 = NDArray[np.int64]

@@ -1,6 +1,5 @@
 """Input files that were counted, whose records become the rows of a table."""
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -11,12 +10,9 @@ import pyarrow as pa
 
 from raypipe.data.facts import FileFacts
 from raypipe.data.reading import Tally
-from raypipe.stages.outlook.outlook import Outlook, Sample, mean_bytes
-from raypipe.stages.outlook.records import sampled_records
-from raypipe.stages.outlook.tables import table_bytes
 from raypipe.stages.stage import Beat, Opened, Payload, Rows, Site, Sizing, ranges
-from raypipe.storage.payloads.tables import write_table
-from raypipe.storage.places.copies import on_this_node
+from raypipe.storage.copies import on_this_node
+from raypipe.storage.payloads import write_table
 from raypipe.storage.records import Shard, canonical, digest
 
 BATCH_RECORDS = 1024
@@ -65,24 +61,6 @@ class CountedFiles:
         """The share of the files' text that `num_rows` of all planned rows have."""
         whole = sum(f.num_bytes * (UNPACKED if f.compressed else 1) for f in self.facts)
         return whole * num_rows // max(1, num_planned)
-
-    def outlook(self, columns: pa.Schema, read: Read) -> Outlook:
-        """What a table of all records will hold, by the records of a sample."""
-        began = time.process_time()
-
-        def records(file: Path, start: int, stop: int, facts: FileFacts) -> Records:
-            return read(file, start=start, stop=stop, facts=facts, tally=Tally())
-
-        found = sampled_records(self.files, self.facts, records)
-        num_rows = sum(facts.num_records for facts in self.facts)
-        scale = num_rows / len(found) if found else 0.0
-        made = columns.empty_table()
-        if found:
-            made = pa.table([list(column) for column in zip(*found, strict=True)], schema=columns)
-        num_bytes = table_bytes(made) * scale
-        seconds = (time.process_time() - began) * scale
-        sample = Sample(made[-1].to_pylist(), num_rows, mean_bytes(made[0]))
-        return Outlook(num_rows=num_rows, num_bytes=num_bytes, cpu_seconds=seconds, sample=sample)
 
     def opened(self, site: Site, columns: pa.Schema, read: Read) -> Opened:
         """An opened stage whose payload is a shard's records as a table; memory holds a row group.

@@ -11,19 +11,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from raypipe import schema
-from raypipe.data.dense import check_dense_ids
-from raypipe.data.ids import IdIndex, build_id_index
+from raypipe.data.ids import IdIndex, build_id_index, check_dense_ids
 from raypipe.names import Role, of_collection
-from raypipe.stages.outlook.outlook import Outlook, Seen
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
-from raypipe.storage.payloads.tables import ROW_GROUP_ROWS, read_table
+from raypipe.storage.payloads import ROW_GROUP_ROWS, read_table
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import Stored, spec_over
+from raypipe.storage.store import Stored, spec_over
 
 ID_BYTES = 24
-ID_SECONDS = 3e-6
-"""CPU time an id, on the machine of docs/benchmarks.md."""
 
 
 @dataclass(frozen=True)
@@ -50,12 +46,6 @@ class IdsStage:
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
         return ID_BYTES * num_rows
-
-    def outlook(self, seen: Seen) -> Outlook:
-        """See Foreseeing; the bytes are exact: a hash and a row for each id."""
-        num_rows = seen.of(self.collection).num_rows
-        seconds = ID_SECONDS * num_rows
-        return Outlook(num_rows=num_rows, num_bytes=16 * num_rows, cpu_seconds=seconds)
 
     def open(self, site: Site) -> Opened:
         """See Stage; the index file. Its `run` raises InputError for repeated ids."""

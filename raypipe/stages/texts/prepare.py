@@ -8,16 +8,14 @@ from pathlib import Path
 from typing import ClassVar
 
 from raypipe import schema
-from raypipe.data.facts import FileFacts, count_file, from_json, to_json
+from raypipe.data.facts import FileFacts, changed, count_file, from_json, to_json
 from raypipe.data.reading import Errors, read_records
-from raypipe.data.unchanged import changed
-from raypipe.stages.outlook.outlook import Outlook, Seen
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, ranges
 from raypipe.stages.texts.counted_files import CountedFiles, Read
-from raypipe.storage.places.copies import on_this_node
+from raypipe.storage.copies import on_this_node
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 
 
 @dataclass
@@ -122,13 +120,10 @@ class ConvertStage:
         """See Stage."""
         return self._inputs.estimated_bytes(num_rows, num_planned)
 
-    def outlook(self, seen: Seen) -> Outlook:
-        """See Foreseeing; the number of rows is exact."""
-        return self._inputs.outlook(schema.PASSAGES, self._read())
-
     def open(self, site: Site) -> Opened:
         """See Stage; passages of a shard's records; memory holds one row group."""
-        return self._inputs.opened(site, schema.PASSAGES, self._read())
+        return self._inputs.opened(site, schema.PASSAGES, self.read())
 
-    def _read(self) -> Read:
+    def read(self) -> Read:
+        """Reads some of the records."""
         return partial(read_records, format=self.format, errors=self.errors)

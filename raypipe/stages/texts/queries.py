@@ -12,8 +12,8 @@ from raypipe import schema
 from raypipe.data.queries import read_queries
 from raypipe.errors import LEAVE_INPUTS, InputError
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
-from raypipe.storage.payloads.tables import write_table
-from raypipe.storage.places.copies import on_this_node
+from raypipe.storage.copies import on_this_node
+from raypipe.storage.payloads import write_table
 from raypipe.storage.records import Shard, canonical, digest, hash_file
 from raypipe.storage.spec import StageSpec
 

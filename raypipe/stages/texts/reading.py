@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from raypipe.storage.payloads.tables import ROW_GROUP_ROWS, read_table
-from raypipe.storage.stored import Stored
+from raypipe.storage.payloads import ROW_GROUP_ROWS, read_table
+from raypipe.storage.store import Stored
 
 Int64 = NDArray[np.int64]
 Strings: TypeAlias = "pa.StringArray | pa.ChunkedArray"

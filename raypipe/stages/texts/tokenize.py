@@ -16,14 +16,13 @@ from raypipe.errors import InputError
 from raypipe.models.folder.conventions import PairConventions
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.folder.opening import layout_of, open_tokenizer, prompt_of
-from raypipe.stages.outlook.outlook import Outlook, Pieces, Seen
-from raypipe.stages.outlook.weights import spread
-from raypipe.stages.reuse.boundaries import expected_shards, shards_by_content
+from raypipe.stages.reuse.boundaries import shards_by_content
 from raypipe.stages.reuse.division import Division, Int64, divide, same_payload
 from raypipe.stages.reuse.source import OpenedSource, Source, source_over
+from raypipe.stages.reuse.weights import spread
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
 from raypipe.stages.texts.reading import Strings, TextReader
-from raypipe.storage.payloads.tokens import (
+from raypipe.storage.payloads import (
     Flat,
     Offsets,
     concatenate,
@@ -33,8 +32,8 @@ from raypipe.storage.payloads.tokens import (
 )
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec, settings_digest
-from raypipe.storage.stored import Stored, spec_over
-from raypipe.text.slicing import first_difference, first_other_prompt
+from raypipe.storage.store import Stored, spec_over
+from raypipe.text.prompts import first_difference, first_other_prompt
 from raypipe.text.word_pieces import WordPieces
 
 BATCH_ROWS = 2048
@@ -82,16 +81,6 @@ class TokenizeStage:
         whole = self.texts.num_bytes + 8 * self.texts.num_rows
         return whole * num_rows // max(1, num_planned)
 
-    def outlook(self, seen: Seen) -> Outlook:
-        """See Foreseeing; every piece takes 2 or 4 bytes, every row an offset of 8."""
-        sample, pieces = seen.sample(self.texts), seen.pieces(self.texts, self.model, self.prefix)
-        return pieces_outlook(pieces, sample.num_rows, self._expected(sample.num_rows, seen))
-
-    def _expected(self, num_rows: int, seen: Seen) -> list[Shard]:
-        if self.hashes is None or seen.readable(self.hashes):
-            return self.shards(seen.sizing)
-        return expected_shards(num_rows, min(seen.sizing.shard_rows, SHARD_ROWS))
-
     def open(self, site: Site) -> Opened:
         """See Stage; pieces of a shard's rows, uint16 or uint32 flat with offsets."""
         tokenizer = open_tokenizer(self.model)
@@ -137,20 +126,6 @@ class TokenizeStage:
         write_tokens(path, flat, offsets)
         facts = {"rows": shard.num_rows, "pieces": len(flat)}
         return Payload(path, facts, division.num_copied)
-
-
-def pieces_outlook(pieces: Pieces, num_rows: int, shards: list[Shard]) -> Outlook:
-    """What a store of word pieces of so many rows will hold, by those of a sample of them."""
-    scale = num_rows / max(1, len(pieces.offsets) - 1)
-    num_pieces = round(len(pieces.flat) * scale)
-    return Outlook(
-        num_rows=num_rows,
-        num_bytes=pieces.flat.itemsize * num_pieces + 8 * (num_rows + len(shards)),
-        cpu_seconds=pieces.cpu_seconds * scale,
-        shards=shards,
-        facts={"pieces": num_pieces},
-        pieces=pieces,
-    )
 
 
 def _texts(reader: TextReader, rows: Int64, beat: Beat) -> Iterator[Strings]:

@@ -15,8 +15,7 @@ from raypipe.driver.verbs.reading import generation_to_read
 from raypipe.driver.verbs.single_stage import model_of, score_recipe, search_recipe
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import IncompleteError, InputError
-from raypipe.storage.generation_readers import reader_leases
-from raypipe.storage.generations import newest_generation, retire
+from raypipe.storage.generations import newest_generation, reader_leases, retire
 from raypipe.storage.records import seal, unseal
 
 QUERIES = {"1": "the zebra", "2": "a lease"}
@@ -264,6 +263,7 @@ def test_a_model_that_has_changed_since_is_refused_by_name_and_by_the_command(
         searched(tmp_path, tmp_path / "found")
 
 
+@pytest.mark.slow
 def test_it_needs_neither_ray_nor_java_and_a_process_that_ends_gives_it_up(nights):
     code = f"""
 import raypipe, sys

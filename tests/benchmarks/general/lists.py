@@ -2,7 +2,8 @@
 
     python tests/benchmarks/general/lists.py OUT WORKSPACE
 
-OUT is a folder that sources.py wrote, WORKSPACE that of `raypipe pipeline general-source` over it.
+OUT is a folder that sources.py wrote, WORKSPACE that of
+`raypipe pipeline docs/experiments/general-source.yaml` over it.
 OUT/lists then holds the runs of the training queries, the queries, and anchors.txt: for each query
 one of the teacher's first ten passages, which stands where a training set names a relevant one.
 SPLIT.tsv and SPLIT.RUN.trec are the queries of a split alone, train or unlabelled, and their runs.

@@ -17,7 +17,7 @@ DEEP = 5000
 """Depth of the runs that score candidates."""
 Run = dict[str, dict[str, float]]
 """query id -> passage id -> score."""
-RESOURCES = {"backend": "inline", "precision": "bf16", "threads": 1, "audit_queries": 0}
+RESOURCES = {"backend": "inline", "precision": "bf16", "threads": 1}
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from macro import macro
 from outside import OUTSIDE, Outside, Run, read_run, recipe_of, write_queries
 
 import raypipe
-from raypipe.evaluation.difference import difference
+from raypipe.evaluation.paired import difference
 
 FIRST = 10
 

@@ -3,7 +3,8 @@
     python tests/benchmarks/general/sources.py OUT docs DOCS_WORKSPACE
     python tests/benchmarks/general/sources.py OUT medquad MEDQUAD_FOLDER manuals BOTOCORE FACTBOOK
 
-DOCS_WORKSPACE is that of `raypipe pipeline package-docs`, BOTOCORE and FACTBOOK are the folders of
+DOCS_WORKSPACE is that of
+`raypipe pipeline docs/experiments/package-docs.yaml`, BOTOCORE and FACTBOOK are the folders of
 the two packages. OUT/SOURCE then holds collection.tsv, queries.tsv (all) and queries.SPLIT.tsv,
 qrels.SPLIT.txt, own.tsv (query, its own passage) and held.txt (passages for no training list).
 MedQuAD and the manuals are drawn one after the other from one generator.

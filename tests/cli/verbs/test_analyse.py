@@ -10,7 +10,6 @@ def test_each_prints_tables_or_one_object(work, capsys):
     for verb, line in (
         ("depth", "| one         | -      | 1.0000 |"),
         ("fusion", "| one   | two  | 0.5000 |"),
-        ("movers", "## movers: test"),
         ("queries", "| q1    | a lease | 1        | 0.5000 | 1.0000 |"),
     ):
         assert run(["analyse", verb, str(work)])[0] == 0

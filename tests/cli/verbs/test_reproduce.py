@@ -2,14 +2,14 @@
 
 import json
 import re
-from html import escape
+from html import unescape
 
 import pytest
 from made_up_msmarco import NUM_PASSAGES, NUM_QUERIES, candidates, write_msmarco
 
-from raypipe.analysis.section import shown
 from raypipe.cli.main import run
 from raypipe.evaluation.run_files.runs import read_run
+from raypipe.report.section import shown
 
 VARIABLES = ("MSMARCO", "MSMARCO_V2", "MODELS", "RUNS", "TRECCAR", "RAYPIPE_DATA")
 
@@ -77,9 +77,14 @@ def test_rows_fail_with_exit_5_and_pass_with_exit_0(command, data, tmp_path, cap
     assert section["lead"].startswith("2 of 2 compared values are within their tolerance (2 pass,")
     assert any("changed by the command: models.mono-model=" in note for note in section["notes"])
     assert any("its start weights saw" in note for note in section["notes"])
-    cells = re.findall(r"<td[^>]*>([^<]*)</td>", (out / "reproduce.monobert.html").read_text())
+    cells = [
+        unescape(each)
+        for each in re.findall(
+            r"<td[^>]*>([^<]*)</td>", (out / "reproduce.monobert.html").read_text()
+        )
+    ]
     assert cells == [
-        escape(shown(value, column) if not isinstance(value, str) else value)
+        shown(value, column) if not isinstance(value, str) else value
         for table in section["tables"]
         for row in table["rows"]
         for value, column in zip(row, table["columns"], strict=True)

@@ -8,10 +8,11 @@ from contextlib import redirect_stdout
 from io import StringIO
 
 import pytest
+from beside import let_run
 
 from raypipe.cli.main import run
-from raypipe.storage.places.bucket import BucketStorage
-from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.bucket import BucketStorage
+from raypipe.storage.posix import PosixStorage
 
 RECIPE = """
 format: 1
@@ -163,18 +164,15 @@ def test_nor_does_a_rollback_beside_a_paused_deletion(work, num_calls, monkeypat
     codes = []
     thread = threading.Thread(target=lambda: codes.append(rollback(work)))
 
-    def meanwhile():
-        thread.start()
-        thread.join(timeout=0.5)  # it may wait for a mark to go
-
-    Pause(monkeypatch, at_part(part, *num_calls[1:]), meanwhile)
+    # It may wait for a mark to go.
+    Pause(monkeypatch, at_part(part, *num_calls[1:]), lambda: let_run(thread, monkeypatch))
     assert retire_and_delete(work) == 0
     thread.join()
     assert codes[0] in (0, 2, 3)
     assert_whole(work, codes[0])
 
 
-@pytest.mark.parametrize("in_bucket", [False, True])
+@pytest.mark.parametrize("in_bucket", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_before_its_record_a_rollback_has_its_stores_kept(
     tmp_path, request, monkeypatch, in_bucket
 ):
@@ -213,7 +211,7 @@ def test_a_rollback_that_is_late_waits_for_the_deletion_that_began_and_is_refuse
 
     def resume():
         begun.set()
-        thread.join(timeout=0.5)
+        let_run(thread, monkeypatch)
 
     thread = threading.Thread(target=going_back)
     thread.start()

@@ -1,7 +1,8 @@
-"""The command `show` and `analyse movers --query`, on a small finished pipeline."""
+"""The commands `show`, `report` and `analyse queries`, on a small finished pipeline."""
 
 import json
 
+import pytest
 from rich.cells import cell_len
 
 from raypipe.cli.main import run
@@ -46,17 +47,27 @@ def test_an_unknown_query_exits_with_2_and_the_nearest_ids(work, tmp_path, capsy
     assert run(["show", str(work), "--query", "q3"])[0] == 2
     told = capsys.readouterr().err
     assert "no such query in test (2 queries); expected such as q1 or q2" in told
-    assert run(["analyse", "movers", str(work), "--query", "q3"])[0] == 2
-    assert "no such query in test (2 queries)" in capsys.readouterr().err
     assert run(["show", str(work), "--query", "q1", "--system", "three"])[0] == 2
     assert "--system three: no run of test; expected one of one, two" in capsys.readouterr().err
     assert run(["show", str(tmp_path / "nothing"), "--query", "q1"])[0] == 2
 
 
-def test_chosen_queries_and_every_query_can_be_asked_for(work, capsys):
+@pytest.mark.parametrize(
+    ("command", "instead"),
+    [
+        ("report DIR DIR", "`raypipe compare` compares their runs"),
+        ("report DIR --pair a=b", "`raypipe compare` compares their runs"),
+        ("report DIR --out x", "`raypipe compare` compares their runs"),
+        ("analyse movers DIR", "`raypipe show DIR --query ID`"),
+    ],
+)
+def test_what_is_gone_exits_with_2_and_what_takes_its_place(work, command, instead, capsys):
+    assert run(command.replace("DIR", str(work)).split())[0] == 2
+    assert instead in capsys.readouterr().err
+
+
+def test_every_query_can_be_asked_for(work, capsys):
     capsys.readouterr()
-    assert run(["analyse", "movers", str(work), "--query", "q1", "--query", "q2"])[0] == 0
-    assert "no stage reranks passages" in capsys.readouterr().out
     assert run(["analyse", "queries", str(work), "--each"])[0] == 0
     assert "RR@10 of every query" in capsys.readouterr().out
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from raypipe.cluster.scheduling.crew import Crew
+from raypipe.cluster.stragglers import Workers
 from raypipe.storage.records import Shard
 
 SHARDS = [Shard(i, i, i + 1) for i in range(3)]
@@ -11,7 +11,7 @@ SHARDS = [Shard(i, i, i + 1) for i in range(3)]
 @pytest.fixture
 def crew():
     """1 and 2 compute shards 0 and 1, 3 waits, 4 opens."""
-    found = Crew()
+    found = Workers()
     for number in (1, 2, 3, 4):
         found.add(number, 0.0)
     for number in (1, 2):

@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from raypipe.cluster.scheduling.pace import Late, Pace, work_of
+from raypipe.cluster.stragglers import Late, Pace, work_of
 from raypipe.stages.stage import Needs
 from raypipe.storage.records import Shard
 

@@ -1,4 +1,4 @@
-from raypipe.cluster.scheduling.report import report_of
+from raypipe.cluster.report import report_of
 from raypipe.storage.records import Shard
 
 

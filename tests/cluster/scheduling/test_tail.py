@@ -2,10 +2,8 @@
 
 import pytest
 
-from raypipe.cluster.scheduling.crew import Crew
-from raypipe.cluster.scheduling.pace import Pace
-from raypipe.cluster.scheduling.report import Limits
-from raypipe.cluster.scheduling.tail import Tail
+from raypipe.cluster.report import Limits
+from raypipe.cluster.stragglers import Pace, Stragglers, Workers
 from raypipe.storage.records import Shard
 
 SHARDS = [Shard(i, 10 * i, 10 * i + 10) for i in range(4)]
@@ -14,7 +12,7 @@ SHARDS = [Shard(i, 10 * i, 10 * i + 10) for i in range(4)]
 @pytest.fixture
 def crew():
     """Workers 1 and 2 compute shards 0 and 1 since second 0 and 6; one takes 10 seconds."""
-    found = Crew()
+    found = Workers()
     for number in range(1, 8):
         found.add(number, 0.0)
     found.give(1, SHARDS[0], 0.0, plain=True)
@@ -25,7 +23,9 @@ def crew():
 def tail(crew, **limits):
     pace = Pace(dict.fromkeys(range(4), 10.0))
     pace.done(9, SHARDS[3], 10.0, 0)
-    return Tail(crew, pace, Limits(**{"least_late_seconds": 5.0, "spare_seconds": 60.0, **limits}))
+    return Stragglers(
+        crew, pace, Limits(**{"least_late_seconds": 5.0, "spare_seconds": 60.0, **limits})
+    )
 
 
 def tried(found, now):

@@ -9,15 +9,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from raypipe.cluster.training import checkpoint_measurer
-from raypipe.cluster.training.checkpoint_measurer import Beside, has_room
-from raypipe.cluster.training.worker_events import events, note_problem, note_worker
-from raypipe.config.training.recipe import Validate
+from raypipe.cluster import ray_train as checkpoint_measurer
+from raypipe.cluster.ray_train import Beside, events, has_room, note_problem, note_worker
+from raypipe.config.training import Validate
 from raypipe.errors import IncompleteError, InputError
-from raypipe.storage.places.posix import PosixStorage
-from raypipe.training.checkpoints.history import History
+from raypipe.storage.posix import PosixStorage
+from raypipe.training.checkpoints import History, Reader
 from raypipe.training.fit import ELSEWHERE
-from raypipe.training.progress import Reader
 
 
 class Failure(Exception):
@@ -187,7 +185,7 @@ def test_a_task_may_fail_as_often_as_workers_may_and_what_it_says_of_the_input_c
 
 
 def test_the_reason_that_a_worker_itself_has_is_told_before_that_another_has_one(job):
-    from raypipe.cluster.training.trainer import _committed, _problem
+    from raypipe.cluster.ray_train import _committed, _problem
 
     assert _problem(job, 0) is None and not _committed(job)
     note_problem(job, "of an earlier run")

@@ -7,15 +7,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from raypipe.cluster.training import trainer
-from raypipe.cluster.training.trainer import train_on_ray
-from raypipe.cluster.training.worker_events import events, note_problem, note_worker
-from raypipe.config.training.recipe import Validate
+from raypipe.cluster import ray_train as trainer
+from raypipe.cluster.ray_train import events, note_problem, note_worker, train_on_ray
+from raypipe.config.training import Validate
 from raypipe.errors import IncompleteError, InputError, RefusedError
 from raypipe.storage.holder import this_process
-from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.posix import PosixStorage
 from raypipe.storage.spec import StageSpec
-from raypipe.training.progress import Reader
+from raypipe.training.checkpoints import Reader
 
 
 class Trainers:

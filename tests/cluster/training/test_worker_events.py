@@ -4,10 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from raypipe.cluster.training.worker_events import events, note_problem, note_worker
+from raypipe.cluster.ray_train import events, note_problem, note_worker
 from raypipe.storage.holder import this_process
-from raypipe.storage.places.posix import PosixStorage
-from raypipe.training.progress import Reader
+from raypipe.storage.posix import PosixStorage
+from raypipe.training.checkpoints import Reader
 
 TORN = [b'{"event": "problem", "rea', b"", b"\0\0\0\0", b"7", b'"problem"', b"\xff\xfe{", b"null"]
 

@@ -1,5 +1,5 @@
-from raypipe.config.pipeline.kinds import Fuse, Index, Read
-from raypipe.config.pipeline.larger import larger_collections
+from raypipe.config.recipe import larger_collections
+from raypipe.config.stages import Fuse, Index, Read
 
 RUNS = {"dev": "a.trec"}
 

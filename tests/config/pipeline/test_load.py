@@ -5,8 +5,7 @@ import pytest
 import yaml
 
 from raypipe.config import load_recipe
-from raypipe.config.pipeline.kinds import Bm25Search, DenseSearch, Fuse, Index
-from raypipe.config.pipeline.kinds.search import Fixed
+from raypipe.config.stages import Bm25Search, DenseSearch, Fixed, Fuse, Index
 from raypipe.errors import InputError
 
 
@@ -88,7 +87,7 @@ def test_a_recipe_is_frozen(text: str):
 
 
 def test_formats_and_fusions_are_those_that_are_built():
-    from raypipe.config.pipeline.recipe import Collection
+    from raypipe.config.recipe import Collection
     from raypipe.data.formats.registry import FORMATS
     from raypipe.ranking.fuse import METHODS
 

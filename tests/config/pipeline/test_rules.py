@@ -1,13 +1,11 @@
 import pytest
 
 from raypipe.config import load_recipe
-from raypipe.config.pipeline.kinds import Bm25Search, Read
-from raypipe.config.pipeline.kinds.search import Tuned
+from raypipe.config.stages import Bm25Search, Read, Tuned
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "expected"),
-    [
+def test_a_broken_rule_is_the_only_problem(text: str, problems):
+    for old, new, expected in [
         (
             ", input: collection.tsv",
             "",
@@ -142,12 +140,10 @@ from raypipe.config.pipeline.kinds.search import Tuned
             "report: false",
             "queries: the stages make runs: expected a query set with report: true",
         ),
-    ],
-)
-def test_a_broken_rule_is_the_only_problem(text: str, problems, old: str, new: str, expected: str):
-    assert old in text
-    (problem,) = problems(text.replace(old, new, 1), source="a.yaml")
-    assert problem.split(": ", 2)[2] == expected
+    ]:
+        assert old in text
+        (problem,) = problems(text.replace(old, new, 1), source="a.yaml")
+        assert problem.split(": ", 2)[2] == expected
 
 
 def test_a_built_in_set_has_judgements_of_its_own(text: str, problems):

@@ -3,8 +3,8 @@
 import pytest
 
 from raypipe.config import load_recipe
-from raypipe.config.pipeline.parts import Split
-from raypipe.config.pipeline.splitting import resolved
+from raypipe.config.parts import Split
+from raypipe.config.rules import resolved_split as resolved
 
 FIELDS = "fields: {id: a, body: b, document: c}"
 

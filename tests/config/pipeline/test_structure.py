@@ -1,11 +1,10 @@
 import pytest
 
-from raypipe.config.pipeline.kinds import KINDS
+from raypipe.config.stages import KINDS
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "expected"),
-    [
+def test_a_wrong_value_is_told_by_line_key_expected_and_found(text: str, problems):
+    for old, new, expected in [
         ("format: 1", "format: 2", "line 1: format: expected 1; found 2"),
         ("name: tiny\n", "", "line 1: name: missing; it has no default"),
         (
@@ -57,6 +56,12 @@ from raypipe.config.pipeline.kinds import KINDS
             "{path: org/model, digest: abc}",
             "line 8: models.encoder.digest: unknown key; known here: path, revision, branch, "
             "preset, segment_row, settings",
+        ),
+        (
+            "evaluate:",
+            "resources: {audit_queries: 20}\nevaluate:",
+            "line 15: resources.audit_queries: raypipe no longer audits a precision: delete the"
+            " key, and compare the runs of two workspaces with `raypipe compare`",
         ),
         (
             "lucene:     {do: index}",
@@ -145,15 +150,12 @@ from raypipe.config.pipeline.kinds import KINDS
             "line 15: stores: expected text; found 2026-11-20, which YAML reads as a"
             " date: quote it",
         ),
-    ],
-)
-def test_a_wrong_value_is_told_by_line_key_expected_and_found(
-    text: str, problems, old: str, new: str, expected: str
-):
-    assert old in text
-    assert (
-        problems(text.replace(old, new, 1), source="a.yaml")[0].removeprefix("a.yaml: ") == expected
-    )
+    ]:
+        assert old in text
+        assert (
+            problems(text.replace(old, new, 1), source="a.yaml")[0].removeprefix("a.yaml: ")
+            == expected
+        )
 
 
 @pytest.mark.parametrize("recipe", ["", "- a\n- b\n", "just text", "3"])

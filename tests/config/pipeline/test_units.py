@@ -1,7 +1,7 @@
 """What a run ranks, through the stages that pass it on."""
 
-from raypipe.config.pipeline.kinds import Documents, Fuse, Index, Read
-from raypipe.config.pipeline.units import units_of
+from raypipe.config.rules import units_of
+from raypipe.config.stages import Documents, Fuse, Index, Read
 
 READ = {"do": "read", "runs": {"dev": "a.trec"}}
 

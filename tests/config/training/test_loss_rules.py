@@ -38,16 +38,19 @@ def test_what_breaks_no_rule_is_taken(overrides):
     assert load(*overrides).name == "mine"
 
 
-@pytest.mark.parametrize(
-    ("overrides", "key"),
-    [
+def test_a_broken_rule_is_told_at_its_key():
+    for overrides, key in [
         ([*LISTS, *ALONE], "train.docs.qrels"),
         ([*MARGIN, "train.docs.qrels="], "train.docs.qrels"),
         (["loss.name=kl", *ALONE, "train.docs.teacher="], "train.docs.qrels"),
-        ([*ALONE, "loss.name=kl", "train.docs.negatives.relevant_last=9"],
-         "train.docs.negatives.relevant_last"),
-        ([*ALONE, "loss.name=kl", "train.docs.negatives.above_teacher=1"],
-         "train.docs.negatives.above_teacher"),
+        (
+            [*ALONE, "loss.name=kl", "train.docs.negatives.relevant_last=9"],
+            "train.docs.negatives.relevant_last",
+        ),
+        (
+            [*ALONE, "loss.name=kl", "train.docs.negatives.above_teacher=1"],
+            "train.docs.negatives.above_teacher",
+        ),
         ([*LISTS, "loss.teacher_weight=0.5"], "loss.teacher_weight"),
         ([*MARGIN, "loss.teacher_weight=0.5"], "loss.teacher_weight"),
         ([*LISTS, "loss.blend=6"], "loss.blend"),
@@ -60,12 +63,10 @@ def test_what_breaks_no_rule_is_taken(overrides):
         ([*LISTS, "model.preset=duobert"], "loss.name"),
         ([*LISTS, "model.preset=minilm"], "loss.name"),
         ([*MARGIN, "loss.temperature=2"], "loss.temperature"),
-    ],
-)  # fmt: skip
-def test_a_broken_rule_is_told_at_its_key(overrides, key):
-    with pytest.raises(InputError) as caught:
-        load(*overrides)
-    assert len([p for p in caught.value.problems if f": {key}: " in p]) == 1
+    ]:
+        with pytest.raises(InputError) as caught:
+            load(*overrides)
+        assert len([p for p in caught.value.problems if f": {key}: " in p]) == 1
 
 
 def test_a_weight_below_0_is_refused():

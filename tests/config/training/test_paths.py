@@ -1,7 +1,7 @@
 from training_text import RECIPE, load
 
-from raypipe.config.training.load import load_training
-from raypipe.config.training.paths import missing_training_inputs
+from raypipe.config.load import load_training
+from raypipe.config.paths import missing_training_inputs
 
 
 def test_paths_belong_to_the_recipes_folder(tmp_path):

@@ -7,8 +7,8 @@ from training_text import RECIPE
 
 from raypipe.config import load_training, recipe_text
 from raypipe.config.packaged import verb_of
-from raypipe.config.training.paths import missing_training_inputs
-from raypipe.config.training.phases import PhasedTraining, resolved_training
+from raypipe.config.paths import missing_training_inputs
+from raypipe.config.phases import PhasedTraining, resolved_training
 from raypipe.errors import InputError
 
 PHASES = """
@@ -85,9 +85,8 @@ def test_inputs_that_are_not_there_are_told_with_their_phase(tmp_path):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("overrides", "key"),
-    [
+def test_a_broken_rule_is_told_where_it_is_written():
+    for overrides, key in [
         (["phases=[]"], "phases"),
         (["phases={}"], "phases"),
         (["phases.0=first"], "phases.0"),
@@ -108,13 +107,11 @@ def test_inputs_that_are_not_there_are_told_with_their_phase(tmp_path):
         (["batch="], "batch"),
         (["phases.0.steps=", "phases.0.epochs=2", "steps="], "steps"),
         (["phases.1.epochs=2"], "phases.1.epochs"),
-    ],
-)
-def test_a_broken_rule_is_told_where_it_is_written(overrides, key):
-    with pytest.raises(InputError) as caught:
-        load(*overrides)
-    problems = caught.value.problems
-    assert problems and all(f": {key}: " in problem for problem in problems), problems
+    ]:
+        with pytest.raises(InputError) as caught:
+            load(*overrides)
+        problems = caught.value.problems
+        assert problems and all(f": {key}: " in problem for problem in problems), problems
 
 
 def test_recipes_with_phases_are_training_recipes():

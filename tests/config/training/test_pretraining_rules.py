@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from raypipe.config.training.load import load_training
+from raypipe.config.load import load_training
 from raypipe.errors import InputError
 
 BODY = {
@@ -31,9 +31,8 @@ def test_the_papers_values_are_the_defaults():
 MONO = {"start": "minilm", "preset": "monobert"}
 
 
-@pytest.mark.parametrize(
-    ("changes", "told"),
-    [
+def test_a_broken_rule_is_told():
+    for changes, told in [
         ({"masking": None, "validate": None}, "masking: missing; write masking: {next_sentence"),
         ({"masking": {"held_out": 5}}, "masking.next_sentence"),
         ({"masking": {"next_sentence": False}}, "masking.held_out: missing; validate needs"),
@@ -65,9 +64,7 @@ MONO = {"start": "minilm", "preset": "monobert"}
         ({"model": {**MONO, "weights": "random"}}, "model.weights: only for a pre-training"),
         ({"model": MONO}, "masked_word_loss is only for a pre-training"),
         ({"model": MONO}, "expected a loss of mono models"),
-    ],
-)
-def test_a_broken_rule_is_told(changes, told):
-    with pytest.raises(InputError) as error:
-        load(**changes)
-    assert any(told in problem for problem in error.value.problems), error.value.problems
+    ]:
+        with pytest.raises(InputError) as error:
+            load(**changes)
+        assert any(told in problem for problem in error.value.problems), error.value.problems

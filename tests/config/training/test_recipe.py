@@ -1,7 +1,7 @@
 import pytest
 from training_text import load
 
-from raypipe.config.training.recipe import Adapter, Optimiser, TrainResources, Validate
+from raypipe.config.training import Adapter, Optimiser, TrainResources, Validate
 from raypipe.errors import InputError
 
 

@@ -24,9 +24,8 @@ TEXTS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "overrides",
-    [
+def test_what_breaks_no_rule_is_taken():
+    for overrides in [
         [],
         MARGIN,
         [*MARGIN, "loss.name=kl", "loss.temperature=2"],
@@ -50,15 +49,12 @@ TEXTS = [
         ["guard.test.qrels=g.txt"],
         ["guard.test={queries: a, qrels: b, collection: docs, leave_out_passages: true}"],
         ["model.adapter={start: minilm-mono}"],
-    ],
-)
-def test_what_breaks_no_rule_is_taken(overrides):
-    assert load(*overrides).name == "mine"
+    ]:
+        assert load(*overrides).name == "mine"
 
 
-@pytest.mark.parametrize(
-    ("overrides", "key"),
-    [
+def test_a_broken_rule_is_told_at_its_key_and_nothing_else_is():
+    for overrides, key in [
         (["model.preset=monobrt"], "model.preset"),
         (["model.preset=monot5"], "model.preset"),
         (["loss.name=info-nce"], "loss.name"),
@@ -77,8 +73,10 @@ def test_what_breaks_no_rule_is_taken(overrides):
         (["train.docs.queries="], "train.docs.queries"),
         (["train.docs.triples=x"], "train.docs"),
         (["train.docs.negatives="], "train.docs"),
-        ([*ENCODER, "loss.name=multi-label-margin", "train.docs.min_grade=2"],
-         "train.docs.min_grade"),
+        (
+            [*ENCODER, "loss.name=multi-label-margin", "train.docs.min_grade=2"],
+            "train.docs.min_grade",
+        ),
         (["train.docs.qrels="], "train.docs.qrels"),
         ([*TRIPLES, "train.docs.teacher=t"], "train.docs.teacher"),
         ([*PAIRS, "train.docs.qrels="], "train.docs.qrels"),
@@ -93,16 +91,25 @@ def test_what_breaks_no_rule_is_taken(overrides):
         (["loss.name=kl"], "train.docs.teacher"),
         (["train.docs.negatives.first=6"], "train.docs.negatives.last"),
         (["train.docs.negatives.above_teacher=0"], "train.docs.teacher"),
-        (["train.more={collection: docs, queries: q, triples: t}",
-          "train.docs.negatives.per_example=2"], "train"),
+        (
+            [
+                "train.more={collection: docs, queries: q, triples: t}",
+                "train.docs.negatives.per_example=2",
+            ],
+            "train",
+        ),
         (["dev={}"], "dev"),
         (["validate="], "validate"),
         (["guard.test.leave_out_passages=true"], "guard.test.leave_out_passages"),
-        (["guard.test.leave_out_passages=true", "guard.test.qrels=x"],
-         "guard.test.leave_out_passages"),
+        (
+            ["guard.test.leave_out_passages=true", "guard.test.qrels=x"],
+            "guard.test.leave_out_passages",
+        ),
         (["guard.test.collection=docs"], "guard.test.collection"),
-        (["collections.docs.format=python-docs", "collections.docs.input=[]"],
-         "collections.docs.format"),
+        (
+            ["collections.docs.format=python-docs", "collections.docs.input=[]"],
+            "collections.docs.format",
+        ),
         (["collections.docs.max_passages=5"], "collections.docs.max_passages"),
         (["loss.margin=2"], "loss.margin"),
         (["loss.judgements=0.5", "train.docs.teacher=t"], "loss.judgements"),
@@ -116,13 +123,11 @@ def test_what_breaks_no_rule_is_taken(overrides):
         (["schedule_steps=100", "optimiser.decay=constant"], "schedule_steps"),
         (["validate.every=101"], "validate.every"),
         (["validate.patience=1"], "validate.patience"),
-    ],
-)  # fmt: skip
-def test_a_broken_rule_is_told_at_its_key_and_nothing_else_is(overrides, key):
-    with pytest.raises(InputError) as caught:
-        load(*overrides)
-    (problem,) = caught.value.problems
-    assert f": {key}: " in problem
+    ]:
+        with pytest.raises(InputError) as caught:
+            load(*overrides)
+        (problem,) = caught.value.problems
+        assert f": {key}: " in problem
 
 
 @pytest.mark.parametrize("preset", ["monot5", "monot5-mmarco", "duot5"])
@@ -134,13 +139,22 @@ def test_a_model_that_reads_a_prompt_is_not_trained(preset):
     )
 
 
-@pytest.mark.parametrize(
-    "override",
-    ["steps=0", "batch=0", "optimiser.rate=0", "optimiser.warmup=-1", "dropout=1.5",
-     "loss.margin=0",
-     "optimiser.clip=-1", "model.head=3", "format=2", "train=", "train={}", "accumulation=0",
-     "resources.max_failures=-1", "train.docs.negatives.runs=[]"],
-)  # fmt: skip
-def test_values_out_of_range_are_refused(override):
-    with pytest.raises(InputError):
-        load(override)
+def test_values_out_of_range_are_refused():
+    for override in [
+        "steps=0",
+        "batch=0",
+        "optimiser.rate=0",
+        "optimiser.warmup=-1",
+        "dropout=1.5",
+        "loss.margin=0",
+        "optimiser.clip=-1",
+        "model.head=3",
+        "format=2",
+        "train=",
+        "train={}",
+        "accumulation=0",
+        "resources.max_failures=-1",
+        "train.docs.negatives.runs=[]",
+    ]:
+        with pytest.raises(InputError):
+            load(override)

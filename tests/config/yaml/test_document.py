@@ -1,7 +1,7 @@
 import pytest
 
-from raypipe.config.yaml import document
-from raypipe.config.yaml.document import MAX_BYTES, Document, Problem, parse_yaml
+from raypipe.config import yaml as document
+from raypipe.config.yaml import MAX_BYTES, Document, Problem, parse_yaml
 from raypipe.errors import InputError
 
 

@@ -1,9 +1,8 @@
 import pytest
 
 from raypipe.config import load_recipe
-from raypipe.config.pipeline.kinds import Bm25Search, Fuse
-from raypipe.config.yaml.document import parse_yaml
-from raypipe.config.yaml.overrides import apply_overrides
+from raypipe.config.stages import Bm25Search, Fuse
+from raypipe.config.yaml import apply_overrides, parse_yaml
 
 
 def applied(text: str, *overrides: str) -> tuple[object, list[str]]:

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from raypipe.config import load_recipe, read_resolved, resolved_yaml, settings
 from raypipe.config.fields import Source
-from raypipe.config.pipeline.recipe import Recipe
+from raypipe.config.recipe import Recipe
 from raypipe.errors import InputError
 
 
@@ -55,9 +55,9 @@ def test_overrides_are_in_the_record_and_not_applied_again(text: str):
 
 
 def parts(model: type[BaseModel]) -> set[type[BaseModel]]:
-    from raypipe.config.pipeline import kinds as of_stages
-    from raypipe.config.pipeline.kinds.search import Bm25, Fixed, Tune, Tuned
-    from raypipe.config.pipeline.parts import Collection, Evaluate, Model, QuerySet, Resources
+    from raypipe.config import stages as of_stages
+    from raypipe.config.parts import Collection, Evaluate, Model, QuerySet, Resources
+    from raypipe.config.stages import Bm25, Fixed, Tune, Tuned
 
     kinds = {Collection, Evaluate, Model, QuerySet, Resources, Bm25, Fixed, Tune, Tuned}
     kinds |= {*of_stages.KINDS.values(), *get_args(of_stages.Stage)}

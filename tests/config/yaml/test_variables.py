@@ -3,8 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raypipe.config import load_recipe
-from raypipe.config.yaml.document import Document
-from raypipe.config.yaml.variables import escaped, expand
+from raypipe.config.yaml import Document, escaped, expand
 
 
 def expanded(data: object, **env: str) -> object:

@@ -1,4 +1,4 @@
-from raypipe.config.yaml.words import did_you_mean, listed, shown
+from raypipe.config.words import did_you_mean, listed, shown
 
 
 def test_values_are_shown_as_a_reader_names_them():

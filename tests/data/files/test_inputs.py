@@ -1,6 +1,6 @@
 import pytest
 
-from raypipe.data.formats import beir, msmarco, pyserini
+from raypipe.data.formats.registry import FORMATS
 from raypipe.errors import InputError
 
 
@@ -14,46 +14,54 @@ def make(folder, *names):
 def test_parts_are_read_in_natural_order(tmp_path):
     names = [f"msmarco_passage_{n}.gz" for n in (10, 2, 1, 0)]
     folder = make(tmp_path, *names, "README", ".hidden.json", "msmarco_passage_0.gz.md5")
-    found = msmarco.v2_files([folder])
+    found = FORMATS["msmarco-v2"].files([folder])
     assert [path.name for path in found] == [f"msmarco_passage_{n}.gz" for n in (0, 1, 2, 10)]
-    assert msmarco.v2_files(found[::-1]) == found
+    assert FORMATS["msmarco-v2"].files(found[::-1]) == found
 
 
 def test_order_depends_on_names_not_on_where_the_folders_are(tmp_path):
     b = make(tmp_path / "b", "part_1.jsonl")
     a = make(tmp_path / "a", "part_2.jsonl")
-    assert [path.name for path in pyserini.files([a, b])] == ["part_1.jsonl", "part_2.jsonl"]
+    assert [path.name for path in FORMATS["pyserini"].files([a, b])] == [
+        "part_1.jsonl",
+        "part_2.jsonl",
+    ]
 
 
 def test_a_folder_gives_the_collection_and_not_the_queries(tmp_path):
     names = ("collection.tsv.gz", "queries.dev.tsv", "qrels.dev.tsv")
     folder = make(tmp_path / "v1", *names)
-    assert msmarco.v1_files([folder]) == [folder / "collection.tsv.gz"]
+    assert FORMATS["msmarco-v1"].files([folder]) == [folder / "collection.tsv.gz"]
     folder = make(tmp_path / "beir", "corpus.jsonl.gz", "queries.jsonl.gz")
-    assert beir.files([folder]) == [folder / "corpus.jsonl.gz"]
+    assert FORMATS["beir"].files([folder]) == [folder / "corpus.jsonl.gz"]
 
 
 def test_a_file_named_is_taken_whatever_its_name(tmp_path):
     path = make(tmp_path, "anything") / "anything"
-    for read_files in (msmarco.v1_files, msmarco.v2_files, beir.files, pyserini.files):
+    for read_files in (
+        FORMATS["msmarco-v1"].files,
+        FORMATS["msmarco-v2"].files,
+        FORMATS["beir"].files,
+        FORMATS["pyserini"].files,
+    ):
         assert read_files([path]) == [path]
 
 
 def test_the_same_content_under_two_names_is_refused(tmp_path):
     folder = make(tmp_path, "corpus.jsonl", "corpus.jsonl.gz")
     with pytest.raises(InputError, match="the same file as"):
-        beir.files([folder])
+        FORMATS["beir"].files([folder])
     with pytest.raises(InputError, match="the same file as"):
-        beir.files([folder / "corpus.jsonl", folder / "." / "corpus.jsonl"])
+        FORMATS["beir"].files([folder / "corpus.jsonl", folder / "." / "corpus.jsonl"])
 
 
 def test_every_problem_with_the_inputs_is_listed(tmp_path):
     make(tmp_path / "empty")
     archive = make(tmp_path, "collectionandqueries.tar.gz") / "collectionandqueries.tar.gz"
     with pytest.raises(InputError) as caught:
-        msmarco.v1_files([tmp_path / "none.tsv", tmp_path / "empty", archive])
+        FORMATS["msmarco-v1"].files([tmp_path / "none.tsv", tmp_path / "empty", archive])
     causes = ("no such file", "no file of this format", "an archive; unpack it")
     assert len(caught.value.problems) == 3
     assert all(c in problem for c, problem in zip(causes, caught.value.problems, strict=True))
     with pytest.raises(InputError, match="no input named"):
-        msmarco.v1_files([])
+        FORMATS["msmarco-v1"].files([])

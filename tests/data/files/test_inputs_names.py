@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 
 from raypipe.data.files.inputs import find_files, natural_key, plain_name
-from raypipe.data.formats.msmarco import v1_files, v2_files
-from raypipe.data.formats.pyserini import files as pyserini_files
+from raypipe.data.formats.registry import FORMATS
 from raypipe.errors import InputError
+
+v1_files, v2_files = FORMATS["msmarco-v1"].files, FORMATS["msmarco-v2"].files
+pyserini_files = FORMATS["pyserini"].files
 
 
 def make(folder, *names):

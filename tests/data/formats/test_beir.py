@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from raypipe.data.formats import beir
+from raypipe.data.formats.json_lines import parse_beir
 
 
 def as_line(**fields) -> bytes:
@@ -20,4 +20,4 @@ def as_line(**fields) -> bytes:
     ],
 )
 def test_beir_puts_a_title_that_is_there_before_the_text(fields, text):
-    assert beir.parse(as_line(_id="d1", **fields)) == ("d1", text)
+    assert parse_beir(as_line(_id="d1", **fields)) == ("d1", text)

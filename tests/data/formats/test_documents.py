@@ -5,8 +5,8 @@ import json
 import pytest
 
 from raypipe.data.facts import count_file
-from raypipe.data.formats.documents import document_v1, json_files, v1_files, v2_files
-from raypipe.data.formats.registry import get_format
+from raypipe.data.formats.msmarco import document_v1
+from raypipe.data.formats.registry import FORMATS, get_format
 from raypipe.data.reading import Tally, read_parsed
 
 
@@ -60,10 +60,13 @@ def test_a_passage_of_v2_says_its_document_and_its_spans():
 def test_a_folder_gives_the_documents_files_in_natural_order(tmp_path):
     for name in ("msmarco_doc_10.gz", "msmarco_doc_2.gz", "queries.tsv", "msmarco-docs.tsv"):
         (tmp_path / name).touch()
-    assert [p.name for p in v2_files([tmp_path])] == ["msmarco_doc_2.gz", "msmarco_doc_10.gz"]
-    assert [p.name for p in v1_files([tmp_path])] == ["msmarco-docs.tsv"]
+    assert [p.name for p in FORMATS["msmarco-doc-v2"].files([tmp_path])] == [
+        "msmarco_doc_2.gz",
+        "msmarco_doc_10.gz",
+    ]
+    assert [p.name for p in FORMATS["msmarco-doc-v1"].files([tmp_path])] == ["msmarco-docs.tsv"]
     (tmp_path / "d.jsonl").touch()
-    assert [p.name for p in json_files([tmp_path])] == ["d.jsonl"]
+    assert [p.name for p in FORMATS["jsonl"].files([tmp_path])] == ["d.jsonl"]
 
 
 def test_a_document_is_blank_without_any_text_and_bad_bytes_are_replaced_in_every_field(tmp_path):

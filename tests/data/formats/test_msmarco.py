@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from raypipe.data.formats import msmarco
+from raypipe.data.formats.registry import get_format
 
 
 def as_line(**fields) -> bytes:
@@ -24,7 +24,7 @@ def as_line(**fields) -> bytes:
     ],
 )
 def test_v1_splits_at_the_first_tab_and_strips_nothing(record, passage):
-    assert msmarco.parse_v1(record) == passage
+    assert get_format("msmarco-v1").parse(record) == passage
 
 
 @pytest.mark.fault(40, "9 of 9 lines of a collection without a fit id are refused")
@@ -44,9 +44,9 @@ def test_v1_splits_at_the_first_tab_and_strips_nothing(record, passage):
 )
 def test_v1_refuses_what_would_break_a_run_file(record, cause):
     with pytest.raises(ValueError, match=cause):
-        msmarco.parse_v1(record)
+        get_format("msmarco-v1").parse(record)
 
 
 def test_v2_reads_pid_and_passage():
     record = as_line(pid="msmarco_passage_41_7", passage="a\n\u2028b", spans="(0,3)", docid="d")
-    assert msmarco.parse_v2(record) == ("msmarco_passage_41_7", "a\n\u2028b")
+    assert get_format("msmarco-v2").parse(record) == ("msmarco_passage_41_7", "a\n\u2028b")

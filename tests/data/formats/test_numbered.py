@@ -1,7 +1,7 @@
 import pytest
 
 from raypipe.data.facts import count_file
-from raypipe.data.formats.numbered import files
+from raypipe.data.formats.tables import text_files
 from raypipe.data.reading import Tally, read_records
 from raypipe.errors import InputError
 
@@ -32,5 +32,5 @@ def test_two_files_would_have_the_same_ids(tmp_path):
     for name in "ab":
         (tmp_path / f"{name}.txt").write_text("x\n")
     with pytest.raises(InputError, match="b.txt: expected one .*found 2 files; line numbers are"):
-        files([tmp_path])
-    assert files([tmp_path / "a.txt"]) == [tmp_path / "a.txt"]
+        text_files([tmp_path])
+    assert text_files([tmp_path / "a.txt"]) == [tmp_path / "a.txt"]

@@ -5,8 +5,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from raypipe.data.facts import count_file
-from raypipe.data.formats.parquet import ROWS as ROWS_OF_FILE
-from raypipe.data.formats.parquet import files
+from raypipe.data.formats.tables import ROWS as ROWS_OF_FILE
+from raypipe.data.formats.tables import parquet_files
 from raypipe.data.reading import read_records
 from raypipe.errors import CorruptError, InputError
 
@@ -35,7 +35,7 @@ def read(path, start, stop, facts):
 @pytest.mark.parametrize("every", [1, 7, 10, 100])
 @pytest.mark.parametrize("batch", [3, 1024])
 def test_every_range_is_that_of_the_whole_file(path, monkeypatch, every, batch):
-    monkeypatch.setattr("raypipe.data.formats.parquet.BATCH_ROWS", batch)
+    monkeypatch.setattr("raypipe.data.formats.tables.BATCH_ROWS", batch)
     facts = count_file(path, format="parquet", checkpoint_records=every)
     assert facts.num_records == ROWS and facts.num_bytes == path.stat().st_size
     for start, stop in [(0, ROWS), (0, 1), (9, 11), (10, 20), (33, 57), (56, 57), (5, 5)]:
@@ -90,11 +90,11 @@ def test_whole_numbers_may_be_ids_and_an_empty_table_has_no_passage(tmp_path):
 def test_a_missing_column_is_told_before_the_file_is_read(tmp_path, columns, told):
     pq.write_table(pa.table(columns), tmp_path / "p.parquet")
     with pytest.raises(InputError) as caught:
-        files([tmp_path])
+        parquet_files([tmp_path])
     assert told in str(caught.value)
     (tmp_path / "p.parquet").write_text("no Parquet")
     with pytest.raises(InputError, match="p.parquet: expected Parquet, found another content"):
-        files([tmp_path])
+        parquet_files([tmp_path])
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from raypipe.data.formats import pyserini
+from raypipe.data.formats.json_lines import parse_pyserini
 
 
 def as_line(**fields) -> bytes:
@@ -11,11 +11,11 @@ def as_line(**fields) -> bytes:
 
 @pytest.mark.parametrize("field", ["id", "_id", "docid"])
 def test_pyserini_takes_any_of_its_three_id_fields(field):
-    assert pyserini.parse(as_line(contents="a\nb", **{field: "x"})) == ("x", "a\nb")
+    assert parse_pyserini(as_line(contents="a\nb", **{field: "x"})) == ("x", "a\nb")
 
 
 def test_an_integer_id_becomes_a_string():
-    assert pyserini.parse(b'{"id": 12, "contents": "x"}') == ("12", "x")
+    assert parse_pyserini(b'{"id": 12, "contents": "x"}') == ("12", "x")
 
 
 @pytest.mark.parametrize(
@@ -37,10 +37,10 @@ def test_an_integer_id_becomes_a_string():
 )
 def test_json_records_say_what_was_expected_and_found(record, cause):
     with pytest.raises(ValueError) as caught:
-        pyserini.parse(record)
+        parse_pyserini(record)
     assert cause in str(caught.value) and len(str(caught.value)) < 250
 
 
 def test_json_with_nul_bytes_is_not_taken_for_utf16():
     with pytest.raises(ValueError, match="not valid JSON"):
-        pyserini.parse(b'{\0"\0i\0d\0"\0:\0')
+        parse_pyserini(b'{\0"\0i\0d\0"\0:\0')

@@ -7,7 +7,7 @@ import io
 import pytest
 
 from raypipe.data.facts import count_file
-from raypipe.data.formats.separated import files
+from raypipe.data.formats.tables import csv_files
 from raypipe.data.reading import read_records
 from raypipe.errors import CorruptError, InputError
 
@@ -103,7 +103,7 @@ def test_a_header_without_an_id_or_a_text_is_refused_before_the_file_is_read(tmp
     (tmp_path / "a.csv").write_text("1,some text\n")
     (tmp_path / "b.csv").write_text("docno,url\n1,x\n")
     with pytest.raises(InputError) as caught:
-        files([tmp_path])
+        csv_files([tmp_path])
     assert len(caught.value.problems) == 2
     assert "a.csv: line 1: expected a first line that names an id and a text" in str(caught.value)
 

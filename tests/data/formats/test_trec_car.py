@@ -4,7 +4,7 @@ import pytest
 from car_files import link, paragraph, with_head, words
 
 from raypipe.data.facts import count_file
-from raypipe.data.formats import trec_car
+from raypipe.data.formats.registry import FORMATS
 from raypipe.data.reading import Tally, read_records
 from raypipe.errors import CorruptError, InputError
 
@@ -34,11 +34,13 @@ def test_any_range_of_paragraphs_is_read_alone(tmp_path, made, pack, form):
 def test_a_folder_has_one_file_of_paragraphs(tmp_path):
     for name in ("train.test200.cbor", "t.cbor.outlines", "t.cbor.paragraphs.gz"):
         (tmp_path / name).write_bytes(b"")
-    assert [path.name for path in trec_car.files([tmp_path])] == ["t.cbor.paragraphs.gz"]
+    assert [path.name for path in FORMATS["trec-car"].files([tmp_path])] == ["t.cbor.paragraphs.gz"]
     (tmp_path / "dedup.articles-paragraphs.cbor").write_bytes(b"")
-    assert [p.name for p in trec_car.files([tmp_path])] == ["dedup.articles-paragraphs.cbor"]
+    assert [p.name for p in FORMATS["trec-car"].files([tmp_path])] == [
+        "dedup.articles-paragraphs.cbor"
+    ]
     (tmp_path / "paragraphcorpus.cbor").write_bytes(b"")
-    assert [path.name for path in trec_car.files([tmp_path])] == ["paragraphcorpus.cbor"]
+    assert [path.name for path in FORMATS["trec-car"].files([tmp_path])] == ["paragraphcorpus.cbor"]
 
 
 def test_what_is_not_utf8_is_told_by_record_or_replaced_and_counted(tmp_path):

@@ -12,13 +12,13 @@ import pytest
 
 from raypipe.data.python_docs import build
 from raypipe.data.python_docs.build import (
+    Draft,
     PythonDocs,
     python_docs,
     sized,
     write_python_docs,
 )
-from raypipe.data.python_docs.builtin import builtin_sections
-from raypipe.data.python_docs.draft import Draft
+from raypipe.data.python_docs.source import builtin_sections
 from raypipe.errors import InputError
 
 REPOSITORY = Path(__file__).parents[3]

@@ -1,7 +1,7 @@
 import builtins
 import json
 
-from raypipe.data.python_docs import builtin as python_docs_builtin
+from raypipe.data.python_docs import source as python_docs_builtin
 
 
 def test_builtin_sections_are_of_what_c_defined():

@@ -1,11 +1,14 @@
 import pytest
 
 from raypipe.data.python_docs.build import (
+    SHARES,
+    Draft,
+    _drafted,
+    _named,
+    _queries,
     sized,
 )
-from raypipe.data.python_docs.draft import Draft, _drafted, _named, _queries
 from raypipe.data.python_docs.source import Section
-from raypipe.data.python_docs.split import SHARES
 
 
 def section(name, text, title=None, heading=None):

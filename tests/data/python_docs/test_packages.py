@@ -1,7 +1,7 @@
 import pytest
 
-from raypipe.data.python_docs import packages as python_docs_packages
-from raypipe.data.python_docs.packages import package_sections
+from raypipe.data.python_docs import source as python_docs_packages
+from raypipe.data.python_docs.source import package_sections
 from raypipe.errors import InputError
 
 

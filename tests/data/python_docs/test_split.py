@@ -1,6 +1,6 @@
 import hashlib
 
-from raypipe.data.python_docs.split import SHARES, choose_sections, split_units, unit_of
+from raypipe.data.python_docs.build import SHARES, choose_sections, split_units, unit_of
 
 
 def test_units_go_to_the_split_that_is_filled_least() -> None:

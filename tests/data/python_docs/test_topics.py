@@ -1,4 +1,4 @@
-from raypipe.data.python_docs.topics import topic_sections
+from raypipe.data.python_docs.build import topic_sections
 
 
 def test_topics_are_divided_at_headings_and_definitions() -> None:

@@ -15,7 +15,7 @@ from raypipe.errors import InputError, LimitError
 
 
 def forecast(*lines):
-    return Forecast(lines, {}, {}, {}, weights_bytes=1e9)
+    return Forecast(lines, weights_bytes=1e9)
 
 
 def line(shards=1, other=0.0, model=0.0, flops=0.0):

@@ -27,7 +27,7 @@ SCORES, INDEX, OLD, EXTRA = (
 LINES = [
     Line(str(INDEX), 9, 1, False, bytes=300.0, other_seconds=2.0, lucene=True),
     Line(str(OLD), 9, 1, True),
-    Line(str(SCORES), 9, 1, False, 110.0, 12.0, 90.0, other_seconds=1.0, model_seconds=3.0),
+    Line(str(SCORES), 9, 1, False, 110.0, 12.0, bytes=90.0, other_seconds=1.0, model_seconds=3.0),
 ]
 RESULTS = {
     INDEX: result(rows=9, computed=9, num_bytes=200, seconds=4.0),
@@ -39,7 +39,7 @@ RESULTS = {
 def test_only_what_was_computed_is_set_side_by_side(tmp_path):
     (tmp_path / "a.trec").write_text("8 bytes.")
     files = {"a.trec": 10.0, "gone.trec": 2.0}
-    told = beside_facts(Forecast(LINES, {}, {}, {}, 0.0, ["a note"], files), RESULTS, tmp_path)
+    told = beside_facts(Forecast(LINES, notes=["a note"], run_files=files), RESULTS, tmp_path)
     assert list(told["stages"]) == ["lucene", "scores@mono.dev.1"]
     of_scores = told["stages"]["scores@mono.dev.1"]
     assert of_scores["forecast"] == {
@@ -71,15 +71,15 @@ def test_only_what_was_computed_is_set_side_by_side(tmp_path):
     assert told["notes"] == ["a note"]
 
 
-def test_a_store_that_nobody_foresaw_counts_as_fact(tmp_path):
+def test_a_store_that_no_forecast_has_counts_as_fact(tmp_path):
     more = {**RESULTS, EXTRA: result(rows=3, computed=3, num_bytes=50)}
-    told = beside_facts(Forecast(LINES, {}, {}, {}, 0.0), more, tmp_path)
+    told = beside_facts(Forecast(LINES), more, tmp_path)
     assert "dense.dev" not in told["stages"] and told["totals"]["fact"]["bytes"] == 150
 
 
 def test_what_is_unknown_or_nothing_is_off_by_nothing(tmp_path):
-    unknown = Line(str(SCORES), 9, 1, False, 110.0, 12.0, 90.0, model_seconds=None)
-    known = Forecast([unknown], {}, {}, {}, 0.0)
+    unknown = Line(str(SCORES), 9, 1, False, 110.0, 12.0, bytes=90.0, model_seconds=None)
+    known = Forecast([unknown])
     told = beside_facts(known, {SCORES: result(rows=9)}, tmp_path)
     assert told["totals"]["forecast"]["cpu_seconds"] is None
     assert set(told["totals"]["off"].values()) == {None}

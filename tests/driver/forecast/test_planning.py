@@ -36,7 +36,7 @@ def run(recipe, out, **options):
 
 
 @pytest.mark.slow
-def test_a_plan_foresees_the_stores_rows_tokens_and_inferences_of_the_run(recipe, tmp_path):
+def test_a_plan_has_the_stores_rows_tokens_and_inferences_of_the_run(recipe, tmp_path):
     plan = make_plan(recipe(), tmp_path / "work")
     assert not (tmp_path / "work").exists()
     lines, summary = lines_of(plan), run(recipe(), tmp_path / "work")
@@ -49,15 +49,14 @@ def test_a_plan_foresees_the_stores_rows_tokens_and_inferences_of_the_run(recipe
         assert lines[name].tokens == facts[name]["tokens"] > 0
     for name in MODEL_STORES.keys() - {"vectors", "vectors.dev"}:
         assert lines[name].inferences == facts[name]["inferences"] == MODEL_STORES[name]
-    # The short run's three candidates may be among those of the other run: counted once at most.
-    short = "scores@mono.dev.3"
-    assert facts[short]["inferences"] <= round(lines[short].inferences) == 12 * 3
-    assert any("counted twice" in note for note in plan.forecast.notes)
-    exact = ("passages@collection", "hashes@collection", "ids@collection", "vectors.dev")
-    for name in exact:
-        assert lines[name].bytes == pytest.approx(facts[name]["bytes"], abs=400), name
+    # The short run's three candidates may be among those of the other run.
+    short = lines["scores@mono.dev.3"]
+    assert short.least <= facts[short.store]["inferences"] <= short.most == 12 * 3
+    assert any("a range" in note for note in plan.forecast.notes)
+    for name in ("vectors", "vectors.dev", "tokens@tiny"):
+        assert lines[name].bytes == pytest.approx(facts[name]["bytes"], rel=0.2), name
     big = sum(lines[name].bytes for name in facts)
-    assert big == pytest.approx(sum(fact["bytes"] for fact in facts.values()), rel=0.25)
+    assert big >= sum(fact["bytes"] for fact in facts.values())
     for name, line in lines.items():
         planned = summary["stages"][name]["shards"]["planned"]
         assert line.shards == pytest.approx(planned, rel=0.5), name
@@ -70,7 +69,44 @@ def test_the_seconds_of_models_are_probed_and_those_of_no_other_store(recipe, tm
     assert with_model == {*MODEL_STORES, "scores@mono.dev.3"}
     assert all(line.cpu_seconds >= line.model_seconds for line in lines.values())
     assert plan.costs.hours > 0 and plan.costs.gpu_hours is None and plan.costs.money is None
-    assert {rate.num_inputs for rate in plan.forecast.rates.values()} <= {*range(1, 231)}
+    assert {rate.by for rate in plan.forecast.rates.values()} == {"probe"}
+
+
+def test_the_rate_of_the_last_run_is_taken_from_its_log(recipe, files, tmp_path, monkeypatch):
+    run(recipe(), tmp_path / "work", until="dense")
+    monkeypatch.setattr("raypipe.driver.forecast.rates.LEAST_SECONDS", 0.001)
+    with (files / "passages.tsv").open("a") as file:
+        file.write("230\tzebra\n")
+    again = make_plan(recipe(), tmp_path / "work").forecast
+    assert again.rates["vectors"].by == "log" and again.rates["scores@mono.dev.1"].by == "probe"
+    files = (tmp_path / "work" / "stores" / "vectors").glob("*/attempts.jsonl")
+    events = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    tokens, seconds = (sum(e.get(k, 0) for e in events) for k in ("tokens", "cpu_seconds"))
+    assert again.rates["vectors"].tokens_per_second == pytest.approx(tokens / seconds, rel=0.3)
+    summary = json.loads((tmp_path / "work" / "summary.json").read_text())
+    summary["device"] = "another"
+    (tmp_path / "work" / "summary.json").write_text(json.dumps(summary))
+    other = make_plan(recipe(), tmp_path / "work").forecast
+    assert other.rates["vectors"].by == "probe"
+
+
+def test_scores_that_two_rerankers_share_are_a_range_and_exact_once_the_runs_are_there(
+    files, tiny_model, tiny_mono, tmp_path
+):
+    """Mono over a search and over a fusion that holds it."""
+    body = yaml.safe_load(RECIPE.format(folder=files, model=tiny_model, mono=tiny_mono, duo=""))
+    del body["models"]["duo"]
+    kept = {name: body["stages"][name] for name in ("vectors", "dense", "given", "fused", "mono")}
+    body["stages"] = kept | {"both": {**kept["mono"], "run": "fused"}}
+    recipe, work = load_recipe(yaml.safe_dump(body, sort_keys=False), source="two"), tmp_path / "w"
+    first = make_plan(recipe, work).forecast
+    run(recipe, work, until="fused")
+    known = make_plan(recipe, work).forecast
+    fact = run(recipe, work)["forecast"]["totals"]["fact"]
+    least, most = first.inferences_range
+    assert least <= fact["inferences"] <= most and (least, most) == (12 * 10, 12 * 20)
+    assert known.inferences_range == (fact["inferences"],) * 2
+    assert known.total("tokens") == pytest.approx(fact["tokens"], rel=0.05)
 
 
 @pytest.mark.slow
@@ -102,7 +138,7 @@ def test_another_setting_makes_only_what_depends_on_it_new(recipe, tmp_path):
 
 
 @pytest.mark.slow
-def test_of_a_run_that_is_there_only_candidates_without_a_score_are_foreseen(recipe, tmp_path):
+def test_of_a_run_that_is_there_only_candidates_without_a_score_are_forecast(recipe, tmp_path):
     run(recipe(), tmp_path / "work")
     more = recipe("stages.deeper.k0=18", "stages.short.k0=5")
     lines = lines_of(make_plan(more, tmp_path / "work"))
@@ -112,7 +148,7 @@ def test_of_a_run_that_is_there_only_candidates_without_a_score_are_foreseen(rec
     assert lines["scores@mono.dev.4"].inferences == told["scores@mono.dev.4"]["fact"]["inferences"]
 
 
-def test_word_pieces_of_candidates_alone_are_foreseen_by_their_passages(files, tiny_mono, tmp_path):
+def test_word_pieces_of_candidates_alone_are_forecast_by_their_passages(files, tiny_mono, tmp_path):
     body = yaml.safe_load(RECIPE.format(folder=files, model="", mono=tiny_mono, duo=""))
     body["models"] = {"mono": body["models"]["mono"]}
     body["stages"] = {name: body["stages"][name] for name in ("given", "short")}
@@ -212,8 +248,8 @@ def test_what_the_forecast_of_a_run_computed_counts_as_computed_by_it(recipe, tm
 def test_nothing_is_read_of_stores_that_are_there(recipe, tmp_path, monkeypatch):
     work = tmp_path / "work"
     run(recipe(), work)
-    monkeypatch.setattr("raypipe.driver.forecast.seen.outlook_of", lambda stored: 1 / 0)
-    monkeypatch.setattr("raypipe.driver.forecast.making.measured_rate", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("raypipe.driver.forecast.arithmetic.held", lambda stored: 1 / 0)
+    monkeypatch.setattr("raypipe.driver.forecast.rates._probed", lambda *_, **__: 1 / 0)
     assert all(line.reused for line in make_plan(recipe(), work).forecast.lines)
 
 
@@ -227,8 +263,9 @@ def test_the_command_prints_the_forecast_and_exits_with_5_beyond_the_budget(
     assert code == 5 and "GPU-hours, and --budget allows" in reason
     told = json.loads(capsys.readouterr().out)
     assert told["within_budget"] is False and told["stages"]["vectors"]["tokens"] > 0
-    assert told["inferences_per_query"]["scores@duo.dev.1"] == 12
+    assert told["stages"]["scores@duo.dev.1"]["inferences"] == 12 * 12
+    assert told["inferences_range"][0] < told["inferences_range"][1]
     assert command([*words, "stages.duo.k1=3"]) == (0, "complete")
     printed = capsys.readouterr().out
-    assert re.search(r"\| inferences a query, scores@duo.dev.1 +\| 6.0 ", printed)
+    assert re.search(r"\| scores@duo.dev.1 +\| 72 +\| [\d,]+ +\| 72 ", printed)
     assert not (tmp_path / "work").exists()

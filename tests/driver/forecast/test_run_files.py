@@ -108,7 +108,7 @@ def test_a_disk_too_small_is_found_before_the_first_stage(here, monkeypatch):
     here("pipeline")  # what is there needs no space
     passages = here.work.parent / "files" / "passages.tsv"
     passages.write_text(passages.read_text() + "230\tzebra\n")
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(10**9, 0, stores * 3 // 4))
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(10**9, 0, stores // 4))
     told = here("pipeline", expected=3).stderr  # rows may be copied: each store in its turn
     assert "230 of them copied" in told and "free for the missing shards" in told
     monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(10**9, 0, 100))

@@ -9,11 +9,11 @@ from raypipe.stages.reuse.hashes import HashesStage
 from raypipe.stages.stage import Site, Sizing
 from raypipe.stages.texts.ids import IdsStage
 from raypipe.storage.ledger import Ledger
-from raypipe.storage.payloads.tables import write_table
-from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.payloads import write_table
+from raypipe.storage.posix import PosixStorage
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 
 
 @pytest.fixture

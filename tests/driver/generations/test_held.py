@@ -4,9 +4,8 @@ import pytest
 
 from raypipe.driver.generations.held import generations_held
 from raypipe.errors import InputError
-from raypipe.storage.generation_readers import reader_leases
-from raypipe.storage.generations import Generation, create_generation
-from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.generations import Generation, create_generation, reader_leases
+from raypipe.storage.posix import PosixStorage
 
 
 @pytest.fixture

@@ -4,18 +4,18 @@ import pytest
 
 from raypipe.driver.generations import retire as retiring
 from raypipe.driver.generations.retire import files_of, retire_older, unread_generations
-from raypipe.storage.generation_readers import held_generation, reader_leases
 from raypipe.storage.generations import (
     Generation,
     create_generation,
     generation_numbers,
+    held_generation,
+    reader_leases,
     refuse_generation,
     refused_generation,
 )
 from raypipe.storage.holder import Life, Process
-from raypipe.storage.leases.lease import acquire
-from raypipe.storage.leases.state import LeaseState, lease_state
-from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.lease import LeaseState, acquire, lease_state
+from raypipe.storage.posix import PosixStorage
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import pytest
 
 from raypipe.config import load_recipe
 from raypipe.driver.machine.inputs import with_copies
-from raypipe.storage.places.bucket import BucketStorage
+from raypipe.storage.bucket import BucketStorage
 
 RECIPE = """
 format: 1

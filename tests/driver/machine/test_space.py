@@ -13,9 +13,9 @@ from raypipe.stages.fuse import fuse_stage
 from raypipe.stages.stage import Sizing
 from raypipe.stages.tables import Sides
 from raypipe.storage.ledger import Ledger
-from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.posix import PosixStorage
 from raypipe.storage.records import Manifest, Record, Shard
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 
 QUERIES = Stored(None, Manifest("queries@dev", "f", (Record(Shard(0, 0, 1000), "aa", 9),), ()))
 COLLECTION = Stored(None, Manifest("passages@collection", "f", (), ()))

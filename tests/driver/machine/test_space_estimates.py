@@ -21,7 +21,7 @@ from raypipe.stages.texts.prepare import ConvertStage, CountStage
 from raypipe.stages.texts.tokenize import TokenizeStage
 from raypipe.storage.records import Manifest, Record, Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 
 SHARDS = [Shard(0, 0, 100), Shard(1, 100, 300), Shard(2, 300, 400)]
 

@@ -4,9 +4,7 @@ import pytest
 from stage_inputs import parts_of
 from tiny_t5 import make_tiny_t5
 
-from raypipe.driver.models import hub as stored
 from raypipe.driver.models.fitting import unfit
-from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError
 from raypipe.models.folder.loading import resolve_model
 from raypipe.models.scorer import load_scorer
@@ -23,25 +21,22 @@ def repository(tmp_path):
     return tmp_path / "repository"
 
 
-def test_it_is_fetched_with_its_sentencepiece_model_and_scores_as_the_folder(
-    hub, repository, tmp_path
-):
-    commit, work = hub.push(NAME, repository), Workspace(tmp_path / "work")
-    manifest, _ = stored.ensure(work, NAME, commit)
-    names = [record.facts["file"] for record in manifest.records]
-    assert {"model.safetensors", "spiece.model", "tokenizer.json"} <= {*names}
-    folder = stored.folder_of(work.stores, NAME, commit, manifest)
-    found, plain = (resolve_model(str(each), "monot5") for each in (folder, repository))
+def test_it_is_fetched_with_its_sentencepiece_model_and_scores_as_the_folder(hub, repository):
+    commit = hub.push(NAME, repository)
+    uri = f"hf://{NAME}@{commit}"
+    found, plain = (resolve_model(str(each), "monot5") for each in (uri, repository))
+    names = {path.name for path in found.folder.iterdir()}
+    assert {"model.safetensors", "spiece.model", "tokenizer.json"} <= names
     assert unfit(found) == [] and found.of_hub == f"{NAME}@{commit}"
     query, passage = parts_of(plain, ["the lease"], ["a zebra"])
     scores = [load_scorer(model).score(query, [passage]) for model in (found, plain)]
     assert scores[0] == scores[1]
     with pytest.raises(InputError, match=r"name a preset .monot5, monot5-mmarco, duot5."):
-        resolve_model(str(folder))
+        resolve_model(uri)
 
 
-def test_a_pickle_alone_is_refused_with_the_command_that_converts_it(hub, repository, tmp_path):
+def test_a_pickle_alone_is_refused_with_the_command_that_converts_it(hub, repository):
     (repository / "model.safetensors").rename(repository / "pytorch_model.bin")
-    commit, work = hub.push(NAME, repository), Workspace(tmp_path / "work")
+    commit = hub.push(NAME, repository)
     with pytest.raises(InputError, match="pytorch_model.bin: pickles.*raypipe model convert"):
-        stored.ensure(work, NAME, commit)
+        resolve_model(f"hf://{NAME}@{commit}")

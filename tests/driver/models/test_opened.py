@@ -6,7 +6,7 @@ import shutil
 import drawn_models
 import pytest
 
-from raypipe.config.pipeline.parts import Model
+from raypipe.config.parts import Model
 from raypipe.driver.models.fitting import unfit
 from raypipe.driver.models.opened import opened
 from raypipe.models.folder.loading import resolve_model

@@ -28,7 +28,7 @@ BODY = {
 def described(start, loss="cross-entropy", **model):
     """The recipe of this start with the settings that it finds."""
     body = {**BODY, "model": {"start": str(start), **model}, "loss": {"name": loss}}
-    return with_own_settings(load_training(yaml.safe_dump(body)), str(start))
+    return with_own_settings(load_training(yaml.safe_dump(body)))
 
 
 def settings_of(recipe):
@@ -101,7 +101,7 @@ def test_a_preset_or_settings_stay_and_the_folder_is_not_read():
             }
         )
     )
-    assert with_own_settings(recipe, "/none") is recipe
+    assert with_own_settings(recipe) is recipe
 
 
 def test_what_does_not_fit_the_kind_is_told_with_it(tiny_model, tiny_mono):
@@ -148,9 +148,7 @@ def test_a_start_with_layers_or_a_cut_is_refused_unless_the_recipe_says_its_sett
 def test_each_phase_without_a_preset_has_those_of_the_start(tiny_mono):
     phases = [{"name": "a"}, {"name": "b", "model": {"query_limit": 7}}]
     body = {**BODY, "model": {"start": str(tiny_mono)}, "loss": {"name": "cross-entropy"}}
-    found = with_own_settings(
-        load_training(yaml.safe_dump({**body, "phases": phases})), str(tiny_mono)
-    )
+    found = with_own_settings(load_training(yaml.safe_dump({**body, "phases": phases})))
     first, second = (conventions_of_training(each.training.model) for each in found.phases)
     assert first.kind == second.kind == "mono" and second.query_limit == 7 != first.query_limit
 
@@ -165,7 +163,7 @@ def test_a_training_without_a_preset_is_the_one_with_a_preset_of_the_same_settin
     trained = train(recipe, tmp_path / "own")
     resolved = load_training(tmp_path / "own" / "recipe.yaml")
     assert resolved.model.preset is None and resolved.model.settings["kind"] == "mono"
-    assert with_own_settings(resolved, "/none") is resolved
+    assert with_own_settings(resolved) is resolved
     told = json.loads((trained.model / "raypipe.json").read_text())
     assert (told["kind"], told["query_limit"], told["total_limit"]) == ("mono", 12, 64)
     one, other = weights(tmp_path / "preset"), weights(tmp_path / "own")

@@ -5,9 +5,8 @@ import errno
 import pytest
 
 from raypipe.cli.main import run
-from raypipe.driver.models.library import fetched, newest_commit
-from raypipe.driver.models.refusals import told
 from raypipe.errors import InputError
+from raypipe.models.hub import explained, newest_commit, snapshot_of
 
 NAME = "acme/tiny-encoder"
 
@@ -36,7 +35,7 @@ def no_waiting(monkeypatch):
 def test_each_status_of_a_hub_has_its_remedy(hub, commit, status, remedy):
     hub.ill["config.json"] = status
     with pytest.raises(InputError) as caught:
-        fetched(NAME, commit)
+        snapshot_of(f"hf://{NAME}@{commit}")
     assert remedy in str(caught.value) and f"{status}" in str(caught.value)
     hub.ill = {"": status}
     with pytest.raises(InputError) as caught:
@@ -49,9 +48,9 @@ def test_a_hub_that_dies_in_the_middle_of_the_weights_is_told_and_the_rest_is_fe
 ):
     hub.ill["model.safetensors"] = "cut"
     with pytest.raises(InputError, match="without sending complete message body"):
-        fetched(NAME, commit)
+        snapshot_of(f"hf://{NAME}@{commit}")
     hub.ill.clear()
-    weights = fetched(NAME, commit)["model.safetensors"]
+    weights = snapshot_of(f"hf://{NAME}@{commit}") / "model.safetensors"
     assert weights.read_bytes() == (tiny_model / "model.safetensors").read_bytes()
 
 
@@ -64,7 +63,7 @@ def test_a_name_that_no_repository_can_have_is_told_before_a_hub_is_asked(hub, n
 
 
 def test_a_disk_that_is_full_stays_an_error_of_the_disk(hub):
-    with pytest.raises(OSError, match="No space left"), told(NAME, None):
+    with pytest.raises(OSError, match="No space left"), explained(NAME, None):
         raise OSError(errno.ENOSPC, "No space left on device")
 
 
@@ -77,7 +76,7 @@ def test_a_disk_that_is_full_stays_an_error_of_the_disk(hub):
 )
 def test_what_the_library_says_is_repeated_without_credentials(hub, error):
     with pytest.raises(InputError, match=r"It says: .*http://...@mirror/x") as caught:
-        with told(NAME, None):
+        with explained(NAME, None):
             raise error
     assert "secret" not in str(caught.value)
 

@@ -11,9 +11,9 @@ from raypipe import schema
 from raypipe.config import load_recipe
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.errors import InputError
-from raypipe.storage.places.posix import PosixStorage
-from raypipe.storage.store_records import read_manifest
-from raypipe.storage.stored import Stored
+from raypipe.storage.ledger import read_manifest
+from raypipe.storage.posix import PosixStorage
+from raypipe.storage.store import Stored
 
 
 @pytest.fixture

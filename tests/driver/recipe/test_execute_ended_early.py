@@ -8,7 +8,7 @@ from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.recipe import execute
 from raypipe.errors import IncompleteError
 from raypipe.storage.holder import this_process
-from raypipe.storage.leases.lease import Lease
+from raypipe.storage.lease import Lease
 
 
 @pytest.mark.fault(

@@ -11,7 +11,7 @@ from plain_stores import SMALL, StubEncoder, StubScorer, built, rows_of
 
 from raypipe.config import load_recipe
 from raypipe.stages.stage import Sizing
-from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.posix import PosixStorage
 
 RECIPE = """
 format: 1

@@ -2,7 +2,7 @@ import pytest
 from ledgers import SPEC, commit, ledger
 
 from raypipe.driver.report.at_work import progress_of
-from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.posix import PosixStorage
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from watchers import Silent
 
 import raypipe
-from raypipe.cluster.scheduling.report import Report
+from raypipe.cluster.report import Report
 from raypipe.config import load_recipe
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.recipe.watching import StageResult

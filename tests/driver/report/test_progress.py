@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from raypipe.cluster.scheduling.report import Report
+from raypipe.cluster.report import Report
 from raypipe.driver.recipe.watching import StageResult
 from raypipe.driver.report import progress
 from raypipe.names import Role, of_stage

@@ -6,9 +6,8 @@ from training_body import recipe
 
 from raypipe.driver.training import log
 from raypipe.driver.training.log import Follower
-from raypipe.storage.places.posix import PosixStorage
-from raypipe.training.checkpoints.history import History
-from raypipe.training.progress import write_progress
+from raypipe.storage.posix import PosixStorage
+from raypipe.training.checkpoints import History, write_progress
 
 
 def step(number, tokens=300, seconds=0.5):

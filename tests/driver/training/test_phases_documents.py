@@ -16,8 +16,8 @@ from raypipe.models.scorer import load_scorer
 from raypipe.ranking.documents import document_scores
 from raypipe.stages.documents.passage_map import PassageMap
 from raypipe.stages.scoring.token_rows import TokenRows
-from raypipe.training.checkpoints.dev_sets import dev_of
-from raypipe.training.examples.table import map_examples
+from raypipe.training.examples import map_examples
+from raypipe.training.validate import dev_of
 
 
 @pytest.fixture(scope="module")

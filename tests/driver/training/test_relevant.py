@@ -2,7 +2,7 @@
 
 import pytest
 
-from raypipe.config.training.sets import TrainingSet
+from raypipe.config.training import TrainingSet
 from raypipe.driver.training.relevant import relevant_file, write_relevant
 from raypipe.errors import InputError
 

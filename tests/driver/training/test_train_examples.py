@@ -66,7 +66,7 @@ def test_triples_of_texts_are_split_once_and_trained_on_like_triples_by_id(
 def test_smaller_training_sizes_are_parts_of_larger_ones(small_recipe, train, tmp_path):
     def examples(count):
         from raypipe.storage.records import unseal
-        from raypipe.training.examples.table import map_examples
+        from raypipe.training.examples import map_examples
 
         body = small_recipe(f"size-{count}")
         text = body.read_text().replace(

@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file
 
 from raypipe.errors import InputError
-from raypipe.text.pairs import TextSlice
+from raypipe.text.inputs import TextSlice
 
 
 def test_the_model_scores_and_opens_in_transformers_with_equal_numbers(

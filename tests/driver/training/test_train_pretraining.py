@@ -15,7 +15,7 @@ from raypipe.errors import InputError, Interrupted
 from raypipe.models.convert.describe import describe
 from raypipe.models.folder.loading import resolve_model
 from raypipe.models.scorer import load_scorer
-from raypipe.training.steps.update import Updates
+from raypipe.training.steps import Updates
 
 POOLER = ("bert.pooler.dense.bias", "bert.pooler.dense.weight")
 

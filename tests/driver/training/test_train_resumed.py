@@ -99,7 +99,7 @@ def test_a_training_ends_early_when_measurements_no_longer_rise(small_recipe, tr
 def test_a_checkpoint_that_was_not_measured_is_measured_when_the_training_goes_on(
     small_recipe, weights, train, tmp_path, monkeypatch
 ):
-    from raypipe.training.checkpoints.measuring import Measuring
+    from raypipe.training.validate import Measuring
 
     path = small_recipe(checkpoint_every=5, validate={"every": 4})
     calm = train(path, tmp_path / "calm").summary

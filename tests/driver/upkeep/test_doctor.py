@@ -10,7 +10,7 @@ from raypipe.driver.upkeep import doctor
 from raypipe.driver.upkeep.doctor import _numerics, neighbours_line
 from raypipe.errors import InputError
 from raypipe.models.machine.device import numerics_class
-from raypipe.models.machine.neighbours import Settled
+from raypipe.models.machine.placing import Settled
 
 
 @pytest.mark.slow

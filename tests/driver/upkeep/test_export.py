@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -12,15 +11,14 @@ import pyarrow.parquet as pq
 import pytest
 from small_workspace import IDS, TEXTS
 
-from raypipe.driver.upkeep import exported_tables
+from raypipe.driver.upkeep import export as exported_tables
 from raypipe.driver.upkeep.export import export
 from raypipe.driver.upkeep.upstream import stored_of
 from raypipe.errors import IncompleteError, InputError
-from raypipe.evaluation.run_files.runs import read_run
-from raypipe.storage.places.opening import open_storage
+from raypipe.storage.ledger import find_spec
 from raypipe.storage.records import seal, unseal
-from raypipe.storage.store_records import find_spec
-from raypipe.storage.stored import Stored
+from raypipe.storage.root import open_storage
+from raypipe.storage.store import Stored
 
 
 @pytest.fixture
@@ -78,30 +76,6 @@ def test_rows_in_quarantine_are_in_no_table_of_embeddings(stores, tmp_path):
     num_rows = exported_tables.write_embeddings(found, spec, Stored(found, manifest), tmp_path)
     table = pq.read_table(tmp_path / "embeddings.parquet")
     assert num_rows == 3 and table["passage_id"].to_pylist() == [IDS[0], IDS[2], IDS[4]]
-
-
-@pytest.mark.parametrize("name", ["given", "dense", "fused"])
-def test_a_run_leaves_in_the_columns_of_ranx_and_of_pyterrier(stores, tmp_path, name):
-    store = stores / f"{name}.dev"
-    num_rows = export(store, "parquet", tmp_path / "own")
-    own = read_run(tmp_path / "own" / "run.parquet").to_pylist()
-    for tool, names in (
-        ("ranx", ["q_id", "doc_id", "score"]),
-        ("pyterrier", ["qid", "docno", "rank", "score"]),
-    ):
-        assert export(store, tool, tmp_path / tool) == num_rows
-        table = pq.read_table(tmp_path / tool / "run.parquet")
-        assert table.column_names == names
-        assert table[names[1]].to_pylist() == [row["passage_id"] for row in own]
-        rows = table.to_pylist()
-        for above, row in pairwise(rows):  # so that each tool's own sort keeps this order
-            assert row[names[0]] != above[names[0]] or row["score"] < above["score"]
-        scores = [row["score"] for row in rows]
-        assert scores == pytest.approx([row["score"] for row in own], rel=1e-5)
-        again = read_run(tmp_path / tool / "run.parquet").to_pylist()
-        ids = ["query_id", "passage_id", "rank"]
-        assert [[r[i] for i in ids] for r in again] == [[r[i] for i in ids] for r in own]
-    assert min(table["rank"].to_pylist()) == 0
 
 
 def test_a_collection_leaves_as_json_lines_or_a_table(stores, tmp_path):
@@ -197,3 +171,9 @@ def test_what_was_made_from_a_store_that_was_made_again_is_refused(
     with pytest.raises(IncompleteError, match=told):
         export(copied / exported, form, tmp_path / "after")
     assert not (tmp_path / "after").exists()
+
+
+@pytest.mark.parametrize("tool", ["ranx", "pyterrier"])
+def test_a_tool_of_earlier_versions_is_refused_with_what_takes_its_place(stores, tmp_path, tool):
+    with pytest.raises(InputError, match="expected one of numpy, .* the run's .trec file"):
+        export(stores / "dense.dev", tool, tmp_path / "out")

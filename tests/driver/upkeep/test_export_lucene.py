@@ -14,7 +14,7 @@ from raypipe.evaluation.run_files.runs import read_run
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 
 PAGE = Path(__file__).parents[3] / "docs/interchange.md"
-OPENED, STARTED = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)
+*_, OPENED, STARTED = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)
 HITS = 'for hit in searcher.search(text, k=100):\n    print("hit", hit.docid, hit.score)\n'
 
 

@@ -11,9 +11,8 @@ import pytest
 from raypipe.cli.main import run as run_verb
 from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries
-from raypipe.engines.lucene.feedback import Rm3
 from raypipe.engines.lucene.index import ROWS_FILE
-from raypipe.engines.lucene.search import LuceneSearcher
+from raypipe.engines.lucene.search import LuceneSearcher, Rm3
 from raypipe.evaluation.measures import evaluate
 from raypipe.evaluation.run_files.runs import read_run
 

@@ -13,7 +13,7 @@ from raypipe.driver.upkeep.verify import verify
 from raypipe.driver.workspace import Workspace
 from raypipe.storage.generations import Generation, create_generation
 from raypipe.storage.holder import process_label
-from raypipe.storage.leases.lease import acquire
+from raypipe.storage.lease import acquire
 from raypipe.storage.ledger import Ledger, work_label
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec

@@ -7,13 +7,13 @@ import time
 
 import pytest
 
-from raypipe.cluster.bad_rows import evidence_name
+from raypipe.cluster.failures import evidence_name
 from raypipe.driver.upkeep.gc import delete, find_garbage
 from raypipe.driver.workspace import Workspace
 from raypipe.storage.holder import this_process
-from raypipe.storage.leases.lease import acquire
+from raypipe.storage.lease import acquire
 from raypipe.storage.ledger import Ledger
-from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.posix import PosixStorage
 from raypipe.storage.records import Shard, seal
 from raypipe.storage.spec import StageSpec
 

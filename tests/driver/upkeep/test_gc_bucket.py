@@ -6,10 +6,10 @@ from raypipe.driver.summaries import new_summary
 from raypipe.driver.upkeep.gc import delete, find_garbage
 from raypipe.driver.upkeep.verify import verify
 from raypipe.driver.workspace import Workspace
-from raypipe.storage.doom import doomed_places
-from raypipe.storage.leases.lease import acquire
+from raypipe.storage.bucket import BucketStorage
+from raypipe.storage.cleanup import doomed_places
+from raypipe.storage.lease import acquire
 from raypipe.storage.ledger import Ledger
-from raypipe.storage.places.bucket import BucketStorage
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 

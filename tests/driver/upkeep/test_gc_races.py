@@ -6,6 +6,7 @@ import threading
 from contextlib import contextmanager
 
 import pytest
+from beside import let_run
 from watchers import Silent
 
 from raypipe.config import load_recipe
@@ -14,9 +15,9 @@ from raypipe.driver.upkeep.gc import delete, find_garbage
 from raypipe.driver.upkeep.verify import verify
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import RefusedError
-from raypipe.storage.doom import doom, doomed_places
-from raypipe.storage.leases.lease import acquire
-from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.cleanup import doom, doomed_places
+from raypipe.storage.lease import acquire
+from raypipe.storage.posix import PosixStorage
 
 RECIPE = """
 format: 1
@@ -70,16 +71,16 @@ def used_again(used_twice, monkeypatch):
 class Paused(PosixStorage):
     """Calls `meanwhile` once before step number `step` of what gc does to the storage."""
 
-    def __init__(self, root, step, meanwhile):
+    def __init__(self, root, step, meanwhile, monkeypatch=None):
         super().__init__(root)
         self.step, self.meanwhile, self.count = step, meanwhile, 0
+        self._monkeypatch = monkeypatch
 
     def _next(self):
         self.count += 1
         if self.count == self.step:
-            thread = threading.Thread(target=self.meanwhile)
-            thread.start()
-            thread.join(timeout=1.0)  # an invocation that met a mark waits; gc goes on
+            # An invocation that met a mark waits; gc goes on.
+            let_run(threading.Thread(target=self.meanwhile), self._monkeypatch)
 
     def create(self, name, data):
         self._next()
@@ -110,7 +111,9 @@ PARTS = 20
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_an_invocation_beside_a_paused_gc_keeps_all_that_it_refers_to(used_again, num_steps, part):
+def test_an_invocation_beside_a_paused_gc_keeps_all_that_it_refers_to(
+    used_again, num_steps, part, monkeypatch
+):
     work, again = used_again
     num_found, num_deleted = num_steps
     ended, threads = [], []
@@ -121,7 +124,7 @@ def test_an_invocation_beside_a_paused_gc_keeps_all_that_it_refers_to(used_again
         ended.append("complete")
 
     step = 1 + num_found + part * num_deleted // PARTS
-    work.stores = Paused(work.stores.root, step, meanwhile)
+    work.stores = Paused(work.stores.root, step, meanwhile, monkeypatch)
     delete(work, find_garbage(work))
     (thread,) = threads
     thread.join()
@@ -166,7 +169,7 @@ def test_what_is_used_again_since_it_was_found_stays_with_its_payloads(used_agai
 def test_a_gc_that_lost_its_lease_stops(used_again, monkeypatch):
     work, _ = used_again
     found = find_garbage(work)
-    monkeypatch.setattr("raypipe.storage.leases.lease.Lease.lost", property(lambda lease: True))
+    monkeypatch.setattr("raypipe.storage.lease.Lease.lost", property(lambda lease: True))
     with pytest.raises(RefusedError, match="another gc has taken over"):
         delete(work, found)
     assert all(work.stores.exists(name) for files in found.stores.values() for name in files)

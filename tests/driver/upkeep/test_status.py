@@ -12,7 +12,7 @@ from raypipe.driver.upkeep.status import open_workspace, status
 from raypipe.driver.upkeep.verify import verify
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, LimitError
-from raypipe.storage.leases.lease import acquire
+from raypipe.storage.lease import acquire
 
 
 def test_status_of_a_killed_invocation_is_3_and_of_a_running_one_0(root):

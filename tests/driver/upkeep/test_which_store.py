@@ -13,8 +13,13 @@ from raypipe.driver.upkeep.export import export
 from raypipe.driver.upkeep.which_store import which_store
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError
-from raypipe.storage.generation_readers import reader_leases
-from raypipe.storage.generations import Generation, create_generation, read_generation, retire
+from raypipe.storage.generations import (
+    Generation,
+    create_generation,
+    read_generation,
+    reader_leases,
+    retire,
+)
 
 RECIPE = """
 format: 1

@@ -40,7 +40,7 @@ def test_run_files_are_fused_in_turns(exported, tmp_path):
     told = ["fuse", *runs, "--method", "alternate", "--depth", "4", "--out", str(tmp_path / "f")]
     assert run_verb(told)[0] == 0
     bm25, dense = (ranking(exported / f"runs/test/{name}.tsv") for name in ("bm25", "dense"))
-    fused = ranking(tmp_path / "f" / "fused.tsv")
+    fused = ranking(tmp_path / "f" / "fused.trec")
     assert fused.keys() == dense.keys()
     for query, passages in fused.items():
         turns = zip_longest(bm25.get(query, []), dense[query])

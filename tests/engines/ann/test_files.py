@@ -1,8 +1,8 @@
 import faiss
 import pytest
 
-from raypipe.engines.ann.files import read_index, write_index
-from raypipe.engines.ann.machine import faiss_class, faiss_version
+from raypipe.engines.ann import read_index, write_index
+from raypipe.engines.ann_settings import faiss_class, faiss_version
 from raypipe.errors import CorruptError
 
 

@@ -1,7 +1,7 @@
 import faiss
 import numpy as np
 
-from raypipe.engines.ann.hnsw import ADDED_ROWS, build_hnsw
+from raypipe.engines.ann import ADDED_ROWS, build_hnsw
 
 
 def bytes_of(blocks, **settings):

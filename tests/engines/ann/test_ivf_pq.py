@@ -2,8 +2,8 @@ import faiss
 import numpy as np
 import pytest
 
-from raypipe.engines.ann.codes import code_bytes_for, lists_for
-from raypipe.engines.ann.ivf_pq import ENCODED_ROWS, codes_of, train_ivf_pq
+from raypipe.engines.ann import ENCODED_ROWS, codes_of, train_ivf_pq
+from raypipe.engines.ann_settings import code_bytes_for, lists_for
 
 
 @pytest.fixture(scope="module")

@@ -6,11 +6,9 @@ import faiss
 import numpy as np
 import pytest
 
-from raypipe.engines.ann.hnsw import build_hnsw
-from raypipe.engines.ann.ivf_pq import codes_of, train_ivf_pq
-from raypipe.engines.ann.search import Effort, approximate_topk
-from raypipe.engines.exact.blocks import checked_shards
-from raypipe.engines.exact.search import topk_block_stream
+from raypipe.engines.ann import Effort, approximate_topk, build_hnsw, codes_of, train_ivf_pq
+from raypipe.engines.exact import topk_block_stream
+from raypipe.engines.exact_scores import checked_shards
 
 DIM = 24
 

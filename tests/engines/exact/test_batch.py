@@ -3,11 +3,9 @@
 import numpy as np
 import pytest
 
-from raypipe.engines.exact import batch
-from raypipe.engines.exact.batch import LEAST_QUERIES
-from raypipe.engines.exact.memory import num_kept
-from raypipe.engines.exact.products import NumpyProducts
-from raypipe.engines.exact.search import topk_block_stream
+from raypipe.engines import exact as batch
+from raypipe.engines.exact import LEAST_QUERIES, num_kept, topk_block_stream
+from raypipe.engines.exact_scores import NumpyProducts
 
 
 class Rounded(NumpyProducts):
@@ -115,7 +113,7 @@ def test_an_error_that_is_told_is_allowed_for():
 
 
 def test_once_it_leaves_too_many_the_next_batches_do_without_it(monkeypatch):
-    monkeypatch.setattr("raypipe.engines.exact.memory.MAX_BATCH_QUERIES", 32)
+    monkeypatch.setattr("raypipe.engines.exact.MAX_BATCH_QUERIES", 32)
     vectors = unit(3000, 48)
     spoilt = Rounded(0.5)
     assert searched(unit(96, 48, 1), vectors, spoilt) == [32, 32, 32]
@@ -127,7 +125,7 @@ def test_once_it_leaves_too_many_the_next_batches_do_without_it(monkeypatch):
 
 @pytest.mark.parametrize("unsettled", [4, 5])
 def test_an_eighth_of_the_queries_may_be_left(monkeypatch, unsettled):
-    monkeypatch.setattr("raypipe.engines.exact.memory.MAX_BATCH_QUERIES", 32)
+    monkeypatch.setattr("raypipe.engines.exact.MAX_BATCH_QUERIES", 32)
     queries, vectors = unit(64, 48, 1), unit(3000, 48)
     queries[:unsettled] = 0  # all scores are equal
     coarse = Rounded()

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from raypipe.engines.exact.best_products import BestProducts
+from raypipe.engines.exact_candidates import BestProducts
 
 
 def entered(best, scores, first=0):

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from raypipe.engines.exact import score
-from raypipe.engines.exact.blocks import checked_shards
-from raypipe.engines.exact.products import NumpyProducts
-from raypipe.engines.exact.rescore import exact_scores_of
+from raypipe.engines import exact_scores as score
+from raypipe.engines.exact import exact_scores_of
+from raypipe.engines.exact_scores import NumpyProducts, checked_shards
 
 
 @pytest.mark.parametrize("threads", [1, 3])

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from raypipe.engines.exact.score import exact_scores, may_round_elsewhere, widen
+from raypipe.engines.exact_scores import exact_scores, may_round_elsewhere, widen
 
 ALL_HALVES = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
 FINITE = ALL_HALVES[np.isfinite(ALL_HALVES)]

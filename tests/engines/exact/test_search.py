@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from raypipe.engines.exact import batch
-from raypipe.engines.exact.memory import FIXED_BYTES, plan_memory
-from raypipe.engines.exact.search import topk_block_stream
-from raypipe.engines.exact.spans import plan_spans
+from raypipe.engines import exact as batch
+from raypipe.engines.exact import FIXED_BYTES, plan_memory, topk_block_stream
+from raypipe.engines.exact_candidates import plan_spans
 from raypipe.errors import InputError
 from raypipe.stages.run_tables import best, dense_table
 from raypipe.storage.records import Shard

@@ -6,9 +6,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from raypipe.engines.exact import batch
-from raypipe.engines.exact.products import product_error
-from raypipe.engines.exact.search import topk_block_stream
+from raypipe.engines import exact as batch
+from raypipe.engines.exact import topk_block_stream
+from raypipe.engines.exact_scores import product_error
 
 
 def near_ties(num_queries, unit, zeros_every=None):

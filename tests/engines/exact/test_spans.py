@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raypipe.engines.exact.spans import ordered, plan_spans
+from raypipe.engines.exact_candidates import ordered, plan_spans
 from raypipe.errors import InputError
 from raypipe.storage.records import Shard
 

@@ -2,7 +2,7 @@ import threading
 
 import pytest
 
-from raypipe.engines.exact.threads import AHEAD, in_order
+from raypipe.engines.exact_candidates import AHEAD, in_order
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
@@ -12,7 +12,7 @@ def test_results_come_in_the_order_of_the_work(threads):
 
 
 def test_several_threads_work_at_a_time_and_few_results_wait():
-    meeting, taken = threading.Barrier(3, timeout=30), []
+    meeting, taken = threading.Barrier(3), []
 
     def items():
         for number in range(30):

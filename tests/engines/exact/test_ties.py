@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from raypipe.engines.exact.ties import _rounded_down
+from raypipe.engines.exact import _rounded_down
 
 
 @pytest.mark.parametrize("value", [0.1, 1.0, -0.1, 1 + 2.0**-30, -1 - 2.0**-30, 0.0, 1e-45])

@@ -3,8 +3,7 @@
 import pytest
 from zebra_texts import table
 
-from raypipe.engines.lucene.analyzers import analyzer_of, language_of
-from raypipe.engines.lucene.index import build_index, index_settings
+from raypipe.engines.lucene.index import analyzer_of, build_index, index_settings, language_of
 from raypipe.engines.lucene.java import start_jvm
 from raypipe.engines.lucene.search import LuceneSearcher
 from raypipe.vocabulary import Language, words

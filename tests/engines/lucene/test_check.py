@@ -8,8 +8,8 @@ from long_collection import (
 )
 
 from raypipe import schema
-from raypipe.engines.lucene.check import check_index, compare_ids
-from raypipe.engines.lucene.search import LuceneSearcher
+from raypipe.engines.lucene.index import compare_ids
+from raypipe.engines.lucene.search import LuceneSearcher, check_index
 from raypipe.errors import CorruptError, IncompleteError
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]

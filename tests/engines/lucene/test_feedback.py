@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from zebra_texts import table
 
-from raypipe.engines.lucene.feedback import Rm3
 from raypipe.engines.lucene.index import build_index
-from raypipe.engines.lucene.search import LuceneSearcher
+from raypipe.engines.lucene.search import LuceneSearcher, Rm3
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 

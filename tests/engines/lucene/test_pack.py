@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 from zebra_texts import TEXTS, table
 
-from raypipe.engines.lucene.index import build_index
-from raypipe.engines.lucene.pack import pack_folder, unpack_folder
+from raypipe.engines.lucene.index import build_index, pack_folder, unpack_folder
 from raypipe.engines.lucene.search import LuceneSearcher
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]

@@ -1,6 +1,6 @@
 import pytest
 
-from raypipe.engines.lucene.segment import make_timeless
+from raypipe.engines.lucene.index import make_timeless
 from raypipe.errors import CorruptError
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from raypipe.evaluation.run_files.parts import NotInPartsError, read_parts
-from raypipe.evaluation.run_files.runs import read_run
+from raypipe.evaluation.run_files.runs import NotInPartsError, read_parts, read_run
 
 FORMATS = {
     "trec": "{query} Q0 {passage} {rank} {score} tag\n",

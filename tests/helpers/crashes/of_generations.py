@@ -9,20 +9,20 @@ from raypipe.driver.generations.publish import create
 from raypipe.driver.generations.retire import retire_older
 from raypipe.driver.upkeep.gc import delete, find_garbage
 from raypipe.driver.workspace import Workspace
-from raypipe.storage.generation_readers import held_generation
 from raypipe.storage.generations import (
     Generation,
     generation_numbers,
+    held_generation,
     newest_generation,
     read_generation,
     refuse_generation,
     refused_generation,
 )
 from raypipe.storage.ledger import Ledger
-from raypipe.storage.payloads.tables import read_table, write_table
+from raypipe.storage.payloads import read_table, write_table
 from raypipe.storage.records import Shard, hash_file
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import committed
+from raypipe.storage.store import committed
 
 LINE = "nightly"
 SHARDS = [Shard(0, 0, 2)]

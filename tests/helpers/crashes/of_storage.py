@@ -5,15 +5,13 @@ import pyarrow as pa
 from crashes.trial import Scenario
 from raypipe.driver.workspace import Workspace
 from raypipe.storage.holder import Process, this_process
-from raypipe.storage.leases.lease import acquire
-from raypipe.storage.leases.state import lease_state
-from raypipe.storage.ledger import Ledger
-from raypipe.storage.log import events
-from raypipe.storage.payloads.tables import read_table, write_table
-from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.lease import acquire, lease_state
+from raypipe.storage.ledger import Ledger, events
+from raypipe.storage.payloads import read_table, write_table
+from raypipe.storage.posix import PosixStorage
 from raypipe.storage.records import Shard, seal
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import committed
+from raypipe.storage.store import committed
 
 SPEC = StageSpec("toy", 1)
 SHARDS = [Shard(0, 0, 2), Shard(1, 2, 4)]

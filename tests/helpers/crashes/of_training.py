@@ -20,10 +20,9 @@ from raypipe.models.folder.opening import load_weights
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.training.checkpoints.commit import commit
-from raypipe.training.checkpoints.export import write_model
-from raypipe.training.checkpoints.store import Checkpoints
-from raypipe.training.model.starting_tensors import starting_tensors
+from raypipe.training.checkpoints import Checkpoints
+from raypipe.training.export import commit, write_model
+from raypipe.training.start import starting_tensors
 
 SPEC = StageSpec("train", 1)
 STORE = "weights@x"

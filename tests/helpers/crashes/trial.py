@@ -17,8 +17,7 @@ from raypipe.driver.upkeep.gc import delete, find_garbage
 from raypipe.driver.upkeep.verify import verify
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import ending_of
-from raypipe.storage import holder
-from raypipe.storage.leases import lease
+from raypipe.storage import holder, lease
 
 HARMLESS = r"stores/generations/[^/]+/\d+\.readers/.*"
 """What may stay: the lease of a killed reader, which is deleted with its generation."""

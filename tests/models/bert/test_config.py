@@ -1,7 +1,6 @@
-import pytest
 from model_parts import CONFIG
 
-from raypipe.models.bert.config import config_problems, converted_config, decisive, own_problems
+from raypipe.models.bert.files import config_problems, converted_config, decisive, own_problems
 
 
 def test_another_architecture_or_size_is_refused_by_name():
@@ -38,9 +37,8 @@ def test_a_converted_config_says_what_the_tensors_say():
     assert body["layer_norm_eps"] == 1e-12 and "classifier_dropout" not in body
 
 
-@pytest.mark.parametrize(
-    ("fields", "told"),
-    [
+def test_values_of_a_config_at_their_bounds():
+    for fields, told in [
         ({"layer_norm_eps": 0}, ["layer_norm_eps: expected a number between 0 and 1, found 0"]),
         ({"layer_norm_eps": 1}, ["layer_norm_eps: expected a number between 0 and 1, found 1"]),
         ({"layer_norm_eps": True}, ["layer_norm_eps: expected a number"]),
@@ -54,12 +52,10 @@ def test_a_converted_config_says_what_the_tensors_say():
         ({"num_hidden_layers": 1001}, ["num_hidden_layers: expected a count of 1,000 at most"]),
         ({"hidden_size": 0}, ["hidden_size: expected a count, found 0"]),
         ({"vocab_size": 1}, []),
-    ],
-)
-def test_values_of_a_config_at_their_bounds(fields, told):
-    found = own_problems({**CONFIG, **fields})
-    assert len(found) == len(told)
-    assert all(problem.startswith(words) for problem, words in zip(found, told, strict=True))
+    ]:
+        found = own_problems({**CONFIG, **fields})
+        assert len(found) == len(told)
+        assert all(problem.startswith(words) for problem, words in zip(found, told, strict=True))
 
 
 def test_what_a_config_must_name_and_what_it_may_leave_out():

@@ -1,8 +1,7 @@
 import pytest
 from model_parts import CONFIG
 
-from raypipe.models.bert.contradictions import contradictions
-from raypipe.models.bert.tensor_names import expected_shapes
+from raypipe.models.bert.files import contradictions, expected_shapes
 
 SEGMENTS = "embeddings.token_type_embeddings.weight"
 WORDS = "embeddings.word_embeddings.weight"

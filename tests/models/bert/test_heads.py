@@ -4,7 +4,7 @@ import torch.nn.functional as F
 from model_parts import tensors
 
 from raypipe.errors import InputError
-from raypipe.models.bert.heads import read_head
+from raypipe.models.bert.forward import read_head
 
 
 @pytest.mark.parametrize("prefix", ["", "bert."])

@@ -1,8 +1,7 @@
-import pytest
 import torch
 from model_parts import CONFIG
 
-from raypipe.models.bert.tensor_names import (
+from raypipe.models.bert.files import (
     canonical_name,
     canonical_names,
     expected_shapes,
@@ -12,9 +11,8 @@ from raypipe.models.bert.tensor_names import (
 )
 
 
-@pytest.mark.parametrize(
-    ("name", "place"),
-    [
+def test_names_of_every_writer_are_read():
+    for name, place in [
         ("bert.encoder.layer.3.output.dense.bias", "encoder.layer.3.output.dense.bias"),
         ("module.bert.pooler.dense.weight", "pooler.dense.weight"),
         ("embeddings.LayerNorm.gamma", "embeddings.LayerNorm.weight"),
@@ -23,18 +21,18 @@ from raypipe.models.bert.tensor_names import (
         ("output_bias", "classifier.bias"),
         ("bert/embeddings/token_type_embeddings:0", "embeddings.token_type_embeddings.weight"),
         ("bert/encoder/layer_11/output/dense/kernel", "encoder.layer.11.output.dense.weight"),
-        ("bert/encoder/layer_0/output/LayerNorm/gamma:0",
-         "encoder.layer.0.output.LayerNorm.weight"),
+        (
+            "bert/encoder/layer_0/output/LayerNorm/gamma:0",
+            "encoder.layer.0.output.LayerNorm.weight",
+        ),
         ("bert/pooler/dense/bias", "pooler.dense.bias"),
         ("bert/pooler/dense/kernel/adam_m", None),
         ("global_step/x", None),
         ("cls.predictions.bias", None),
         ("bert.embeddings.position_ids", None),
         ("optimizer.state", None),
-    ],
-)  # fmt: skip
-def test_names_of_every_writer_are_read(name, place):
-    assert canonical_name(name) == place
+    ]:
+        assert canonical_name(name) == place
 
 
 def test_two_names_of_one_place_and_names_of_none_are_told():

@@ -2,8 +2,7 @@ import pytest
 from model_parts import CONFIG, tensors
 
 from raypipe.errors import InputError
-from raypipe.models.bert.heads import read_head
-from raypipe.models.bert.weights import read_bert
+from raypipe.models.bert.forward import read_bert, read_head
 
 
 def test_every_missing_tensor_of_a_body_or_head_is_named():

@@ -4,7 +4,7 @@ import pytest
 from model_parts import CONFIG
 
 from raypipe.errors import InputError
-from raypipe.models.convert.config import read_config
+from raypipe.models.convert.convert import read_config
 
 
 def test_a_config_is_read_from_either_file_and_refused_by_its_values(tmp_path):

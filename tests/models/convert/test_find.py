@@ -3,7 +3,7 @@ import json
 import pytest
 
 from raypipe.errors import InputError
-from raypipe.models.convert.find import find_checkpoint
+from raypipe.models.convert.checkpoint import find_checkpoint
 
 
 def touch(folder, *names):

@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import save_file
 
 from raypipe.errors import InputError
-from raypipe.models.convert.read import CHILD, read_checkpoint
+from raypipe.models.convert.checkpoint import CHILD, read_checkpoint
 
 
 @pytest.mark.slow

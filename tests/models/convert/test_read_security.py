@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from raypipe.errors import InputError
-from raypipe.models.convert import read as convert_read
+from raypipe.models.convert import checkpoint as convert_read
 from raypipe.models.convert.convert import convert
 
 

@@ -3,10 +3,10 @@ from dataclasses import replace
 import pytest
 from model_parts import CONFIG, DUO, ENCODER, MONO
 
-from raypipe.models.bert.tensor_names import (
+from raypipe.models.bert.files import (
     expected_shapes,
 )
-from raypipe.models.convert.tensor_checks import (
+from raypipe.models.convert.tensors import (
     limit_problems,
     segment_problems,
     tensor_problems,

@@ -127,7 +127,7 @@ def test_raypipe_json_settles_what_the_files_leave_open_and_wins_over_them(tmp_p
     assert found.conventions.query_prefix == "x" and not found.conventions.normalise
     assert found.sources["query_prefix"] == found.sources["normalise"] == "raypipe.json"
     write(folder / "raypipe.json", {**given, "poolign": "mean"})
-    with pytest.raises(InputError, match="poolign: expected one of"):
+    with pytest.raises(InputError, match=r"raypipe\.json: poolign: did you mean pooling\?"):
         discover(folder, None)
 
 

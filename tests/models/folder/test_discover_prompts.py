@@ -7,11 +7,11 @@ import pytest
 from tiny_t5 import DUO, MONO, make_tiny_t5
 
 from raypipe.errors import InputError
-from raypipe.models.folder.conventions import PairConventions
+from raypipe.models.folder.conventions import PairConventions, conventions_problems
 from raypipe.models.folder.discover import discover
 from raypipe.models.folder.loading import resolve_configuration, resolve_model
 from raypipe.models.folder.opening import layouts_of
-from raypipe.models.folder.presets import PRESETS, conventions_problems
+from raypipe.models.folder.presets import PRESETS
 
 ENCODER = {"kind": "encoder", "pooling": "mean", "normalise": False, "query_segment": 0,
            "passage_segment": 0, "query_limit": 8, "passage_limit": 8}  # fmt: skip

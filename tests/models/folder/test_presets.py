@@ -5,8 +5,8 @@ import pytest
 from model_parts import DUO, ENCODER, MONO
 
 from raypipe.errors import InputError
-from raypipe.models.folder.conventions import PairConventions
-from raypipe.models.folder.presets import PRESETS, conventions_of, conventions_problems
+from raypipe.models.folder.conventions import PairConventions, conventions_problems
+from raypipe.models.folder.presets import PRESETS, conventions_of
 
 
 def test_presets_are_those_of_the_papers_and_their_code():

@@ -11,7 +11,7 @@ from raypipe.errors import InputError
 from raypipe.models.convert.describe import describe
 from raypipe.models.folder import evidence
 from raypipe.models.folder.loading import resolve_model
-from raypipe.models.folder.settings_keys import MAX_PREFIX_CHARACTERS
+from raypipe.models.folder.schema import MAX_CHARACTERS
 
 ENCODER = {
     "pooling": "mean, cls, max or last",
@@ -77,7 +77,7 @@ def test_an_unknown_key_is_named_with_the_nearest(encoder):
 
 @pytest.mark.parametrize("side", ["query", "passage"])
 def test_a_prefix_has_a_limit_that_the_error_names(encoder, side):
-    settings(encoder, **{f"{side}_prefix": "a" * MAX_PREFIX_CHARACTERS})
+    settings(encoder, **{f"{side}_prefix": "a" * MAX_CHARACTERS})
     assert resolve_model(str(encoder)).conventions.prefix(side)
     settings(encoder, **{f"{side}_prefix": "a " * 5_000_000})
     (problem,) = problems(encoder)

@@ -6,9 +6,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from raypipe.models.bert.weights import read_bert
-from raypipe.models.machine import blas, neighbours
-from raypipe.models.machine.neighbours import (
+from raypipe.models.bert.forward import read_bert
+from raypipe.models.machine import device, placing
+from raypipe.models.machine.placing import (
     COMPANY,
     Settled,
     Shape,
@@ -116,8 +116,8 @@ def test_the_threads_that_were_settled_are_set_and_the_seed_stays():
 
 @pytest.mark.slow
 def test_strict_mkl_is_proven_at_real_shapes():
-    if "STRICT" not in blas.blas():
-        pytest.skip(f"no strict MKL here: {blas.blas()}")
+    if "STRICT" not in device.blas():
+        pytest.skip(f"no strict MKL here: {device.blas()}")
     shapes = bert_shapes(384, 1536) | bert_shapes(768, 3072)
     assert settle(shapes, device="cpu", threads=2, rows=2048) == Settled(2, True)
 
@@ -144,7 +144,6 @@ def test_as_many_rows_as_a_forward_has_are_tried_and_no_more(rows):
 def test_a_larger_budget_is_tried_whole_by_who_loads_a_model(tiny_model, monkeypatch):
     from raypipe.models import encoder
     from raypipe.models.folder.loading import resolve_model
-    from raypipe.models.machine import placing
 
     asked = []
 
@@ -175,5 +174,5 @@ def test_companies_end_with_the_rows_of_a_forward():
         return x[:, :1]
 
     assert settled({Shape(20, 10)}, device="cpu", threads=1, rows=5000, product=product).proven
-    assert rows[: neighbours.DISTINCT] == [1] * neighbours.DISTINCT
-    assert rows[neighbours.DISTINCT :] == [*list(COMPANY)[:-2], 5000, 5000, 5000]
+    assert rows[: placing.DISTINCT] == [1] * placing.DISTINCT
+    assert rows[placing.DISTINCT :] == [*list(COMPANY)[:-2], 5000, 5000, 5000]

@@ -13,12 +13,12 @@ from raypipe.errors import InputError
 from raypipe.models.buffers import Buffers
 from raypipe.models.family import FAMILIES
 from raypipe.models.folder.loading import resolve_model
-from raypipe.models.machine import precision, quantised
-from raypipe.models.machine.neighbours import Settled, Shape, settled
-from raypipe.models.machine.quantised import TILE_ROWS, int8_linear
+from raypipe.models.machine import precision
+from raypipe.models.machine.placing import Settled, Shape, settled
+from raypipe.models.machine.precision import TILE_ROWS, int8_linear
 from raypipe.models.packed import linear
 from raypipe.models.scorer import load_scorer
-from raypipe.text.pairs import TextSlice
+from raypipe.text.inputs import TextSlice
 
 VNNI = {"avx512_vnni": True}
 
@@ -26,12 +26,12 @@ VNNI = {"avx512_vnni": True}
 @pytest.fixture(autouse=True)
 def exact_products(monkeypatch):
     """On CPUs whose products of integers overflow, slow ones stand in."""
-    if not quantised.exact():
-        monkeypatch.setattr(quantised, "_products", lambda x, w: (x.int() @ w.int()).int())
-        quantised.exact.cache_clear()
+    if not precision.exact():
+        monkeypatch.setattr(precision, "_products", lambda x, w: (x.int() @ w.int()).int())
+        precision.exact.cache_clear()
     yield
     monkeypatch.undo()
-    quantised.exact.cache_clear()
+    precision.exact.cache_clear()
 
 
 def drawn(*shape, seed=0):
@@ -39,7 +39,7 @@ def drawn(*shape, seed=0):
 
 
 def test_a_product_by_hand():
-    weights = quantised.quantised((torch.tensor([[1.0, -2.0], [0.5, 0.1]]), torch.tensor([3.0, 0])))
+    weights = precision.quantised((torch.tensor([[1.0, -2.0], [0.5, 0.1]]), torch.tensor([3.0, 0])))
     # rows of weights: 64 (63.5) and -127 of 2/127; 127 and 25 (25.4) of 0.5/127
     assert weights[0].tolist() == [[64, -127], [127, 25]]
     assert weights[2].tolist() == pytest.approx([2 / 127, 0.5 / 127])
@@ -52,7 +52,7 @@ def test_a_product_by_hand():
 
 @pytest.mark.parametrize("rows", [1, 2, 300])
 def test_a_layer_of_one_input_is_computed_too(rows):
-    weights = quantised.quantised((torch.tensor([[3.0], [-5.0]]), torch.tensor([0.0, 1.0])))
+    weights = precision.quantised((torch.tensor([[3.0], [-5.0]]), torch.tensor([0.0, 1.0])))
     x = drawn(rows, 1)
     assert torch.allclose(int8_linear(x, weights), torch.cat([3 * x, 1 - 5 * x], 1), rtol=1e-6)
 
@@ -60,7 +60,7 @@ def test_a_layer_of_one_input_is_computed_too(rows):
 @pytest.mark.parametrize("rows", [1, 15, TILE_ROWS, TILE_ROWS + 1, 3 * TILE_ROWS - 1])
 def test_products_are_those_of_the_integers_with_their_scales(rows):
     x, weight, bias = drawn(rows, 40), drawn(24, 40, seed=1), drawn(24, seed=2)
-    integers, _, scales = weights = quantised.quantised((weight, bias))
+    integers, _, scales = weights = precision.quantised((weight, bias))
     most = x.abs().amax(1, keepdim=True)
     rounded = (x * (127 / most)).round()
     assert rounded.abs().max() == integers.abs().max() == 127
@@ -73,7 +73,7 @@ def test_products_are_those_of_the_integers_with_their_scales(rows):
 
 
 def test_a_row_has_the_same_bytes_alone_and_among_others():
-    x, weights = drawn(700, 64), quantised.quantised((drawn(48, 64, seed=1), drawn(48, seed=2)))
+    x, weights = drawn(700, 64), precision.quantised((drawn(48, 64, seed=1), drawn(48, seed=2)))
     together, product = linear(x, weights), Buffers()
     for row in (0, 255, 256, 699):
         assert torch.equal(linear(x[row : row + 1], weights)[0], together[row])
@@ -93,7 +93,7 @@ def test_a_product_whose_rows_mix_is_found_in_int8_too():
 
 def test_rows_of_zeros_give_the_bias_and_tiny_ones_nearly():
     bias = drawn(5, seed=2)
-    weights = quantised.quantised((drawn(5, 33, seed=1), bias))
+    weights = precision.quantised((drawn(5, 33, seed=1), bias))
     x = torch.stack([torch.zeros(33), torch.full((33,), 1e-44), torch.full((33,), -1e-35)])
     found = int8_linear(x, weights)
     assert torch.equal(found[0], bias) and torch.equal(found[1], bias)
@@ -101,13 +101,13 @@ def test_rows_of_zeros_give_the_bias_and_tiny_ones_nearly():
 
 
 def test_an_output_without_weights_is_its_bias():
-    weights = quantised.quantised((torch.zeros(2, 3), torch.tensor([1.0, -1.0])))
+    weights = precision.quantised((torch.zeros(2, 3), torch.tensor([1.0, -1.0])))
     assert int8_linear(drawn(4, 3), weights).tolist() == [[1.0, -1.0]] * 4
 
 
 @pytest.mark.parametrize("odd", [float("nan"), float("inf"), -float("inf")])
 def test_a_row_that_is_not_finite_stays_so_and_leaves_others_alone(odd):
-    weights = quantised.quantised((drawn(6, 20, seed=1), drawn(6, seed=2)))
+    weights = precision.quantised((drawn(6, 20, seed=1), drawn(6, seed=2)))
     x = drawn(3, 20)
     expected = int8_linear(x, weights)
     x[1, 7] = odd
@@ -119,7 +119,7 @@ def test_a_row_that_is_not_finite_stays_so_and_leaves_others_alone(odd):
 def test_only_a_cpu_whose_products_have_no_error_offers_it(monkeypatch):
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: VNNI)
     assert precision.able("cpu") == ("fp32", "int8")
-    products = quantised._products
+    products = precision._products
 
     def saturating(x, w):
         """As older instructions: x without a sign, and pairs of products added in 16 bits."""
@@ -131,12 +131,12 @@ def test_only_a_cpu_whose_products_have_no_error_offers_it(monkeypatch):
         return (x.int() @ w.int()).clamp(max=2**21).int()
 
     for wrong in (saturating, limited):
-        monkeypatch.setattr(quantised, "_products", wrong)
-        quantised.exact.cache_clear()
+        monkeypatch.setattr(precision, "_products", wrong)
+        precision.exact.cache_clear()
         assert precision.able("cpu") == ("fp32",)
-    monkeypatch.setattr(quantised, "_products", products)
+    monkeypatch.setattr(precision, "_products", products)
     monkeypatch.delattr(torch, "_int_mm")
-    quantised.exact.cache_clear()
+    precision.exact.cache_clear()
     assert precision.able("cpu") == ("fp32",)
 
 

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from raypipe.models.pooled.finishing import Dense, Finishing
+from raypipe.models.pooling import Dense, Finishing
 
 POOLED = torch.tensor([[3.0, 4.0], [0.0, 2.0]])
 WIDER = Dense((torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), torch.tensor([0.0, 1.0, -1.0])),

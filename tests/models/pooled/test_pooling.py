@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from raypipe.models.pooled.pooling import pool, pool_between
+from raypipe.models.pooling import pool, pool_between
 
 GROUPS = [(2, 1), (1, 3), (2, 2)]
 ROWS = [[0], [1], [2, 3, 4], [5, 6], [7, 8]]

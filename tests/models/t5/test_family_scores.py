@@ -13,7 +13,7 @@ from raypipe.models.folder.loading import resolve_model
 from raypipe.models.folder.opening import open_tokenizer
 from raypipe.models.scorer import load_scorer
 from raypipe.stages.texts.tokenize import refuse_other_inputs
-from raypipe.text.pairs import taken
+from raypipe.text.inputs import taken
 
 VERSIONS = [("t5", "1.0"), ("t5", "1.1"), ("mt5", "1.0")]
 

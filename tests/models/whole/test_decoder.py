@@ -15,7 +15,7 @@ from raypipe.models.family import family_of
 from raypipe.models.folder.discover import discover
 from raypipe.models.folder.loading import resolve_model
 from raypipe.models.folder.opening import open_tokenizer
-from raypipe.models.whole import DECODERS
+from raypipe.models.whole.family import DECODERS
 from raypipe.text.inputs import Layout
 
 PROMPTS = {"query": "Instruct: find passages that answer the query\nQuery:", "document": ""}

@@ -16,9 +16,9 @@ from raypipe.models.encoder import load_encoder
 from raypipe.models.family import FAMILIES, family_of
 from raypipe.models.folder.opening import open_tokenizer
 from raypipe.models.scorer import load_scorer
-from raypipe.models.whole import KINDS
+from raypipe.models.whole.family import KINDS
 from raypipe.stages.texts.tokenize import refuse_other_inputs
-from raypipe.text.pairs import taken
+from raypipe.text.inputs import taken
 from raypipe.text.tokenize import tokenize_batch
 
 DUO = {"kind": "duo", "query_limit": 8, "passage_limit": 8, "total_limit": 40,

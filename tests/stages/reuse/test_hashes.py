@@ -79,7 +79,7 @@ def test_the_first_of_many_equal_texts_is_found(stores):
 
 
 def test_a_row_takes_28_bytes_and_a_beat_is_told_for_each_group_of_rows(stores, monkeypatch):
-    monkeypatch.setattr("raypipe.storage.stored.ROW_GROUP_ROWS", 300)
+    monkeypatch.setattr("raypipe.storage.store.ROW_GROUP_ROWS", 300)
     stage = HashesStage(stores.passages([f"{n}" for n in range(1000)]))
     beats = []
     (record,) = stores.finished(stage, beats=beats).manifest.records

@@ -6,7 +6,7 @@ import pytest
 from raypipe import schema
 from raypipe.stages.reuse.hashes import HashesStage
 from raypipe.stages.scoring.older_scores import OlderScores, ScoresByText
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 
 
 def keys(*lines):

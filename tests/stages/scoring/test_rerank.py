@@ -8,7 +8,7 @@ from raypipe.stages.scoring.candidates import Request
 from raypipe.stages.scoring.rerank import aggregate_stage, pairs_stage, rerank_stage
 from raypipe.stages.stage import Sizing
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import spec_over
+from raypipe.storage.store import spec_over
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from raypipe.stages.encode import EncodeStage
 from raypipe.stages.scoring.score import score_base
 from raypipe.stages.stage import Site, Sizing
 from raypipe.storage.records import Shard
-from raypipe.text.pairs import TextSlice as Texts
+from raypipe.text.inputs import TextSlice as Texts
 
 
 def direct(model, query_rows, passage_rows):

@@ -9,11 +9,11 @@ from raypipe.errors import InputError
 from raypipe.stages.stage import Site
 from raypipe.stages.texts.ids import IdsStage, column_of_rows, id_index, ids_of_rows
 from raypipe.storage.ledger import Ledger
-from raypipe.storage.payloads.tables import ROW_GROUP_ROWS, write_table
-from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.payloads import ROW_GROUP_ROWS, write_table
+from raypipe.storage.posix import PosixStorage
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 
 
 @pytest.fixture

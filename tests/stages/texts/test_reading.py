@@ -6,7 +6,7 @@ import pytest
 from raypipe import schema
 from raypipe.stages.texts import reading
 from raypipe.stages.texts.reading import TextReader
-from raypipe.storage.payloads import tables
+from raypipe.storage import payloads as tables
 
 
 @pytest.fixture

@@ -21,12 +21,11 @@ from raypipe.stages.texts import tokenize
 from raypipe.stages.texts.prepare import ConvertStage, CountStage, counted
 from raypipe.stages.texts.tokenize import TokenizeStage
 from raypipe.storage.ledger import Ledger
-from raypipe.storage.payloads.tables import write_table
-from raypipe.storage.payloads.tokens import concatenate
-from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.payloads import concatenate, write_table
+from raypipe.storage.posix import PosixStorage
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 from raypipe.text.inputs import Layout
 from raypipe.text.word_pieces import WordPieces
 

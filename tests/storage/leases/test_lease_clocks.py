@@ -8,11 +8,10 @@ import psutil
 import pytest
 
 from raypipe.errors import RefusedError
+from raypipe.storage import lease as leases
 from raypipe.storage.holder import Life, this_process
-from raypipe.storage.leases import lease as leases
-from raypipe.storage.leases.lease import acquire
-from raypipe.storage.leases.state import lease_state
-from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.lease import acquire, lease_state
+from raypipe.storage.posix import PosixStorage
 from raypipe.storage.records import seal
 
 NAME = "toy/f/lease.json"

@@ -6,8 +6,7 @@ import pytest
 
 from raypipe.errors import CorruptError, RefusedError
 from raypipe.storage.holder import Life, Process, this_process
-from raypipe.storage.leases.lease import acquire
-from raypipe.storage.leases.state import lease_state
+from raypipe.storage.lease import acquire, lease_state
 from raypipe.storage.records import seal, unseal
 
 NAME = "toy/f/lease.json"
@@ -15,8 +14,8 @@ NAME = "toy/f/lease.json"
 
 def test_a_process_is_not_kept_alive_by_its_lease(storage):
     code = (
-        "from raypipe.storage.leases.lease import acquire; "
-        "from raypipe.storage.places.opening import open_storage; "
+        "from raypipe.storage.lease import acquire; "
+        "from raypipe.storage.root import open_storage; "
         f"held = acquire(open_storage({storage.uri!r}), {NAME!r})"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

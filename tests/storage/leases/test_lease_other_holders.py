@@ -5,10 +5,9 @@ import time
 
 import pytest
 
+from raypipe.storage import lease as lease_module
 from raypipe.storage.holder import this_process
-from raypipe.storage.leases import lease as lease_module
-from raypipe.storage.leases.lease import acquire
-from raypipe.storage.leases.state import lease_state
+from raypipe.storage.lease import acquire, lease_state
 from raypipe.storage.records import seal
 
 NAME = "toy/f/lease.json"

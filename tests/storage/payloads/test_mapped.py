@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from raypipe.storage.payloads.mapped import map_tensors
+from raypipe.storage.payloads import map_tensors
 
 
 def test_mapped_tensors_have_their_own_types_and_shapes(tmp_path):

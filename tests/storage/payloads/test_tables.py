@@ -7,7 +7,7 @@ import pytest
 
 from raypipe import schema
 from raypipe.errors import CorruptError
-from raypipe.storage.payloads.tables import ROW_GROUP_ROWS, read_table, write_table
+from raypipe.storage.payloads import ROW_GROUP_ROWS, read_table, write_table
 
 NUMBERS = pa.schema([("number", pa.int64()), ("text", pa.string())])
 

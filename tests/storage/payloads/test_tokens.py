@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from raypipe.storage.payloads.tokens import (
+from raypipe.storage.payloads import (
     concatenate,
     map_tokens,
     read_tokens,

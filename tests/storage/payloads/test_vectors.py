@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from raypipe.errors import CorruptError
-from raypipe.storage.payloads.vectors import read_vectors, write_vectors
+from raypipe.storage.payloads import read_vectors, write_vectors
 
 
 def test_vectors_are_fp16_of_two_dimensions_or_refused(tmp_path):

@@ -11,11 +11,9 @@ from safetensors import SafetensorError
 
 from raypipe.data.ids import build_id_index
 from raypipe.errors import ending_of
-from raypipe.storage.payloads.tokens import write_tokens
-from raypipe.storage.payloads.vectors import write_vectors
-from raypipe.storage.payloads.writing import writing
-from raypipe.storage.places.posix import PosixStorage
-from raypipe.training.checkpoints.store import Checkpoints
+from raypipe.storage.payloads import write_tokens, write_vectors, writing
+from raypipe.storage.posix import PosixStorage
+from raypipe.training.checkpoints import Checkpoints
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import fsspec
 import pytest
 
 from raypipe.errors import CorruptError
-from raypipe.storage.places.bucket import BucketStorage
+from raypipe.storage.bucket import BucketStorage
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import fsspec
 import pytest
 
 from raypipe.errors import CorruptError
+from raypipe.storage.bucket import BucketStorage
 from raypipe.storage.holder import process_label
-from raypipe.storage.places.bucket import BucketStorage
 
 DATA = b"payload"
 SHA256 = hashlib.sha256(DATA).hexdigest()

@@ -8,8 +8,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from raypipe.errors import CorruptError, InputError, StorageError, ending_of
-from raypipe.storage.places.bucket import BucketStorage
-from raypipe.storage.places.bucket_errors import bucket_errors
+from raypipe.storage.bucket import BucketStorage
+from raypipe.storage.copies import bucket_errors
 
 s3fs = pytest.importorskip("s3fs")
 exceptions = pytest.importorskip("botocore.exceptions")

@@ -9,7 +9,7 @@ import fsspec
 import pytest
 
 from raypipe.errors import CorruptError, InputError
-from raypipe.storage.places.bucket import BucketStorage
+from raypipe.storage.bucket import BucketStorage
 
 
 @pytest.fixture

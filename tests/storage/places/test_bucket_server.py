@@ -7,8 +7,8 @@ import botocore.exceptions
 import pytest
 
 from raypipe.errors import StorageError
-from raypipe.storage.places import bucket as bucket_module
-from raypipe.storage.places.bucket import BucketStorage
+from raypipe.storage import bucket as bucket_module
+from raypipe.storage.bucket import BucketStorage
 
 CONFLICT = (409, "ConditionalRequestConflict")
 

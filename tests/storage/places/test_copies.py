@@ -3,9 +3,9 @@
 import pytest
 
 from raypipe.errors import InputError, StorageError
-from raypipe.storage.places import copies
-from raypipe.storage.places.bucket import BucketStorage
-from raypipe.storage.places.copies import copied, forget_others, on_this_node
+from raypipe.storage import copies
+from raypipe.storage.bucket import BucketStorage
+from raypipe.storage.copies import copied, forget_others, on_this_node
 
 
 @pytest.fixture

@@ -7,15 +7,15 @@ import sys
 
 import pytest
 
-from raypipe.storage.places import node_cache
-from raypipe.storage.places.node_cache import NodeCache
+from raypipe.storage import bucket as node_cache
+from raypipe.storage.bucket import NodeCache
 
 BLOBS = [bytes([number]) * 100 for number in range(6)]
 NAMES = [hashlib.sha256(blob).hexdigest() for blob in BLOBS]
 FETCH = """
 import sys
 from pathlib import Path
-from raypipe.storage.places.node_cache import NodeCache
+from raypipe.storage.bucket import NodeCache
 cache = NodeCache(Path(sys.argv[1]))
 for number, name in enumerate(sys.argv[3:], int(sys.argv[2])):
     copy = cache.fetched(name, lambda path: path.write_bytes(bytes([number]) * 100))

@@ -1,7 +1,7 @@
 import pytest
 
 from raypipe.errors import InputError
-from raypipe.storage.places.opening import open_storage
+from raypipe.storage.root import open_storage
 
 
 def test_paths_and_file_uris_open_folders_and_other_schemes_are_refused(tmp_path, monkeypatch):

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from raypipe.errors import CorruptError, InputError
-from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.posix import PosixStorage
 
 
 def files(root):

@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from raypipe.storage.log import events
-from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.ledger import events
+from raypipe.storage.posix import PosixStorage
 
 NAME = "toy/f/attempts.jsonl"
 

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from raypipe.errors import CorruptError
-from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.posix import PosixStorage
 
 
 @pytest.mark.parametrize("inside", [True, False])

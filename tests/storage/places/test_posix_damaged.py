@@ -6,7 +6,7 @@ import random
 import pytest
 
 from raypipe.errors import CorruptError
-from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.posix import PosixStorage
 
 CONTENT = random.Random(1).randbytes(4096)
 SHA256 = hashlib.sha256(CONTENT).hexdigest()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.posix import PosixStorage
 
 
 @pytest.fixture

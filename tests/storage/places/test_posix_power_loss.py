@@ -5,11 +5,10 @@ from lost_power import noting_disk
 
 from raypipe.driver.workspace import Workspace
 from raypipe.storage.generations import Generation, create_generation, newest_generation
-from raypipe.storage.ledger import Ledger
-from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.ledger import Ledger, read_manifest
+from raypipe.storage.posix import PosixStorage
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.store_records import read_manifest
 
 
 @pytest.fixture

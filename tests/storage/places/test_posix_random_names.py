@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from raypipe.errors import InputError
-from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.posix import PosixStorage
 
 PARTS = st.sampled_from(["..", ".", "", "/", "//", "a", "~", "\0", "\n", "\\", "%2e%2e", "C:", " "])
 NAMES = st.lists(PARTS | st.text(max_size=4), max_size=6).map("/".join) | st.text(max_size=30)

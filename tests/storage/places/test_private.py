@@ -3,7 +3,7 @@ import os
 import pytest
 
 from raypipe.errors import InputError
-from raypipe.storage.places.private import private_folder
+from raypipe.storage.bucket import private_folder
 
 
 def test_a_private_folder_is_made_and_kept_closed_to_others(tmp_path):

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from dev_runs import RUN
 
-from raypipe.training.checkpoints import dev_sets
+from raypipe.training import validate as dev_sets
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from safetensors.torch import load_file
 
 from raypipe.errors import InputError
 from raypipe.storage.ledger import Ledger
-from raypipe.training.checkpoints import commit
+from raypipe.training import export as commit
 
 
 @pytest.fixture

@@ -2,9 +2,9 @@ import pytest
 import torch
 
 from raypipe.errors import InputError
-from raypipe.training.checkpoints import export
-from raypipe.training.checkpoints.export import _copy_tokenizer
-from raypipe.training.model.lowrank import LowRank
+from raypipe.training import export
+from raypipe.training.export import _copy_tokenizer
+from raypipe.training.trainee import LowRank
 
 
 def test_an_update_is_merged_as_its_product_times_the_scale():

@@ -9,8 +9,8 @@ from transformers import BertForSequenceClassification, BertModel
 
 from raypipe.models.folder.loading import resolve_model
 from raypipe.models.folder.opening import load_weights
-from raypipe.training.checkpoints.export import write_model
-from raypipe.training.model.starting_tensors import starting_tensors
+from raypipe.training.export import write_model
+from raypipe.training.start import starting_tensors
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from masked_texts import make_pretrained
 from safetensors.torch import load_file
 
 from raypipe.models.folder.loading import resolve_model
-from raypipe.training.checkpoints.export_pretrained import pretrained_config, pretrained_tensors
+from raypipe.training.export import pretrained_config, pretrained_tensors
 
 
 @pytest.mark.parametrize("next_sentence", [True, False])

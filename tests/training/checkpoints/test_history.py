@@ -2,10 +2,10 @@
 
 import pytest
 
-from raypipe.config.training.recipe import Validate
+from raypipe.config.training import Validate
 from raypipe.errors import CorruptError
-from raypipe.storage.places.posix import PosixStorage
-from raypipe.training.checkpoints.history import History, best_of
+from raypipe.storage.posix import PosixStorage
+from raypipe.training.checkpoints import History, best_of
 
 
 @pytest.fixture

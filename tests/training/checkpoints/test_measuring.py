@@ -2,9 +2,9 @@ from types import SimpleNamespace
 
 from course import Second
 
-from raypipe.config.training.recipe import Validate
-from raypipe.training.checkpoints import measuring
-from raypipe.training.steps.comm import Solo
+from raypipe.config.training import Validate
+from raypipe.training import validate as measuring
+from raypipe.training.comm import Solo
 
 
 def test_a_measurement_is_told_by_dev_set():

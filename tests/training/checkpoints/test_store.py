@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from raypipe.errors import CorruptError
-from raypipe.storage.places.posix import PosixStorage
-from raypipe.training.checkpoints.store import Checkpoints
+from raypipe.storage.posix import PosixStorage
+from raypipe.training.checkpoints import Checkpoints
 
 
 def test_only_the_newest_two_checkpoints_and_those_kept_stay(tmp_path):

@@ -4,8 +4,8 @@ import pytest
 import torch
 from lost_power import noting_disk
 
-from raypipe.storage.places.posix import PosixStorage
-from raypipe.training.checkpoints.store import Checkpoints
+from raypipe.storage.posix import PosixStorage
+from raypipe.training.checkpoints import Checkpoints
 
 
 @pytest.mark.fault(7, "after each of 3 saves the checkpoint survives, every byte of it")

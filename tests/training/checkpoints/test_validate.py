@@ -10,9 +10,9 @@ import torch
 from dev_runs import RUN
 
 from raypipe.models.folder.presets import PRESETS
-from raypipe.training.checkpoints import validate
-from raypipe.training.checkpoints.dev_sets import Documents
-from raypipe.training.steps.comm import Solo
+from raypipe.training import validate
+from raypipe.training.comm import Solo
+from raypipe.training.validate import Documents
 
 EVALUATE = validate.evaluate
 

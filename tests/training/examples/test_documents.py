@@ -3,11 +3,11 @@
 import numpy as np
 from rankings import ranking
 
-from raypipe.training.examples.documents import Best, Passages, document_examples, known_pairs
-from raypipe.training.examples.draw import Short, Window
-from raypipe.training.examples.judged import Judged
-from raypipe.training.examples.rankings import Taught
-from raypipe.training.examples.table import NO_RUN
+from raypipe.config.training import Negatives
+from raypipe.training.documents import Best, Passages, document_examples, known_pairs
+from raypipe.training.examples import NO_RUN
+from raypipe.training.judgements import Judged
+from raypipe.training.negatives import Short, Taught
 
 RUN = ranking(*[(0, document, rank, 1 / rank) for rank, document in enumerate([5, 6, 7, 8], 1)])
 
@@ -24,7 +24,9 @@ class Map:
 def draw(relevant, known=None, best=None, seed=1, at_most=3, **window):
     short = Short()
     judged = Judged(relevant, known or {query: set(rows) for query, rows in relevant.items()})
-    window = Window(**{"first": 1, "last": 4, "per_example": 1, "examples": 1, **window})
+    window = Negatives(
+        **{"runs": ("run",), "first": 1, "last": 4, "per_example": 1, "examples": 1, **window}
+    )
     found, left_out = document_examples(
         judged, (RUN,), Passages(Map(), at_most), best, window, seed=seed, short=short
     )

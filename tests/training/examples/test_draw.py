@@ -6,15 +6,18 @@ import numpy as np
 import pytest
 from rankings import ranking
 
-from raypipe.training.examples.draw import Short, Window, drawn_examples
-from raypipe.training.examples.table import NO_RUN, map_examples, pair_keys, write_examples
+from raypipe.config.training import Negatives
+from raypipe.training.examples import NO_RUN, map_examples, pair_keys, write_examples
+from raypipe.training.negatives import Short, drawn_examples
 
 RUN = ranking(*[(0, p, r, 1 / r) for r, p in enumerate([5, 6, 7, 8, 9], start=1)], (1, 6, 1, 1.0))
 
 
 def draw(relevant, known=None, runs=(RUN,), teacher=None, seed=1, **window):
     short = Short()
-    window = Window(**{"first": 1, "last": 10, "per_example": 1, "examples": 1, **window})
+    window = Negatives(
+        **{"runs": ("run",), "first": 1, "last": 10, "per_example": 1, "examples": 1, **window}
+    )
     known = {q: set(p) for q, p in relevant.items()} if known is None else known
     found = drawn_examples(relevant, known, runs, teacher, window, seed=seed, short=short)
     return found, short

@@ -1,13 +1,16 @@
 from rankings import ranking
 
-from raypipe.training.examples.draw import Short, Window, drawn_examples
+from raypipe.config.training import Negatives
+from raypipe.training.negatives import Short, drawn_examples
 
 RUN = ranking((0, 5, 1, 0.9), (0, 6, 2, 0.8), (0, 7, 3, 0.7), (2, 8, 1, 0.5), (2, 9, 2, 0.4))
 
 
 def draw(relevant, known, teacher=None, **window):
     short = Short()
-    given = Window(**{"first": 1, "last": 3, "per_example": 1, "examples": 1, **window})
+    given = Negatives(
+        **{"runs": ("run",), "first": 1, "last": 3, "per_example": 1, "examples": 1, **window}
+    )
     return drawn_examples(relevant, known, (RUN,), teacher, given, seed=1, short=short), short
 
 

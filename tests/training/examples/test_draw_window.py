@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from raypipe.training.examples.draw import Short, Window, drawn_examples
-from raypipe.training.examples.rankings import Ranking
+from raypipe.config.training import Negatives
+from raypipe.training.negatives import Ranking, Short, drawn_examples
 
 RUN = Ranking(
     np.zeros(5, np.int32),
@@ -17,7 +17,7 @@ RUN = Ranking(
     [(1, 1, {5}), (4, 4, {8}), (5, 5, {9}), (2, 4, {6, 7, 8}), (4, 9, {8, 9}), (6, 9, set())],
 )
 def test_a_window_holds_its_first_and_its_last_rank_and_no_other(first, last, negatives):
-    window = Window(first=first, last=last, per_example=1, examples=5)
+    window = Negatives(runs=("run",), first=first, last=last, per_example=1, examples=5)
     short = Short()
     found = drawn_examples({0: [1]}, {0: {1}}, [RUN], None, window, seed=0, short=short)
     assert set(found.passage_rows[:, 1].tolist()) == negatives

@@ -1,9 +1,9 @@
 import pytest
 from training_texts import wanted
 
-from raypipe.config.training.sets import TrainingSet
-from raypipe.training.examples.draw import Short
-from raypipe.training.examples.empty import nothing_left
+from raypipe.config.training import TrainingSet
+from raypipe.training.examples_stage import nothing_left
+from raypipe.training.negatives import Short
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@
 import numpy as np
 from rankings import ranking
 
-from raypipe.training.examples.first_stages import with_first_stages
-from raypipe.training.examples.table import Examples
+from raypipe.training.examples import Examples
+from raypipe.training.negatives import with_first_stages
 
 FIRST = ranking((0, 5, 1, 9.0), (0, 6, 2, 6.0), (0, 7, 3, 5.0), (2, 5, 1, 3.0), (2, 6, 2, 3.0))
 SECOND = ranking((0, 7, 1, 0.5), (0, 5, 2, 0.25), (2, 5, 1, 8.0))

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from raypipe.config.training.sets import TrainingSet
+from raypipe.config.training import TrainingSet
 from raypipe.errors import InputError
-from raypipe.training.examples.guarding.guard import Dropped, Guard
-from raypipe.training.examples.judged import judged_passages
-from raypipe.training.examples.table import pair_keys
+from raypipe.training.examples import pair_keys
+from raypipe.training.guard import Dropped, Guard
+from raypipe.training.judgements import judged_passages
 
 PASSAGES = ["a", "b", "c", "d"]
 

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from raypipe.training.examples.labelled import labelled_examples
-from raypipe.training.examples.rankings import Ranking
+from raypipe.training.negatives import Ranking, labelled_examples
 
 
 def ranking(*lines):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from rankings import ranking
 
-from raypipe.training.examples.rankings import Taught
+from raypipe.training.negatives import Taught
 
 RUN = ranking((0, 5, 1, 0.9), (0, 6, 2, 0.8), (0, 7, 3, 0.7), (2, 8, 1, 0.5), (2, 9, 2, 0.4))
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raypipe.training.examples.sampler import Sampler, _mixed, permuted
+from raypipe.training.examples import Sampler, _mixed, permuted
 
 
 @given(size=st.integers(1, 700), seed=st.integers(0, 2**40), epoch=st.integers(0, 9))

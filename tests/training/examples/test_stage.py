@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 from training_texts import keys, wanted
 
-from raypipe.config.training.documents import TrainDocuments
-from raypipe.training.examples.guarding.guard import Guard
-from raypipe.training.examples.sampler import permuted
-from raypipe.training.examples.sources import OfDocuments
-from raypipe.training.examples.stage import ExamplesStage, _first
-from raypipe.training.examples.table import NO_RUN, Examples
+from raypipe.config.training import TrainDocuments
+from raypipe.training.examples import NO_RUN, Examples, permuted
+from raypipe.training.examples_stage import ExamplesStage, OfDocuments, _first
+from raypipe.training.guard import Guard
 
 
 def test_so_many_examples_are_those_of_a_seeded_order_in_their_own_order():

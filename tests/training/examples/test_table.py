@@ -1,7 +1,7 @@
 import numpy as np
 
-from raypipe.training.examples import table
-from raypipe.training.examples.table import Examples, distinct, pair_keys
+from raypipe.training import examples as table
+from raypipe.training.examples import Examples, distinct, pair_keys
 
 
 def test_pairs_have_keys_in_the_order_of_query_then_passage():

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from raypipe.errors import InputError
-from raypipe.training.examples.guarding.guard import Dropped, Guard
-from raypipe.training.examples.triples import triple_examples
+from raypipe.training.guard import Dropped, Guard
+from raypipe.training.judgements import triple_examples
 
 
 def test_triples_keep_their_order_and_lose_what_the_guard_refuses(tmp_path):

@@ -3,8 +3,8 @@
 import numpy as np
 from rankings import ranking
 
-from raypipe.training.examples.draw import Short, Window
-from raypipe.training.examples.unlabelled import unlabelled_examples
+from raypipe.config.training import Negatives
+from raypipe.training.negatives import Short, unlabelled_examples
 
 RUN = ranking(*[(0, p, r, 1 / r) for r, p in enumerate([5, 6, 7, 8, 9, 10], 1)], (1, 6, 1, 1.0))
 TEACHER = ranking(*[(0, p, r, p / 10) for r, p in enumerate([6, 7, 8, 9, 10], 1)], (1, 6, 1, 0.5))
@@ -12,7 +12,9 @@ TEACHER = ranking(*[(0, p, r, p / 10) for r, p in enumerate([6, 7, 8, 9, 10], 1)
 
 def draw(queries, runs=(RUN,), seed=1, **window):
     short = Short()
-    window = Window(**{"first": 1, "last": 10, "per_example": 1, "examples": 2, **window})
+    window = Negatives(
+        **{"runs": ("run",), "first": 1, "last": 10, "per_example": 1, "examples": 2, **window}
+    )
     return unlabelled_examples(queries, runs, TEACHER, window, seed=seed, short=short), short
 
 
@@ -48,7 +50,7 @@ def test_queries_are_in_order_each_with_a_draw_of_its_own_and_short_ones_are_cou
     run = ranking(*[(q, p, p - 4, 1.0) for q in (2, 7) for p in passages], (9, 5, 1, 1.0),
                   (9, 6, 2, 1.0), (9, 7, 3, 1.0))  # fmt: skip
     short = Short()
-    window = Window(first=1, last=99, per_example=1, examples=5)
+    window = Negatives(runs=("run",), first=1, last=99, per_example=1, examples=5)
     found = unlabelled_examples({9, 7, 2}, [run], run, window, seed=1, short=short)
     assert found.query_rows.tolist() == [2] * 5 + [7] * 5 + [9]
     assert found.passage_rows[:5].tolist() != found.passage_rows[5:10].tolist()

@@ -1,6 +1,6 @@
 import torch
 
-from raypipe.training.model.lowrank import LowRank, drawn
+from raypipe.training.trainee import LowRank, drawn
 
 
 def test_how_an_update_is_drawn():

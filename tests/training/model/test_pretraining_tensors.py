@@ -7,7 +7,7 @@ from safetensors.torch import load_file
 
 from raypipe.errors import InputError
 from raypipe.models.folder.loading import resolve_model
-from raypipe.training.model.pretraining_tensors import missing_at_start, pretraining_tensors
+from raypipe.training.start import missing_at_start, pretraining_tensors
 
 POOLER = {"bert.pooler.dense.weight", "bert.pooler.dense.bias"}
 NEXT = {"cls.seq_relationship.weight", "cls.seq_relationship.bias"}

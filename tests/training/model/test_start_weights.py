@@ -5,9 +5,9 @@ import yaml
 from masked_texts import make_pretrained
 from safetensors.torch import load_file, save_file
 
-from raypipe.config.training.load import load_training
+from raypipe.config.load import load_training
 from raypipe.driver.training.place import start_model
-from raypipe.training.model.start_weights import drawn_lines, missing_problems
+from raypipe.training.start import drawn_lines, missing_problems
 
 BODY = {
     "format": 1, "name": "p", "collections": {"c": {"format": "msmarco-v1", "input": "c.tsv"}},

@@ -5,9 +5,8 @@ import torch
 from safetensors.torch import save_file
 
 from raypipe.errors import InputError
-from raypipe.training.model.lowrank import LowRank
-from raypipe.training.model.trainee import Trainee
-from raypipe.training.model.worker import start_from_, trainee_of
+from raypipe.training.start import start_from_, trainee_of
+from raypipe.training.trainee import LowRank, Trainee
 
 
 def test_other_weights_under_a_training_are_refused(job, folder):

@@ -7,7 +7,7 @@ from raypipe.models.folder.loading import resolve_model
 from raypipe.models.folder.opening import layouts_of
 from raypipe.models.folder.presets import PRESETS
 from raypipe.text.inputs import Layout
-from raypipe.training.model.worker import layouts_for
+from raypipe.training.start import layouts_for
 
 
 def test_inputs_are_of_the_kind_in_training_whatever_it_starts_from():

@@ -9,7 +9,7 @@ import pytest
 from raypipe.models.folder.loading import resolve_model
 from raypipe.models.folder.presets import PRESETS
 from raypipe.stages.in_memory import encode_texts, score_texts
-from raypipe.training.peers.adding import add_peer_files
+from raypipe.training.peer_files import add_peer_files
 
 TEXTS = ["lease shard rank", "rank", "zebra lease shard " * 9]
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from masked_texts import CLS, SEP, make_pretrained, trainee_and_maker
 
-from raypipe.training.pretraining.sources import Chosen
+from raypipe.training.pretrain import Chosen
 
 
 @pytest.fixture(scope="module")

@@ -6,10 +6,8 @@ import torch
 from masked_texts import make_pretrained, trainee_and_maker
 from transformers import BertForMaskedLM, BertForPreTraining
 
-from raypipe.training.pretraining.masking import NOT_PREDICTED
-from raypipe.training.pretraining.sources import Chosen
-from raypipe.training.pretraining.updates import backward
-from raypipe.training.steps.comm import Solo
+from raypipe.training.comm import Solo
+from raypipe.training.pretrain import NOT_PREDICTED, Chosen, backward
 
 COUNTS = [20, 35, 7, 50, 18, 90, 2, 40]
 

@@ -5,7 +5,7 @@ import pytest
 from masked_texts import CLS, MASK, RULE, SEP
 
 from raypipe.text.inputs import Inputs
-from raypipe.training.pretraining.masking import NOT_PREDICTED, Rule, masked
+from raypipe.training.pretrain import NOT_PREDICTED, Rule, masked
 
 
 def inputs(*sizes):

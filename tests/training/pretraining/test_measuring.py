@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from masked_texts import WORDS, make_pretrained, text_source, trainee_and_maker
 
-from raypipe.training.pretraining.measuring import measured_losses
-from raypipe.training.steps.comm import Solo
+from raypipe.training.comm import Solo
+from raypipe.training.pretrain import measured_losses
 
 COUNTS = [20, 35, 7, 50, 18, 90, 2, 40]
 

@@ -3,8 +3,7 @@
 import numpy as np
 from masked_texts import SEP, text_source
 
-from raypipe.training.pretraining.pairs import FOLLOWS, OTHER, pairs
-from raypipe.training.pretraining.sources import Chosen, rows_of, texts_of
+from raypipe.training.pretrain import FOLLOWS, OTHER, Chosen, pairs, rows_of, texts_of
 
 
 def pieces(part):

@@ -7,8 +7,8 @@ import pytest
 from masked_texts import SEP, text_source
 
 from raypipe.errors import InputError
-from raypipe.training.pretraining import sources
-from raypipe.training.pretraining.sources import Chosen, rows_of, texts_of, trained
+from raypipe.training import pretrain as sources
+from raypipe.training.pretrain import Chosen, rows_of, texts_of, trained
 
 
 def two():

@@ -7,9 +7,8 @@ from masked_texts import SEP
 from raypipe.errors import InputError
 from raypipe.stages.scoring.token_rows import TokenRows
 from raypipe.stages.stage import Sizing
-from raypipe.training.pretraining.sources import TextSource, texts_of
-from raypipe.training.pretraining.stage import StretchesStage
-from raypipe.training.pretraining.stretches import map_stretches
+from raypipe.training.pretrain import TextSource, texts_of
+from raypipe.training.stretches import StretchesStage, map_stretches
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from masked_texts import SEP, Passages
 
-from raypipe.training.pretraining.stretches import cut, map_stretches, read, write_stretches
+from raypipe.training.stretches import cut, map_stretches, read, write_stretches
 
 
 def texts(table, tokens, numbers=None):

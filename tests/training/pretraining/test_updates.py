@@ -9,11 +9,9 @@ from masked_texts import make_pretrained, trainee_and_maker
 
 from raypipe.errors import InputError
 from raypipe.models.folder.loading import resolve_model
-from raypipe.training.pretraining import updates
-from raypipe.training.pretraining.measuring import measured_losses
-from raypipe.training.pretraining.sources import Chosen, TextSource
-from raypipe.training.pretraining.updates import backward, rule_of
-from raypipe.training.steps.comm import Solo
+from raypipe.training import pretrain as updates
+from raypipe.training.comm import Solo
+from raypipe.training.pretrain import Chosen, TextSource, backward, measured_losses, rule_of
 
 COUNTS = [20, 35, 7, 50, 18, 90, 2, 40]
 

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 from masked_texts import text_source
 
-from raypipe.training.examples.sampler import Sampler
-from raypipe.training.pretraining import updates
-from raypipe.training.pretraining.sources import trained
-from raypipe.training.pretraining.updates import PretrainingUpdates
-from raypipe.training.steps.comm import Solo
+from raypipe.training import pretrain as updates
+from raypipe.training.comm import Solo
+from raypipe.training.examples import Sampler
+from raypipe.training.pretrain import PretrainingUpdates, trained
 
 COUNTS = [20, 35, 7, 50, 18, 90, 2, 40]
 

@@ -7,7 +7,7 @@ from training_texts import ONE, TWO, keys, pair_conventions, pieces, source
 
 from raypipe.models.folder.conventions import Conventions
 from raypipe.text.inputs import Layout
-from raypipe.training.steps.batch import ExampleSource, pair_inputs_of, read_batch, text_counts
+from raypipe.training.batch import ExampleSource, pair_inputs_of, read_batch, text_counts
 
 
 def test_a_batch_reads_examples_by_number_over_all_sources():

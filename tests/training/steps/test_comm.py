@@ -1,7 +1,7 @@
 import torch
 
-from raypipe.training.steps import comm
-from raypipe.training.steps.comm import Solo
+from raypipe.training import comm
+from raypipe.training.comm import Solo
 
 
 def test_one_worker_is_alone():

@@ -2,7 +2,7 @@ import os
 
 import torch
 
-from raypipe.training.steps import determinism
+from raypipe.training import comm as determinism
 
 
 def test_a_process_computes_on_its_threads_and_a_cpu_needs_no_more(monkeypatch):

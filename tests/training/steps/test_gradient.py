@@ -38,7 +38,7 @@ def assert_equal_gradients(found, expected, tolerance=TOLERANCE):
 
 @pytest.mark.parametrize("kind", ["mono", "duo", "low-rank", "listwise"])
 def test_packed_and_one_by_one_agree(own, tiny_model, kind):
-    from raypipe.training.steps.comm import Solo
+    from raypipe.training.comm import Solo
 
     packed = own.gradients(*own.make_trainee(tiny_model, kind), kind, Solo(), budget=100_000)
     single = own.gradients(*own.make_trainee(tiny_model, kind), kind, Solo(), budget=1)
@@ -54,7 +54,7 @@ def test_several_workers_give_the_gradient_of_one(own, tiny_model, tmp_path, wor
     workers = [subprocess.Popen([*command, str(rank), str(world), "200"]) for rank in range(world)]
     assert [worker.wait(timeout=120) for worker in workers] == [0] * world
     found = load_file(tmp_path / f"gradients-{world}.safetensors")
-    from raypipe.training.steps.comm import Solo
+    from raypipe.training.comm import Solo
 
     for kind in kinds:
         loss, expected = own.gradients(*own.make_trainee(tiny_model, kind), kind, Solo())
@@ -69,7 +69,7 @@ def test_several_workers_give_the_gradient_of_one(own, tiny_model, tmp_path, wor
 
 def padded(trainee, layouts, batch, path):
     """transformers' model with the trainee's weights, the arguments of its forward, the targets."""
-    from raypipe.training.steps.batch import pair_inputs_of
+    from raypipe.training.batch import pair_inputs_of
 
     model = BertForSequenceClassification(BertConfig.from_pretrained(path)).eval()
     state = {name: weight.detach() for name, weight in trainee.weights.items()}
@@ -91,7 +91,7 @@ def padded(trainee, layouts, batch, path):
 
 
 def test_the_gradient_is_that_of_transformers_padded_batch(own, tiny_model):
-    from raypipe.training.steps.comm import Solo
+    from raypipe.training.comm import Solo
 
     trainee, layouts = own.make_trainee(tiny_model, "mono")
     batch = own.make_batch()
@@ -108,7 +108,7 @@ def test_the_gradient_is_that_of_transformers_padded_batch(own, tiny_model):
 def test_low_rank_weights_give_the_gradients_that_peft_gives(own, tiny_model):
     import peft
 
-    from raypipe.training.steps.comm import Solo
+    from raypipe.training.comm import Solo
 
     trainee, layouts = own.make_trainee(tiny_model, "low-rank")
     batch = own.make_batch(num_examples=3)
@@ -134,7 +134,7 @@ def test_low_rank_weights_give_the_gradients_that_peft_gives(own, tiny_model):
             if parameter.requires_grad:
                 parameter.copy_(trainee.weights[key])
     from raypipe.text.inputs import make_inputs
-    from raypipe.training.steps.batch import pair_inputs_of
+    from raypipe.training.batch import pair_inputs_of
 
     inputs = pair_inputs_of(batch, trainee.conventions, layouts["pair"])
     packed = make_inputs([inputs.query, *inputs.passages], layouts["pair"])
@@ -159,7 +159,7 @@ def test_low_rank_weights_give_the_gradients_that_peft_gives(own, tiny_model):
 
 
 def test_recomputing_layers_changes_no_gradient_and_dropout_is_drawn_by_step(own, tiny_model):
-    from raypipe.training.steps.comm import Solo
+    from raypipe.training.comm import Solo
 
     def run(draw=(0, 0), **settings):
         trainee, layouts = own.make_trainee(tiny_model, "mono", **settings)
@@ -175,7 +175,7 @@ def test_recomputing_layers_changes_no_gradient_and_dropout_is_drawn_by_step(own
 
 
 def test_bf16_is_near_fp32(own, tiny_model):
-    from raypipe.training.steps.comm import Solo
+    from raypipe.training.comm import Solo
 
     exact = own.gradients(*own.make_trainee(tiny_model, "mono"), "mono", Solo())
     half = own.gradients(*own.make_trainee(tiny_model, "mono", bf16=True), "mono", Solo())
@@ -186,7 +186,7 @@ def test_bf16_is_near_fp32(own, tiny_model):
 def test_an_encoders_gradient_is_that_of_transformers_vectors(own, tiny_model, kind):
     from transformers import BertModel
 
-    from raypipe.training.steps.comm import Solo
+    from raypipe.training.comm import Solo
 
     trainee, layouts = own.make_trainee(tiny_model, kind)
     batch = own.make_batch()
@@ -226,7 +226,7 @@ def test_an_encoders_gradient_is_that_of_transformers_vectors(own, tiny_model, k
 
 def test_the_gradient_of_listwise_is_that_of_plain_products_over_whole_lists(own, tiny_model):
     """The log odds of transformers' one forward, blended and softmaxed here."""
-    from raypipe.training.steps.comm import Solo
+    from raypipe.training.comm import Solo
 
     trainee, layouts = own.make_trainee(tiny_model, "listwise")
     batch = own.make_batch(num_examples=5, num_passages=4, unlabelled=True)

@@ -3,7 +3,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from raypipe.training.steps.gradient import share_of
+from raypipe.training.steps import share_of
 
 
 @pytest.mark.parametrize(("rank", "share"), [(0, [1, 0]), (1, [2, 3])])

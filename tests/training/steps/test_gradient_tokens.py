@@ -4,11 +4,11 @@ import gradients
 import numpy as np
 import torch
 
-from raypipe.text.pairs import TextSlice
-from raypipe.training.steps.batch import Batch
-from raypipe.training.steps.comm import Solo
-from raypipe.training.steps.gradient import backward
-from raypipe.training.steps.objective import Objective
+from raypipe.text.inputs import TextSlice
+from raypipe.training.batch import Batch
+from raypipe.training.comm import Solo
+from raypipe.training.losses import Objective
+from raypipe.training.steps import backward
 
 
 def test_an_encoders_tokens_are_those_of_queries_and_passages_with_their_specials(tiny_model):

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from raypipe.training.steps import losses
+from raypipe.training import losses
 
 
 def test_cross_entropy_of_two_units_is_minus_log_softmax_of_the_target():

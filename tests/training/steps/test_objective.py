@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from raypipe.training.steps.objective import Objective
+from raypipe.training.losses import Objective
 
 UNITS = torch.log(torch.tensor([[1.0, 3.0], [1.0, 1.0]]))  # P(unit 1): 0.75 and 0.5
 

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from raypipe.training.steps.optimiser import Adam, clip_, decays, learning_rate
+from raypipe.training.steps import Adam, clip_, decays, learning_rate
 
 
 def test_with_bias_correction_it_is_torch_adamw():

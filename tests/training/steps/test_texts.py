@@ -1,7 +1,7 @@
 import numpy as np
 from training_texts import Texts, pieces
 
-from raypipe.training.steps.texts import gathered
+from raypipe.training.batch import gathered
 
 
 def test_texts_are_gathered_in_order_from_each_source():

@@ -5,11 +5,11 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from raypipe.config.training.recipe import Optimiser
+from raypipe.config.training import Optimiser
 from raypipe.errors import InputError
-from raypipe.training.examples.sampler import Sampler
-from raypipe.training.steps import update
-from raypipe.training.steps.update import load_weights_
+from raypipe.training import steps as update
+from raypipe.training.examples import Sampler
+from raypipe.training.steps import load_weights_
 
 
 def test_weights_are_set_in_place():

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import assert_never
 
-from raypipe.config.pipeline.kinds import (
+from raypipe.config.stages import (
     Aggregate,
     Ann,
     AnnSearch,

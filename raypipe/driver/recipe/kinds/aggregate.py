@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from raypipe.config.pipeline.kinds import Aggregate
+from raypipe.config.stages import Aggregate
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.chain import Chain
 from raypipe.driver.recipe.system import System

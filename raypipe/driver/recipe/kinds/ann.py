@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping
 
-from raypipe.config.pipeline.kinds import Ann, AnnSearch
-from raypipe.config.pipeline.kinds.ann import IvfPq
+from raypipe.config.stages import Ann, AnnSearch, IvfPq
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.chain import Chain
 from raypipe.driver.recipe.kinds.encode import vectors
 from raypipe.driver.recipe.system import System
-from raypipe.engines.ann.codes import code_bytes_for, lists_for
+from raypipe.engines.ann_settings import code_bytes_for, lists_for
 from raypipe.errors import InputError
 from raypipe.names import Role, StoreName, of_stage, tokens_of
 from raypipe.stages.ann.hnsw import HnswStage
@@ -16,7 +15,7 @@ from raypipe.stages.ann.ivf_pq import CodesStage, TrainStage
 from raypipe.stages.ann.recall import Recall, RecallStage, measured
 from raypipe.stages.ann.search import AnnSearchStage
 from raypipe.stages.stage import Stage
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 
 TRAIN_ROWS_PER_LIST = 64
 PROBED_SHARE = 32

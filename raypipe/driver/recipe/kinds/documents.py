@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from raypipe.config.pipeline.kinds import Documents, MonoScore
+from raypipe.config.stages import Documents, MonoScore
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.chain import Chain
 from raypipe.driver.recipe.kinds.score import blend_of, model_of

@@ -1,12 +1,12 @@
 """tokens@MODEL -> EMBEDDINGS; tokens@MODEL.SET -> EMBEDDINGS.SET (the queries' side)."""
 
-from raypipe.config.pipeline.kinds import Encode
+from raypipe.config.stages import Encode
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.system import System
 from raypipe.models.folder.model_folder import starting_weights
 from raypipe.names import of_stage
 from raypipe.stages.encode import EncodeStage, refuse_other_model
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 
 
 def system(basis: Basis, name: str, stage: Encode) -> System:

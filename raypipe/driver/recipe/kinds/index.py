@@ -1,6 +1,6 @@
 """INDEX: a Lucene index."""
 
-from raypipe.config.pipeline.kinds import Index
+from raypipe.config.stages import Index
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.system import System
 from raypipe.names import of_stage

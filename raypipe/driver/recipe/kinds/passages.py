@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from raypipe.config.pipeline.kinds import Passages
+from raypipe.config.stages import Passages
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.chain import Chain
 from raypipe.driver.recipe.system import System

@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from raypipe.config.pipeline.kinds import Read
+from raypipe.config.stages import Read
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.system import System
 from raypipe.errors import InputError
 from raypipe.names import of_stage
 from raypipe.stages.read_run import read_stage
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 
 
 def system(basis: Basis, name: str, stage: Read, query_set: str) -> System:

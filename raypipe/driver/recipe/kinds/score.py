@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from raypipe.config.pipeline.kinds import DuoScore, MonoScore
+from raypipe.config.stages import DuoScore, MonoScore
 from raypipe.driver.models.opened import check_kind
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.chain import Asked, Chain

@@ -5,18 +5,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import assert_never
 
-from raypipe.config.pipeline.kinds import Bm25Search, DenseSearch
-from raypipe.config.pipeline.kinds.search import Fixed, Tune, Tuned
+from raypipe.config.stages import Bm25Search, DenseSearch, Fixed, Tune, Tuned
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.chain import Chain
 from raypipe.driver.recipe.kinds.encode import vectors
 from raypipe.driver.recipe.system import System
-from raypipe.engines.lucene.feedback import Rm3
+from raypipe.engines.lucene.search import Rm3
 from raypipe.names import Role, of_stage, tokens_of
 from raypipe.stages.bm25 import Bm25Stage
 from raypipe.stages.search import PartsStage, merge_stage
 from raypipe.stages.tune import TuneStage, chosen
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 
 log = logging.getLogger(__name__)
 

@@ -5,10 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from raypipe.config import Recipe
-from raypipe.data.notes import note_in
 from raypipe.data.python_docs.build import python_docs, write_python_docs
 from raypipe.errors import InputError
-from raypipe.storage.files import replace_file, sync
+from raypipe.storage.files import note_in, replace_file, sync
 
 PASSAGES = "passages.tsv"
 SEMANTICS = 1

@@ -5,17 +5,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 from raypipe.config import Recipe
-from raypipe.config.pipeline.parts import CarTopics, QuerySet
-from raypipe.data.formats.car.topics import (
+from raypipe.config.parts import CarTopics, QuerySet
+from raypipe.data.formats.car_topics import (
     write_judged_topics,
     write_judgements,
     write_released,
     write_topics,
 )
-from raypipe.data.notes import note_in
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import RefusedError
-from raypipe.storage.files import replace_file, sweep_beside
+from raypipe.storage.files import note_in, replace_file, sweep_beside
 from raypipe.storage.records import Json, hash_file
 
 QUERIES, QRELS, NOTE = "queries.tsv", "qrels.txt", "made-from.json"

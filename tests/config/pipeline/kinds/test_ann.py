@@ -3,7 +3,7 @@
 import pytest
 
 from raypipe.config import load_recipe
-from raypipe.config.pipeline.kinds import AnnSearch
+from raypipe.config.stages import AnnSearch
 from raypipe.errors import InputError
 
 RECIPE = """

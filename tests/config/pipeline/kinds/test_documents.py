@@ -3,7 +3,7 @@
 import pytest
 
 from raypipe.config import load_recipe
-from raypipe.config.pipeline.units import units_of
+from raypipe.config.rules import units_of
 
 RECIPE = """\
 format: 1

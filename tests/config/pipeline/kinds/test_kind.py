@@ -3,7 +3,7 @@
 import pytest
 
 from raypipe.config import load_recipe
-from raypipe.config.pipeline.kinds import KINDS, labels_of
+from raypipe.config.stages import KINDS, labels_of
 
 STAGES = """\
   old:    {do: read, runs: {test: old.trec, dev: s3://b/dev.trec}}

@@ -3,8 +3,7 @@
 import pytest
 
 from raypipe.config import load_recipe
-from raypipe.config.pipeline.kinds import MonoScore
-from raypipe.config.pipeline.kinds.fuse import equal_weights
+from raypipe.config.stages import MonoScore, equal_weights
 
 
 def recipe(text, mono="k0: 9", duo="k1: 5", total="method: sum"):

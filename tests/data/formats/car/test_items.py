@@ -16,8 +16,8 @@ from car_files import (
     words,
 )
 
-from raypipe.data.formats.car import items
-from raypipe.data.formats.car.items import MOST_BYTES, MOST_NESTED, READ_BYTES, read_items
+from raypipe.data.formats import car as items
+from raypipe.data.formats.car import MOST_BYTES, MOST_NESTED, READ_BYTES, read_items
 from raypipe.errors import InputError
 
 FIRST, SECOND, THIRD = (paragraph(f"p{n}", words("x" * n)) for n in (1, 30, 300))

@@ -15,8 +15,8 @@ from car_files import (
     words,
 )
 
-from raypipe.data.formats.car.items import read_items
-from raypipe.data.formats.car.pages import judgements, parse_page, query_text, topics
+from raypipe.data.formats.car import read_items
+from raypipe.data.formats.car_topics import judgements, parse_page, query_text, topics
 
 
 def parsed(data):

@@ -3,8 +3,7 @@ import io
 import pytest
 from car_files import fixed, link, name, number, page, paragraph, text, unknown, words
 
-from raypipe.data.formats.car.items import read_items
-from raypipe.data.formats.car.paragraphs import paragraph_id, with_blanks, without_blanks
+from raypipe.data.formats.car import paragraph_id, read_items, with_blanks, without_blanks
 
 
 def record(data):

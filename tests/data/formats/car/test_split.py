@@ -4,7 +4,7 @@ import io
 import pytest
 from car_files import paragraph, with_head, words
 
-from raypipe.data.formats.car.split import PARAGRAPHS, count_paragraphs
+from raypipe.data.formats.car import PARAGRAPHS, count_paragraphs
 
 RECORDS = [paragraph(f"p{n}", words("x" * n)) for n in range(7)]
 

@@ -3,7 +3,7 @@ import gzip
 import pytest
 from car_files import page, paragraph, section, under, with_head
 
-from raypipe.data.formats.car.topics import (
+from raypipe.data.formats.car_topics import (
     write_judged_topics,
     write_judgements,
     write_released,

@@ -12,7 +12,7 @@ from reranking_recipe import lines
 from raypipe import schema
 from raypipe.cli.main import run as command
 from raypipe.driver.verbs.true_scores import true_scores
-from raypipe.evaluation.lowered import lowered
+from raypipe.evaluation.exports import lowered
 
 MORE = """
   duo-binary: {do: aggregate, pairs: duo, method: binary}

@@ -10,7 +10,7 @@ from watchers import Silent
 
 import raypipe
 from raypipe.config import load_recipe
-from raypipe.config.pipeline.kinds import MonoScore
+from raypipe.config.stages import MonoScore
 from raypipe.data.qrels import read_qrels
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.recipe.kinds.documents import conversion_of

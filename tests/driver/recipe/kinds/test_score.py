@@ -11,16 +11,16 @@ import pytest
 from reranking_recipe import lines
 
 from raypipe import schema
-from raypipe.driver.analysis.depth import depth
-from raypipe.driver.analysis.finished import open_finished
-from raypipe.driver.results.plain import markdown
-from raypipe.driver.results.results import results
 from raypipe.driver.upkeep.export import export
 from raypipe.errors import InputError
+from raypipe.evaluation.tables import markdown
 from raypipe.models.folder.loading import resolve_model
 from raypipe.models.folder.opening import open_tokenizer
 from raypipe.models.scorer import load_scorer
-from raypipe.text.pairs import TextSlice
+from raypipe.report.depth import depth
+from raypipe.report.finished import open_finished
+from raypipe.report.results import results
+from raypipe.text.inputs import TextSlice
 from raypipe.text.tokenize import tokenize_batch
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from raypipe.training.examples.guarding.guard import Dropped, Guard, normalised, refused_queries
+from raypipe.training.guard import Dropped, Guard, normalised, refused_queries
 
 
 def refused(texts, evaluation, near_copy=0.6):

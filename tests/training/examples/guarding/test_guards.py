@@ -3,7 +3,7 @@ from types import SimpleNamespace
 import pytest
 
 from raypipe.errors import InputError
-from raypipe.training.examples.guarding.guards import guards_of, lines_about
+from raypipe.training.guard import guards_of, lines_about
 
 
 def test_guards_hold_judged_queries_of_all_sets_and_passages_of_their_own_collection(tmp_path):

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from raypipe.training.examples.guarding.near_copies import nearest
+from raypipe.training.guard import nearest
 
 
 def similarity(left, right, texts):

@@ -1,1 +1,0 @@
-"""What a researcher computes from finished runs: functions of tables alone."""

@@ -1,1 +1,0 @@
-"""What a researcher asks of single queries: functions of tables alone."""

@@ -1,0 +1,252 @@
+"""The commands analyse: depth, tradeoff, consistency, fusion, queries, training-size."""
+
+import json
+import math
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from raypipe.cli.options import AsJson, Folder, PipelineFolder
+from raypipe.cli.terminal import terminal_width
+from raypipe.errors import InputError
+
+if TYPE_CHECKING:
+    from raypipe.report.finished import Finished
+    from raypipe.report.section import Section
+    from raypipe.report.show import Shown
+
+QuerySet = Annotated[
+    str | None, typer.Option("--queries", help="A query set of the recipe; by default each one.")
+]
+
+
+group = typer.Typer(no_args_is_help=True, help="What the runs of a finished pipeline say.")
+
+
+@group.command()
+def depth(folder: PipelineFolder, query_set: QuerySet = None, as_json: AsJson = False) -> None:
+    """Recall of the first stages by depth, and rerankers by their number of candidates."""
+    from raypipe.report.depth import depth as found
+
+    finished, chosen = _opened(folder, query_set)
+    _print([found(finished, each) for each in chosen], as_json)
+
+
+@group.command()
+def tradeoff(
+    folder: PipelineFolder,
+    query_set: QuerySet = None,
+    loss: Annotated[
+        float, typer.Option(help="Name the cheapest cell that is at most this far below the best.")
+    ] = 0.005,
+    choose_on: Annotated[
+        str | None,
+        typer.Option(help="Choose the cell on this query set, and show it on the others."),
+    ] = None,
+    fill: Annotated[
+        bool,
+        typer.Option("--fill", help="First score the pairs that the cells lack, beside the runs."),
+    ] = False,
+    allow_open_cluster: Annotated[
+        bool,
+        typer.Option(
+            "--allow-open-cluster",
+            help="With --fill: accept a cluster without token authentication.",
+        ),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Quality against inferences and time over k0, k1 and the aggregations, from stored scores."""
+    from raypipe.report.tradeoff import check_choice
+    from raypipe.report.tradeoff import chosen as found_elsewhere
+    from raypipe.report.tradeoff import tradeoff as found
+
+    if not 0 <= loss < math.inf:
+        raise InputError(f"--loss {loss}: expected a number from 0")
+    finished, shown = _opened(folder, query_set)
+    if choose_on is not None:
+        shown = [each for each in shown if each != choose_on or each == query_set]
+        check_choice(finished, choose_on, shown)
+    if fill:
+        _fill(finished, [*([] if choose_on is None else [choose_on]), *shown], allow_open_cluster)
+    if choose_on is None:
+        sections = [part for each in shown for part in found(finished, each, loss=loss)]
+    else:
+        sections = found_elsewhere(finished, choose_on, shown, loss=loss)
+    if not sections:
+        raise InputError(
+            f"{folder}: expected a duoBERT stage (score with k1) over a monoBERT stage (score with "
+            "k0), both run; found none"
+        )
+    _print(sections, as_json)
+
+
+def _fill(finished: "Finished", query_sets: list[str], allow_open_cluster: bool) -> None:
+    from raypipe.driver.report.lines import to_stderr
+    from raypipe.driver.report.progress import TerminalWatcher
+    from raypipe.report.fill import fill
+
+    with TerminalWatcher(sys.stderr) as watcher:
+        fill(
+            finished,
+            query_sets,
+            watcher=watcher,
+            say=to_stderr,
+            ray_address=os.environ.get("RAY_ADDRESS"),
+            allow_open_cluster=allow_open_cluster,
+        )
+
+
+@group.command()
+def consistency(
+    folder: PipelineFolder,
+    reference: Annotated[
+        str,
+        typer.Option(
+            help="A run file, or a system of the recipe: what the reranker's negatives were taken "
+            "from."
+        ),
+    ],
+    query_set: QuerySet = None,
+    as_json: AsJson = False,
+) -> None:
+    """The share of each first stage's passages that a reference run has too, by depth."""
+    from raypipe.report.consistency import consistencies
+    from raypipe.report.finished import open_finished
+
+    _print(consistencies(open_finished(folder), reference, query_set), as_json)
+
+
+@group.command()
+def fusion(folder: PipelineFolder, query_set: QuerySet = None, as_json: AsJson = False) -> None:
+    """Every first stage merged in turns with every other, beside the better one alone."""
+    from raypipe.report.fusion import fusion as found
+
+    finished, chosen = _opened(folder, query_set)
+    sections = [part for each in chosen if (part := found(finished, each)) is not None]
+    if not sections:
+        raise InputError(
+            f"{folder}: expected two first stages or more (search, or read), found fewer"
+        )
+    _print(sections, as_json)
+
+
+@group.command()
+def queries(
+    folder: PipelineFolder,
+    query_set: QuerySet = None,
+    num: Annotated[int, typer.Option(help="Queries in a list.", min=1)] = 10,
+    each: Annotated[bool, typer.Option("--each", help="Also every query's value.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """The queries that changed most and the hardest; by length and by judgements."""
+    from raypipe.report.queries import queries as found
+
+    finished, sets = _opened(folder, query_set)
+    _print([found(finished, name, num=num, each=each) for name in sets], as_json)
+
+
+@group.command()
+def training_size(
+    folder: PipelineFolder, query_set: QuerySet = None, as_json: AsJson = False
+) -> None:
+    """The monoBERT stages by the number of examples on which their models were trained."""
+    from raypipe.report.training import training_size as found
+
+    finished, chosen = _opened(folder, query_set)
+    sections = [part for each in chosen if (part := found(finished, each)) is not None]
+    if not sections:
+        raise InputError(
+            f"{folder}: expected two monoBERT stages (score with k0) or more over the same "
+            "candidates, with models that `raypipe train` made of different sizes; found none"
+        )
+    _print(sections, as_json)
+
+
+def _opened(folder: Path, query_set: str | None) -> "tuple[Finished, list[str]]":
+    """The workspace, and the query sets with judgements or the one that is named."""
+    from raypipe.report.finished import open_finished
+
+    finished = open_finished(folder)
+    chosen = finished.chosen(query_set)
+    if query_set is None:
+        chosen = [name for name in chosen if finished.measured(name)]
+    if not chosen and finished.summary["measures"]:
+        raise InputError(
+            f"{folder}: no query set has judgements of passages, only of documents; `raypipe "
+            "report` tells of their runs, and `analyse` needs qrels under queries in the recipe"
+        )
+    if not chosen:
+        raise InputError(
+            f"{folder}: no query set was measured; add qrels and evaluate to the recipe"
+        )
+    return finished, chosen
+
+
+def _print(sections: "list[Section]", as_json: bool) -> None:
+    from raypipe.cli.terminal import print_result
+    from raypipe.report.section import to_text
+
+    found = {"sections": [section.to_json() for section in sections]}
+    print_result(found, "\n\n".join(map(to_text, sections)), as_json=as_json)
+
+
+def report(folder: Folder) -> None:
+    """Write report.html, one page of what the runs say, and its numbers as analysis/*.json."""
+    from raypipe.report.contents import report as written
+    from raypipe.report.contents import report_training
+    from raypipe.report.finished import open_finished
+    from raypipe.report.training import trained_folder
+
+    trained = trained_folder(folder)
+    print(written(open_finished(folder)) if trained is None else report_training(trained))
+
+
+def show(
+    folder: PipelineFolder,
+    query_id: Annotated[str, typer.Option("--query", help="The id of a query.")],
+    query_set: Annotated[
+        str | None, typer.Option("--queries", help="A query set; by default each that has the id.")
+    ] = None,
+    systems: Annotated[
+        list[str] | None, typer.Option("--system", help="A run; by default each. May be repeated.")
+    ] = None,
+    num: Annotated[int, typer.Option(help="Candidates of each system.", min=1)] = 10,
+    as_page: Annotated[
+        bool, typer.Option("--html", help="Write DIR/analysis/query.SET.ID.html as well as .json.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """A query's candidates side by side in every system: ranks, true scores, grades and texts."""
+    from raypipe.report.finished import open_finished
+    from raypipe.report.show import show as found
+    from raypipe.report.show import write_page
+
+    finished = open_finished(folder)
+    parts = found(finished, query_id, query_set=query_set, systems=systems or (), num=num)
+    written = write_page(finished, parts) if as_page else []
+    if as_json:
+        print(json.dumps({"sections": [part.section().to_json() for part in parts]}))
+    elif as_page:
+        print("\n".join(map(str, written)))
+    else:
+        print("\n\n".join(_text(part, terminal_width()) for part in parts))
+
+
+def _text(part: "Shown", width: int) -> str:
+    from raypipe.report.section import plain
+    from raypipe.report.terminal import aligned, folded, values
+
+    query = part.query
+    head = f"query {query.query_id} of {query.query_set}, {part.unit}: {query.text}"
+    lines = [line for told in (head, *part.notes) for line in folded(plain(told), width)]
+    tables = [
+        values(part.systems.columns, part.systems.rows, width=width),
+        aligned(part.candidates, part.names, width=width)
+        if part.candidates
+        else f"no system has a candidate among its {part.unit}",
+    ]
+    return "\n\n".join(["\n".join(lines), *tables])

@@ -1,0 +1,354 @@
+"""The commands pipeline, plan, beir, table and recipes, and reindex, rollback and history."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from raypipe.cli.options import (
+    WORKSPACE,
+    AsJson,
+    Folder,
+    OpenCluster,
+    Out,
+    PipelineFolder,
+    RecipeName,
+)
+from raypipe.cli.terminal import print_result, show, show_columns
+from raypipe.config import (
+    Recipe,
+    named_recipe,
+    purpose_of,
+    recipe_names,
+    recipe_text,
+    verb_of,
+)
+from raypipe.errors import InputError, Interrupted, RaypipeError, ending_of
+from raypipe.vocabulary import LEAST_GENERATIONS, TableFormat, listed, words
+
+if TYPE_CHECKING:
+    from raypipe.driver.pipeline import Options, Outcome
+    from raypipe.driver.workspace import Workspace
+
+
+Overrides = Annotated[
+    list[str] | None, typer.Argument(help="Changed settings, such as stages.bm25.depth=100.")
+]
+Frozen = Annotated[
+    bool, typer.Option("--frozen", help="Exit with 4 if a setting differs from the last run's.")
+]
+
+
+def pipeline(
+    recipe: RecipeName,
+    overrides: Overrides = None,
+    out: Out = Path("raypipe-work"),
+    only: Annotated[
+        str | None, typer.Option(help="Run only this stage; its inputs must be stored.")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(help="Run this stage and everything it needs.")
+    ] = None,
+    frozen: Frozen = False,
+    allow_open_cluster: OpenCluster = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run a recipe; run the same command again to resume."""
+    from raypipe.driver.pipeline import Options
+
+    options = Options(
+        only=only,
+        until=until,
+        frozen=frozen,
+        ray_address=os.environ.get("RAY_ADDRESS"),
+        allow_open_cluster=allow_open_cluster,
+    )
+    named = named_recipe(recipe, overrides=overrides or [], env=os.environ)
+    execute(named, out, options, as_json=as_json)
+
+
+def plan(
+    recipe: RecipeName,
+    overrides: Overrides = None,
+    out: Annotated[
+        Path, typer.Option("--out", help="The workspace whose stores would be reused.")
+    ] = Path("raypipe-work"),
+    gpus: Annotated[int | None, typer.Option(help="Number of GPUs to plan for.")] = None,
+    gpu: Annotated[str | None, typer.Option(help="Their kind, such as H100.")] = None,
+    price: Annotated[float | None, typer.Option(help="Of a GPU-hour, in dollars.")] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(help="Exit with 5 if more is forecast, such as 40h or 100usd."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Forecast what a recipe will take: tokens, inferences, disk, time and money. Runs nothing."""
+    from raypipe.driver.forecast.planning import Wanted, make_plan
+    from raypipe.driver.forecast.text import text_of
+
+    named = named_recipe(recipe, overrides=overrides or [], env=os.environ)
+    found = make_plan(named, out, Wanted(gpus, gpu, price, budget))
+    print_result(found.to_json(), text_of(found).removesuffix("\n"), as_json=as_json)
+    if found.beyond is not None:
+        raise found.beyond
+
+
+def beir(
+    folder: Annotated[
+        Path, typer.Argument(help="A folder with corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv.")
+    ],
+    overrides: Overrides = None,
+    out: Out = Path("raypipe-work"),
+    split: Annotated[str, typer.Option(help="Which judgements: qrels/SPLIT.tsv.")] = "test",
+    model: Annotated[
+        str, typer.Option(help="The encoder: minilm, a model folder, or a hub's OWNER/NAME.")
+    ] = "minilm",
+    allow_open_cluster: OpenCluster = False,
+    as_json: AsJson = False,
+) -> None:
+    """Search a collection of BEIR with BM25, with an encoder and with both, and measure it."""
+    from raypipe.driver.pipeline import Options
+    from raypipe.driver.verbs.beir import beir_recipe
+
+    recipe = beir_recipe(folder, split, model, overrides or [])
+    address = os.environ.get("RAY_ADDRESS")
+    options = Options(ray_address=address, allow_open_cluster=allow_open_cluster)
+    execute(recipe, out, options, as_json=as_json)
+
+
+def table(
+    folder: PipelineFolder,
+    written: Annotated[
+        str | None,
+        typer.Option("--format", help=f"{listed(TableFormat)}; default md, drawn on a terminal."),
+    ] = None,
+    query_set: Annotated[
+        str | None, typer.Option("--queries", help="A query set; by default each one.")
+    ] = None,
+    measures: Annotated[
+        str, typer.Option(help="Measures, in the notation of ir_measures; by default the recipe's.")
+    ] = "",
+    out: Annotated[
+        Path | None, typer.Option(help="Write a file, new or replaced, and print its name.")
+    ] = None,
+) -> None:
+    """Print the results table of a finished pipeline, for a paper or a program."""
+    from raypipe.evaluation.tables import in_format
+    from raypipe.report.finished import open_finished
+    from raypipe.report.results import results, write_beside
+
+    if written not in (None, *words(TableFormat)):
+        raise InputError(f"--format {written}: expected {listed(TableFormat)}")
+    finished = open_finished(folder)
+    found = results(finished, query_set, measures.replace(",", " ").split())
+    text = in_format(found, written or "md")
+    if out is None and written is None:
+        show(text.removesuffix("\n"))
+    elif out is None:
+        print(text, end="")
+    else:
+        print(write_beside(finished, out, text))
+
+
+def recipes(
+    name: Annotated[str | None, typer.Argument(help="Print this recipe.")] = None,
+    json_schema: Annotated[
+        bool,
+        typer.Option("--json-schema", help="Print a JSON Schema of recipes, which editors read."),
+    ] = False,
+) -> None:
+    """List the packaged recipes with what each is for, or print one of them."""
+    if json_schema:
+        if name is not None:
+            raise InputError(f"{name}: not with --json-schema, which is of all recipes")
+        from raypipe.config.json_schema import json_schema as schema
+
+        print(json.dumps(schema(), indent=1, ensure_ascii=False))
+        return
+    if name is not None:
+        print(recipe_text(name).rstrip())
+        return
+    texts = {each: recipe_text(each) for each in recipe_names()}
+    verbs = {each: verb_of(text) for each, text in texts.items()}
+    lines = [
+        [each, f"raypipe {verb}", purpose_of(texts[each])]
+        for verb in ("pipeline", "train")
+        for each in texts
+        if verbs[each] == verb
+    ]
+    show_columns([["recipe", "command", "what it is for"], *lines])
+
+
+def execute(
+    recipe: Recipe,
+    out: Path,
+    options: "Options",
+    *,
+    as_json: bool | None,
+    last: bool = True,
+) -> "Outcome":
+    """Run a recipe and print its table, or its summary as JSON; None prints neither.
+
+    Without `last` the caller prints more, and then `tell_run`.
+    """
+    from raypipe.driver.pipeline import run_pipeline
+    from raypipe.driver.report.lines import to_stderr
+    from raypipe.driver.report.progress import TerminalWatcher
+
+    with TerminalWatcher(sys.stderr) as watcher:
+        outcome = run_pipeline(recipe, out, options, watcher=watcher, say=to_stderr)
+    if as_json:
+        print(json.dumps(outcome.summary), flush=True)
+    elif outcome.table and as_json is not None:
+        show(outcome.table)
+    if last:
+        tell_run(outcome, out)
+    return outcome
+
+
+def tell_run(outcome: "Outcome", out: Path) -> None:
+    """What the command did and where its run is, as its last line; of several, the workspace."""
+    from raypipe.driver.mirror import address_of
+    from raypipe.driver.report.lines import to_stderr
+
+    stages = outcome.summary["stages"]
+    reused = sum(1 for stage in stages.values() if stage["reused"])
+    done = f"{len(stages)} stages, {reused} reused, {outcome.summary['seconds']} s"
+    runs = [(name, system) for name, of in outcome.summary["systems"].items() for system in of]
+    named = ["/".join(("runs", *run)) + ".trec" for run in runs]
+    files = (
+        [file for file in outcome.summary["files"] if file.startswith(named[0])] if named else []
+    )
+    where = f"/{files[0]}" if len(runs) == 1 and files else ""
+    to_stderr(f"{done}: {address_of(out)}{where}")
+
+
+def reindex(
+    recipe: RecipeName,
+    overrides: Overrides = None,
+    out: Out = Path("raypipe-work"),
+    frozen: Frozen = False,
+    max_drift: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A limit, NAME=VALUE: overlap@10, overlap@100 or rbo must not be below it, a "
+            "measure of the recipe must not fall by more. May be repeated."
+        ),
+    ] = None,
+    keep: Annotated[
+        int | None,
+        typer.Option(
+            help="Keep so many generations; delete the older ones.", min=LEAST_GENERATIONS
+        ),
+    ] = None,
+    accept: Annotated[
+        bool, typer.Option("--accept", help="Publish what was last built beyond a limit.")
+    ] = False,
+    allow_open_cluster: OpenCluster = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run a recipe over a changed collection and publish the result as the next generation."""
+    named = named_recipe(recipe, overrides=overrides or [], env=os.environ)
+    if accept:
+        _accept(out, named.name, as_json)
+        return
+    from raypipe.driver.pipeline import Options
+
+    options = Options(
+        frozen=frozen,
+        ray_address=os.environ.get("RAY_ADDRESS"),
+        allow_open_cluster=allow_open_cluster,
+        reindex=True,
+        max_drift=tuple(max_drift or ()),
+        keep=keep,
+    )
+    outcome = execute(named, out, options, as_json=as_json, last=False)
+    if not as_json:
+        print(line_of(outcome.summary["generation"]), flush=True)
+    if keep is not None:
+        from raypipe.driver.report.lines import to_stderr
+        from raypipe.driver.upkeep.gc import delete, find_garbage
+
+        try:
+            workspace = _workspace(out)
+            delete(workspace, find_garbage(workspace))
+        except Interrupted:
+            raise
+        except (RaypipeError, OSError) as error:  # the generation is published all the same
+            why = ending_of(error).reason
+            to_stderr(f"warning: the generation is current, but gc did not delete all: {why}")
+    tell_run(outcome, out)
+
+
+def rollback(
+    folder: Annotated[Path, typer.Argument(metavar=WORKSPACE, help="A workspace.")],
+    to: Annotated[int | None, typer.Option(help="A generation; default the last but one.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make an earlier generation current again, as a new one."""
+    from raypipe.driver.generations.past import rollback as rolled_back
+    from raypipe.driver.verbs.reading import line_of_generations
+
+    made = rolled_back(_workspace(folder), line_of_generations(folder), to)
+    told = {"number": made.number, **made.facts}
+    text = (
+        f"generation {made.number} is current, with the content of {made.facts['rolled_back_to']}"
+    )
+    print_result(told, text, as_json=as_json)
+
+
+def history(folder: Folder, as_json: AsJson = False) -> None:
+    """List the generations: when they were made, and what changed."""
+    from raypipe.driver.generations.past import history as past
+    from raypipe.driver.verbs.reading import line_of_generations
+    from raypipe.storage.generations import none_yet
+
+    stores, name = _workspace(folder).stores, line_of_generations(folder)
+    found = past(stores, name)
+    if as_json:
+        print(json.dumps({"generations": found}))
+        return
+    if not found:
+        print(none_yet(stores, name))
+    for generation in found:
+        print(line_of(generation))
+
+
+def line_of(generation: dict[str, Any]) -> str:
+    """One line about a generation."""
+    number, passages = generation["number"], generation.get("passages")
+    if generation.get("published") is False:
+        return f"generation {number} stays current: nothing changed"
+    refused = " (refused)" if generation.get("refused") else ""
+    parts = [f"generation {number}{refused}", generation["made"], f"{passages:,} passages"]
+    if "rolled_back_to" in generation:
+        return ", ".join([*parts, f"the content of generation {generation['rolled_back_to']}"])
+    if "added" in generation:
+        counts = (f"{generation[name]:,} {name}" for name in ("added", "removed", "changed"))
+        parts += [*counts]
+    parts += [f"{generation['rows_copied']:,} rows copied", f"{generation['seconds']} s"]
+    for query_set, systems in generation.get("drift", {}).items():
+        for system, drift in systems.items():
+            found = drift["means"]["overlap@10"]
+            over = f" over {drift['queries']:,} queries" if "queries" in drift else ""
+            parts.append(f"{system} on {query_set}: overlap@10 {found:.3f}{over}")
+    for query_set, systems in generation.get("not_compared", {}).items():
+        parts += [f"{system} on {query_set}: not {why}" for system, why in systems.items()]
+    return ", ".join(parts)
+
+
+def _accept(out: Path, name: str, as_json: bool) -> None:
+    from raypipe.driver.generations.accepting import accept_refused
+
+    made = accept_refused(_workspace(out), name)
+    text = f"generation {made.number} is current, as it was built"
+    print_result({"number": made.number, **made.facts}, text, as_json=as_json)
+
+
+def _workspace(folder: Path) -> "Workspace":
+    from raypipe.driver.upkeep.status import open_workspace
+
+    return open_workspace(folder)

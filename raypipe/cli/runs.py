@@ -1,0 +1,324 @@
+"""The commands compare and leaderboard. They load neither torch, Ray nor Java."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from raypipe.cli.options import MEASURED, AsJson, Measures, Qrels, Ties, checked, on_disk
+from raypipe.cli.terminal import print_result
+from raypipe.errors import InputError
+from raypipe.markdown import cell, markdown_table
+from raypipe.vocabulary import BreakTies
+
+if TYPE_CHECKING:
+    from raypipe.evaluation.compare import Compared, Comparison
+    from raypipe.evaluation.ties import Ties as TieReport
+    from raypipe.leaderboard.boards import Board
+    from raypipe.leaderboard.findings import Finding
+
+
+def compare(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(metavar="RUN...", help="Two or more run files; the first is the baseline."),
+    ],
+    qrels: Qrels,
+    measures: Measures = MEASURED,
+    baseline: Annotated[
+        Path | None, typer.Option(help="Take another of the runs as the baseline.")
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(help="Seed of the bootstrap and the randomisation test.", min=0)
+    ] = 20261121,
+    per_query: Annotated[
+        Path | None, typer.Option(help="Write a new file with the values of each query.")
+    ] = None,
+    break_ties: Ties = "id",
+    as_json: AsJson = False,
+) -> None:
+    """Compare runs with a baseline: paired tests, intervals, wins, losses and tied scores."""
+    from raypipe.data.qrels import read_qrels
+    from raypipe.driver.verbs.true_scores import true_ties
+    from raypipe.evaluation.compare import compare as compared
+    from raypipe.evaluation.run_files.runs import read_run
+
+    base = runs[0] if baseline is None else baseline
+    order = checked(break_ties)
+    problems = [f"{path}: no such file" for path in [*runs, *on_disk(qrels)] if not path.exists()]
+    problems += [f"{path}: given twice" for path in {p for p in runs if runs.count(p) > 1}]
+    if len(runs) < 2:
+        problems.append("expected two runs or more, the baseline first")
+    if base not in runs:
+        problems.append(f"--baseline {base}: expected one of the runs")
+    if problems:
+        raise InputError(problems)
+    names = measures.replace(",", " ").split()
+    judged = read_qrels(qrels)
+    tables = {str(path): read_run(path, break_ties=order) for path in runs}
+    found = compared(tables, judged, names, baseline=str(base), seed=seed, qrels_name=str(qrels))
+    ties = {str(path): true_ties(path, judged, names) for path in runs}
+    if per_query is not None:
+        _write_per_query(per_query, found, names, str(base))
+    body = {
+        "baseline": str(base),
+        "family": found.family,
+        "comparisons": [asdict(row) for row in found.rows],
+        "ties": {name: asdict(report) for name, report in ties.items()},
+    }
+    text = "\n".join([*_tables(found, names, str(base)), *_tie_lines(ties, names, order)])
+    print_result(body, text, as_json=as_json)
+
+
+def _tables(found: "Compared", names: list[str], base: str) -> list[str]:
+    lines = []
+    for measure in names:
+        rows = [row for row in found.rows if row.measure == measure]
+        lines += [f"{measure} (n={rows[0].n})", ""]
+        header = ["run", "mean", "difference", "95% interval", "wins/ties/losses", "p (t)"]
+        header += ["p (randomisation)", "p (Holm)", "unjudged"]
+        lines += markdown_table(header, [_cells(row) for row in rows])
+        lines.append("")
+    lines.append(
+        f"Differences to {base}. Holm's correction covers the {found.family} comparisons above "
+        "(runs x measures) and uses the p of the randomisation test. Unjudged: share of the rows "
+        "without a judgement, up to the measure's cutoff or 10."
+    )
+    return lines
+
+
+def _cells(row: "Comparison") -> list[str]:
+    if row.difference is None:
+        return [cell(row.run), f"{row.mean:.4f}", *["-"] * 6, f"{row.unjudged:.3f}"]
+    found = row.difference
+    return [
+        cell(row.run),
+        f"{row.mean:.4f}",
+        f"{found.mean:+.4f}",
+        f"[{found.low:+.4f}, {found.high:+.4f}]",
+        found.signs,
+        *("<0.0001" if p < 0.0001 else f"{p:.4f}" for p in _p_values(row)),
+        f"{row.unjudged:.3f}",
+    ]
+
+
+def _p_values(row: "Comparison") -> list[float]:
+    return [p for p in (row.p_t, row.p_randomisation, row.p_holm) if p is not None]
+
+
+def _tie_lines(ties: "dict[str, TieReport]", names: list[str], order: BreakTies) -> list[str]:
+    lines = ["", "Ties of scores", ""]
+    for run, report in ties.items():
+        if not report.scored:
+            lines.append(f"{run}: ranks without scores, no ties")
+            continue
+        if report.tail_from is not None:
+            tail = (
+                f"{run}: from rank {report.tail_from:,} on every row is one float32 step below the "
+                "row above, as raypipe writes what a reranker left in place; no ties are counted "
+                "there"
+            )
+            lines.append(tail)
+        true = " (true scores, from its workspace)" if report.stored else ""
+        if not report.num_rows:
+            lines.append(f"{run}: none{true}")
+            continue
+        lines.append(
+            f"{run}: {report.num_rows:,} rows of {report.num_queries:,} queries; "
+            f"{report.mixed:,} ties of different grades{true}"
+        )
+        if report.num_lowered:
+            lines.append(
+                f"{report.num_lowered:,} rows are one float32 step below the row above, as raypipe "
+                "writes ties: every tool reads the written order, the others apply to the ties "
+                "unbroken"
+            )
+        header = ["order of ties", *names]
+        rows = [
+            [order, *[f"{means[m]:.4f}" if m in means else "-" for m in names]]
+            for order, means in report.means.items()
+        ]
+        lines += ["", *markdown_table(header, rows), ""]
+        if report.by_id:
+            lines.append(_how_broken(run, order))
+        if report.warning:
+            lines.append(f"warning: {report.warning}")
+    return lines
+
+
+def _how_broken(run: str, order: BreakTies) -> str:
+    if order == "rank":
+        return f"{run} is compared as written, its ties in the file's order (--break-ties rank)"
+    return (
+        f"{run} is compared with its ties in trec_eval's order, by passage id; "
+        "--break-ties rank keeps the file's order"
+    )
+
+
+def _write_per_query(path: Path, found: "Compared", names: list[str], base: str) -> None:
+    if path.exists():
+        raise InputError(f"--per-query {path}: it exists; name a new file")
+    lines = ["query_id\tmeasure\trun\tvalue\tdifference\n"]
+    for measure in names:
+        before = found.per_query[base].per_query[measure]
+        for run, measured in found.per_query.items():
+            lines += [
+                f"{query}\t{measure}\t{run}\t{value!r}\t{value - before[query]!r}\n"
+                for query, value in measured.per_query[measure].items()
+            ]
+    path.write_text("".join(lines), encoding="utf-8")
+
+
+Task = Annotated[
+    str, typer.Option(help="Board: msmarco-passage, msmarco-doc, trec-dl, trec-car or local.")
+]
+Fewer = Annotated[
+    bool, typer.Option("--allow-fewer-rows", help="Accept queries with fewer rows than usual.")
+]
+
+
+group = typer.Typer(
+    no_args_is_help=True,
+    help="Check a run against the rules of a leaderboard, or pack a submission with metadata.",
+)
+
+
+@group.command()
+def template(task: Task = "msmarco-passage") -> None:
+    """Print the metadata that a board asks for, as JSON to be filled in for pack."""
+    import json
+
+    from raypipe.leaderboard.metadata import metadata_template
+
+    print(json.dumps(metadata_template(_board(task)), indent=2))
+
+
+@group.command()
+def check(
+    run: Annotated[Path, typer.Argument(help="A run file: TREC, MS MARCO or Parquet.")],
+    task: Task,
+    queries: Annotated[
+        Path | None, typer.Option(help="The queries that the run must cover.")
+    ] = None,
+    qrels: Annotated[
+        Path | None, typer.Option(help="Judgements, to compute the board's own measure.")
+    ] = None,
+    allow_fewer_rows: Fewer = False,
+    break_ties: Ties = "id",
+    as_json: AsJson = False,
+) -> None:
+    """Check a run against every rule of a leaderboard; exits with 2 if rules are broken."""
+    from raypipe.data.qrels import read_qrels
+    from raypipe.data.queries import read_queries
+    from raypipe.leaderboard.findings import does_not_apply, holds, refuse_broken
+    from raypipe.leaderboard.lines import read_run_lines
+    from raypipe.leaderboard.rules import check_lines
+    from raypipe.leaderboard.script import reciprocal_rank
+
+    board = _board(task)
+    _refuse_missing(run, queries, qrels)
+    ties = checked(break_ties)
+    lines = read_run_lines(run, break_ties=ties)
+    ids = [query for query, _ in read_queries(queries)] if queries else None
+    findings = check_lines(lines, board, queries=ids, fewer_rows=allow_fewer_rows, break_ties=ties)
+    if board.cutoff is None or qrels is None:
+        why = "no qrels were named" if board.cutoff else f"{task} has no script of its own"
+        findings.append(does_not_apply("measure", why))
+    elif all(finding.ok for finding in findings):
+        value, num = reciprocal_rank(lines.rankings(), read_qrels(qrels), cutoff=board.cutoff)
+        findings.append(holds("measure", f"MRR @{board.cutoff}: {value!r} over {num:,} queries"))
+    print_result({"rules": [f.to_json() for f in findings]}, _text(findings), as_json=as_json)
+    refuse_broken(findings)
+
+
+@group.command()
+def pack(
+    eval_run: Annotated[Path, typer.Option("--eval", help="The run to submit.")],
+    id: Annotated[
+        str, typer.Option(help="Submission id, yyyymmdd-name; for a TREC task the run tag.")
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", help="Folder for the submission, usually the workspace.")
+    ],
+    dev: Annotated[
+        Path | None, typer.Option(help="The dev run; required by MS MARCO's boards.")
+    ] = None,
+    metadata: Annotated[
+        Path | None, typer.Option(help="Metadata, JSON; required by MS MARCO's boards.")
+    ] = None,
+    task: Task = "msmarco-passage",
+    dev_queries: Annotated[Path | None, typer.Option(help="The dev queries.")] = None,
+    eval_queries: Annotated[Path | None, typer.Option(help="The eval queries.")] = None,
+    qrels: Annotated[Path | None, typer.Option(help="Judgements of the dev queries.")] = None,
+    fill_dev: Annotated[
+        Path | None, typer.Option(help="A run that fills dev queries with too few rows.")
+    ] = None,
+    fill_eval: Annotated[
+        Path | None, typer.Option(help="A run that fills eval queries with too few rows.")
+    ] = None,
+    submissions: Annotated[
+        Path | None, typer.Option(help="Folder with earlier submissions' ID-metadata.json files.")
+    ] = None,
+    allow_fewer_rows: Fewer = False,
+    break_ties: Ties = "id",
+    as_json: AsJson = False,
+) -> None:
+    """Write the files of a submission, only if every rule holds."""
+    from raypipe.leaderboard.pack import pack as packed
+    from raypipe.leaderboard.side import RunSide
+
+    board = _board(task)
+    wanted = [("--dev", dev), ("--metadata", metadata)]
+    lacking = [f"{flag}: missing; {task} requires it" for flag, path in wanted if path is None]
+    if board.metadata and lacking:
+        raise InputError(lacking)
+    _refuse_missing(
+        eval_run, dev, metadata, dev_queries, eval_queries, qrels, fill_dev, fill_eval, submissions
+    )
+    ties = checked(break_ties)
+    of_eval = RunSide(run=eval_run, queries=eval_queries, fill=fill_eval, break_ties=ties)
+    sides = {"eval": of_eval}
+    if dev is not None:
+        of_dev = RunSide(run=dev, queries=dev_queries, qrels=qrels, fill=fill_dev, break_ties=ties)
+        sides = {"dev": of_dev, **sides}
+    found = packed(
+        board,
+        sides,
+        submission=id,
+        metadata=metadata,
+        out=out,
+        fewer_rows=allow_fewer_rows,
+        earlier=[submissions] if submissions else [],
+    )
+    blocks = [f"{name}\n{_text(of_side)}" for name, of_side in found.findings.items()]
+    body = {
+        "folder": str(found.folder),
+        "measure": found.measure,
+        "rules": {name: [f.to_json() for f in of] for name, of in found.findings.items()},
+    }
+    print_result(body, "\n".join([*blocks, f"written: {found.folder}"]), as_json=as_json)
+
+
+def _board(task: str) -> "Board":
+    from raypipe.leaderboard.boards import BOARDS
+
+    if task not in BOARDS:
+        raise InputError(f"--task: expected one of {', '.join(BOARDS)}; found {task!r}")
+    return BOARDS[task]
+
+
+def _refuse_missing(*paths: Path | None) -> None:
+    given = [place for path in paths if path is not None for place in on_disk(path)]
+    missing = [f"{path}: no such file" for path in given if not path.exists()]
+    if missing:
+        raise InputError(missing)
+
+
+def _text(findings: "list[Finding]") -> str:
+    def mark(finding: "Finding") -> str:
+        if not finding.applies:
+            return "-"
+        return "ok" if finding.ok else "BROKEN"
+
+    return "\n".join(f"  {mark(f):6} {f.rule}: {f.detail}" for f in findings)

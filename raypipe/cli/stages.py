@@ -1,0 +1,426 @@
+"""Commands for one stage, each a recipe of that stage over a workspace; and export."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from raypipe.cli.options import (
+    MEASURED,
+    AsJson,
+    Inline,
+    Measures,
+    OnRay,
+    OpenCluster,
+    Out,
+    OutOrNone,
+    Ties,
+    checked,
+    on_disk,
+)
+from raypipe.cli.terminal import print_result, terminal_width
+from raypipe.errors import InputError
+from raypipe.vocabulary import (
+    BM25_B,
+    BM25_K1,
+    DEPTH,
+    K0,
+    K1,
+    RRF_K,
+    Aggregation,
+    Format,
+    FusionMethod,
+    ScoreScale,
+    listed,
+)
+
+if TYPE_CHECKING:
+    from raypipe.config import Recipe
+
+NUM_LINES = 3
+"""Of a passage's text."""
+
+
+def text_of_hits(query: str, hits: Sequence[Mapping[str, Any]]) -> str:
+    """Rank, score and id of each passage on a line, and below it the beginning of its text."""
+    from raypipe.report.section import plain
+    from raypipe.report.terminal import folded
+
+    width = terminal_width()
+    if not hits:
+        return f"no passage for {plain(query)!r}"
+    blocks = []
+    for hit in hits:
+        lines = folded(plain(str(hit["text"])), max(2, width - 4))
+        shown = lines[:NUM_LINES]
+        if len(lines) > NUM_LINES:
+            shown[-1] = folded(shown[-1], max(2, width - 8))[0] + " ..."
+        head = f"{hit['rank']:>3} {hit['score']:.4f} {plain(str(hit['passage_id']))}"
+        blocks.append("\n".join([head, *(f"    {line}" for line in shown)]))
+    return "\n".join(blocks)
+
+
+Collection = Annotated[
+    Path,
+    typer.Option(
+        help="A workspace, a .tsv, .csv, .jsonl, .parquet or .txt file, a BEIR folder, or irds:ID."
+    ),
+]
+FromGeneration = Annotated[
+    int | None,
+    typer.Option("--generation", help="Read this generation of the workspace, not the newest."),
+]
+Model = Annotated[str, typer.Option(help="A model folder, a hub's OWNER/NAME, or minilm.")]
+Preset = Annotated[str | None, typer.Option(help="Settings by name: repbert or minilm.")]
+HITS = 10
+"""Passages that are printed for one query."""
+
+
+def prepare(
+    format: Annotated[str, typer.Option(help=f"{listed(Format, 'python-docs')}.")],
+    input: Annotated[list[str], typer.Option(help="A file or folder; may be repeated.")],
+    out: Out,
+    errors: Annotated[
+        str, typer.Option(help="Bytes that are not UTF-8: strict refuses, replace makes U+FFFD.")
+    ] = "strict",
+    inline: Inline = False,
+    ray: OnRay = False,
+    allow_open_cluster: OpenCluster = False,
+    as_json: AsJson = False,
+) -> None:
+    """Read a collection's files as passages and check their ids; documents are split."""
+    from raypipe.driver.verbs.single_stage import recipe_of, split_of
+
+    paths = input
+    if format != "ir-datasets":
+        paths = [path if "://" in path else str(Path(path).absolute()) for path in input]
+    keys = {"collection": {"format": format, "input": paths, "errors": errors}}
+    keys["collection"] |= split_of(format)
+    run_stages(recipe_of(keys, {}), out, as_json, allow_open_cluster, (inline, ray))
+
+
+def tokenize(
+    collection: Collection,
+    model: Model,
+    out: Out,
+    preset: Preset = None,
+    inline: Inline = False,
+    ray: OnRay = False,
+    allow_open_cluster: OpenCluster = False,
+    as_json: AsJson = False,
+) -> None:
+    """Split a collection's passages into word pieces."""
+    from raypipe.driver.verbs.single_stage import MODEL, collection_of, model_of, recipe_of
+
+    recipe = recipe_of(collection_of(collection), {}, models=model_of(model, preset))
+    run_stages(recipe, out, as_json, allow_open_cluster, (inline, ray), tokens_of=MODEL)
+
+
+def encode(
+    collection: Collection,
+    model: Model,
+    out: Out,
+    preset: Preset = None,
+    inline: Inline = False,
+    ray: OnRay = False,
+    allow_open_cluster: OpenCluster = False,
+    as_json: AsJson = False,
+) -> None:
+    """Compute the embeddings of a collection."""
+    from raypipe.driver.verbs.single_stage import MODEL, collection_of, model_of, recipe_of
+
+    stages = {"embeddings": {"do": "encode", "model": MODEL}}
+    recipe = recipe_of(collection_of(collection), stages, models=model_of(model, preset))
+    run_stages(recipe, out, as_json, allow_open_cluster, (inline, ray))
+
+
+def index(
+    collection: Collection,
+    out: Out,
+    inline: Inline = False,
+    ray: OnRay = False,
+    allow_open_cluster: OpenCluster = False,
+    as_json: AsJson = False,
+) -> None:
+    """Build a Lucene index of a collection."""
+    from raypipe.driver.verbs.single_stage import collection_of, recipe_of
+
+    run_stages(
+        recipe_of(collection_of(collection), {"lucene": {"do": "index"}}),
+        out,
+        as_json,
+        allow_open_cluster,
+        (inline, ray),
+    )
+
+
+def search(
+    index: Annotated[Path, typer.Option(help="A workspace with an index or embeddings.")],
+    queries: Annotated[Path | None, typer.Option(help="A queries file, with --out.")] = None,
+    query: Annotated[
+        str | None, typer.Option(help="A query's text in place of a file: prints its passages.")
+    ] = None,
+    out: OutOrNone = None,
+    model: Annotated[
+        str | None, typer.Option(help="Which model or stage, if the workspace has several.")
+    ] = None,
+    depth: Annotated[
+        int | None,
+        typer.Option(help=f"Passages for each query; default {DEPTH}, {HITS} for --query.", min=1),
+    ] = None,
+    k1: Annotated[float | None, typer.Option(help=f"BM25's k1; default {BM25_K1}.")] = None,
+    b: Annotated[float | None, typer.Option(help=f"BM25's b; default {BM25_B}.")] = None,
+    generation: FromGeneration = None,
+    inline: Inline = False,
+    ray: OnRay = False,
+    allow_open_cluster: OpenCluster = False,
+    as_json: AsJson = False,
+) -> None:
+    """Find the best passages for each query: runs/queries/search.trec, or on stdout."""
+    if query is not None:
+        given = {"--queries": queries, "--out": out, "--inline": inline, "--ray": ray}
+        extra = [flag for flag, value in given.items() if value]
+        if extra:
+            raise InputError([f"{flag}: not with --query, which writes no file" for flag in extra])
+        _print_hits(index, query, model, depth or HITS, k1, b, generation, as_json)
+        return
+    if queries is None or out is None:
+        raise InputError("search: expected --queries FILE and --out DIR, or --query TEXT")
+    from raypipe.driver.verbs.reading import generation_to_read
+    from raypipe.driver.verbs.single_stage import search_recipe
+
+    recipe = search_recipe(index, queries, model=model, depth=depth or DEPTH, k1=k1, b=b)
+    reading = generation_to_read(index, generation)
+    run_stages(recipe, out, as_json, allow_open_cluster, (inline, ray), reading=reading)
+
+
+def _print_hits(
+    index: Path,
+    query: str,
+    model: str | None,
+    depth: int,
+    k1: float | None,
+    b: float | None,
+    generation: int | None,
+    as_json: bool,
+) -> None:
+    from raypipe.api.opened.index import open_index
+    from raypipe.driver.verbs.single_stage import stage_to_search
+
+    stage = stage_to_search(index, model)
+    with open_index(index, generation) as opened:
+        run = opened.search([query], stage, depth=depth, k1=k1, b=b)
+        found = run.select(["rank", "passage_id", "score"]).to_pylist()
+        texts = opened.passages(run["passage_id"]) if found else {}
+    hits = [{**hit, "text": texts[hit["passage_id"]]} for hit in found]
+    print_result({"query": query, "hits": hits}, text_of_hits(query, hits), as_json=as_json)
+
+
+def fuse(
+    runs: Annotated[
+        list[Path], typer.Option(help="A run file; give this option two times or more.")
+    ],
+    method: Annotated[str, typer.Option(help=f"{listed(FusionMethod)}.")],
+    out: Annotated[Path, typer.Option("--out", help="The folder of the files; created if new.")],
+    weights: Annotated[
+        list[float] | None,
+        typer.Option(
+            help="For weighted: one for each run, in their order, this option as often as --runs; "
+            "equal by default."
+        ),
+    ] = None,
+    k: Annotated[
+        float | None, typer.Option(help=f"The constant of rrf; default {RRF_K:g}.")
+    ] = None,
+    depth: Annotated[int, typer.Option(help="Passages for each query.", min=1)] = DEPTH,
+    break_ties: Ties = "id",
+    as_json: AsJson = False,
+) -> None:
+    """Combine run files into one: fused.trec in the folder."""
+    from raypipe.driver.verbs.fuse_files import fuse_files
+
+    missing = [f"--runs {path}: no such file" for path in runs if not path.exists()]
+    if missing:
+        raise InputError(missing)
+    ties = checked(break_ties)
+    found = fuse_files(
+        runs,
+        method=method,
+        depth=depth,
+        out=out,
+        weights=weights or None,
+        k=k,
+        break_ties=ties,
+    )
+    text = f"{found['queries']} queries, {found['lines']} lines: {out}/fused.trec"
+    print_result(found, text, as_json=as_json)
+
+
+def export(
+    store: Annotated[
+        str, typer.Argument(help="STORES/NAME or STORES/NAME/FINGERPRINT; STORES may be a bucket.")
+    ],
+    to: Annotated[str, typer.Option(help="numpy, faiss, pyserini or parquet.")],
+    out: Annotated[Path, typer.Option("--out", help="A new folder.")],
+    generation: FromGeneration = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a finished store as files that other tools read."""
+    from raypipe.driver.upkeep.export import export as exported
+
+    num_rows = exported(store, to, out, generation=generation)
+    print_result({"rows": num_rows, "out": str(out)}, f"{num_rows:,} rows: {out}", as_json=as_json)
+
+
+def run_stages(
+    recipe: "Recipe",
+    out: Path,
+    as_json: bool,
+    allow_open_cluster: bool,
+    asked: tuple[bool, bool],
+    *,
+    tokens_of: str | None = None,
+    reading: tuple[str, int | None] | None = None,
+) -> None:
+    """Run a recipe of single stages in a workspace, here or on Ray; `asked` is --inline, --ray."""
+    import os
+
+    from raypipe.cli.pipeline import execute
+    from raypipe.driver.pipeline import Options
+    from raypipe.driver.verbs.where import where
+
+    inline, why = where(recipe, inline=asked[0], ray=asked[1])
+
+    address = os.environ.get("RAY_ADDRESS")
+    execute(
+        recipe,
+        out,
+        Options(
+            tokens_of=tokens_of,
+            reading=reading,
+            ray_address=address,
+            allow_open_cluster=allow_open_cluster,
+            inline=inline,
+            why=why,
+        ),
+        as_json=as_json,
+    )
+
+
+def score(
+    run: Annotated[
+        Path, typer.Option(help="A run file: TREC, MS MARCO, top1000, CSV, JSON or Parquet.")
+    ],
+    collection: Collection,
+    queries: Annotated[Path, typer.Option(help="A queries file.")],
+    model: Annotated[
+        str,
+        typer.Option(
+            help="A reranker (monoBERT, duoBERT, monoT5, duoT5): a folder, a name on a hub, "
+            "general-mono, minilm-mono, minilm-duo."
+        ),
+    ],
+    out: Out,
+    preset: Annotated[
+        str | None, typer.Option(help="Settings by name: monobert, duobert, monot5, ...")
+    ] = None,
+    depth: Annotated[
+        int | None,
+        typer.Option(
+            help=f"Candidates for each query; default {K0} (monoBERT) or {K1} (duoBERT).", min=1
+        ),
+    ] = None,
+    score: Annotated[str | None, typer.Option(help=f"monoBERT only: {listed(ScoreScale)}.")] = None,
+    blend: Annotated[
+        float | None,
+        typer.Option(
+            help="monoBERT only: weight of the run's own order beside the model's log odds.", min=0
+        ),
+    ] = None,
+    tail: Annotated[
+        str | None, typer.Option(help="monoBERT only: keep or drop what is below --depth.")
+    ] = None,
+    sample: Annotated[
+        int | None, typer.Option(help="duoBERT only: pairs drawn for each candidate.", min=1)
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="duoBERT only: seed of the draw.", min=0)] = None,
+    segment_row: Annotated[
+        str | None,
+        typer.Option(help="duoBERT's third segment row if the model has two: zero or copy."),
+    ] = None,
+    qrels: Annotated[Path | None, typer.Option(help="Judgements, to measure the new run.")] = None,
+    measures: Measures = MEASURED,
+    break_ties: Ties = "id",
+    generation: FromGeneration = None,
+    inline: Inline = False,
+    ray: OnRay = False,
+    allow_open_cluster: OpenCluster = False,
+    as_json: AsJson = False,
+) -> None:
+    """Score a run's candidates: monoBERT writes runs/queries/score.trec, duoBERT its pairs."""
+    from raypipe.driver.report.lines import to_stderr
+    from raypipe.driver.verbs.reading import generation_to_read
+    from raypipe.driver.verbs.single_stage import model_of, score_recipe, with_commit
+    from raypipe.models.folder.loading import resolve_model
+    from raypipe.models.folder.model_folder import measurements
+
+    ties = checked(break_ties)
+    named = [("--run", run), ("--collection", collection), ("--queries", queries)]
+    named += [("--qrels", qrels)] if qrels else []
+    missing = [
+        f"{flag} {path}: no such file or folder"
+        for flag, path in named
+        for place in on_disk(path)
+        if not place.exists()
+    ]
+    if missing:
+        raise InputError(missing)
+    keys, folder = with_commit(model_of(model, preset), out, to_stderr)
+    opened = resolve_model(folder, preset)
+    kind = opened.reranker.kind
+    if (told := measurements(opened)) is not None:
+        typer.echo(f"{model}: {told}", err=True)
+    if segment_row is not None:
+        keys["model"]["segment_row"] = segment_row
+    recipe = score_recipe(
+        run,
+        collection,
+        queries,
+        model=keys,
+        duo=kind == "duo",
+        depth=depth,
+        settings={"score": score, "blend": blend, "tail": tail, "sample": sample, "seed": seed},
+        qrels=qrels,
+        measures=measures,
+        break_ties=ties,
+    )
+    reading = generation_to_read(collection, generation)
+    run_stages(recipe, out, as_json, allow_open_cluster, (inline, ray), reading=reading)
+
+
+def aggregate(
+    pairs: Annotated[
+        Path, typer.Option(help="The workspace of `raypipe score` with a duoBERT model.")
+    ],
+    method: Annotated[
+        str,
+        typer.Option(help=f"{listed(Aggregation)}."),
+    ],
+    out: Out,
+    k1: Annotated[int | None, typer.Option(help="Candidates for each query; default all.")] = None,
+    m: Annotated[
+        int | None, typer.Option(help="For sample: pairs drawn for each candidate.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="For sample: seed of the draw.", min=0)] = 0,
+    tail: Annotated[str, typer.Option(help="keep or drop the candidates below k1.")] = "keep",
+    inline: Inline = False,
+    ray: OnRay = False,
+    allow_open_cluster: OpenCluster = False,
+    as_json: AsJson = False,
+) -> None:
+    """Turn duoBERT's pairs into a run: runs/SET/METHOD.trec."""
+    from raypipe.driver.verbs.single_stage import aggregate_recipe
+
+    recipe = aggregate_recipe(pairs, method=method, k1=k1, m=m, seed=seed, tail=tail)
+    run_stages(recipe, out, as_json, allow_open_cluster, (inline, ray))

@@ -1,0 +1,152 @@
+"""The commands status, verify, gc, evaluate and doctor."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from raypipe.cli.options import MEASURED, AsJson, Folder, Measures, Qrels, Ties, checked, on_disk
+from raypipe.cli.terminal import show_columns
+from raypipe.errors import CorruptError, InputError
+
+if TYPE_CHECKING:
+    from raypipe.driver.upkeep.status import Status
+
+
+def lines_of(found: "Status") -> Iterator[str]:
+    """How the invocation ended or how far it is, then a line for each store."""
+    yield f"{found.state}: exit {found.exit_code}, {found.reason}"
+    times = (("began", found.began), ("ended", found.ended))
+    known = ", ".join(f"{word} {when}" for word, when in times if when is not None)
+    if known:
+        yield f"  {known}"
+    for store, progress in found.stores.items():
+        yield f"  {store}: {_told(progress)}"
+
+
+def _told(progress: Mapping[str, Any]) -> str:
+    """`at work 3 of 8 shards, 1,200 of 8,000 rows, 0:00:23 left`."""
+    told = str(progress["state"])
+    if "done" in progress:
+        told += f" {progress['done']} of {progress['shards']} shards"
+        told += f", {progress['rows_done']:,} of {progress['rows']:,} rows"
+    if told.startswith("at work") and "seconds_left" in progress:
+        told += f", {progress['rows_per_second']:,.1f} rows/s"
+        told += f", {timedelta(seconds=progress['seconds_left'])} left"
+    told += ", reused" if progress.get("reused") else ""
+    if progress.get("earlier"):
+        begun = progress["state"] in ("waiting", "not begun")
+        told += ", one of an earlier invocation is there" if begun else ", of an earlier invocation"
+    return told
+
+
+def status(folder: Folder, as_json: AsJson = False) -> int:
+    """Say how the last run ended, or how far it is; exits with its code."""
+    from raypipe.driver.upkeep.status import status as status_of
+
+    found = status_of(folder)
+    if as_json:
+        print(json.dumps(asdict(found)))
+        return found.exit_code
+    print("\n".join(lines_of(found)))
+    return found.exit_code
+
+
+def verify(folder: Folder, as_json: AsJson = False) -> None:
+    """Compare every file with what was written; exits with 3 if one is damaged or gone."""
+    from raypipe.driver.upkeep.status import open_workspace
+    from raypipe.driver.upkeep.verify import verify as damages_of
+
+    damages = damages_of(open_workspace(folder))
+    if as_json:
+        print(json.dumps({"damaged": [asdict(damage) for damage in damages]}))
+    for damage in damages if not as_json else ():
+        print(f"{damage.name}: {damage.problem}\n  remedy: {damage.remedy}")
+    if damages:
+        raise CorruptError(
+            f"{folder}: {len({damage.name for damage in damages})} damaged or missing files"
+        )
+    if not as_json:
+        print("every file has the bytes that were written")
+
+
+def gc(
+    folder: Folder,
+    yes: Annotated[bool, typer.Option("--yes", help="Delete what is listed.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List what no workspace refers to and is a day old; delete it with --yes."""
+    from raypipe.driver.upkeep.gc import delete, find_garbage
+    from raypipe.driver.upkeep.status import open_workspace
+
+    workspace = open_workspace(folder)
+    if yes:
+        workspace.settle()
+    garbage = find_garbage(workspace)
+    names = garbage.names
+    if not as_json:
+        lines = [*names, f"{len(names)} files, {garbage.num_bytes:,} bytes"]
+        lines += [f"not part of a store, left alone: {name}" for name in garbage.strangers]
+        print("\n".join(lines), flush=True)
+    deleted = delete(workspace, garbage) if yes else []
+    if as_json:
+        found = {"names": names, "bytes": garbage.num_bytes, "left": garbage.strangers}
+        print(json.dumps({**found, "deleted": deleted}))
+    elif yes and len(deleted) < len(names):
+        print(f"{len(names) - len(deleted)} files are used again and were left")
+
+
+def evaluate(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(metavar="RUN...", help="Run files: TREC, MS MARCO or Parquet."),
+    ],
+    qrels: Qrels,
+    measures: Measures = MEASURED,
+    break_ties: Ties = "id",
+    as_json: AsJson = False,
+) -> None:
+    """Measure run files against judgements."""
+    from raypipe.data.qrels import read_qrels
+    from raypipe.evaluation.measures import evaluate_file
+
+    ties = checked(break_ties)
+    missing = [f"{path}: no such file" for path in [*runs, *on_disk(qrels)] if not path.exists()]
+    if missing:
+        raise InputError(missing)
+    names = measures.replace(",", " ").split()
+    judged = read_qrels(qrels)
+    found = {
+        str(path): evaluate_file(path, judged, names, break_ties=ties, qrels_name=str(qrels))
+        for path in runs
+    }
+    if as_json:
+        print(json.dumps({run: {"mean": m.mean, "n": m.num_topics} for run, m in found.items()}))
+        return
+    first = next(iter(found.values()))
+    header = ["run", *[f"{name} (n={first.num_topics[name]})" for name in names]]
+    rows = [[run, *[f"{of.mean[name]:.4f}" for name in names]] for run, of in found.items()]
+    show_columns([header, *rows])
+
+
+def doctor(
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Where the work would be stored.")
+    ] = Path("."),
+    as_json: AsJson = False,
+) -> None:
+    """Test what raypipe needs here: Python, disk, torch, Ray, the model, Java and Lucene."""
+    from raypipe.driver.upkeep.doctor import examine
+
+    trials = examine(folder)
+    if as_json:
+        print(json.dumps([{"name": t.name, "ok": t.ok, "told": t.result} for t in trials]))
+    else:
+        print("\n".join(f"{'ok' if t.ok else 'FAILED':6} {t.name}: {t.result}" for t in trials))
+    failed = [f"{t.name}: {t.result}" for t in trials if not t.ok]
+    if failed:
+        raise InputError(failed)

@@ -1,1 +1,0 @@
-"""The commands: each module adds its own to the command line."""

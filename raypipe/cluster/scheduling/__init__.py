@@ -1,1 +1,0 @@
-"""Which worker computes which shard, and when a second one tries it too."""

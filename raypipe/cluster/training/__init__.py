@@ -1,1 +1,0 @@
-"""Trainings on Ray: its workers, and what measures their checkpoints meanwhile."""

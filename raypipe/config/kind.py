@@ -1,0 +1,106 @@
+"""What the rest of the configuration knows of each kind of stage."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Protocol, Self, get_args
+
+from raypipe.config.fields import Section
+from raypipe.config.parts import QuerySet
+from raypipe.config.yaml import Problem
+from raypipe.vocabulary import Unit
+
+Produces = Literal["index", "run", "pairs"]
+"""What a stage makes: what can be searched, a ranking, or a duoBERT model's scores of pairs."""
+Locate = Callable[[str], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A key of a stage whose value names another part of the recipe."""
+
+    key: tuple[str, ...]
+    to: Literal["model", "query set"] | Produces
+    """For `index`, `run` and `pairs`: an earlier stage that makes one."""
+    where: Literal["value", "list", "keys"] = "value"
+    """Whether the value is the name, a list of names, or a mapping with names as keys."""
+
+
+class Around(Protocol):
+    """What the rules of a stage may read: the recipe, in which invalid parts are None."""
+
+    @property
+    def queries(self) -> Mapping[str, QuerySet | None]:
+        """Query sets by name."""
+
+    @property
+    def stages(self) -> Mapping[str, "Kind | None"]:
+        """Stages by name, as written."""
+
+
+class Kind(Section):
+    """A stage; each kind overrides what differs.
+
+    A stage as written may be resolved to another class that knows more: for example, a search
+    becomes a BM25 search or a search by inner products.
+    """
+
+    do: str
+    labels: ClassVar[Mapping[str, Produces]]
+    """The names of this kind in messages, and what stages with that name make."""
+    references: ClassVar[tuple[Reference, ...]] = ()
+
+    @classmethod
+    def label(cls, written: Mapping[str, Any]) -> str:
+        """Which of the labels applies to a stage as written, valid or not."""
+        return next(iter(cls.labels))
+
+    def problems(self, name: str, around: Around) -> Iterator[Problem]:
+        """The broken rules of this stage; the names at `references` are checked elsewhere."""
+        return iter(())
+
+    def resolved(self, stages: Mapping[str, "Kind"]) -> "Kind":
+        """The stage with every default filled in; `stages` are those above it, resolved."""
+        return self
+
+    @property
+    def produces(self) -> Produces:
+        """What the stage makes."""
+        return self.labels[self.label(vars(self))]
+
+    @property
+    def ranks(self) -> Unit | Literal["as its runs"]:
+        """What a run of the stage ranks."""
+        return "passages"
+
+    @property
+    def reads(self) -> Unit | Literal["as the first"]:
+        """What the runs that it reads rank; of several, each the same as the first."""
+        return "passages"
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The stages whose output this one reads, in the order it reads them."""
+        names: list[str] = []
+        for reference in self.references:
+            if reference.to in get_args(Produces):
+                value = getattr(self, reference.key[0])
+                names += [value] if isinstance(value, str) else value
+        return tuple(names)
+
+    @property
+    def scores_with(self) -> str | None:
+        """The model to whose growing table of scores the stage adds; None if it scores nothing."""
+        return None
+
+    def located(self, locate: Locate) -> Self:
+        """The stage with its paths made absolute."""
+        return self
+
+    def files(self) -> Iterator[tuple[str, str, str]]:
+        """For each file it reads: (key within the stage, path or URI, what is expected there)."""
+        return iter(())
+
+
+def absent(value: object, **default: object) -> dict[str, object]:
+    """The default as an update, if there is no value; otherwise nothing."""
+    return default if value is None else {}

@@ -1,0 +1,202 @@
+"""A recipe from a file, from text or from data: overrides, variables, checks, defaults, paths."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from raypipe.config.kind import Kind, absent
+from raypipe.config.paths import absolute, make_absolute
+from raypipe.config.phases import (
+    PhasedTraining,
+    Written,
+    phased,
+    unknown_scorers,
+    written_phases,
+)
+from raypipe.config.recipe import Recipe, WrittenRecipe
+from raypipe.config.rules import draft, resolved_split, rule_problems
+from raypipe.config.structure import structural_problems
+from raypipe.config.training import Training
+from raypipe.config.training_rules import training_problems
+from raypipe.config.yaml import (
+    MAX_BYTES,
+    Document,
+    Key,
+    Problem,
+    apply_overrides,
+    escaped,
+    expand,
+    parse_yaml,
+)
+from raypipe.errors import InputError
+from raypipe.regular import check_regular
+from raypipe.uris import redacted
+
+
+def load_recipe(
+    recipe: Path | str | Mapping[str, Any],
+    *,
+    overrides: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+    base: Path | None = None,
+    source: str = "recipe",
+) -> Recipe:
+    """The checked recipe, with defaults and absolute paths; opens no file but the recipe's own.
+
+    Args:
+        recipe: a Path names a YAML file; a str is YAML text; a mapping is the data itself, in which
+            `${` has no special meaning.
+        overrides: KEY=VALUE each, with dotted keys, applied in order before anything is checked and
+            recorded in `Recipe.overrides`.
+        env: the values of `${VAR}`, also in overrides; None means that none is set.
+        base: the folder of relative paths; None means the file's folder, or the current one.
+        source: the name, in messages, of a recipe that does not come from a file.
+
+    Raises:
+        InputError: every problem found, each with file, line, dotted key and remedy.
+    """
+    if isinstance(recipe, Path):
+        source, base = str(recipe), base or recipe.parent
+        recipe = read_recipe(recipe)
+    document = document_of(recipe, source)
+    checked = _checked(document, overrides, env or {})
+    checked = checked.model_copy(update={"overrides": (*checked.overrides, *overrides)})
+    return absolute(_resolved(checked), base or Path())
+
+
+def document_of(recipe: str | Mapping[str, Any], source: str) -> Document:
+    """The data of a recipe, unchecked, with the line of each value if it is given as text.
+
+    Raises:
+        InputError: text that is not YAML, or data nested too deeply.
+    """
+    if isinstance(recipe, str):
+        return parse_yaml(recipe, origin=lambda line: f"{source}: line {line}")
+    try:
+        text = yaml.safe_dump(escaped(dict(recipe)), sort_keys=False)
+    except RecursionError:
+        raise InputError(f"{source}: nested too deeply to be a recipe") from None
+    return parse_yaml(text, origin=lambda line: source)
+
+
+def read_recipe(path: Path) -> str:
+    """The text of a recipe file, UTF-8.
+
+    Raises:
+        InputError: the file is missing or no file, too large or not UTF-8.
+    """
+    check_regular(path, "a recipe")
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise InputError(
+                f"{path}: expected a recipe of at most {MAX_BYTES:,} bytes, found "
+                f"{path.stat().st_size:,}; queries and passages belong in files of their own"
+            )
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise InputError(f"{path}: expected a recipe; {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: expected a recipe in UTF-8; {error}") from None
+
+
+def _checked(document: Document, overrides: Sequence[str], env: Mapping[str, str]) -> WrittenRecipe:
+    """The recipe in the data, if it breaks no rule.
+
+    Raises:
+        InputError: every problem of overrides, variables, types and rules.
+    """
+    refused = apply_overrides(document, overrides)
+    problems = document.problems + expand(document, env)
+    recipe = None
+    try:
+        recipe = WrittenRecipe.model_validate(document.data)
+    except ValidationError as error:
+        problems += structural_problems(error, document.data, WrittenRecipe)
+    problems += rule_problems(draft(document.data))
+    places = _places(document.data)
+    problems.sort(key=lambda problem: places.get(problem.key[:2], -1))
+    _refuse(refused, document, problems)
+    assert recipe is not None
+    return recipe
+
+
+def _refuse(refused: Sequence[str], document: Document, problems: Sequence[Problem]) -> None:
+    """Raise InputError with the refused overrides and all problems, if there are any."""
+    texts = [*refused, *(document.describe(problem) for problem in problems)]
+    lines = list(dict.fromkeys(map(redacted, texts)))
+    if lines:
+        raise InputError(lines)
+
+
+def _places(data: Any) -> dict[Key, int]:
+    """The position of each part in the recipe, so that problems are listed from top to bottom."""
+    keys: list[Key] = [()]
+    for name, part in data.items() if isinstance(data, dict) else ():
+        keys.append((name,))
+        keys += [(name, inner) for inner in part] if isinstance(part, dict) else []
+    return {key: place for place, key in enumerate(keys)}
+
+
+def _resolved(recipe: WrittenRecipe) -> Recipe:
+    """The recipe with the defaults that depend on another value, and each stage's own type."""
+    collection = recipe.collection
+    if collection.format == "python-docs":
+        found = absent(collection.max_passages, max_passages=6000)
+        collection = collection.model_copy(update=found)
+    if collection.split is not None:
+        collection = collection.model_copy(update={"split": resolved_split(collection.split)})
+    stages: dict[str, Kind] = {}
+    for name, stage in recipe.stages.items():
+        stages[name] = stage.resolved(stages)
+    return Recipe.model_validate({**vars(recipe), "collection": collection, "stages": stages})
+
+
+def load_training(
+    recipe: Path | str,
+    *,
+    overrides: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+    base: Path | None = None,
+    source: str = "recipe",
+) -> Training | PhasedTraining:
+    """The checked recipe with absolute paths; opens no file but the recipe's own.
+
+    Args are those of `load_recipe`.
+
+    Raises:
+        InputError: every problem found, each with file, line, dotted key and remedy.
+    """
+    if isinstance(recipe, Path):
+        source, base = str(recipe), base or recipe.parent
+        recipe = read_recipe(recipe)
+    document = document_of(recipe, source)
+    refused = apply_overrides(document, overrides)
+    problems = document.problems + expand(document, env or {})
+    has_phases = isinstance(document.data, dict) and "phases" in document.data
+    parts = [Written(document.data)]
+    if has_phases:
+        parts, of_phases = written_phases(document)
+        problems += of_phases
+    else:
+        problems += unknown_scorers(document.data, ())
+    for part in parts:
+        problems += map(part.problem, _problems(part.body))
+    _refuse(refused, document, problems)
+    located = []
+    for part in parts:
+        make_absolute(part.body, base or Path())
+        found = Training.model_validate(part.body)
+        every = (*found.overrides, *overrides)
+        located.append(found.model_copy(update={"overrides": every}))
+    return phased(parts, located) if has_phases else located[0]
+
+
+def _problems(body: Any) -> list[Problem]:
+    """What is wrong with the data of one training."""
+    try:
+        return training_problems(Training.model_validate(body))
+    except ValidationError as error:
+        return structural_problems(error, body, Training)

@@ -1,0 +1,92 @@
+"""The recipe, as written and as loaded; which of its stages to run, and what they rank.
+
+Make one with `load_recipe`. Types are checked here and in `parts.py`, the rules between parts in
+`rules.py`.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from raypipe.config.fields import Listed, Location, Name, Section
+from raypipe.config.kind import Kind
+from raypipe.config.parts import Collection, Evaluate, Model, QuerySet, Resources, RunFiles
+from raypipe.config.stages import Read, Stage, Written
+from raypipe.config.words import did_you_mean, listed
+from raypipe.errors import InputError
+
+
+class _Parts(Section):
+    format: Literal[1]
+    name: Name
+    collection: Collection
+    queries: dict[Name, QuerySet] = {}
+    models: dict[Name, Model] = {}
+    stages: dict[Name, Any] = {}
+    evaluate: Evaluate | None = None
+    runs: RunFiles = RunFiles()
+    resources: Resources = Resources()
+    stores: Location | None = None
+    """Folder or URI of the stores; None means the workspace's own."""
+    overrides: Annotated[tuple[str, ...], Listed] = ()
+    """The overrides that this recipe was made with; they are already applied."""
+
+
+class WrittenRecipe(_Parts):
+    """One YAML recipe as written. Queries, models and stages keep the order of the file."""
+
+    stages: dict[Name, Written] = {}
+
+
+class Recipe(_Parts):
+    """A loaded recipe: every stage is resolved to its own class, with every default filled in."""
+
+    stages: dict[Name, Stage] = {}
+
+
+def select(recipe: Recipe, *, only: str | None = None, until: str | None = None) -> list[str]:
+    """Names of the stages to run, in the order of the recipe; all of them by default.
+
+    Args:
+        only: only this stage; its inputs must already be stored.
+        until: this stage and the stages above it that it needs, directly or indirectly.
+
+    Raises:
+        InputError: no such stage, or both arguments are given.
+    """
+    wanted = [(flag, name) for flag, name in (("only", only), ("until", until)) if name is not None]
+    problems = [
+        f"--{flag}: no stage {name!r}{did_you_mean(name, recipe.stages)} the recipe"
+        f" {recipe.name} has {listed(recipe.stages)}"
+        for flag, name in wanted
+        if name not in recipe.stages
+    ]
+    if len(wanted) == 2:
+        problems.append("--only and --until: expected one of them; found both")
+    if problems:
+        raise InputError(problems)
+    if only is not None:
+        return [only]
+    return list(recipe.stages) if until is None else _needed(recipe, until)
+
+
+def _needed(recipe: Recipe, name: str) -> list[str]:
+    """Inputs are above their readers, so one pass from the bottom finds them all."""
+    needed = {name}
+    for stage in reversed(recipe.stages):
+        if stage in needed:
+            needed.update(recipe.stages[stage].inputs)
+    return [stage for stage in recipe.stages if stage in needed]
+
+
+def larger_collections(stages: Mapping[str, Kind]) -> dict[str, str | None]:
+    """For each stage the name of the larger collection that its runs come from, if there is one.
+
+    A stage over such a run, such as a merge, is counted with it: which passages it has, and so its
+    measures, depend on what the larger collection holds. Of several names the first one counts.
+    """
+    found: dict[str, str | None] = {}
+    for name, stage in stages.items():
+        own = stage.larger_collection if isinstance(stage, Read) else None
+        below = (found[each] for each in stage.inputs)
+        found[name] = own or next((each for each in below if each is not None), None)
+    return found

@@ -1,0 +1,124 @@
+"""A recipe as YAML with its defaults written out, each with its source."""
+
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic.fields import FieldInfo
+
+from raypipe.config.fields import Section, Source
+from raypipe.config.words import shown
+from raypipe.config.yaml import MAX_BYTES, escaped, expand, parse_yaml
+from raypipe.errors import InputError
+from raypipe.regular import check_regular
+
+HEADER = "# Resolved: overrides applied, variables expanded, defaults filled in with their source."
+
+
+def resolved_yaml(recipe: Section) -> str:
+    """The recipe as text: equal recipes give equal text, and loading the text gives the recipe.
+
+    Keys are in the order of the models, stages in that of the recipe. A comment marks each value
+    that equals the default, written or filled in, and gives its source. Settings that are None are
+    left out.
+    """
+    return "\n".join([HEADER, *section_lines(recipe)]) + "\n"
+
+
+def section_lines(
+    section: Section, *, indent: str = "", without: Collection[str] = ()
+) -> Iterator[str]:
+    """The lines of a section's keys, but for those in `without`; see `resolved_yaml`."""
+    for name, field in type(section).model_fields.items():
+        value = getattr(section, name)
+        if name in without or value is None:
+            continue
+        if not (value == field.default and value in ((), {})):
+            yield from _entry(
+                field.alias or name, value, indent=indent, comment=_comment(section, field, value)
+            )
+
+
+def settings(section: Section, *, under: str = "") -> Iterator[tuple[str, str, str]]:
+    """(dotted key, value, source) of each setting that `resolved_yaml` writes, in its order.
+
+    The source is empty where the value is no default: the recipe states it.
+    """
+    for name, field in type(section).model_fields.items():
+        value = getattr(section, name)
+        if value is not None and not (value == field.default and value in ((), {})):
+            comment = _comment(section, field, value).removeprefix("  # ")
+            yield from _settings(f"{under}{field.alias or name}", value, comment)
+
+
+def _settings(name: str, value: Any, source: str) -> Iterator[tuple[str, str, str]]:
+    if isinstance(value, Section):
+        yield from settings(value, under=f"{name}.")
+    elif isinstance(value, dict):
+        for inner, part in value.items():
+            yield from _settings(f"{name}.{inner}", part, source)
+    else:
+        yield name, _inline(value), source
+
+
+def read_resolved(path: Path) -> dict[str, Any]:
+    """The data of the recipe that `resolved_yaml` wrote to a file, with all its defaults.
+
+    Raises:
+        InputError: no such file, or what it holds is no recipe.
+    """
+    remedy = "run its recipe again with the same --out, which writes this file anew"
+    check_regular(path, "a recipe")
+    try:
+        text = path.read_bytes()[: MAX_BYTES + 1].decode()
+        document = parse_yaml(text, origin=lambda line: f"{path}: line {line}")
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: no such file; {remedy}") from error
+    except (InputError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: expected a resolved recipe, found: {error}; {remedy}") from error
+    problems = document.problems + expand(document, {})
+    if problems:
+        raise InputError([f"{document.describe(problem)}; {remedy}" for problem in problems])
+    if not isinstance(document.data, dict):
+        raise InputError(f"{path}: expected a recipe, found {shown(document.data)}; {remedy}")
+    found = document.data.get("stores")
+    if not isinstance(found, str | None):
+        raise InputError(f"{path}: stores: expected a place, found {shown(found)}; {remedy}")
+    return document.data
+
+
+def _entry(name: str, value: Any, *, indent: str, comment: str = "") -> Iterator[str]:
+    """A key and its value: sections and mappings in block style, lists and scalars on one line."""
+    if isinstance(value, Section):
+        yield f"{indent}{_inline(name)}:"
+        yield from section_lines(value, indent=indent + "  ")
+    elif isinstance(value, dict):
+        yield f"{indent}{_inline(name)}:"
+        for inner, part in value.items():
+            yield from _entry(inner, part, indent=indent + "  ")
+    else:
+        yield f"{indent}{_inline(name)}: {_inline(escaped(value))}{comment}"
+
+
+def _inline(value: Any) -> str:
+    """The value in flow style, on one line; dumped in a list, to avoid an end-of-document mark."""
+    text = _dump(value)
+    return text if len(text.splitlines()) == 1 else _dump(value, style='"')
+
+
+def _dump(value: Any, *, style: str | None = None) -> str:
+    text = yaml.safe_dump(
+        [value], default_flow_style=True, default_style=style, width=2**31, allow_unicode=True
+    )
+    return text.strip()[1:-1]
+
+
+def _comment(section: Section, field: FieldInfo, value: Any) -> str:
+    for source in field.metadata:
+        if not isinstance(source, Source):
+            continue
+        known = source.value(section) if callable(source.value) else source.value
+        if value == (field.default if known is None else known):
+            return f"  # {'default; ' if source.default else ''}{source.text}"
+    return ""

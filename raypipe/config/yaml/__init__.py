@@ -1,1 +1,0 @@
-"""YAML with the place of every value: reading, variables, overrides, writing back."""

@@ -1,1 +1,0 @@
-"""Reads TREC CAR's files: paragraphs, outlines and pages, in CBOR."""

@@ -1,1 +1,0 @@
-"""What finished workspaces tell: the analyses of raypipe/analysis over stored runs."""

@@ -1,1 +1,0 @@
-"""The analysis of trade-offs: its cells, what they cost, filling them, choosing among them."""

@@ -1,1 +1,0 @@
-"""The page of a workspace, and of two side by side."""

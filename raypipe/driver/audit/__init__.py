@@ -1,1 +1,0 @@
-"""What a precision below fp32 changes, measured in the invocation that used it."""

@@ -1,0 +1,411 @@
+"""The amounts of stores that are not there yet: counts by the recipe, tokens by a sample of texts.
+
+A run is the number of lines of each query; which passages are in it is not known. Candidates that
+two requests over different runs have in common are counted by `SHARED` and told as a range.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from time import process_time
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from raypipe import schema
+from raypipe.driver.forecast.amounts import Amounts, Int64, Lines, ModelInputs, held
+from raypipe.driver.forecast.records import (
+    TEXTS,
+    Sample,
+    sample_of_files,
+)
+from raypipe.evaluation.run_files.runs import read_run
+from raypipe.models.folder.conventions import PairConventions
+from raypipe.models.folder.model_folder import ModelFolder
+from raypipe.models.folder.opening import layouts_of, open_tokenizer
+from raypipe.ranking.candidates import Keys, missing
+from raypipe.stages.ann.recall import RecallStage
+from raypipe.stages.ann.search import AnnSearchStage
+from raypipe.stages.bm25 import Bm25Stage, IndexStage
+from raypipe.stages.documents.convert import RecordsStage
+from raypipe.stages.documents.passage_map import MapStage
+from raypipe.stages.documents.rank import DocumentsRunStage, PassagesRunStage
+from raypipe.stages.documents.split import SplitStage
+from raypipe.stages.documents.windows import WindowsStage
+from raypipe.stages.encode import EncodeStage
+from raypipe.stages.fuse import FuseStage
+from raypipe.stages.tables import RUN_ROW_BYTES
+from raypipe.stages.read_run import ReadRunStage
+from raypipe.stages.reuse.boundaries import expected_shards
+from raypipe.engines.exact import CANDIDATE_BYTES
+from raypipe.stages.scoring.candidates import CandidatesStage, unscored
+from raypipe.text.split import passages_of
+from raypipe.stages.scoring.candidates import Request
+from raypipe.stages.scoring.rerank import AggregateStage, PairsStage, RerankStage
+from raypipe.stages.scoring.score import ScoreStage
+from raypipe.stages.scoring.token_rows import PassageTokensStage
+from raypipe.stages.search import MergeStage, PartsStage
+from raypipe.stages.stage import Sizing, Stage, ranges
+from raypipe.stages.texts.ids import column_of_rows
+from raypipe.stages.texts.prepare import ConvertStage
+from raypipe.stages.texts.tokenize import SHARD_ROWS, TokenizeStage, pieces_of
+from raypipe.stages.tune import TuneStage
+from raypipe.storage.payloads import concatenate
+from raypipe.storage.records import Json, Shard
+from raypipe.storage.store import Stored
+from raypipe.text.inputs import TextSlice, cut_to, taken
+from raypipe.text.split import num_passages
+from raypipe.text.split import passages_of as split_passages
+from raypipe.text.word_pieces import WordPieces
+from raypipe.vocabulary import DEPTH
+
+INPUTS = 4_000
+"""Inputs of which a forecast knows the lengths."""
+SHARED = 0.5
+"""The share of the shorter request's candidates that are taken to be in another run's request too,
+where one run is fused from the other. In the first 10 to 100 of BM25 fused with SPLADE by ranks it
+was 0.43 to 0.65 (DL 2021 and 2022)."""
+SHARED_UNRELATED = 0.25
+"""The same where neither run is made of the other."""
+INDEX_BYTES, TEXT_BYTES, PASSAGE_BYTES = 45_000, 1.282, 87.4
+"""Of a Lucene index: whatever is in it, for a byte of text and for a passage; see docs/plan.md."""
+INDEX_SECONDS, TEXT_SECONDS = 3.3, 1.5e-6
+SEARCH_SECONDS, BM25_LINE_SECONDS = 0.1, 1.7e-5
+LINE_SECONDS = 1.5e-6
+VALUE_SECONDS = 4e-11
+"""CPU time on the machine of docs/benchmarks.md: to index (at all, and a byte of text), to search
+Lucene (at all, and a line), to write a line of any other run, to multiply two values."""
+
+
+@dataclass
+class Arithmetic:
+    """Amounts of stores by those of the stores that they read; each text is tokenised once."""
+
+    sizing: Sizing
+    expected: dict[str, Amounts] = field(default_factory=dict)
+    """Of stores that are not there, by their origin."""
+    _there: dict[str, Amounts] = field(default_factory=dict)
+    _pieces: dict[tuple[str, str, bool, int, str], tuple[TextSlice, float]] = field(
+        default_factory=dict
+    )
+
+    def of(self, stored: Stored) -> Amounts:
+        """Of a store that is expected, or what one that is there really holds."""
+        if stored.origin in self.expected:
+            return self.expected[stored.origin]
+        if stored.origin not in self._there:
+            self._there[stored.origin] = held(stored)
+        return self._there[stored.origin]
+
+    def has(self, stored: Stored) -> bool:
+        """Whether it is there."""
+        return stored.origin not in self.expected
+
+    def amounts(self, stage: Stage) -> Amounts:
+        """What the stage's store will hold and take; of a stage without a rule, its plan."""
+        match stage:
+            case ConvertStage() | RecordsStage():
+                sample = sample_of_files(stage)
+                return Amounts(rows=sample.num_rows, seconds=sample.cpu_seconds, sample=sample)
+            case WindowsStage() | SplitStage() | MapStage():
+                return self._documents(stage)
+            case TokenizeStage():
+                return self._tokenized(stage)
+            case PassageTokensStage():
+                return self._tokenized_candidates(stage)
+            case EncodeStage():
+                return self._encoded(stage)
+            case IndexStage():
+                texts = self._sample(stage.collection)
+                size, rows = texts.num_bytes - texts.id_bytes * texts.num_rows, texts.num_rows
+                num_bytes = INDEX_BYTES + TEXT_BYTES * size + PASSAGE_BYTES * rows
+                seconds = INDEX_SECONDS + TEXT_SECONDS * size
+                return Amounts(rows=rows, num_bytes=num_bytes, seconds=seconds)
+            case TuneStage():
+                grid = [{"k1": stage.k1[0], "b": stage.b[0], "value": 0.0}]  # any may be chosen
+                payload = json.dumps({"measure": stage.measure, "grid": grid}).encode()
+                lines = stage.queries.num_rows * min(stage.depth, stage.collection.num_rows)
+                points = len(stage.k1) * len(stage.b)
+                seconds = SEARCH_SECONDS + points * lines * BM25_LINE_SECONDS
+                return Amounts(rows=stage.queries.num_rows, seconds=seconds, payload=payload)
+            case RecallStage():
+                payload = json.dumps({"queries": stage.num_queries, "recall": {}}).encode()
+                return Amounts(rows=stage.vectors.num_rows, payload=payload, note=_UNTIMED)
+            case CandidatesStage():
+                return self._candidates(stage)
+            case ScoreStage():
+                return self._scored(stage)
+            case PairsStage():
+                number = float(stage.request.expected(self._lines(stage.run_store)).sum())
+                facts = {"rows": round(number), "failed": 0}
+                rows, seconds = stage.run_store.num_rows, number * LINE_SECONDS
+                return Amounts(rows=rows, seconds=seconds, facts=facts)
+        if stage.spec.produces in ("run", "parts"):
+            return self._run(stage)
+        rows = sum(shard.num_rows for shard in stage.shards(self.sizing))
+        return Amounts(rows=rows, note=_UNTIMED if stage.spec.stage.startswith("ann") else "")
+
+    def _run(self, stage: Stage) -> Amounts:
+        """Of a run: the lines of each query."""
+        seconds, facts, made_of, note = 0.0, dict[str, Json](), frozenset[str](), ""
+        match stage:
+            case Bm25Stage() | AnnSearchStage() | MergeStage():
+                passages = self.of(stage.sides.collection).rows
+                lines = np.full(stage.sides.queries.num_rows, float(min(stage.depth, passages)))
+                if isinstance(stage, Bm25Stage):
+                    seconds = SEARCH_SECONDS + lines.sum() * (BM25_LINE_SECONDS - LINE_SECONDS)
+                note = _UNTIMED if isinstance(stage, AnnSearchStage) else ""
+            case PartsStage():
+                spans = {(s.span_start, s.span_stop) for s in stage.shards(self.sizing)}
+                found = sum(min(stage.depth, stop - start) for start, stop in spans)
+                lines = np.full(stage.queries.num_rows, float(found))
+                values = stage.embeddings.num_bytes / 2  # fp16
+                seconds = stage.queries.num_rows * values * VALUE_SECONDS
+            case FuseStage():
+                every = [self._lines(run) for run in stage.runs.values()]
+                made_of = frozenset().union(*(self.of(run).made_of for run in stage.runs.values()))
+                if len({len(each) for each in every}) == 1:
+                    lines = np.minimum(
+                        stage.depth, (np.max(every, axis=0) + np.sum(every, axis=0)) / 2
+                    )
+                else:  # a run file that leaves queries out
+                    lines = np.full(stage.sides.queries.num_rows, float(stage.depth))
+            case ReadRunStage():
+                counts = np.unique(
+                    read_run(stage.file)["query_id"].to_numpy(False), return_counts=True
+                )
+                lines = counts[1].astype(np.float64)
+                if stage.of_larger:
+                    facts, note = {"left_out": 0, "lines": int(lines.sum())}, _LEFT_OUT
+            case DocumentsRunStage() | PassagesRunStage():
+                lines = self._lines(stage.run_store)
+                facts_of_map = self.of(stage.map).facts
+                mean = int(facts_of_map["rows"]) / max(1, int(facts_of_map["documents"]))
+                if isinstance(stage, DocumentsRunStage):
+                    lines = np.minimum(stage.depth, lines / max(1.0, mean))
+                else:
+                    mean = mean if stage.at_most is None else min(mean, stage.at_most)
+                    lines = np.minimum(stage.documents, lines) * mean
+            case RerankStage() | AggregateStage():
+                lines, made_of = self._lines(stage.run_store), self.of(stage.run_store).made_of
+                lines = np.minimum(stage.request.k, lines) if stage.tail == "drop" else lines
+            case _:  # a full list for each query
+                rows = sum(shard.num_rows for shard in stage.shards(self.sizing))
+                lines = np.full(rows, float(DEPTH))
+                note = f"{stage.spec.stage}: its time is not forecast, and its lines are the most"
+        total = float(lines.sum())
+        return Amounts(
+            rows=sum(shard.num_rows for shard in stage.shards(self.sizing)),
+            num_bytes=RUN_ROW_BYTES * total,
+            seconds=seconds + total * LINE_SECONDS,
+            facts={"rows": round(total), **facts},
+            lines=lines,
+            made_of=made_of,
+            note=note,
+        )
+
+    def _documents(self, stage: WindowsStage | SplitStage | MapStage) -> Amounts:
+        """The windows, passages and map of documents, by those of a sample of them."""
+        if isinstance(stage, MapStage):
+            below = self.of(stage.stored)
+            facts = {"rows": below.facts.get("passages", below.rows), "documents": below.rows}
+            return Amounts(rows=int(facts["rows"]), facts=facts)
+        documents = self._sample(stage.documents)
+        if isinstance(stage, WindowsStage):
+            found = sum(num_passages(body, stage.splitting) for body in documents.texts)
+            facts = {"rows": documents.num_rows, "passages": round(found * documents.scale)}
+            return Amounts(rows=documents.num_rows, facts=facts)
+        number, began = int(self.of(stage.windows).facts["passages"]), process_time()
+        texts = [
+            text
+            for body in documents.texts
+            for text in split_passages("", "", body, stage.splitting)
+        ]
+        sample = Sample(texts, number, documents.id_bytes + len("#00"))
+        return Amounts(
+            rows=number,
+            num_bytes=sample.num_bytes,
+            seconds=(process_time() - began) * documents.scale,
+            sample=sample,
+            shards=ranges(number, self.sizing.shard_rows),
+            note="passages are counted without the words of titles and headings in front",
+        )
+
+    def _tokenized(self, stage: TokenizeStage) -> Amounts:
+        rows, shards = self.of(stage.texts).rows, None
+        if stage.hashes is not None and not self.has(stage.hashes):
+            shards = expected_shards(rows, min(self.sizing.shard_rows, SHARD_ROWS))
+        pieces = self._pieces_of(stage.texts, stage.model, stage.prefix)
+        return _of_pieces(*pieces, rows, shards)
+
+    def _tokenized_candidates(self, stage: PassageTokensStage) -> Amounts:
+        asked = stage.candidates.candidates
+        if self.has(asked):
+            shards = stage.shards(self.sizing)
+        else:
+            rows = min(int(self.of(asked).facts["passages"]), self.of(stage.collection).rows)
+            shards = ranges(rows, min(self.sizing.shard_rows, SHARD_ROWS))
+        prefix = stage.model.conventions.prefix("passage")
+        pieces = self._pieces_of(stage.collection, stage.model, prefix)
+        return _of_pieces(*pieces, shards[-1].stop, shards)
+
+    def _encoded(self, stage: EncodeStage) -> Amounts:
+        rows, shards = stage.tokens.num_rows, None
+        if stage.hashes is not None and not self.has(stage.hashes):
+            shards = expected_shards(rows, stage.rows_of_shard(self.sizing))
+        inputs = self._inputs(stage.model, stage.side, [self._texts_of(stage.tokens)], float(rows))
+        return Amounts(rows=rows, shards=shards, inputs=inputs)
+
+    def _candidates(self, stage: CandidatesStage) -> Amounts:
+        """Exact if the runs of the request and of all earlier ones are there."""
+        request, run = stage.request, self.of(stage.run_store)
+        assert isinstance(request, Request)  # a grid of cells is filled, never forecast
+        lines, own = self._lines(stage.run_store), stage.run_store.identity
+        wanted = float(request.expected(lines).sum())
+        there = [part for part in stage.held if self.has(part.candidates)]
+        before = [self.of(part.candidates) for part in stage.held if part not in there]
+        passages, most, keys = float(np.minimum(request.k, lines).sum()), wanted, None
+        if self.has(stage.run_store):
+            keys = request.keys(stage.run_store.whole_table(schema.RUN))
+            new = unscored(keys, there)
+            for each in before:
+                new &= True if each.keys is None else missing(keys, each.keys)
+            keys = (keys[0][new], keys[1][new], keys[2][new])
+            most, passages = float(new.sum()), float(len(passages_of(keys)))
+            before = [each for each in before if each.keys is None]
+        same = [float(each.facts["wanted"]) for each in before if each.facts["run"] == own]
+        most -= min(most, max(same, default=0.0))
+        least = expected = most
+        for each in before:
+            if each.facts["run"] != own:
+                shared = min(most, float(each.facts["wanted"]))
+                related = bool(each.made_of & run.made_of)
+                least -= shared
+                expected -= shared * (SHARED if related else SHARED_UNRELATED)
+        least, expected = max(0.0, least), max(0.0, expected)
+        return Amounts(
+            rows=1,
+            num_bytes=CANDIDATE_BYTES * expected,
+            seconds=wanted * LINE_SECONDS,
+            inferences=(expected, least, most),
+            facts={
+                "rows": round(expected),
+                "wanted": round(wanted),
+                "request": request.digest(stage.run_store),
+                "run": own,
+                "passages": round(min(passages, expected)),
+            },
+            keys=keys,
+            made_of=run.made_of,
+            note=_IN_COMMON if least < most else "",
+        )
+
+    def _scored(self, stage: ScoreStage) -> Amounts:
+        asked = self.of(stage.part.candidates)
+        number = int(asked.facts["rows"])
+        inferences = asked.inferences if asked.inferences[2] else (float(number),) * 3
+        keys = stage.part.keys() if self.has(stage.part.candidates) else asked.keys
+        texts = self._pair_texts(stage, stage.model, keys)
+        inputs = self._inputs(stage.model, "pair", texts, inferences[0])
+        return Amounts(rows=number, inputs=inputs, inferences=inferences)
+
+    def _pair_texts(
+        self, stage: ScoreStage, model: ModelFolder, keys: Keys | None = None
+    ) -> list[TextSlice]:
+        """The texts of some inputs: of these candidates; without them, texts drawn at random."""
+        random = np.random.default_rng(0)
+        sides = [stage.sides.queries, *[stage.sides.collection] * model.reranker.num_passages]
+        prefixes = ["query", *["passage"] * model.reranker.num_passages]
+        named = [model.conventions.prefix(prefix) for prefix in prefixes]
+        if keys is not None and len(keys[0]) and all(self.has(side) for side in sides):
+            few = random.integers(0, len(keys[0]), INPUTS)
+            each = zip(sides, named, keys[: len(sides)], strict=True)
+            return [_exact(side, rows[few], model, prefix) for side, prefix, rows in each]
+        pieces = [
+            self._pieces_of(side, model, prefix)[0]
+            for side, prefix in zip(sides, named, strict=True)
+        ]
+        if not all(len(each.counts) for each in pieces):
+            return [taken(each, np.empty(0, np.int64)) for each in pieces]
+        return [taken(each, random.integers(0, len(each.counts), INPUTS)) for each in pieces]
+
+    def _texts_of(self, tokens: Stored) -> TextSlice:
+        found = self.of(tokens).pieces
+        assert found is not None  # as all word pieces have
+        return found
+
+    def _inputs(
+        self, model: ModelFolder, side: str, texts: Sequence[TextSlice], number: float
+    ) -> ModelInputs:
+        layout = layouts_of(model)[side]
+        if side == "pair":
+            kept = cut_to(model.reranker, texts[0], texts[1:], num_specials=layout.num_specials)
+            lengths = layout.lengths([text.counts for text in kept])
+        else:
+            lengths = layout.lengths([np.minimum(texts[0].counts, model.encoder.limit(side))])
+        return ModelInputs(model, side, tuple(texts), lengths, number)
+
+    def _pieces_of(self, texts: Stored, model: ModelFolder, prefix: str) -> tuple[TextSlice, float]:
+        """The word pieces of the sampled texts, and the CPU seconds that each took."""
+        settings = model.conventions
+        first = isinstance(settings, PairConventions) and settings.first_tokenizer
+        key = (texts.origin, model.tokenizer_sha256, first, model.max_pieces, prefix)
+        if key not in self._pieces:
+            sample = self._sample(texts)
+            began = process_time()
+            pieces = _split(sample.texts, model, prefix)
+            seconds = (process_time() - began) / max(1, len(sample.texts))
+            self._pieces[key] = pieces, seconds
+        return self._pieces[key]
+
+    def _sample(self, texts: Stored) -> Sample:
+        found = self.of(texts).sample
+        assert found is not None  # as every table of texts has
+        return found
+
+    def _lines(self, run: Stored) -> Lines:
+        found = self.of(run).lines
+        assert found is not None  # as every run has
+        return found
+
+
+_UNTIMED = "the time of approximate search is not forecast"
+_LEFT_OUT = "lines of a run file that will be left out are counted"
+_IN_COMMON = (
+    "inferences are a range: how many scores two requests over different runs share is known only "
+    "once the runs are there"
+)
+
+
+def _split(texts: Sequence[str], model: ModelFolder, prefix: str) -> TextSlice:
+    word_pieces, batch = WordPieces(open_tokenizer(model)), pa.array(texts, pa.string())
+    flat, offsets = concatenate([*pieces_of(word_pieces, [batch], model, prefix)])
+    return TextSlice(flat, offsets[:-1], np.diff(offsets))
+
+
+def _exact(texts: Stored, rows: Int64, model: ModelFolder, prefix: str) -> TextSlice:
+    """The word pieces of rows of a table that is there."""
+    distinct, places = np.unique(rows, return_inverse=True)
+    found = column_of_rows(texts, distinct, "text", TEXTS[texts.spec.produces])
+    return taken(_split(found, model, prefix), places)
+
+
+def _of_pieces(
+    pieces: TextSlice, seconds: float, rows: int, shards: Sequence[Shard] | None
+) -> Amounts:
+    """Every piece takes 2 or 4 bytes, every row an offset of 8."""
+    found = round(_mean(pieces.counts) * rows)
+    return Amounts(
+        rows=rows,
+        num_bytes=pieces.flat.itemsize * found + 8.0 * rows,
+        seconds=seconds * rows,
+        shards=shards,
+        facts={"pieces": found},
+        pieces=pieces,
+    )
+
+
+def _mean(values: NDArray[Any]) -> float:
+    return float(values.mean()) if len(values) else 0.0

@@ -1,1 +1,0 @@
-"""Reproducing published tables: what is wanted, what is run, what is measured."""

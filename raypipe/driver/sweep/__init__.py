@@ -1,1 +1,0 @@
-"""Sweeps: one recipe with several values of some keys, over shared stores."""

@@ -1,1 +1,0 @@
-"""Approximate inner-product search by faiss's indexes."""

@@ -1,1 +1,0 @@
-"""Exact inner-product search."""

@@ -1,0 +1,229 @@
+"""Finds a checkpoint's files, and reads tensors from safetensors, a pickle or numpy's archive."""
+
+import json
+import logging
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, load_file
+
+from raypipe.errors import InputError
+from raypipe.models.tensors import PICKLES
+from raypipe.regular import check_ratio
+from raypipe.storage.records import hash_file
+
+STANDARD = (
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
+)
+"""The names that transformers writes, safe formats first."""
+TENSORFLOW_RECIPE = """\
+import numpy, tensorflow as tf
+r = tf.train.load_checkpoint({prefix!r})
+numpy.savez({npz!r}, **{{n: r.get_tensor(n) for n in r.get_variable_to_shape_map()}})"""
+
+
+def find_checkpoint(path: Path) -> tuple[Path, list[Path]]:
+    """(folder, files in it) of a checkpoint: the named file, or the only one in a folder.
+
+    Raises:
+        InputError: none, several, or a TensorFlow checkpoint (with the way to read it).
+    """
+    if path.is_dir():
+        return path, _in_folder(path)
+    if path.is_file() and path.suffix != ".index" and ".data-" not in path.name:
+        return path.parent, _listed(path) if path.name.endswith(".index.json") else [path]
+    if path.is_file() or path.with_name(path.name + ".index").exists():
+        raise _tensorflow(path.with_name(path.name.partition(".index")[0].partition(".data-")[0]))
+    raise InputError(f"{path}: no such file or folder")
+
+
+def _in_folder(folder: Path) -> list[Path]:
+    for name in STANDARD:
+        if (folder / name).exists():
+            return _listed(folder / name) if name.endswith(".json") else [folder / name]
+    found = sorted(
+        p
+        for p in folder.iterdir()
+        if p.suffix in (*PICKLES, ".npz", ".safetensors") and p.is_file()
+    )
+    if len(found) == 1:
+        return found
+    if found:
+        names = ", ".join(p.name for p in found)
+        raise InputError(
+            f"{folder}: expected one checkpoint, found {names}; name the one to convert: "
+            f"raypipe model convert {found[0]}"
+        )
+    checkpoints = sorted(folder.glob("*.index"))
+    if checkpoints:
+        raise _tensorflow(checkpoints[0].with_suffix(""))
+    raise InputError(
+        f"{folder}: expected model.safetensors, pytorch_model.bin or one .npz, .pt, .pth, .bin "
+        "file, found none"
+    )
+
+
+def _listed(index: Path) -> list[Path]:
+    """The files named in the index of a sharded checkpoint."""
+    try:
+        names = sorted(set(json.loads(index.read_bytes())["weight_map"].values()))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{index}: expected a weight_map of file by tensor") from error
+    wrong = [name for name in names if not isinstance(name, str) or Path(name).name != name]
+    gone = [name for name in names if name not in wrong and not (index.parent / name).is_file()]
+    if wrong or gone:
+        raise InputError(
+            [f"{index}: expected the name of a file beside it, found {name!r}" for name in wrong]
+            + [f"{index}: {name} is missing" for name in gone]
+        )
+    return [index.parent / name for name in names]
+
+
+def _tensorflow(prefix: Path) -> InputError:
+    npz = str(prefix.with_name("model.npz"))
+    error = InputError(
+        f"{prefix}: a TensorFlow checkpoint, which raypipe does not read. Where TensorFlow is "
+        "installed, make an .npz of it and convert that:"
+    )
+    for line in TENSORFLOW_RECIPE.format(prefix=str(prefix), npz=npz).splitlines():
+        error.add_note(line)
+    error.add_note(f"raypipe model convert {npz} --preset P --out DIR")
+    return error
+
+
+logger = logging.getLogger(__name__)
+
+CHILD = Path(__file__).with_name("child.py")
+CHILD_SECONDS = 600
+LFS_POINTER = b"version https://git-lfs.github.com"
+
+
+@dataclass(frozen=True, slots=True)
+class SavedTensors:
+    """Tensors as saved in files."""
+
+    tensors: dict[str, torch.Tensor]
+    others: list[str]
+    """Names of values that are not tensors and are left out."""
+    files: list[dict[str, str]]
+    """file, sha256 and format of each."""
+
+
+def read_checkpoint(files: list[Path]) -> SavedTensors:
+    """The tensors of one checkpoint's files.
+
+    Raises:
+        InputError: a pickle holds more than tensors (none of its code is run), a file is damaged,
+            or two files have the same name of a tensor.
+    """
+    tensors: dict[str, torch.Tensor] = {}
+    others: list[str] = []
+    records = []
+    for file in files:
+        sha256 = hash_file(file)
+        found, beside, form = _read(file)
+        again = sorted(set(found) & set(tensors))
+        if again:
+            raise InputError(f"{file}: {again[0]} and {len(again) - 1} more are in another file")
+        tensors |= found
+        others += beside
+        records.append({"file": file.name, "sha256": sha256, "format": form})
+    return SavedTensors(tensors, others, records)
+
+
+def _read(file: Path) -> tuple[dict[str, torch.Tensor], list[str], str]:
+    with open(file, "rb") as stream:
+        if stream.read(len(LFS_POINTER)) == LFS_POINTER:
+            raise InputError(
+                f"{file}: expected weights, found a git LFS pointer to them; run `git lfs pull` "
+                "where the model was cloned"
+            )
+    if file.suffix == ".safetensors":
+        return _read_safetensors(file), [], "safetensors"
+    if file.suffix == ".npz":
+        return _read_npz(file), [], "npz"
+    tensors, others = _read_pickle(file)
+    return tensors, others, "pickle"
+
+
+def _read_safetensors(file: Path) -> dict[str, torch.Tensor]:
+    try:
+        return load_file(file)
+    except SafetensorError as error:
+        raise InputError(f"{file}: not a safetensors file: {error}") from error
+
+
+def _read_npz(file: Path) -> dict[str, torch.Tensor]:
+    """The arrays of numbers; an array of objects would be a pickle and is refused."""
+    try:
+        with np.load(file, allow_pickle=False) as archive:
+            sizes = [member.file_size for member in archive.zip.infolist()]
+            check_ratio(file, file.stat().st_size, sum(sizes))
+            arrays = {name: np.asarray(archive[name]) for name in archive.files}
+    except InputError:
+        raise
+    except Exception as error:  # of numpy, zipfile, zlib, a lack of memory: a file may bring any
+        raise InputError(f"{file}: expected arrays of numbers by name: {error}") from error
+    odd = sorted(name for name, array in arrays.items() if array.dtype.kind not in "fiub")
+    if odd:
+        raise InputError([f"{file}: {name}: expected an array of numbers" for name in odd])
+    return {name: torch.from_numpy(np.ascontiguousarray(a)) for name, a in arrays.items()}
+
+
+def _read_pickle(file: Path) -> tuple[dict[str, torch.Tensor], list[str]]:
+    """The tensors, read by a child process that accepts only tensors and plain values."""
+    with tempfile.TemporaryDirectory(prefix="raypipe-convert-") as scratch:
+        out = Path(scratch) / "tensors.safetensors"
+        facts = _run_child(file, out)
+        # Read, not mapped: the file is deleted with its folder.
+        return load(out.read_bytes()), list(facts["others"])
+
+
+def _run_child(file: Path, out: Path) -> dict[str, Any]:
+    command = [sys.executable, "-I", str(CHILD), str(file.resolve()), str(out), str(CHILD_SECONDS)]
+    # No variable may weaken weights_only; no pickle may reach a GPU.
+    kept = {n: v for n, v in os.environ.items() if not n.startswith(("TORCH_", "PYTORCH_"))}
+    try:
+        done = subprocess.run(
+            command,
+            env={**kept, "CUDA_VISIBLE_DEVICES": ""},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=CHILD_SECONDS,
+            cwd=out.parent,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise InputError(
+            f"{file}: not read within {CHILD_SECONDS} seconds; the process was ended"
+        ) from error
+    if done.returncode != 0:
+        raise _refusal(file, done.returncode, done.stderr)
+    for line in done.stderr.splitlines():
+        logger.warning("%s: %s", file.name, line)
+    facts: dict[str, Any] = json.loads(done.stdout)
+    return facts
+
+
+def _refusal(file: Path, code: int, stderr: str) -> InputError:
+    ended = f"by signal {-code}" if code < 0 else f"with {code}"
+    error = InputError(
+        f"{file}: refused: a pickle may hold tensors and plain values only, and is read with "
+        f"weights_only=True; nothing of it was run. Save the model's state_dict() again, as "
+        f"safetensors if you can. The process that read it ended {ended} and said:"
+    )
+    for line in stderr.strip().splitlines() or ["nothing"]:
+        error.add_note(line)
+    return error

@@ -1,0 +1,290 @@
+"""How a model is opened on a device: in passes of fixed shape if they are proven, or in batches.
+
+It is tested, bit by bit, whether a row's result in a pass of fixed shape depends on its neighbours.
+The kernels of a pass reach the device one by one, compiled, or as a graph; all compute the same
+step. Which one is fastest is for a measurement to say (jobs/benchmark.py); `eager` is the default,
+since it runs everywhere.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from raypipe.errors import InputError
+from raypipe.models.family import Body, Family, PackedBody
+from raypipe.models.folder.model_folder import ModelFolder
+from raypipe.models.gpu.engine import RESIDENT_BYTES, FixedEngine
+from raypipe.models.gpu.step import (
+    Finish,
+    FixedShape,
+    Gathered,
+    Step,
+    Varlen,
+    found_varlen,
+    step_of,
+)
+from raypipe.models.machine.device import MOST_TOKENS, numerics_class, tokens_of_pass
+from raypipe.models.machine.placing import Place, settle_on, shapes_of
+from raypipe.models.machine.precision import DTYPES, set_products
+from raypipe.models.packed import Groups, Linear
+from raypipe.text.inputs import Layout, TextSlice, taken
+
+ALONE = 4
+"""Rows that are computed alone."""
+
+
+def rows_keep_their_bytes(engine: FixedEngine, layout: Layout, num_words: int) -> bool:
+    """Whether some rows have the same bytes together, with half of the others, and alone.
+
+    The whole pass is tested: products, attention, pooling and head, in the one shape that all
+    batches have. Beside half of the rows each lies elsewhere in the pass.
+    """
+    shape, draw = engine.shape, np.random.default_rng(1)
+    room = shape.longest - layout.num_specials
+    totals = _totals(shape.tokens, room, layout.num_specials, shape.rows, draw)
+    shares = np.floor(totals[None] * draw.dirichlet(np.ones(shape.texts), len(totals)).T)
+    shares[-1] = totals - shares[:-1].sum(axis=0)
+    flat = draw.integers(0, num_words, 4 * shape.longest).astype(np.uint32)
+    texts = [
+        TextSlice(flat, draw.integers(0, 3 * shape.longest, len(totals)), row.astype(np.int64))
+        for row in shares
+    ]
+
+    def computed(rows: NDArray[np.int64]) -> NDArray[np.int32]:
+        own = [taken(text, rows) for text in texts]
+        out: NDArray[np.float32] | None = None
+        found = engine.results(own, layout, budget_tokens=shape.tokens, beat=lambda in_flight: None)
+        for places, result in found:
+            if out is None:
+                out = np.empty((len(rows), result.shape[1]), np.float32)
+            out[places] = result
+        assert out is not None
+        return out.view(np.int32)
+
+    every = np.arange(len(totals))
+    together = computed(every)
+    halves = [computed(every[part::2]) for part in (0, 1)]
+    alone = {int(row): computed(every[row : row + 1]) for row in draw.choice(every, ALONE)}
+    return all(np.array_equal(halves[part], together[part::2]) for part in (0, 1)) and all(
+        np.array_equal(own[0], together[row]) for row, own in alone.items()
+    )
+
+
+def _totals(
+    tokens: int, room: int, specials: int, rows: int, draw: np.random.Generator
+) -> NDArray[np.int64]:
+    """Numbers of pieces, drawn from 0 to `room`, of rows that fit into one pass together."""
+    drawn = draw.integers(0, room + 1, rows)
+    fitting = int(np.searchsorted(np.cumsum(drawn + specials), tokens, side="right"))
+    return drawn[: max(1, fitting)]
+
+
+MODES = ("eager", "compile", "graph")
+WARM_UPS = 3
+"""Passes before a capture, in which libraries allocate what they keep."""
+Capture = Callable[[Callable[[], Tensor]], tuple[Callable[[], None], Tensor]]
+"""Records what a function does: (does it again, over the same memory; its result's memory)."""
+
+
+def in_mode(step: Step, mode: str, *, groupless: bool, device: str) -> Step:
+    """The step in a mode.
+
+    Args:
+        step: reads and writes tensors of the same shapes every time.
+        mode: one of MODES.
+        groupless: whether it makes the same calls every time, without a loop over groups.
+        device: cpu or cuda.
+
+    Raises:
+        InputError: the mode needs attention for sequences of any length, or CUDA.
+    """
+    assert mode in MODES, mode
+    if mode == "eager":
+        return step
+    if not groupless:
+        raise InputError(
+            f"mode {mode}: expected attention for sequences of any length, which PyTorch has for "
+            f"bf16 and fp16 on newer GPUs, found attention by length on {device}; use eager"
+        )
+    if mode == "compile":
+        return compiled(step)
+    if device != "cuda":
+        raise InputError(f"mode graph: expected the device cuda, found {device}; use eager")
+    return Replayed(step, cuda_graph)
+
+
+def compiled(step: Step, backend: str = "inductor") -> Step:
+    """The step compiled by torch, for its one shape; the first call takes a minute or so."""
+
+    def on_tensors(*tensors: Tensor) -> Tensor:
+        return step(Gathered(*tensors), [])
+
+    compute = torch.compile(on_tensors, backend=backend, dynamic=False, fullgraph=True)
+    return lambda inputs, groups: compute(*inputs)
+
+
+class Replayed:
+    """A step that was recorded at its first call, and from then on runs over the same memory."""
+
+    def __init__(self, step: Step, capture: Capture) -> None:
+        """Nothing is computed yet."""
+        self._step, self._capture = step, capture
+        self._own: Gathered | None = None
+
+    def __call__(self, inputs: Gathered, groups: Groups) -> Tensor:
+        """The result, valid until the next call."""
+        if self._own is None:
+            own = self._own = Gathered(*(tensor.clone() for tensor in inputs))
+            self._again, self._result = self._capture(lambda: self._step(own, []))
+        for kept, given in zip(self._own, inputs, strict=True):
+            kept.copy_(given)
+        self._again()
+        return self._result
+
+
+def cuda_graph(work: Callable[[], Tensor]) -> tuple[Callable[[], None], Tensor]:
+    """See Capture; a CUDA graph."""
+    side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(WARM_UPS):
+            work()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        result = work()
+    return graph.replay, result
+
+
+FinishOf = Callable[[FixedShape], Finish]
+
+
+@dataclass(frozen=True, slots=True)
+class FixedSettings:
+    """How passes of fixed shape are computed."""
+
+    mode: str = "eager"
+    """See `replay.MODES`."""
+    varlen: Varlen | None = None
+    """Attention for sequences of any length; None means PyTorch's kernel, if the device has it."""
+    resident_bytes: int = RESIDENT_BYTES
+    """Word pieces up to this size lie on the device as a whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a model computes of an input."""
+
+    layout: Layout
+    longest: int
+    """The largest number of tokens of an input."""
+    finish: FinishOf
+    """Makes the results of a pass of this shape."""
+    firsts: bool
+    """Whether it wants only the first token of each input."""
+
+
+def open_fixed(
+    family: Family[Any],
+    body: Body,
+    work: Work,
+    settings: FixedSettings,
+    *,
+    device: str,
+    precision: str,
+    budget_tokens: int | None,
+) -> tuple[FixedEngine, Place]:
+    """The engine, and the place with its numerics class.
+
+    A pass has as many tokens as the budget, by default those of the GPU's model, or half as many,
+    and so on, until a pass fits into the device's memory. Their number is part of the numerics
+    class: products of other sizes may add in another order.
+
+    Raises:
+        InputError: a mode that this device cannot use.
+        torch.OutOfMemoryError: not even the longest input fits.
+    """
+    assert body.packed
+    packed = cast(PackedBody, body)
+    set_products(precision)
+    asked = min(budget_tokens or tokens_of_pass(device), MOST_TOKENS[device])
+    tokens = max(asked, work.longest, 16)
+    varlen = settings.varlen or found_varlen(
+        device, DTYPES[precision], packed.width // packed.num_heads
+    )
+
+    def build(tokens: int) -> FixedEngine:
+        shape = FixedShape(tokens, work.longest, len(work.layout.segments))
+        step = step_of(family, body, shape, varlen, work.finish(shape), firsts=work.firsts)
+        return FixedEngine(
+            in_mode(step, settings.mode, groupless=varlen is not None, device=device),
+            shape,
+            device=device,
+            precision=precision,
+            by_groups=varlen is None,
+            resident_bytes=settings.resident_bytes,
+        )
+
+    while True:
+        try:
+            engine = build(tokens)
+            proven = rows_keep_their_bytes(engine, work.layout, packed.num_words)
+            break
+        except torch.OutOfMemoryError:
+            if tokens <= max(work.longest, 16):
+                raise
+        torch.cuda.empty_cache()  # here the traceback, which holds the tensors, is gone
+        tokens = max(tokens // 2, work.longest, 16)
+    how = f"{settings.mode} passes of {tokens} tokens, attention " + (
+        "by length" if varlen is None else "of any length"
+    )
+    numerics = numerics_class(device, precision=precision, proven=proven, how=how)
+    return engine, Place(device, tokens, numerics, precision)
+
+
+def placed(
+    model: ModelFolder,
+    body: Body,
+    work: Work,
+    *more: Linear,
+    device: str,
+    threads: int,
+    budget_tokens: int | None,
+    fixed: FixedSettings | None,
+) -> tuple[FixedEngine | None, Place]:
+    """The engine, or None without passes of fixed shape, and the place.
+
+    Args:
+        model: its family and precision.
+        body: weights on the device.
+        work: what is computed of an input.
+        more: linear layers beside the body's.
+        device: cpu or cuda.
+        threads: see `settle`.
+        budget_tokens: tokens in one forward pass; up to this number of rows are tested together.
+        fixed: see `load_encoder`.
+    """
+    if body.packed and (fixed is not None or device == "cuda"):
+        return open_fixed(
+            model.family,
+            body,
+            work,
+            fixed or FixedSettings(),
+            device=device,
+            precision=model.precision,
+            budget_tokens=budget_tokens,
+        )
+    return None, settle_on(
+        device,
+        shapes_of(body, *more),
+        precision=model.precision,
+        threads=threads,
+        budget_tokens=budget_tokens,
+        longest=work.longest,
+        packed=body.packed,
+    )

@@ -1,0 +1,331 @@
+"""One forward pass of fixed shape: its plan, its inputs, its attention, and what it computes.
+
+The host's plan says where a batch's pieces lie and where rows end. From it the device makes the
+same inputs as `text.inputs.make_inputs` makes on the host, and filler behind them. Every size is
+known beforehand, so nothing waits for the device.
+
+Attention is PyTorch's kernel for sequences of any length, which exists on CUDA alone, for bf16 and
+fp16. Elsewhere, and wherever a trial of it fails, sequences of equal length are grouped, and each
+group is one call without a mask.
+
+Shapes: T tokens of the pass, R inputs at most, E edges, H hidden, U units; see the plan.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple, cast
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from raypipe.models.family import Body, Family, Head
+from raypipe.models.packed import Attention, Groups, Linear, attend_freely, groups_of
+from raypipe.models.pooling import Finishing, pool_between
+from raypipe.text.batches import batches
+from raypipe.text.inputs import Flat, Layout, TextSlice
+
+Int64 = NDArray[np.int64]
+
+TOKENS_A_ROW = 16
+"""A pass has room for a row in so many tokens: a passage has about 70, a query about 8."""
+
+
+@dataclass(frozen=True, slots=True)
+class FixedShape:
+    """The sizes that every forward pass of a model has, however little of it is used."""
+
+    tokens: int
+    """T, of which the batch's come first; the others are filler."""
+    longest: int
+    """The largest number of tokens of one sequence; the filler is cut into sequences as well."""
+    texts: int = 1
+    """Texts of an input."""
+
+    @property
+    def rows(self) -> int:
+        """R, the largest number of inputs."""
+        return max(16, self.tokens // TOKENS_A_ROW)
+
+    @property
+    def num_edges(self) -> int:
+        """E: the beginning of every input and of every sequence of filler, and the end."""
+        return self.rows + -(-self.tokens // self.longest) + 1
+
+    @property
+    def plan_size(self) -> int:
+        """Numbers in a plan."""
+        return 2 * self.texts * self.rows + self.num_edges
+
+    def batches(self, lengths: Int64, *, budget_tokens: int) -> Iterator[Int64]:
+        """Like `text.batching.batches`, of at most R inputs each."""
+        for batch in batches(lengths, budget_tokens=min(budget_tokens, self.tokens)):
+            for start in range(0, len(batch), self.rows):
+                yield batch[start : start + self.rows]
+
+
+def write_plan(plan: Int64, texts: Sequence[TextSlice], layout: Layout, shape: FixedShape) -> Int64:
+    """Fill `plan`, int64 [plan_size], for a batch of at most R inputs; the edges in it, [E].
+
+    The plan is starts [texts, R], counts [texts, R] and edges [E]: sequence i has the tokens
+    `edges[i]` to `edges[i + 1]`, so unused inputs are empty. Filler ends at T.
+    """
+    num_inputs, room = len(texts[0].counts), shape.rows
+    assert len(texts) == shape.texts and num_inputs <= room
+    starts, counts, edges = parts_of(plan, shape)
+    starts[:, num_inputs:], counts[:, num_inputs:] = 0, 0
+    for number, text in enumerate(texts):
+        starts[number, :num_inputs], counts[number, :num_inputs] = text.starts, text.counts
+    edges[0] = 0
+    edges[1 : num_inputs + 1] = np.cumsum(layout.lengths([text.counts for text in texts]))
+    total = int(edges[num_inputs])
+    assert total <= shape.tokens
+    edges[num_inputs + 1 : room + 1] = total
+    behind = total + shape.longest * np.arange(1, shape.num_edges - room)
+    edges[room + 1 :] = np.minimum(behind, shape.tokens)
+    return edges
+
+
+def parts_of(plan: Int64, shape: FixedShape) -> tuple[Int64, Int64, Int64]:
+    """Views of a plan: starts [texts, R], counts [texts, R], edges [E]; a tensor's likewise."""
+    size = shape.texts * shape.rows
+    starts = plan[:size].reshape(shape.texts, shape.rows)
+    counts = plan[size : 2 * size].reshape(shape.texts, shape.rows)
+    return starts, counts, plan[2 * size :]
+
+
+Varlen = Callable[[Tensor, Tensor, Tensor, Tensor, int], Tensor]
+"""(query, key, value [T, heads, D] each, edges int32 [E], the longest) -> [T, heads, D]."""
+TOLERANCE = 2e-2
+"""Of a value about 1; bf16 keeps 8 bits, so that each of the two ways rounds by 4e-3."""
+
+
+def over(varlen: Varlen, edges: Tensor, longest: int) -> Attention:
+    """Attention of packed sequences, [T, 3H] -> [T, H], that ignores its groups.
+
+    Args:
+        varlen: computes it.
+        edges: where sequences begin and end, [E].
+        longest: the largest number of tokens of one, whatever those here have.
+    """
+    narrow = edges.to(torch.int32)  # once for all layers
+
+    def attend(qkv: Tensor, num_heads: int, groups: Groups) -> Tensor:
+        tokens, width = qkv.shape[0], qkv.shape[1] // 3
+        query, key, value = qkv.view(tokens, 3, num_heads, width // num_heads).unbind(1)
+        return varlen(query, key, value, narrow, longest).reshape(tokens, width)
+
+    return attend
+
+
+def groups_between(edges: Int64) -> Groups:
+    """The groups of equal lengths for `attend_freely`, filler's included, from edges on the host.
+
+    Sequences without tokens are left out.
+    """
+    lengths = np.diff(edges)
+    return groups_of(lengths[lengths > 0])
+
+
+def found_varlen(device: str, dtype: torch.dtype, head_size: int) -> Varlen | None:
+    """PyTorch's kernel, if this device computes these heads with it; None if not.
+
+    It is tried on some sequences, one of them empty, and compared with attention by length.
+    """
+    if torch.device(device).type != "cuda" or dtype not in (torch.bfloat16, torch.float16):
+        return None
+    try:
+        from torch.nn.attention.varlen import varlen_attn
+    except ImportError:  # before torch 2.10
+        return None
+
+    def varlen(query: Tensor, key: Tensor, value: Tensor, edges: Tensor, longest: int) -> Tensor:
+        found = varlen_attn(query, key, value, edges, edges, longest, longest)
+        assert isinstance(found, Tensor)  # the log-sum-exp was not asked for
+        return found
+
+    return varlen if agrees(varlen, device, dtype, head_size) else None
+
+
+@torch.inference_mode()
+def agrees(varlen: Varlen, device: str, dtype: torch.dtype, head_size: int) -> bool:
+    """Whether it computes what attention by length does; no if it does not run here."""
+    edges = np.array([0, 1, 1, 18, 145, 190], np.int64)
+    draw = torch.Generator().manual_seed(1)
+    qkv = torch.randn(int(edges[-1]), 6 * head_size, generator=draw).to(device, dtype)
+    groups = groups_between(edges)
+    attend = over(varlen, torch.from_numpy(edges).to(device), 256)
+    try:
+        found = attend(qkv, 2, groups).float()
+    except (RuntimeError, TypeError):  # an older GPU, another head size or signature
+        return False
+    expected = attend_freely(qkv, 2, groups).float()
+    return bool(torch.isfinite(found).all()) and float((found - expected).abs().max()) < TOLERANCE
+
+
+def one_by_one(query: Tensor, key: Tensor, value: Tensor, edges: Tensor, longest: int) -> Tensor:
+    """What the kernel computes, sequence by sequence, on any device; for comparisons, slow."""
+    out = torch.empty_like(query)
+    for start, stop in pairwise(edges.tolist()):
+        if start < stop:
+            assert stop - start <= longest
+            q, k, v = (part[start:stop].transpose(0, 1) for part in (query, key, value))
+            out[start:stop] = F.scaled_dot_product_attention(q, k, v).transpose(0, 1)
+    return out
+
+
+class Gathered(NamedTuple):
+    """The inputs of a pass."""
+
+    ids: Tensor
+    """Token ids, int64 [T]."""
+    positions: Tensor
+    """Positions within a sequence, int64 [T]; filler has the first."""
+    segments: Tensor
+    """Segment ids, int64 [T]; filler has that of the first text."""
+    edges: Tensor
+    """Where sequences begin and end, int64 [E]."""
+
+
+def on_device(flat: Flat, device: str) -> Tensor:
+    """Word pieces on a device, int16 or int32 with the same bits, at least one.
+
+    Few kernels know uint16; `gathered` reads the bits as they were meant.
+    """
+    signed: NDArray[np.int16 | np.int32] = np.ascontiguousarray(flat).view(
+        np.int16 if flat.dtype == np.uint16 else np.int32
+    )
+    if not len(signed):
+        signed = np.zeros(1, signed.dtype)
+    if not signed.flags.writeable:  # torch warns of a mapped file, which it could write to
+        signed = signed.copy()
+    return torch.from_numpy(signed).to(device)
+
+
+def compact(texts: list[TextSlice]) -> list[TextSlice]:
+    """The texts of one batch with their own pieces alone, for collections too large for a device.
+
+    Every text has the same `flat`: the pieces of the first texts, then of the second ones, and so
+    on.
+    """
+    flats, found, before = [], [], 0
+    for text in texts:
+        ends = np.cumsum(text.counts)
+        starts = ends - text.counts
+        total = int(ends[-1])
+        flats.append(text.flat[np.arange(total) + np.repeat(text.starts - starts, text.counts)])
+        found.append((starts + before, text.counts))
+        before += total
+    flat = np.concatenate(flats)
+    return [TextSlice(flat, starts, counts) for starts, counts in found]
+
+
+def gathered(flats: list[Tensor], plan: Tensor, layout: Layout, shape: FixedShape) -> Gathered:
+    """The inputs of the batch of a plan.
+
+    Args:
+        flats: from `on_device`, for each text of an input.
+        plan: of `write_plan`, on the device.
+        layout: special tokens, segments and positions.
+        shape: the sizes.
+    """
+    starts, counts, edges = cast(tuple[Tensor, Tensor, Tensor], parts_of(cast(Int64, plan), shape))
+    token = torch.arange(shape.tokens, device=plan.device)
+    row = torch.searchsorted(edges[1 : shape.rows + 1], token, right=True)
+    row.clamp_(max=shape.rows - 1)
+    filler = token >= edges[shape.rows]
+    offset = (token - edges[row]).masked_fill_(filler, 0)
+    closing = layout.last or 0  # any piece serves as filler
+    ids = torch.full_like(token, closing)
+    segments = torch.full_like(token, layout.segments[0])
+    at = torch.zeros_like(token)
+    for special in layout.before:
+        ids.masked_fill_(offset == at, special)
+        at = at + 1
+    for number, flat in enumerate(flats):
+        count = counts[number][row]
+        inside = (offset >= at) & (offset < at + count)
+        source = (starts[number][row] + offset - at).clamp_(0, len(flat) - 1)
+        ids = torch.where(inside, _unsigned(flat[source]), ids)
+        at = at + count
+        if number + 1 < len(flats):
+            for special in layout.separators:
+                ids.masked_fill_(offset == at, special)
+                at = at + 1
+            segments.masked_fill_(offset >= at, layout.segments[number + 1])
+    ids.masked_fill_(filler, closing)
+    segments.masked_fill_(filler, layout.segments[0])
+    return Gathered(ids, offset + layout.first_position, segments, edges)
+
+
+def _unsigned(pieces: Tensor) -> Tensor:
+    """The ids that the bits of int16 or int32 were meant as, int64."""
+    bits = 0xFFFF if pieces.dtype == torch.int16 else 0xFFFFFFFF
+    return pieces.long() & bits
+
+
+Step = Callable[[Gathered, Groups], Tensor]
+"""The result of a pass, fp32 [R, X]: a row for each input, and for each that is not there."""
+Finish = Callable[[Tensor, Tensor], Tensor]
+"""(last hidden states [T, H] or of first tokens [R, H], edges [E]) -> the result."""
+
+
+def whole(x: Tensor, weights: Linear) -> Tensor:
+    """x W^T + b in one product of all rows, rounded to the weights' dtype; no update."""
+    weight, bias = weights
+    return F.linear(x.to(weight.dtype), weight, bias)
+
+
+def step_of(
+    family: Family[Body],
+    body: Body,
+    shape: FixedShape,
+    varlen: Varlen | None,
+    finish: Finish,
+    *,
+    firsts: bool,
+) -> Step:
+    """The forward pass, and `finish` of its last hidden states.
+
+    Args:
+        family: whose forward pass it is.
+        body: weights on the device.
+        shape: the sizes.
+        varlen: attention; None means by length.
+        finish: makes the result.
+        firsts: whether it wants only the first token of each input.
+    """
+
+    def step(inputs: Gathered, groups: Groups) -> Tensor:
+        ids, positions, segments, edges = inputs
+        attend = attend_freely if varlen is None else over(varlen, edges, shape.longest)
+        # An input that is not there begins where the last one ends: any token does for it.
+        wanted = edges[: shape.rows].clamp(max=shape.tokens - 1) if firsts else None
+        hidden = family.forward(
+            body, ids, positions, segments, groups, attend, wanted=wanted, product=whole
+        )
+        return finish(hidden, edges)
+
+    return step
+
+
+def vectors(shape: FixedShape, *, pooling: str, finishing: Finishing) -> Finish:
+    """Embeddings, fp32 [R, dim], of the inputs' pooled states."""
+
+    def finish(hidden_TH: Tensor, edges: Tensor) -> Tensor:
+        pooled = pool_between(hidden_TH, edges[: shape.rows + 1], pooling=pooling)
+        return finishing.embeddings(pooled, product=whole)
+
+    return finish
+
+
+def units(head: Head) -> Finish:
+    """A reranker's units, fp32 [R, U]."""
+
+    def finish(first_RH: Tensor, edges: Tensor) -> Tensor:
+        return head.logits(first_RH)
+
+    return finish

@@ -1,0 +1,304 @@
+"""Models of a hub in huggingface_hub's own cache. No other module asks anybody.
+
+Its environment variables hold as it documents them: HF_ENDPOINT, HF_TOKEN, HF_HUB_OFFLINE, HF_HOME
+and others. Fetched are JSON, vocab.txt, spiece.model and safetensors; no code, and no pickle.
+"""
+
+import hashlib
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from raypipe.config.hub import COMMIT, HubName, hub_name
+from raypipe.errors import InputError, first_line
+from raypipe.models.folder.adapters import WEIGHTS as ADAPTER
+from raypipe.models.folder.config_checks import config_problems
+from raypipe.models.folder.evidence import read_object
+from raypipe.models.tensors import PICKLES
+from raypipe.storage.records import hash_once
+from raypipe.uris import redacted
+
+WEIGHTS = "model.safetensors"
+PARTS = r"(?:\d+_\w+/)?"
+"""A folder of a sentence-transformers module, such as 1_Pooling/."""
+WANTED = re.compile(
+    rf"{PARTS}(?:[\w.-]+\.json|vocab\.txt|{re.escape(WEIGHTS)})|spiece\.model|{re.escape(ADAPTER)}",
+    re.ASCII,
+)
+SMALL = ["*.json", "*vocab.txt", "spiece.model"]
+LARGE = [WEIGHTS, ADAPTER, f"[0-9]*_*/{WEIGHTS}"]
+ELSEWHERE = ["*/*/*", "[!0-9]*/*"]
+"""Other folders: weights in other formats."""
+FORBIDDEN = (401, 403)
+TOO_MANY = 429
+OWN_FAULT = 500
+
+
+def snapshot_of(uri: str, say: Callable[[str], None] = lambda line: None) -> Path:
+    """This node's folder of hf://OWNER/NAME@COMMIT, in the library's own cache; its files are those
+    of the hub's list.
+
+    The small ones come first, so that a model that cannot be computed is refused before its weights
+    are fetched. Nobody is asked for files that the cache has. huggingface_hub itself compares sizes
+    alone, and takes a part of a model that another program left there for the whole.
+
+    Args:
+        uri: with 40 hexadecimal digits of a commit.
+        say: takes a line if the weights were fetched now.
+
+    Raises:
+        InputError: the hub does not give them all, or not as it lists them, the architecture
+            cannot be computed, or there are no weights in safetensors.
+    """
+    named = hub_name(uri, Path())
+    if named is None or named.revision is None or not named.is_commit:
+        raise InputError(
+            f"{redacted(uri)}: expected hf://OWNER/NAME@COMMIT, with a commit of 40 hexadecimal "
+            "digits"
+        )
+    repository, commit = named.repository, named.revision
+    folder = _download(repository, commit, SMALL)
+    listed = _listed(repository, commit)
+    wanted = {name: listed[name] for name in sorted(listed) if WANTED.fullmatch(name)}
+    large = {name: wanted[name] for name in wanted if name.endswith(".safetensors")}
+    _check(repository, commit, folder, {n: wanted[n] for n in wanted if n not in large})
+    config = folder / "config.json"
+    problems = config_problems(read_object(config)) if config.exists() else []
+    if problems:
+        raise InputError([f"{repository}: config.json: {problem}" for problem in problems])
+    if WEIGHTS not in wanted and ADAPTER not in wanted:
+        raise InputError(_without_weights(repository, commit, listed))
+    cached = all((folder / name).exists() for name in large)
+    _download(repository, commit, SMALL + LARGE)
+    _check(repository, commit, folder, large)
+    if not cached:
+        size = sum((folder / name).stat().st_size for name in wanted) / 1e6
+        say(f"fetched {len(wanted)} files of {repository}, {size:,.1f} MB")
+    return folder
+
+
+def newest_commit(repository: str, revision: str | None) -> str:
+    """The commit that a branch or tag, or the default branch, means now.
+
+    Offline it is the one that the library's cache has for it.
+
+    Raises:
+        InputError: the hub does not say, with the reason, or what it says is no commit, which the
+            library would take for the name of a folder.
+    """
+    from huggingface_hub import HfApi
+
+    with explained(repository, revision):
+        found = HfApi(library_name="raypipe").resolve_revision(repository, revision=revision)
+        return _commit(str(found.resolved))
+
+
+def pinned(named: HubName) -> str:
+    """hf://OWNER/NAME@COMMIT of a name: its own commit, or the newest one of its branch.
+
+    Raises:
+        InputError: the hub does not say.
+    """
+    commit = named.revision
+    if commit is None or not named.is_commit:
+        commit = newest_commit(named.repository, commit)
+    return f"{named.uri}@{commit}"
+
+
+def _commit(found: str) -> str:
+    if not COMMIT.fullmatch(found):
+        raise ValueError(f"expected a commit of 40 hexadecimal digits, found {found[:80]!r}")
+    return found
+
+
+def _listed(repository: str, commit: str) -> dict[str, str]:
+    """Git's hash of each file of a commit, by the library's copy of the hub's list, or by the hub.
+
+    Without it a cache that has some of the files would pass for one that has them all.
+    """
+    from huggingface_hub import HfApi, RepoFile, get_cached_repo_tree
+    from huggingface_hub.errors import CachedRepoTreeNotFoundError
+
+    with explained(repository, commit):
+        try:
+            files = get_cached_repo_tree(repository, revision=commit)
+        except CachedRepoTreeNotFoundError:
+            api = HfApi(library_name="raypipe")
+            files = api.list_repo_tree(repository, revision=commit, recursive=True)
+        return {file.path: file.blob_id for file in files if isinstance(file, RepoFile)}
+
+
+def _download(repository: str, commit: str, patterns: list[str]) -> Path:
+    """The library's folder of a commit, with the files of these patterns."""
+    from huggingface_hub import get_session, snapshot_download
+    from huggingface_hub.utils import (
+        are_progress_bars_disabled,
+        disable_progress_bars,
+        enable_progress_bars,
+    )
+
+    hooks = get_session().event_hooks["response"]
+    if _check_names not in hooks:
+        hooks.append(_check_names)
+    hidden = not sys.stderr.isatty() and not are_progress_bars_disabled()
+    if hidden:  # in a file they are lines without end
+        disable_progress_bars()
+    try:
+        with explained(repository, commit):
+            return Path(
+                snapshot_download(
+                    repository,
+                    revision=commit,
+                    allow_patterns=patterns,
+                    ignore_patterns=ELSEWHERE,
+                    library_name="raypipe",
+                )
+            )
+    finally:
+        if hidden:
+            enable_progress_bars()
+
+
+def _check_names(answer: Any) -> None:
+    """Returns nothing if the library may name files by what the hub says of one.
+
+    Raises:
+        ValueError: a commit or a hash of a file is a path, which might lead out of the cache.
+    """
+    for name in ("X-Repo-Commit", "X-Linked-Etag", "ETag"):
+        found = answer.headers.get(name, "").removeprefix("W/")
+        if answer.request.method == "HEAD" and ("/" in found or ".." in found):
+            raise ValueError(f"{name}: expected hexadecimal digits, found {found[:80]!r}")
+
+
+def _check(repository: str, commit: str, folder: Path, files: Mapping[str, str]) -> None:
+    """Returns nothing if the folder has the files with the bytes that the hub lists.
+
+    Args:
+        repository: OWNER/NAME.
+        commit: of the folder.
+        folder: the library's.
+        files: git's hash of each file by name; of one in LFS, such as weights, its pointer's.
+
+    Raises:
+        InputError: it lacks them, or they have others.
+    """
+    problems = []
+    for name, listed in files.items():
+        path = (folder / name).resolve()
+        if not path.is_file():
+            problems.append(f"{name}: on the hub's list, and not in {folder}")
+        elif not _is_listed(path, listed):
+            problems.append(
+                f"{name}: expected the bytes of git's hash {listed}, as on the hub's list, found "
+                f"others in {path}; delete that file and run again"
+            )
+    if problems:
+        raise InputError([f"{repository} at {commit}: {problem}" for problem in problems])
+
+
+def _is_listed(path: Path, listed: str) -> bool:
+    sha256 = hash_once(path)
+    # The cache names a file in LFS by the SHA-256 that the hub gave.
+    if path.name == sha256:
+        return True
+    size = path.stat().st_size
+    pointer = f"version https://git-lfs.github.com/spec/v1\noid sha256:{sha256}\nsize {size}\n"
+    return listed == _git_sha1(pointer.encode()) or listed == _git_sha1(path.read_bytes())
+
+
+def _git_sha1(data: bytes) -> str:
+    """The hash by which git names a content."""
+    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+
+
+def _without_weights(repository: str, commit: str, names: Iterable[str]) -> str:
+    names = sorted(names)
+    pickles = [name for name in names if name.endswith(PICKLES)]
+    others = [name for name in names if name.endswith(".safetensors")]
+    found = "no weights"
+    if others:
+        found = f"{', '.join(others[:3])}: weights in parts, or under another name"
+    elif pickles:
+        found = f"{', '.join(pickles[:3])}: pickles, which can run code and are not fetched"
+    return (
+        f"{repository} at {commit}: expected {WEIGHTS}, found {found}. Name a revision that has "
+        "it, or fetch the repository yourself, `raypipe model convert FOLDER --out DIR`, and name "
+        "DIR"
+    )
+
+
+@contextmanager
+def explained(repository: str, revision: str | None) -> Iterator[None]:
+    """Turn what the library raises into an error that names the repository, the hub and a remedy.
+
+    Raises:
+        InputError: whatever the library raised, but for a disk that is full or cannot be written.
+    """
+    from huggingface_hub import constants
+    from huggingface_hub.errors import HfHubHTTPError
+
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:  # of many kinds: the library's own, and those of what it asks with
+        of_disk = isinstance(error, OSError) and error.errno is not None
+        if of_disk and not isinstance(error, HfHubHTTPError | ConnectionError):
+            raise
+        answer = _answer(error)
+        where = redacted(constants.ENDPOINT)
+        reason = redacted(first_line(answer or error)).strip()
+        raise InputError(
+            f"{repository}{f' at {revision}' if revision else ''}: huggingface_hub could not fetch "
+            f"it from {where}: {_remedy(answer or error, repository, revision)}. It says: {reason}"
+        ) from error
+
+
+def _answer(error: BaseException | None) -> BaseException | None:
+    """The hub's answer that an error of the library hides; None if the hub gave none."""
+    from huggingface_hub.errors import HfHubHTTPError
+
+    while error is not None and not isinstance(error, HfHubHTTPError):
+        error = error.__cause__
+    return error
+
+
+def _remedy(error: BaseException, repository: str, revision: str | None) -> str:
+    from huggingface_hub import constants
+    from huggingface_hub.errors import (
+        GatedRepoError,
+        HfHubHTTPError,
+        HFValidationError,
+        RepositoryNotFoundError,
+        RevisionNotFoundError,
+    )
+
+    status = error.response.status_code if isinstance(error, HfHubHTTPError) else None
+    if isinstance(error, HFValidationError):
+        return f"no repository can have this name; for a folder, write ./{repository}"
+    if isinstance(error, GatedRepoError):
+        return "accept its terms there, and set HF_TOKEN to a token of that account"
+    if isinstance(error, RevisionNotFoundError):
+        return f"expected a commit, branch or tag that it has, found {revision!r}"
+    if isinstance(error, RepositoryNotFoundError):
+        return (
+            "no such repository, or a private one, for which HF_TOKEN must be set; for a folder, "
+            f"write ./{repository} or create it"
+        )
+    if status in FORBIDDEN:
+        return "set HF_TOKEN to a token that may read it"
+    if status == TOO_MANY:
+        return "it has had too many requests; wait, or set HF_TOKEN, and run again"
+    if status is not None and status >= OWN_FAULT:
+        return "the hub cannot answer now; run again later, or name a mirror in HF_ENDPOINT"
+    if constants.HF_HUB_OFFLINE:
+        at = f" --revision {revision}" if revision else ""
+        return (
+            "HF_HUB_OFFLINE is set, and the library's cache does not have it, with the list of "
+            f"its files; `hf download {repository}{at}` fetches both"
+        )
+    return "see that the hub can be reached (HF_ENDPOINT names another), and run again"

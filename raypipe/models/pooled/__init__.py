@@ -1,1 +1,0 @@
-"""From the hidden states of an input's tokens to its embedding."""

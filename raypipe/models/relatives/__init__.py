@@ -1,0 +1,1 @@
+"""Families with BERT's layers under other names: RoBERTa, XLM-RoBERTa, CamemBERT, DistilBERT."""

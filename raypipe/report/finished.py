@@ -1,0 +1,298 @@
+"""A finished pipeline's workspace, opened for reading: its runs with their true scores."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from raypipe import schema
+from raypipe.config import Recipe, load_recipe, read_resolved
+from raypipe.config.recipe import larger_collections
+from raypipe.config.rules import units_of
+from raypipe.config.stages import Read
+from raypipe.driver.machine.inputs import with_copies
+from raypipe.driver.recipe.kinds.read import left_out
+from raypipe.driver.recipe.read_first import read_first
+from raypipe.driver.recipe.written.builtin import with_files
+from raypipe.driver.recipe.written.topics import with_topics
+from raypipe.driver.upkeep.status import open_workspace, standing, status
+from raypipe.driver.workspace import Workspace
+from raypipe.errors import IncompleteError, InputError
+from raypipe.evaluation.measures import Measured
+from raypipe.names import Role, StoreName, of_collection, of_queries, of_stage
+from raypipe.stages.run_tables import read_queries_of_run, with_ids
+from raypipe.stages.texts.ids import all_ids, column_of_rows, id_index, ids_of_rows
+from raypipe.storage.ledger import find_spec, read_manifest
+from raypipe.storage.store import Stored
+from raypipe.vocabulary import Unit
+
+
+class Judged(NamedTuple):
+    """Judged passages, sorted by query row, then passage row; int64 [N] each."""
+
+    query_rows: NDArray[np.int64]
+    passage_rows: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """What the runs rank: passages or documents."""
+
+    unit: Unit
+    stored: Stored
+    index: Stored | None
+    """Ids -> rows; None if the last invocation made none, as no file of its recipe had ids."""
+
+    def texts(self, rows: NDArray[np.int64]) -> list[str]:
+        """The texts of passages, or titles, headings and bodies of documents, in the order given.
+
+        A document's text is empty where the collection's files hold the passages.
+        """
+        if self.unit == "passages":
+            return column_of_rows(self.stored, rows, "text")
+        parts = ("title", "headings", "body")
+        columns = [column_of_rows(self.stored, rows, part, schema.DOCUMENTS) for part in parts]
+        return ["\n".join(filter(None, texts)) for texts in zip(*columns, strict=True)]
+
+    def ids(self, rows: NDArray[np.int64]) -> list[str]:
+        """The ids, in the order of their rows."""
+        return ids_of_rows(self.stored, rows)
+
+    def rows_of(self, ids: Sequence[str]) -> NDArray[np.int64]:
+        """The rows of these ids, int64 [ids]; -1 for those that the collection does not have."""
+        assert self.index is not None
+        return id_index(self.stored, self.index).rows_of(ids)
+
+    def have(self, ids: Sequence[str]) -> bool:
+        """Whether every one of these ids is in the collection."""
+        if self.index is not None:
+            return bool((self.rows_of(ids) >= 0).all())
+        absent = set(ids)
+        for batch in all_ids(self.stored):
+            absent.difference_update(batch)
+        return not absent
+
+    def judged(self, judgements: pa.Table, query_ids: pa.ChunkedArray) -> Judged:
+        """The judgements (schema.QRELS) of queries and passages that are here.
+
+        `query_ids` are those of the query set, in its order.
+        """
+        of_query = pc.index_in(judgements["query_id"], query_ids)
+        queries = of_query.fill_null(-1).to_numpy().astype(np.int64)
+        passages = self.rows_of(judgements["passage_id"].to_pylist())
+        known = (queries >= 0) & (passages >= 0)
+        order = np.lexsort((passages[known], queries[known]))
+        return Judged(queries[known][order], passages[known][order])
+
+
+def open_finished(folder: Path) -> "Finished":
+    """The workspace of a complete invocation of `raypipe pipeline`: the newest one that did work.
+
+    Raises:
+        InputError: no workspace, or no pipeline's.
+        IncompleteError: that invocation is not complete.
+    """
+    workspace = open_workspace(folder)
+    summary = standing(folder)
+    if summary is None or summary.get("status") != "complete":
+        state = "summary.json is not there" if summary is None else status(folder).state
+        raise IncompleteError(
+            f"{folder}: the last invocation is not complete ({state}); run its recipe again with "
+            "the same --out"
+        )
+    if not isinstance(summary.get("systems"), dict):
+        raise InputError(f"{folder}: expected the workspace of a pipeline, found no runs")
+    told = (each for of_set in summary["systems"].values() for each in of_set.values())
+    if not all(isinstance(each, dict) and "reranks" in each for each in told):
+        raise InputError(
+            f"{folder}: expected systems by query set in summary.json, found those of an earlier "
+            "version; run its recipe again with the same --out, which computes only what is missing"
+        )
+    path = folder / "recipe.yaml"
+    return Finished(workspace, load_recipe(read_resolved(path), source=str(path)), summary)
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What the last invocation of a workspace left."""
+
+    workspace: Workspace
+    recipe: Recipe
+    summary: Mapping[str, Any]
+
+    @property
+    def query_sets(self) -> list[str]:
+        """The query sets with runs, in the recipe's order."""
+        return list(self.summary["systems"])
+
+    def chosen(self, query_set: str | None) -> list[str]:
+        """The query set that --queries names, or all of them.
+
+        Raises:
+            InputError: there is none of this name.
+        """
+        if query_set is None:
+            return self.query_sets
+        if query_set not in self.query_sets:
+            known = ", ".join(self.query_sets)
+            raise InputError(f"--queries {query_set}: expected one of {known}")
+        return [query_set]
+
+    def systems(self, query_set: str, unit: Unit = "passages") -> list[str]:
+        """The stages that made a run of passages or of documents, in the recipe's order."""
+        units = units_of(self.recipe.stages)
+        return [name for name in self.summary["systems"][query_set] if units[name] == unit]
+
+    def first_stages(self, query_set: str) -> list[str]:
+        """The runs of passages that no reranker had a part in, in the recipe's order."""
+        stages = self.recipe.stages
+
+        def reranked(name: str) -> bool:
+            own = stages[name].scores_with is not None
+            return own or any(reranked(each) for each in stages[name].inputs)
+
+        return [name for name in self.systems(query_set) if not reranked(name)]
+
+    def larger_collection(self, system: str) -> str | None:
+        """The name of the larger collection that a run is a ranking of; None if of this one."""
+        return self._larger[system]
+
+    def left_out(self, query_set: str, systems: Sequence[str]) -> list[str]:
+        """A sentence for each given run of a larger collection: how many of its lines are gone."""
+        return [
+            left_out(name, larger, self.stored(of_stage(name, query_set)))
+            for name in systems
+            if isinstance(self.recipe.stages[name], Read)
+            and (larger := self.larger_collection(name)) is not None
+        ]
+
+    def run(self, system: str, query_set: str) -> pa.Table:
+        """A run with its true scores, schema.RUN."""
+        return self.stored(of_stage(system, query_set)).whole_table(schema.RUN)
+
+    def run_of_query(self, system: str, query_set: str, query_row: int) -> pa.Table:
+        """A run's lines of one query with their true scores, schema.RUN."""
+        stored = self.stored(of_stage(system, query_set))
+        return read_queries_of_run(stored, query_row, query_row + 1)
+
+    def pairs(self, stage: str, query_set: str) -> pa.Table:
+        """A duoBERT stage's scores of pairs, schema.SCORES."""
+        return self.stored(of_stage(stage, query_set)).whole_table(schema.SCORES)
+
+    def named(self, run: pa.Table, query_set: str, unit: Unit = "passages") -> pa.Table:
+        """A run of schema.RUN with original ids, schema.RUN_FILE."""
+        return with_ids(run, self.queries(query_set), self.ranked(unit).stored)
+
+    def ranked(self, unit: Unit = "passages") -> Ranked:
+        """The collection's passages or documents."""
+        passages = unit == "passages"
+        stored = self.stored(of_collection(Role.PASSAGES if passages else Role.DOCUMENTS))
+        ids = of_collection(Role.IDS if passages else Role.DOCUMENT_IDS)
+        return Ranked(unit, stored, self.stored(ids) if self.has(ids) else None)
+
+    def queries(self, query_set: str) -> pa.Table:
+        """A query set, schema.QUERIES; a query's row is its position."""
+        return self.stored(of_queries(query_set)).table(schema.QUERIES)
+
+    def query_texts(self, query_set: str) -> dict[str, str]:
+        """Query id -> text, in the order of the set."""
+        table = self.queries(query_set).to_pydict()
+        return dict(zip(table["query_id"], table["text"], strict=True))
+
+    def judgements(self, query_set: str, unit: Unit = "passages") -> pa.Table | None:
+        """A query set's judgements, schema.QRELS, as its file has them now."""
+        return self._judgements.get((query_set, unit))
+
+    def measured(self, query_set: str, unit: Unit = "passages") -> bool:
+        """Whether there are runs of passages or of documents, and judgements of them."""
+        return bool(self.systems(query_set, unit)) and (query_set, unit) in self._judgements
+
+    def judged_rows(self, query_set: str) -> Judged:
+        """The judged passages of a query set that the collection has."""
+        if query_set not in self._judged_rows:
+            judged = self._judgements[query_set, "passages"]
+            found = self.ranked().judged(judged, self.queries(query_set)["query_id"])
+            self._judged_rows[query_set] = found
+        return self._judged_rows[query_set]
+
+    def beside(self, name: str, fingerprint: str) -> Stored | None:
+        """A complete store of an analysis, which no invocation of the recipe uses; None if none."""
+        manifest = read_manifest(self.workspace.stores, name, fingerprint)
+        return None if manifest is None else Stored(self.workspace.stores, manifest)
+
+    @cached_property
+    def _judged_rows(self) -> dict[str, Judged]:
+        """By query set, once they are asked for."""
+        return {}
+
+    @cached_property
+    def measured_once(
+        self,
+    ) -> dict[tuple[str, str, Unit], tuple[Measured, Mapping[int, float]]]:
+        """(query set, system, unit) -> its values and recall by depth; see `measuring`."""
+        return {}
+
+    @cached_property
+    def with_inputs(self) -> Recipe:
+        """The recipe with the files of built-in query sets, topics and buckets."""
+        folder = self.workspace.folder
+        named, _ = with_copies(
+            with_files(self.recipe, folder / "python-docs"), folder / "inputs", collection=False
+        )
+        return with_topics(named, self.workspace, lambda line: None)
+
+    @cached_property
+    def _judgements(self) -> Mapping[tuple[str, Unit], pa.Table]:
+        return read_first(self.with_inputs)
+
+    @cached_property
+    def _larger(self) -> Mapping[str, str | None]:
+        return larger_collections(self.recipe.stages)
+
+    @cached_property
+    def _used(self) -> Mapping[str, str]:
+        """Store -> fingerprint, of the last invocation."""
+        return dict(place.split("/") for place in self.summary["stores"])
+
+    def origins(self, store: str) -> list[str]:
+        """The stores that a store of the last invocation was made from; none if it was deleted."""
+        spec = find_spec(self.workspace.stores, store, self._used[store])
+        return [] if spec is None else [each.split("/")[0] for each in spec.origins.values()]
+
+    def numerics(self) -> list[str]:
+        """The numerics classes of the machines that computed the stores, sorted."""
+        stores = self.workspace.stores
+        found = (read_manifest(stores, *place.split("/")) for place in self.summary["stores"])
+        return sorted({name for manifest in found if manifest for name in manifest.numerics})
+
+    def find(self, name: StoreName) -> Stored | None:
+        """A store of the last invocation; None if it had none of this name, or it was deleted."""
+        fingerprint = self._used.get(str(name))
+        if fingerprint is None:
+            return None
+        manifest = read_manifest(self.workspace.stores, str(name), fingerprint)
+        return None if manifest is None else Stored(self.workspace.stores, manifest)
+
+    def has(self, name: StoreName) -> bool:
+        """Whether the last invocation used such a store."""
+        return str(name) in self._used
+
+    def stored(self, name: StoreName) -> Stored:
+        """A store that the last invocation used.
+
+        Raises:
+            IncompleteError: it used none of this name, or its store was deleted.
+        """
+        found = self.find(name)
+        if found is None:
+            raise IncompleteError(
+                f"{self.workspace.folder}: the store {name} is not there; run the recipe again "
+                "with the same --out"
+            )
+        return found

@@ -1,0 +1,248 @@
+"""Published figures and what `raypipe reproduce` runs to compare with them: packaged data."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Literal, TypeVar
+
+from pydantic import Field, ValidationError
+
+from raypipe.config.fields import Section
+from raypipe.config.words import did_you_mean, listed
+from raypipe.config.yaml import parse_yaml
+from raypipe.errors import InputError
+from raypipe.package import FOLDER
+
+Read = TypeVar("Read", bound=Section)
+PUBLISHED = FOLDER / "published"
+TIME = "ms/query"
+"""A column of times; every other column names a measure in the notation of ir_measures."""
+
+
+class Column(Section):
+    """What a column of a table measures."""
+
+    collection: str
+    queries: str
+    measure: str
+    board_only: bool = False
+    """Only the leaderboard has the judgements."""
+
+
+class PublishedTable(Section):
+    """One table of a source, in its rows, columns and unit."""
+
+    name: str
+    unit: Literal["points of 100", "share"]
+    columns: Annotated[dict[str, Column], Field(min_length=1)]
+    rows: Annotated[dict[str, dict[str, float]], Field(min_length=1)]
+    inferred: dict[str, list[str]] = {}
+    """Row -> columns whose values are not printed but follow from others."""
+
+
+class Setting(Section):
+    """A setting of a figure or table without figures of its own."""
+
+    of: str
+    says: str
+    setting: Literal["k0", "k1", "m", "candidates"] | None = None
+    values: list[int] | None = None
+
+
+class Source(Section):
+    """A paper, or a page of figures."""
+
+    source: str
+    title: str
+    url: str
+    tables: Annotated[list[PublishedTable], Field(min_length=1)]
+    settings: list[Setting] = []
+
+    def table(self, name: str) -> PublishedTable:
+        """The table of that name, which is in the file."""
+        return next(table for table in self.tables if table.name == name)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One published value."""
+
+    source: str
+    table: str
+    row: str
+    column: str
+    about: Column
+    value: float
+    """A share of 1 for a measure, whatever the source's unit; milliseconds for a time."""
+    is_inferred: bool
+
+    @property
+    def where(self) -> str:
+        """Source and table, for a reader."""
+        return f"{self.source}, {self.table}"
+
+
+def cells(source: str, table: str, collection: str | None = None) -> Iterator[Cell]:
+    """The values of a packaged table in its order, by row; of one collection if it is named."""
+    of = sources()[source]
+    found = of.table(table)
+    for row, values in found.rows.items():
+        for name, value in values.items():
+            column = found.columns[name]
+            if collection in (None, column.collection):
+                points = found.unit == "points of 100" and column.measure != TIME
+                share = round(value / 100, 6) if points else value
+                inferred = name in found.inferred.get(row, ())
+                yield Cell(of.source, table, row, name, column, share, inferred)
+
+
+@cache
+def sources() -> dict[str, Source]:
+    """The packaged sources by the name of their file, sorted.
+
+    Raises:
+        InputError: a file is not what it has to be; that of a whole installation is.
+    """
+    found = {}
+    for path in sorted((PUBLISHED / "tables").glob("*.yaml")):
+        found[path.stem] = read_packaged(path.relative_to(PUBLISHED).as_posix(), Source)
+    return found
+
+
+def read_packaged(name: str, kind: type[Read]) -> Read:
+    """A packaged file of that name under `published`, checked.
+
+    Raises:
+        InputError: see `sources`.
+    """
+    path = PUBLISHED / name
+    document = parse_yaml(path.read_text(encoding="utf-8"), origin=lambda line: f"{path}: {line}")
+    problems = [document.describe(problem) for problem in document.problems]
+    try:
+        read = kind.model_validate(document.data)
+    except ValidationError as error:
+        raise InputError(
+            [f"{path}: {told['loc']}: {told['msg']}" for told in error.errors()]
+        ) from None
+    if problems:
+        raise InputError(problems)
+    return read
+
+
+How = Literal["the authors' weights", "retrained", "our own baseline", "their run, measured here"]
+"""How our value comes about, which decides its tolerance."""
+
+
+class Step(Section):
+    """One invocation of a packaged recipe, a pipeline or a training."""
+
+    recipe: str
+    name: str | None = None
+    """In options and messages; that of the recipe unless given."""
+    out: str | None = None
+    """The workspace's folder below --out; the name unless given."""
+    until: str | None = None
+    settings: list[str] = []
+    """KEY=VALUE each; ${OUT} is the folder of --out."""
+    environment: dict[str, str] = {}
+    """Values of variables that are outputs of earlier steps."""
+
+    @property
+    def called(self) -> str:
+        """Its name."""
+        return self.name or self.recipe
+
+    @property
+    def folder(self) -> str:
+        """Its workspace below --out."""
+        return self.out or self.called
+
+
+class Shown(Section):
+    """A published table that is printed."""
+
+    source: str
+    table: str
+    collection: str | None = None
+    """Only the columns of this collection."""
+    others: bool = True
+    """Whether rows that no step measures are shown too."""
+
+
+class Compared(Section):
+    """Rows of a table that a step measures."""
+
+    source: str
+    table: str
+    step: str
+    queries: str | None = None
+    """The recipe's query set; None of a training, whose systems are PHASE/DEV SET."""
+    how: How
+    within: Annotated[float, Field(gt=0, lt=0.1)]
+    """The largest difference that passes."""
+    why: str
+    measures: dict[str, str] = {}
+    """Column -> our measure, where its notation differs from the column's."""
+    systems: dict[str, dict[str, str]]
+    """Row -> column -> our system."""
+
+
+class Figures(Section):
+    """A source whose settings are printed, and the step whose stages have them too."""
+
+    source: str
+    step: str | None = None
+
+
+class Reproduction(Section):
+    """All of one name."""
+
+    name: str
+    about: str
+    steps: Annotated[list[Step], Field(min_length=1)]
+    tables: Annotated[list[Shown], Field(min_length=1)]
+    compared: list[Compared]
+    notes: list[str] = []
+    settings: list[Figures] = []
+
+
+class Input(Section):
+    """A file or folder that a recipe names."""
+
+    what: str
+    from_: Annotated[str, Field(alias="from")]
+    layers: int | None = None
+    """Of weights, with `hidden`: what the figures were measured with."""
+    hidden: int | None = None
+
+
+class Inputs(Section):
+    """All files and folders, by their path with the variables of the recipes."""
+
+    folders: dict[str, str]
+    """Variable -> its folder below --data."""
+    inputs: dict[str, Input]
+
+
+def names() -> list[str]:
+    """The names that can be reproduced, sorted."""
+    return sorted(path.stem for path in (PUBLISHED / "reproductions").glob("*.yaml"))
+
+
+@cache
+def reproduction(name: str) -> Reproduction:
+    """The reproduction of that name.
+
+    Raises:
+        InputError: there is none.
+    """
+    if name not in names():
+        hint = did_you_mean(name, names())
+        raise InputError(f"reproduce: no {name!r}{hint} expected one of {listed(names())}")
+    return read_packaged(f"reproductions/{name}.yaml", Reproduction)
+
+
+@cache
+def inputs() -> Inputs:
+    """What recipes read and where it is from."""
+    return read_packaged("inputs.yaml", Inputs)

@@ -1,0 +1,249 @@
+"""The analysis `tradeoff` of a finished workspace: its grid, and a cell chosen on one query set."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from raypipe.errors import InputError
+from raypipe.evaluation.names import counts_in
+from raypipe.evaluation.paired import difference, randomisation_tests
+from raypipe.report.cells import (
+    NUM_SEEDS,
+    Cell,
+    Computed,
+    Costs,
+    Found,
+    Scores,
+    Setting,
+    Stages,
+    aggregates_of,
+    cells_of,
+    cheapest,
+    costs_of,
+    k0s_of,
+    stages_of,
+)
+from raypipe.report.finished import Finished
+from raypipe.report.measures import about, measures_of
+from raypipe.report.section import Chart, Section, Table, Value
+
+
+def tradeoff(finished: Finished, query_set: str, *, loss: float = 0.005) -> list[Section]:
+    """For each duoBERT stage over a monoBERT stage, quality against inferences and time.
+
+    A cell that needs pairs that were not scored is left out; their number is told. The cheapest
+    cell within `loss` of the best is named: what is chosen here is to be reported on other queries.
+    """
+    sections = []
+    for stages in stages_of(finished, query_set):
+        found = cells_of(finished, query_set, stages)
+        costs = costs_of(finished, query_set, stages)
+        measures = measures_of(finished)
+        notes = about(finished, query_set) + _notes(found, costs, measures[0], loss)
+        table = _table(stages.name, found.cells, costs, measures)
+        chart = _chart(found.cells, measures[0])
+        name = f"tradeoff of {stages.name}"
+        sections.append(Section(name, query_set, [table], [chart], notes))
+    return sections
+
+
+def _table(name: str, cells: Sequence[Cell], costs: Costs, measures: Sequence[str]) -> Table:
+    columns = ["k0", "k1", "method", "m", "inferences, paper", "inferences, needed"]
+    columns += ["ms/query, derived", *measures, f"spread of {measures[0]}"]
+    rows: list[list[Value]] = []
+    for cell in cells:
+        setting, needed = cell.setting, cell.needed
+        row: list[Value] = [setting.k0, setting.k1, setting.method or "-", setting.m]
+        row += [setting.on_paper, int(needed) if needed.is_integer() else needed, costs.of(cell)]
+        rows.append([*row, *(cell.means[measure] for measure in measures), cell.spread])
+    return Table(f"The grid of {name}", columns, rows)
+
+
+def _notes(found: Found, costs: Costs, measure: str, loss: float) -> list[str]:
+    notes = [
+        "inferences a query: on the papers' axes k0 + k1 (k1 - 1), with k1 (m - 1) for sample; "
+        "needed: what these queries' lists ask for, k0 + k1 min(m, k1 - 1) if they are long enough",
+        "ms/query is derived from the measured time of an inference of each reranker, not measured",
+        f"sample: the mean of {NUM_SEEDS} draws and its standard deviation over them",
+    ]
+    if found.num_filled is not None:
+        notes.append(f"{found.num_filled:,} pairs were scored for this grid alone, with --fill")
+    if found.num_absent:
+        num, cost = found.num_absent, ""
+        if costs.pair is not None:
+            cost = f", {num * costs.pair / 1000:,.0f} s as measured here"
+        why = "they are left out; `analyse tradeoff --fill` scores the pairs"
+        if found.num_filled is not None:
+            why = "they are in quarantine, so these cells are left out"
+        notes.append(
+            f"{found.num_cells - len(found.cells)} of {found.num_cells} cells need pairs that were "
+            f"not scored, {num:,} in all{cost}; {why}"
+        )
+    best = cheapest(found.cells, measure, loss)
+    if best is not None:
+        k1, method = best.setting.k1, best.setting.method
+        how = f"k1 {k1} {method}" if k1 else "no second reranker"
+        notes.append(
+            f"the cheapest cell within {loss} of the best {measure}: k0 {best.setting.k0}, {how}, "
+            f"{best.means[measure]:.4f}, {best.needed:,.0f} inferences; it was chosen on these "
+            "queries, so report it on others"
+        )
+    return notes
+
+
+def _chart(cells: Sequence[Cell], measure: str) -> Chart:
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for cell in cells:
+        setting = cell.setting
+        label = f"k0 {setting.k0} {setting.method}".strip()
+        label += f" m {setting.m}" if setting.m is not None else ""
+        lines.setdefault(label, []).append((setting.on_paper, cell.means[measure]))
+    title = f"{measure} by inferences"
+    return Chart(title, "inferences a query", measure, lines, log_x=True)
+
+
+CHOSEN = ("cell", "k0", "k1", "method", "m")
+COSTS = ("inferences, paper", "inferences, needed", "ms/query, derived")
+
+
+@dataclass(frozen=True)
+class Named:
+    """A setting with its part in the table; a system of the recipe has a draw's seed too."""
+
+    part: str
+    setting: Setting
+    system: str | None = None
+    seed: int = 0
+
+
+def chosen(
+    finished: Finished, choose_on: str, query_sets: Sequence[str], *, loss: float = 0.005
+) -> list[Section]:
+    """For each duoBERT stage the cells that one query set prefers, on each of the others.
+
+    They are the cheapest cell within `loss` of the best one, the best one, and the recipe's own.
+    Differences are paired by query, to the best cell of `choose_on`.
+
+    Raises:
+        InputError: `choose_on` is no query set with judgements, or is among `query_sets`, or there
+            are none of these.
+    """
+    check_choice(finished, choose_on, query_sets)
+    sections = []
+    for stages in stages_of(finished, choose_on):
+        measure = _measure(finished)
+        cells = cells_of(finished, choose_on, stages).cells
+        near = cheapest(cells, measure, loss)
+        best = cheapest(cells, measure, 0.0)
+        if near is None or best is None:
+            continue
+        named = [Named("cheapest", near.setting), Named("best", best.setting)]
+        told = [_told(part, cell, measure) for part, cell in (("cheapest", near), ("best", best))]
+        for query_set in query_sets:
+            own = _own(finished, query_set, stages)
+            table, notes = _chosen_table(finished, query_set, stages, [*named, *own], measure)
+            notes = [
+                *about(finished, query_set),
+                f"chosen on {choose_on}, by {measure}: {told[0]}, within {loss} of {told[1]}",
+                "differences to the best cell there, paired by query: 95% intervals and the p of "
+                "the paired randomisation test",
+                "ms/query is derived from the measured time of an inference of each reranker",
+                *notes,
+            ]
+            name = f"tradeoff of {stages.name} chosen on {choose_on}"
+            sections.append(Section(name, query_set, [table], (), notes))
+    return sections
+
+
+def check_choice(finished: Finished, choose_on: str, query_sets: Sequence[str]) -> None:
+    """Refuse what `chosen` cannot show."""
+    judged = [name for name in finished.query_sets if finished.measured(name)]
+    if choose_on not in judged:
+        raise InputError(
+            f"--choose-on {choose_on}: expected a query set with judgements of passages, one of "
+            f"{', '.join(judged)}"
+        )
+    if choose_on in query_sets:
+        raise InputError(
+            f"--choose-on {choose_on}: what is chosen on a query set is not shown on the same one; "
+            "name another one with --queries"
+        )
+    if not query_sets:
+        raise InputError(
+            f"--choose-on {choose_on}: expected another query set with judgements to show the cell "
+            "on, found none; add one to the recipe"
+        )
+
+
+def _measure(finished: Finished) -> str:
+    """The recipe's first measure that has a mean."""
+    measures = measures_of(finished)
+    counts = counts_in(measures)
+    comparable = [measure for measure in measures if measure not in counts]
+    if not comparable:
+        raise InputError(
+            f"{finished.workspace.folder / 'recipe.yaml'}: expected a measure with a mean, found "
+            f"only counts ({', '.join(counts)})"
+        )
+    return comparable[0]
+
+
+def _own(finished: Finished, query_set: str, stages: Stages) -> Iterator[Named]:
+    """The cells of the recipe's own systems."""
+    k0 = k0s_of(stages.mono, finished.run(stages.mono.run, query_set))[-1]
+    ran = finished.systems(query_set)
+    for name, stage in aggregates_of(finished, stages.name).items():
+        if name not in ran:
+            continue
+        k1 = stages.duo.k1 if stage.k1 is None else stage.k1
+        yield Named(f"recipe: {name}", Setting(k0, k1, stage.method, stage.m), name, stage.seed)
+
+
+def _chosen_table(
+    finished: Finished, query_set: str, stages: Stages, named: Sequence[Named], measure: str
+) -> tuple[Table, list[str]]:
+    """The cells on one query set, and what to know of them."""
+    scores = Scores(finished, query_set, stages)
+    costs = costs_of(finished, query_set, stages)
+    found = {each.part: _computed(scores, each) for each in named}
+    base = found["best"]
+    rows: list[list[Value]] = []
+    notes = []
+    for each in named:
+        setting, computed = each.setting, found[each.part]
+        row: list[Value] = [each.part, setting.k0, setting.k1, setting.method or "-", setting.m]
+        if computed is None:
+            notes.append(f"{each.part}: pairs that it needs here were not scored; see --fill")
+            rows.append([*row, *[None] * (5 + len(COSTS))])
+            continue
+        cell = computed.cell
+        row += [cell.means[measure], *_compared(computed, base, measure)]
+        rows.append([*row, setting.on_paper, cell.needed, costs.of(cell)])
+    columns = [*CHOSEN, measure, "difference", "low", "high", "p", *COSTS]
+    return Table(f"Cells of {stages.name} on {query_set}", columns, rows), notes
+
+
+def _computed(scores: Scores, named: Named) -> Computed | None:
+    """The cell; a system of the recipe as it was run."""
+    if named.system is None:
+        return scores.cell(named.setting)
+    return scores.own(named.system, named.setting, named.seed)
+
+
+def _compared(computed: Computed, base: Computed | None, measure: str) -> list[Value]:
+    """Difference to the best cell, low, high and p; nothing for that cell itself."""
+    if base is None or computed is base:
+        return [None] * 4
+    values, others = computed.per_query[measure], base.per_query[measure]
+    found = difference(values, others)
+    deltas = np.array([values[query] - others[query] for query in others])
+    return [found.mean, found.low, found.high, randomisation_tests([deltas])[0]]
+
+
+def _told(part: str, cell: Cell, measure: str) -> str:
+    setting = cell.setting
+    how = f"k1 {setting.k1} {setting.method}" if setting.k1 else "no second reranker"
+    how += f" m {setting.m}" if setting.m is not None else ""
+    value, needed = cell.means[measure], cell.needed
+    return f"the {part} cell, k0 {setting.k0}, {how}: {value:.4f}, {needed:,.0f} inferences"

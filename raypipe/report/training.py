@@ -1,0 +1,324 @@
+"""What trainings gave: curves, what the guard dropped, and quality by the size of a training.
+
+Source: Nogueira & Cho 2019 (Passage re-ranking with BERT), Figure 1.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeGuard
+
+from raypipe.config.stages import MonoScore
+from raypipe.driver.models.opened import opened
+from raypipe.driver.summaries import read_summary, standing_of
+from raypipe.driver.training.curves import values_of
+from raypipe.driver.upkeep.status import standing
+from raypipe.errors import InputError
+from raypipe.models.folder.adapters import adapter_folder
+from raypipe.models.folder.evidence import read_object
+from raypipe.names import of_stage
+from raypipe.report.finished import Finished
+from raypipe.report.measures import about, measures_of, of_system
+from raypipe.report.section import Chart, Section, Table, Value
+
+MOST_POINTS = 200
+"""Of a curve; of more steps, points are the means of as many steps each."""
+Points = list[tuple[float, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedFolder:
+    """The workspace of a complete `raypipe train`."""
+
+    folder: Path
+    summary: Mapping[str, Any]
+
+
+def trained_folder(folder: Path) -> TrainedFolder | None:
+    """The workspace of a complete training; None if the folder is none."""
+    summary = standing_of(read_summary(folder) or {})
+    if summary.get("status") != "complete" or "model" not in summary:
+        return None
+    standing(folder)  # which says so if a newer one has written no files
+    return TrainedFolder(folder, summary)
+
+
+def trainings_of(finished: Finished) -> dict[str, TrainedFolder]:
+    """Name of a model of the recipe -> the training that made it, where that is still there.
+
+    A model is known by its folder, WORKSPACE/models/NAME.
+    """
+    found = {}
+    for name, model in finished.recipe.models.items():
+        folder = Path(model.path)
+        if folder.parent.name == "models":
+            trained = trained_folder(folder.parent.parent)
+            if trained is not None:
+                found[name] = trained
+    return found
+
+
+def dropped(trained: TrainedFolder) -> str:
+    """What the guard dropped of each training set, in words."""
+    told = []
+    for name, facts in _examples(trained.summary):
+        counts = {k: v for k, v in facts["dropped"].items() if isinstance(v, int) and v}
+        shown = ", ".join(f"{count:,} {kind.replace('_', ' ')}" for kind, count in counts.items())
+        told.append(f"{name}: {shown or 'nothing'}")
+    return "; ".join(told)
+
+
+def training(trained: TrainedFolder, named: str) -> Section:
+    """Loss and measurements by step, the chosen checkpoint, and what the guard dropped."""
+    tables, charts = [], []
+    for file in sorted(trained.folder.glob("train/**/progress.jsonl")):
+        phase = "" if file.parent.name == "train" else f" of phase {file.parent.name}"
+        events = [json.loads(line) for line in file.read_text().splitlines()]
+        losses = [(e["step"], e["loss"]) for e in events if "mean" not in e and "loss" in e]
+        points, width = _thinned(losses)
+        each = "" if width == 1 else f", means of {width} steps"
+        charts.append(Chart(f"Loss{phase} by step{each}", "step", "loss", {"loss": points}))
+        measured = [event for event in events if "mean" in event]
+        if measured:
+            measure = measured[0]["measure"]
+            lines: dict[str, Points] = {}
+            for event in measured:
+                for of_set, value in values_of(event).items():
+                    lines.setdefault(of_set, []).append((event["step"], value))
+            charts.append(Chart(f"{measure}{phase} by step, on dev", "step", measure, lines))
+            rows = [[step, *_at(lines, step)] for step in sorted({e["step"] for e in measured})]
+            tables.append(Table(f"{measure}{phase}, on dev", ["step", *lines], rows))
+    kept = [
+        [name, facts.get("examples"), facts.get("queries"), *_counts(facts["dropped"]).values()]
+        for name, facts in _examples(trained.summary)
+    ]
+    if kept:
+        kinds = _counts(next(facts for _, facts in _examples(trained.summary))["dropped"])
+        columns = ["training set", "examples", "queries", *(k.replace("_", " ") for k in kinds)]
+        tables.insert(0, Table("Examples, and what the guard dropped", columns, kept))
+    notes = [
+        f"the weights are those of step {trained.summary['step']:,}",
+        "the values on dev chose the checkpoint, so they are no test results",
+    ]
+    return Section(f"training of {named}", "", tables, charts, notes)
+
+
+def made_by_training(trained: TrainedFolder) -> Section:
+    """Weights, stores, settings and device of a training."""
+    summary = trained.summary
+    rows: list[list[Value]] = [[*place.split("/", 1)] for place in summary["stores"]]
+    made = {name: summary.get(name) for name in ("model", "fingerprint", "device", "numerics")}
+    made["seconds"] = summary.get("seconds")
+    text = (trained.folder / "recipe.yaml").read_text()
+    tables = [
+        Table("Stores", ["store", "fingerprint"], rows),
+        Table("Made by", ["what", "is"], [[*each] for each in made.items()]),
+    ]
+    return Section("making", "", tables, texts={"recipe.yaml": text})
+
+
+def _examples(summary: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """(training set, its facts), those of each phase if there are phases."""
+    phases = summary.get("phases", {"": summary})
+    for phase, of_phase in phases.items():
+        for name, facts in of_phase.get("examples", {}).items():
+            if "dropped" in facts:
+                yield (f"{phase}: {name}" if phase else name), facts
+
+
+def _counts(told: Mapping[str, Any]) -> dict[str, Value]:
+    return {kind: told[kind] for kind in sorted(told)}
+
+
+def _at(lines: Mapping[str, Points], step: float) -> list[Value]:
+    return [dict(points).get(step) for points in lines.values()]
+
+
+def _thinned(points: Sequence[tuple[float, float]]) -> tuple[Points, int]:
+    """Means of so many consecutive points each that MOST_POINTS are left at most."""
+    width = -(-len(points) // MOST_POINTS) or 1
+    parts = [points[start : start + width] for start in range(0, len(points), width)]
+    return [(p[-1][0], sum(value for _, value in p) / len(p)) for p in parts], width
+
+
+SIZES = frozenset({"recipe", "phase", "fingerprint", "step", "steps", "settings"})
+"""What a training says of itself that another size changes, or that only names it."""
+_NAME = re.compile(r" \([^()]*\)$")
+"""The training's name at the end of what its weights saw."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A monoBERT stage whose model says how it was trained."""
+
+    system: str
+    stage: MonoScore
+    training: str
+    step: int
+    """Of the checkpoint that was taken."""
+    steps: int
+    """Of the whole training."""
+    batch: int
+    settings: Mapping[str, Any]
+    """Everything else that the model's folder says, by dotted key."""
+
+    @property
+    def examples(self) -> int:
+        """Examples that the weights saw, an example as often as it was taken."""
+        return self.step * self.batch
+
+
+def training_size(finished: Finished, query_set: str) -> Section | None:
+    """The measures of monoBERT stages over one run by the examples that their models saw.
+
+    Models that differ in more than that are on lines of their own, and what differs is told. None
+    if no two such stages rerank the same candidates with models of different sizes.
+    """
+    gone: list[str] = []
+    found = _groups([*_trained(finished, query_set, gone)])
+    groups = [group for group in found if len({each.examples for each in group}) > 1]
+    if not groups:
+        return None
+    measures, baseline = measures_of(finished), _baseline(finished, query_set)
+    rows: list[list[Value]] = []
+    lines: dict[str, list[tuple[float, float]]] = {}
+    notes = about(finished, query_set) + gone
+    values = {each.system: _means(finished, query_set, each.system) for g in groups for each in g}
+    for group in groups:
+        for kind in _kinds(group):
+            name = f"{kind[0].training} over {kind[0].stage.run}"
+            points = [(float(e.examples), values[e.system][measures[0]]) for e in kind]
+            lines[name if name not in lines else f"{name} ({kind[0].system})"] = points
+        notes += _differing(group)
+        for each in group:
+            row: list[Value] = [each.system, each.training, each.stage.run, each.stage.k0]
+            row += [each.examples, each.step, each.steps, each.batch]
+            rows.append([*row, *(values[each.system][measure] for measure in measures)])
+    if baseline is not None:
+        means_of = _means(finished, query_set, baseline)
+        rows.append([baseline, *[None] * 7, *(means_of[measure] for measure in measures)])
+        sizes = sorted({x for points in lines.values() for x, _ in points})
+        lines[baseline] = [(x, means_of[measures[0]]) for x in (sizes[0], sizes[-1])]
+    columns = ["system", "training", "over", "k0", "examples", "step", "steps", "batch"]
+    tables = [Table("Rerankers by the size of their training", [*columns, *measures], rows)]
+    notes.append(
+        "examples: those that the weights saw up to the step that was taken, an example as often "
+        "as it was taken; each model is a whole training of its own"
+    )
+    title = f"{measures[0]} by examples of training"
+    charts = [Chart(title, "examples", measures[0], lines, log_x=True)]
+    return Section("training-size", query_set, tables, charts, notes)
+
+
+def _trained(finished: Finished, query_set: str, gone: list[str]) -> Iterator[Trained]:
+    """The monoBERT stages whose models raypipe trained and that are what they were then.
+
+    `gone` gets a line for each model that cannot be read any more.
+    """
+    for name in finished.systems(query_set):
+        stage = finished.recipe.stages[name]
+        if not isinstance(stage, MonoScore):
+            continue
+        model = finished.recipe.models[stage.model]
+        try:
+            body = read_object(adapter_folder(model.path) / "raypipe.json")
+            told = body.get("made_by")
+            if not _is_training(told) or not _is_the_same(finished, query_set, name, stage):
+                continue
+        except InputError as error:  # as for any change, the runs still stand
+            gone += [f"{name} is left out: {problem}" for problem in error.problems]
+            continue
+        settings = _flat({k: v for k, v in told.items() if k not in SIZES})
+        settings |= _flat(told.get("settings", {}))
+        own = {k: v for k, v in body.items() if k not in ("made_by", "start_weights_saw")}
+        settings |= _flat(own) | {"saw": _NAME.sub("", str(body.get("start_weights_saw")))}
+        training = f"{told['recipe']}.{told['phase']}" if "phase" in told else str(told["recipe"])
+        step, steps, batch = (told[key] for key in ("step", "steps", "batch"))
+        yield Trained(name, stage, training, step, steps, batch, settings)
+
+
+def _is_training(told: Any) -> TypeGuard[dict[str, Any]]:
+    """Whether a model's folder says how it was trained, as raypipe writes it."""
+    counts = ("step", "steps", "batch")
+    return (
+        isinstance(told, dict)
+        and isinstance(told.get("recipe"), str)
+        and all(type(told.get(key)) is int and told[key] > 0 for key in counts)
+        and isinstance(told.get("settings", {}), dict)
+    )
+
+
+def _is_the_same(finished: Finished, query_set: str, name: str, stage: MonoScore) -> bool:
+    """Whether the model's folder has the weights with which the stage's scores were computed."""
+    found = opened(finished.with_inputs.models[stage.model], "auto")
+    scores = finished.stored(of_stage(name, query_set)).spec.params["scores"]
+    return bool(scores["params"]["weights_sha256"] == found.weights_sha256)
+
+
+def _groups(found: Sequence[Trained]) -> list[list[Trained]]:
+    """Those that rerank the same candidates, the smallest training first."""
+    groups: dict[tuple[object, ...], list[Trained]] = {}
+    for each in sorted(found, key=lambda e: e.examples):
+        stage = each.stage
+        groups.setdefault((stage.run, stage.k0, stage.tail, stage.score, stage.blend), []).append(
+            each
+        )
+    return list(groups.values())
+
+
+def _kinds(group: Sequence[Trained]) -> list[list[Trained]]:
+    """Those of a group whose settings agree, where both say them."""
+    kinds: list[list[Trained]] = []
+    for each in group:
+        for kind in kinds:
+            if not _differ(kind[0], each):
+                kind.append(each)
+                break
+        else:
+            kinds.append([each])
+    return kinds
+
+
+def _differ(one: Trained, other: Trained) -> list[str]:
+    """The settings that both say and that differ, sorted."""
+    both = one.settings.keys() & other.settings.keys()
+    return sorted(key for key in both if one.settings[key] != other.settings[key])
+
+
+def _differing(group: Sequence[Trained]) -> list[str]:
+    """What distinguishes the lines, and whose settings are not all known."""
+    kinds = _kinds(group)
+    notes = [
+        f"{kind[0].system} differs from {kinds[0][0].system} in more than the size: "
+        + ", ".join(
+            f"{key} {kinds[0][0].settings[key]} -> {kind[0].settings[key]}"
+            for key in _differ(kinds[0][0], kind[0])
+        )
+        for kind in kinds[1:]
+    ]
+    named = {key for each in group for key in each.settings}
+    unknown = [each.system for each in group if named - each.settings.keys()]
+    if unknown:
+        notes.append(f"not all settings of the training are known of {', '.join(unknown)}")
+    return notes
+
+
+def _baseline(finished: Finished, query_set: str) -> str | None:
+    named = finished.recipe.evaluate
+    baseline = None if named is None else named.baseline
+    return baseline if baseline in finished.systems(query_set) else None
+
+
+def _means(finished: Finished, query_set: str, system: str) -> Mapping[str, float]:
+    return of_system(finished, query_set, system).mean
+
+
+def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """The values by dotted key."""
+    found: dict[str, Any] = {}
+    for key, inner in value.items():
+        name = f"{prefix}{key}"
+        found |= _flat(inner, f"{name}.") if isinstance(inner, Mapping) else {name: inner}
+    return found

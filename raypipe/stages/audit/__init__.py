@@ -1,1 +1,0 @@
-"""The stage that computes some of a model's scores again in fp32."""

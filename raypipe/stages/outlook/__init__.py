@@ -1,1 +1,0 @@
-"""What a stage expects of its store before it is computed."""

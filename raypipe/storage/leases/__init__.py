@@ -1,1 +1,0 @@
-"""Leases: what the storage says of them, and holding one."""

@@ -1,1 +1,0 @@
-"""The payloads of shards: tables, vectors and word pieces."""

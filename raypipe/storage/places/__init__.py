@@ -1,1 +1,0 @@
-"""Where stores lie: a file system or a bucket."""

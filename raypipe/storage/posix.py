@@ -1,0 +1,248 @@
+"""Storage in a folder: temporary file, fsync, link; a create never overwrites."""
+
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from raypipe.errors import CorruptError, InputError
+from raypipe.regular import check_regular
+from raypipe.storage.cleanup import wait_for_gc
+from raypipe.storage.files import append_line, make_folder, sync
+from raypipe.storage.holder import label_is_dead, process_label
+from raypipe.storage.records import hash_file
+from raypipe.storage.storage import Entry, Storage, checked_name
+
+
+class PosixStorage:
+    """A root folder of stores; every create is a hard link, so the first writer wins.
+
+    Unfinished files are under `tmp/OWNER/`. The owner is a store, so that the holder of its lease
+    can remove what a killed invocation left, or a process, removed once it is provably dead.
+    """
+
+    def __init__(self, root: Path, owner: str | None = None) -> None:
+        self.root = root
+        self.uri = str(root)
+        self._owner = owner
+        self._verified: set[str] = set()
+
+    def create(self, name: str, data: bytes) -> bool:
+        """See Storage."""
+        target = self.root / checked_name(name)
+        if target.exists():  # cheap; the link itself decides
+            return False
+        temporary = self._temporary()
+        try:
+            _write_durably(temporary, data)
+            return _link(temporary, target)
+        finally:
+            _forget(temporary)
+
+    def replace(self, name: str, data: bytes) -> None:
+        """See Storage."""
+        target = self.root / checked_name(name)
+        make_folder(target.parent)
+        temporary = self._temporary()
+        _write_durably(temporary, data)
+        os.replace(temporary, target)
+        sync(target.parent)
+
+    def append(self, name: str, line: bytes) -> None:
+        """See Storage."""
+        append_line(self.root / checked_name(name), line)
+
+    def tail(self, name: str, start: int) -> tuple[bytes, int]:
+        """See Storage; `start` is a byte."""
+        try:
+            check_regular(self.root / checked_name(name))
+            with (self.root / name).open("rb") as file:
+                file.seek(start)
+                data = file.read()
+        except FileNotFoundError:
+            return b"", start
+        whole = data[: data.rfind(b"\n") + 1]
+        return whole, start + len(whole)
+
+    def newest(self, name: str) -> Iterator[bytes]:
+        """See Storage."""
+        try:
+            yield from reversed(self.read(name).splitlines())
+        except FileNotFoundError:
+            return
+
+    def read(self, name: str) -> bytes:
+        """See Storage."""
+        path = self.root / checked_name(name)
+        try:
+            check_regular(path)  # a pipe would wait for ever
+        except InputError as error:
+            raise CorruptError(str(error)) from error
+        return path.read_bytes()
+
+    def exists(self, name: str) -> bool:
+        """See Storage."""
+        return (self.root / checked_name(name)).exists()
+
+    def put(self, sha256: str, file: Path) -> None:
+        """See Storage; a file in this root's scratch is linked; any other is copied first.
+
+        A damaged blob under this hash is replaced: the hash says what belongs there.
+        """
+        target = self._blob(sha256)
+        if self._adopt(sha256, target):
+            return
+        temporary = file
+        if not file.is_relative_to(self.root / "tmp"):
+            temporary = self._temporary()
+            shutil.copyfile(file, temporary)
+        sync(temporary)
+        if hash_file(temporary) != sha256:
+            raise CorruptError(f"{file}: its bytes changed between hashing and storing; run again")
+        os.chmod(temporary, 0o444)
+        if not _link(temporary, target) and hash_file(target) != sha256:
+            os.replace(temporary, target)
+        _forget(temporary)
+
+    def _adopt(self, sha256: str, target: Path) -> bool:
+        """Whether the blob stands; its new time tells gc that it is used again."""
+        try:
+            if hash_file(target) != sha256:
+                return False
+            os.utime(target)
+        except FileNotFoundError:
+            return False
+        if wait_for_gc(self, f"blobs/{sha256}"):
+            return self._adopt(sha256, target)
+        return target.exists()  # a gc that saw the old time may have ended before its mark was seen
+
+    def has(self, sha256: str) -> bool:
+        """See Storage."""
+        return self._blob(sha256).exists()
+
+    def check(self, sha256: str) -> None:
+        """See Storage."""
+        path = self._blob(sha256)
+        found = hash_file(path) if path.exists() else "no file"
+        if found != sha256:
+            raise CorruptError(
+                f"blobs/{sha256[:2]}/{sha256}: expected these bytes' SHA-256, found {found}. "
+                "`raypipe verify` lists the shards it belongs to and how to rebuild them."
+            )
+
+    def local(self, sha256: str) -> Path:
+        """See Storage; the blob itself, whose hash is verified once per process."""
+        if sha256 not in self._verified:
+            self.check(sha256)
+            self._verified.add(sha256)
+        return self._blob(sha256)
+
+    def scratch(self) -> Path:
+        """See Storage."""
+        make_folder(self.root)
+        folder = self._folder() / uuid.uuid4().hex
+        folder.mkdir(parents=True)
+        return folder
+
+    def owned(self, owner: str) -> Storage:
+        """See Storage."""
+        return PosixStorage(self.root, checked_name(owner))
+
+    def sweep(self) -> None:
+        """See Storage."""
+        shutil.rmtree(self._folder(), ignore_errors=True)
+        for folder in (self.root / "tmp").glob("process-*"):
+            if label_is_dead(folder.name):
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def names(self, prefix: str) -> Iterator[str]:
+        """See Storage; sorted."""
+        start = self.root / prefix if prefix else self.root
+        for folder, folders, files in os.walk(start):
+            folders.sort()
+            for file in sorted(files):
+                yield str((Path(folder) / file).relative_to(self.root))
+
+    def entries(self) -> Iterator[Entry]:
+        """See Storage."""
+        found = (self.entry(name) for name in self.names(""))
+        return (entry for entry in found if entry is not None)
+
+    def entry(self, name: str) -> Entry | None:
+        """See Storage."""
+        try:
+            found = (self.root / name).stat()
+        except FileNotFoundError:
+            return None
+        return Entry(name, found.st_size, found.st_mtime)
+
+    def peek(self, name: str) -> bytes | None:
+        """See Storage."""
+        try:
+            return self.read(name)
+        except FileNotFoundError:
+            return None
+
+    def delete(self, name: str) -> None:
+        """See Storage; also deletes folders that become empty."""
+        path = self.root / checked_name(name)
+        path.unlink(missing_ok=True)
+        for parent in path.parents:
+            if parent == self.root:
+                break
+            try:
+                parent.rmdir()
+            except OSError:
+                break  # not empty, perhaps only since a moment ago
+
+    def free_bytes(self) -> int | None:
+        """See Storage."""
+        existing = next(p for p in (self.root, *self.root.parents) if p.exists())
+        return shutil.disk_usage(existing).free
+
+    def _blob(self, sha256: str) -> Path:
+        return self.root / "blobs" / sha256[:2] / checked_name(sha256)
+
+    def _temporary(self) -> Path:
+        make_folder(self.root)
+        folder = self._folder()
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder / uuid.uuid4().hex
+
+    def _folder(self) -> Path:
+        return self.root / "tmp" / (self._owner or process_label())
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"root": self.root, "uri": self.uri, "_owner": self._owner, "_verified": set()}
+
+
+def _write_durably(path: Path, data: bytes) -> None:
+    with path.open("wb") as stream:
+        stream.write(data)
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def _forget(temporary: Path) -> None:
+    """Remove an unfinished file; one that cannot be removed is swept later, and fails nothing."""
+    with suppress(OSError):
+        temporary.unlink(missing_ok=True)
+
+
+def _link(source: Path, target: Path) -> bool:
+    make_folder(target.parent)
+    try:
+        os.link(source, target)
+    except FileExistsError:
+        return os.path.samefile(source, target)  # linked, and the answer was lost (NFS)
+    except FileNotFoundError:
+        if not source.exists():
+            raise
+        return _link(source, target)  # the folder was empty, and another process removed it
+    except OSError:
+        if not (target.exists() and os.path.samefile(source, target)):
+            raise  # else it was linked, and the answer was lost
+    sync(target.parent)
+    return True

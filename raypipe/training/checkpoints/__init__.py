@@ -1,1 +1,0 @@
-"""Checkpoints: stored, measured on dev sets, chosen, exported."""

@@ -1,1 +1,0 @@
-"""Training examples: drawn, guarded, stored, sampled."""

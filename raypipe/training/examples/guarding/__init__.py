@@ -1,1 +1,0 @@
-"""Training queries and passages too close to evaluation are left out."""

@@ -1,0 +1,322 @@
+"""The stage that makes guarded examples from judgements, runs or triples."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from raypipe import schema
+from raypipe.config.training import Negatives, TrainingSet
+from raypipe.errors import InputError
+from raypipe.stages.documents.passage_map import PassageMap
+from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
+from raypipe.stages.texts.ids import id_index
+from raypipe.storage.records import Json, Shard, canonical, digest, hash_file
+from raypipe.storage.spec import StageSpec
+from raypipe.storage.store import Stored, spec_over
+from raypipe.training.documents import Best, Passages, document_examples, known_pairs
+from raypipe.training.examples import Examples, distinct, permuted, write_examples
+from raypipe.training.guard import Dropped, Guard, refused_queries
+from raypipe.training.judgements import Judged, RowsOf, judged_passages, triple_examples
+from raypipe.training.negatives import (
+    Ranking,
+    Short,
+    Taught,
+    drawn_examples,
+    labelled_examples,
+    ranking_of,
+    unlabelled_examples,
+    with_first_stages,
+)
+
+
+@dataclass(frozen=True)
+class OfDocuments:
+    """What a set of documents reads besides: its qrels and runs name documents."""
+
+    map: Stored
+    """The map between passages and documents."""
+    scores: Stored | None
+    """A run of an earlier phase's model over the passages of the relevant documents."""
+
+
+def runs_without(
+    stores: Sequence[Stored], left_out: NDArray[np.int64], dropped: Dropped
+) -> list[Ranking]:
+    """The runs without the rows that may not be negatives, which are counted."""
+    runs = []
+    for stored in stores:
+        ranking = ranking_of(stored)
+        kept = ranking.without(left_out) if len(left_out) else ranking
+        dropped.left_out_negative += len(ranking.passage_rows) - len(kept.passage_rows)
+        runs.append(kept)
+    return runs
+
+
+def examples_of_documents(
+    wanted: TrainingSet,
+    found: OfDocuments,
+    judged: Judged,
+    runs: Sequence[Ranking],
+    window: Negatives,
+    *,
+    seed: int,
+    short: Short,
+) -> tuple[Examples, dict[str, Json]]:
+    """The examples of a set of documents, and their facts; see `document_examples`."""
+    assert wanted.documents is not None
+    best = None
+    if found.scores is not None and wanted.documents.best is not None:
+        best = Best(wanted.documents.best, Taught(ranking_of(found.scores)))
+    passages = Passages(PassageMap(found.map), wanted.documents.passages)
+    examples, not_best = document_examples(
+        judged, runs, passages, best, window, seed=seed, short=short
+    )
+    number = sum(map(len, judged.relevant.values()))
+    return examples, {"documents": {"relevant": number, "not_best": not_best}}
+
+
+def nothing_left(
+    wanted: TrainingSet, name: str, relevant: Mapping[int, Sequence[int]], short: Short
+) -> str:
+    """Why no example is left; `relevant` are the relevant passages by query row."""
+    where = f"train.{name}: no example is left: "
+    if wanted.triples is not None:
+        return f"{where}the guard refuses every triple of {wanted.triples}"
+    if wanted.qrels is None:
+        assert wanted.negatives is not None
+        least, runs = wanted.negatives.per_example + 1, ", ".join(wanted.negatives.runs)
+        return (
+            f"{where}no query that the guard allows has {least} passages with a score of "
+            f"{wanted.teacher} in ranks {wanted.negatives.first} to {wanted.negatives.last} of "
+            f"{runs}"
+        )
+    if not relevant:
+        return (
+            f"{where}{wanted.qrels} has no judgement of grade {wanted.min_grade} or higher "
+            f"for a query of {wanted.queries} that the guard allows"
+        )
+    if wanted.pairs is not None:
+        runs = ", ".join(wanted.pairs.runs)
+        return f"{where}the guard refuses every query of {runs}, or they have no candidates"
+    negatives = wanted.negatives
+    assert negatives is not None
+    if short.without_teacher > short.without_negatives:
+        return f"{where}{wanted.teacher} has no score of a relevant passage"
+    if short.negatives_without_teacher:
+        return f"{where}{wanted.teacher} has too few scores of irrelevant passages of the runs"
+    if negatives.relevant_last is not None and not short.without_negatives:
+        return (
+            f"{where}no relevant passage is in ranks 1 to {negatives.relevant_last} of "
+            f"{', '.join(negatives.runs)}; raise negatives.relevant_last"
+        )
+    return (
+        f"{where}no relevant passage has {negatives.per_example} irrelevant ones in ranks "
+        f"{negatives.first} to {negatives.last} of {', '.join(negatives.runs)}"
+    )
+
+
+SEMANTICS = 4
+
+
+@dataclass(frozen=True)
+class ExamplesStage:
+    """Examples of one training set, in the order of its queries or of its triples."""
+
+    wanted: TrainingSet
+    collection: Stored
+    """What the qrels and runs name: passages, or documents."""
+    ids: Stored
+    queries: Stored
+    runs: tuple[Stored, ...]
+    teacher: Stored | None
+    teacher_last: int | None
+    """The last rank that the teacher scored; None means all."""
+    guard: Guard
+    seed: int
+    name: str = ""
+    """The name of the set, for messages."""
+    in_batch: bool = False
+    """Whether the loss uses a batch's other passages as negatives."""
+    documents: OfDocuments | None = None
+    first_stages: tuple[Stored, ...] = ()
+    """The runs of `wanted.blend`."""
+    needs: Needs = field(default_factory=Needs)
+    skips_rows: ClassVar[bool] = False
+
+    @property
+    def spec(self) -> StageSpec:
+        """The texts, the judgements, the runs, the guard and how examples are drawn."""
+        wanted, guard = self.wanted, self.guard
+        negatives = wanted.negatives
+        how = None if negatives is None else negatives.model_dump(exclude={"runs"})
+        guarded = [list(guard.queries), sorted(guard.left_out), sorted(guard.shared)]
+        params = {
+            "min_grade": wanted.min_grade,
+            "negatives": how,
+            "guard": digest(canonical(guarded)),
+            "near_copy": guard.near_copy,
+            "seed": self.seed,
+            "at_most": wanted.examples_at_most,
+            "in_batch": self.in_batch,
+            "teacher_last": self.teacher_last,
+        }
+        if wanted.pairs is not None:
+            params["pairs"] = wanted.pairs.model_dump(exclude={"runs"})
+        stores = {"collection": self.collection, "queries": self.queries}
+        stores |= {f"run.{number}": run for number, run in enumerate(self.runs)}
+        stores |= {"teacher": self.teacher} if self.teacher else {}
+        if wanted.blend is not None:
+            params["blend"] = wanted.blend.model_dump(exclude={"runs"})
+            stores |= {f"blend.{number}": run for number, run in enumerate(self.first_stages)}
+        if self.documents is not None and wanted.documents is not None:
+            params["documents"] = wanted.documents.model_dump(exclude={"scored_by"})
+            stores["map"] = self.documents.map
+            stores |= {"scores": self.documents.scores} if self.documents.scores else {}
+        files = {"qrels": wanted.qrels, "triples": wanted.triples}
+        content = {f"content:{key}": hash_file(Path(file)) for key, file in files.items() if file}
+        return spec_over(
+            "examples", SEMANTICS, params, stores, produces="examples", content=content
+        )
+
+    def shards(self, sizing: Sizing) -> list[Shard]:
+        """One shard."""
+        return [Shard(0, 0, self.queries.num_rows)]
+
+    def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
+        """See Stage."""
+        return 0
+
+    def open(self, site: Site) -> Opened:
+        """See Stage; the examples, with their number and what the guard dropped as facts.
+
+        Its `run` raises InputError for ids that are not in the collection or query set, and if no
+        example is left.
+        """
+        return Opened(partial(self._run, site.scratch))
+
+    def _run(self, scratch: Path, shard: Shard, skip: Rows, beat: Beat) -> Payload:
+        beat(())
+        dropped, short = Dropped(), Short()
+        more_facts: dict[str, Json] = {}
+        table = self.queries.table(schema.QUERIES)
+        texts = table["text"].to_pylist()
+        rows = {query_id: row for row, query_id in enumerate(table["query_id"].to_pylist())}
+        refused = refused_queries(texts, self.guard, dropped)
+        index = id_index(self.collection, self.ids)
+        left_out = self._left_out(index.rows_of)
+        judged = Judged()
+        if self.wanted.qrels is not None:
+            # If there are triples and qrels, the triples are counted.
+            counts = dropped if self.wanted.triples is None else Dropped()
+            judged = judged_passages(self.wanted, rows, index.rows_of, refused, self.guard, counts)
+        path = scratch / "examples.safetensors"
+        if self.wanted.triples is not None:
+            examples = triple_examples(
+                Path(self.wanted.triples),
+                rows,
+                index.rows_of,
+                refused,
+                self.guard,
+                dropped,
+                scratch,
+                lambda: beat(()),
+            )
+        elif self.documents is not None:
+            assert self.wanted.negatives is not None
+            runs, window = runs_without(self.runs, left_out, dropped), self.wanted.negatives
+            examples, more_facts = examples_of_documents(
+                self.wanted, self.documents, judged, runs, window, seed=self.seed, short=short
+            )
+        else:
+            examples = self._drawn(judged, refused, left_out, dropped, short)
+        if self.wanted.blend is not None:
+            examples = with_first_stages(
+                examples,
+                [ranking_of(run) for run in self.first_stages],
+                last=self.wanted.blend.last,
+                none=self.wanted.blend.none,
+                seed=self.seed,
+            )
+        examples = replace(examples, relevant=self._pairs(judged, examples))
+        if not examples.num_examples:
+            raise InputError(nothing_left(self.wanted, self.name, judged.relevant, short))
+        examples = _first(examples, self.wanted.examples_at_most, self.seed)
+        write_examples(path, examples)
+        facts = {
+            "rows": shard.num_rows,
+            "examples": examples.num_examples,
+            "passages": examples.num_passages,
+            "queries": len(distinct(examples.query_rows)),
+            "dropped": {k: v for k, v in vars(dropped).items() if k != "samples"},
+            "samples": dropped.samples,
+            "short": vars(short),
+            **more_facts,
+        }
+        if examples.labels is not None:
+            facts["relevant"] = int(examples.labels.sum())
+        return Payload(path, facts)
+
+    def _pairs(self, judged: Judged, examples: Examples) -> NDArray[np.int64] | None:
+        """Every pair known as relevant, sorted: those of the qrels, or of the triples.
+
+        Pairs of the triples are used if a batch's passages are each other's negatives.
+        """
+        if self.wanted.qrels is None:
+            if not self.in_batch:
+                return None
+            return distinct(examples.query_rows, examples.passage_rows[:, 0])
+        if self.documents is not None:
+            return known_pairs(judged, PassageMap(self.documents.map))
+        return judged.pairs()
+
+    def _drawn(
+        self,
+        judged: Judged,
+        refused: set[int],
+        left_out: NDArray[np.int64],
+        dropped: Dropped,
+        short: Short,
+    ) -> Examples:
+        pairs, window = self.wanted.pairs, self.wanted.negatives
+        runs = runs_without(self.runs, left_out, dropped)
+        if pairs is not None:
+            return labelled_examples(judged.relevant, judged.known, runs, pairs.last, refused)
+        assert window is not None
+        teacher = None if self.teacher is None else ranking_of(self.teacher)
+        if teacher is not None and self.teacher_last is not None:
+            teacher = teacher.upto(self.teacher_last)
+        if self.wanted.qrels is None:
+            assert teacher is not None
+            queries = set(range(self.queries.num_rows)) - refused
+            return unlabelled_examples(queries, runs, teacher, window, seed=self.seed, short=short)
+        return drawn_examples(
+            judged.relevant, judged.known, runs, teacher, window, seed=self.seed, short=short
+        )
+
+    def _left_out(self, rows_of: RowsOf) -> NDArray[np.int64]:
+        ids = sorted(self.guard.left_out)
+        rows = rows_of(ids)
+        if ids and (rows < 0).all():
+            raise InputError(
+                f"guard: leave_out_passages: none of {len(ids):,} judged passages is in the "
+                f"collection {self.wanted.collection}, first {ids[0]}; name the qrels' own "
+                "collection"
+            )
+        return rows[rows >= 0]
+
+
+def _first(examples: Examples, count: int | None, seed: int) -> Examples:
+    """The examples that are first in a seeded order, in their original order."""
+    size = examples.num_examples
+    if count is None or count >= size:
+        return examples
+    chosen = np.sort(permuted(np.arange(count), size=size, seed=seed, epoch=0))
+    names = ("query_rows", "passage_rows", "runs", "ranks", "teacher", "labels", "first_stage")
+    held = {name: getattr(examples, name) for name in names}
+    kept = {name: value[chosen] for name, value in held.items() if value is not None}
+    return replace(examples, **kept)

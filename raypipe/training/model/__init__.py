@@ -1,1 +1,0 @@
-"""The model in training: starting tensors, low-rank updates, and a worker's copy."""

@@ -1,1 +1,0 @@
-"""How others open a trained model: sentence-transformers' files, and a card."""

@@ -1,1 +1,0 @@
-"""Pre-training: stretches of text, masked words, next sentences."""

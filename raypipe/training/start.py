@@ -1,0 +1,326 @@
+"""The starting weights of a training: a checkpoint's, with what it lacks drawn or refused."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load
+from torch import Tensor
+
+from raypipe.config import Training
+from raypipe.errors import InputError
+from raypipe.models.family import family_of
+from raypipe.models.folder.adapters import CONFIG, PEFT, WEIGHTS, adapter_folder
+from raypipe.models.folder.config_checks import initializer_range, tensor_shapes
+from raypipe.models.folder.conventions import (
+    AnyConventions,
+    Conventions,
+    PairConventions,
+    PretrainedConventions,
+)
+from raypipe.models.folder.model_folder import RANDOM, ModelFolder
+from raypipe.models.folder.opening import layouts_of, load_weights
+from raypipe.models.segments import with_third_segment
+from raypipe.models.tensors import Shape
+from raypipe.text.inputs import Layouts
+from raypipe.training.job import Job, conventions_of_training
+from raypipe.training.trainee import LowRank, Trainee
+
+
+@dataclass(frozen=True, slots=True)
+class PretrainingTensors:
+    """All tensors of a model in pre-training, fp32, by the names that transformers saves."""
+
+    trained: dict[str, Tensor]
+    carried: dict[str, Tensor]
+    """Tensors that this training does not change and hands on: without next-sentence prediction,
+    the pooler and its classifier."""
+
+
+def pretraining_tensors(
+    checkpoint: Mapping[str, Tensor] | None,
+    config: Mapping[str, Any],
+    *,
+    next_sentence: bool,
+    draw_missing: bool,
+    seed: int,
+) -> PretrainingTensors:
+    """The tensors of a checkpoint, with the heads of pre-training.
+
+    What is drawn comes from N(0, initializer_range), with biases 0 and LayerNorms 1, as in BERT's
+    own code but for its cut at two standard deviations.
+
+    Args:
+        checkpoint: tensors by saved name; None draws all of them, the pooler too.
+        config: config.json.
+        next_sentence: whether pooler and classifier are trained.
+        draw_missing: draw the heads that the checkpoint lacks.
+        seed: of the draws.
+
+    Raises:
+        InputError: the checkpoint lacks a tensor and `draw_missing` is off, a tensor has another
+            shape, or its decoder is not its table of word embeddings.
+    """
+    wanted = _shapes(config, next_sentence=next_sentence)
+    generator, std = torch.Generator().manual_seed(seed), initializer_range(config)
+    found = {} if checkpoint is None else _named(checkpoint, config)
+    missing = [name for name in wanted if name not in found]
+    if checkpoint is not None and missing and not draw_missing:
+        raise InputError([lacking(name) for name in missing])
+    drawn = {name: wanted[name] for name in missing}
+    if checkpoint is None:
+        drawn |= _pooler(config)
+    for name, shape in drawn.items():
+        found[name] = _drawn(name, shape, generator, std)
+    problems = [
+        f"{name}: expected shape {list(shape)}, found {list(found[name].shape)}"
+        for name, shape in wanted.items()
+        if tuple(found[name].shape) != shape
+    ]
+    if problems:
+        raise InputError(problems)
+    return PretrainingTensors(
+        {name: found[name] for name in wanted},
+        {name: tensor for name, tensor in found.items() if name not in wanted},
+    )
+
+
+def missing_at_start(
+    shapes: Mapping[str, Shape], config: Mapping[str, Any], *, next_sentence: bool
+) -> list[str]:
+    """The tensors that a pre-training needs and a checkpoint of these shapes lacks."""
+    wanted = _shapes(config, next_sentence=next_sentence)
+    return [name for name in wanted if name not in _names(shapes, config).values()]
+
+
+def lacking(name: str) -> str:
+    """The problem of a tensor that a training needs and its start lacks."""
+    return (
+        f"the checkpoint lacks the tensor {name}; start from one that has it, or write "
+        "model.draw_missing: true to draw it by the seed"
+    )
+
+
+def _shapes(config: Mapping[str, Any], *, next_sentence: bool) -> dict[str, Shape]:
+    family = family_of(config)
+    body = family.files.expected_shapes(config, num_labels=None)
+    named = {family.files.saved_name(name, head=True): shape for name, shape in body.items()}
+    return {**named, **family.pretraining.shapes(config, next_sentence=next_sentence)}
+
+
+def _pooler(config: Mapping[str, Any]) -> dict[str, Shape]:
+    files = family_of(config).files
+    shapes = files.expected_shapes(config, num_labels=1)
+    return {files.saved_name(name, head=True): shapes[name] for name in files.POOLER}
+
+
+def _names(names: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, str]:
+    """Name in the checkpoint -> name in the training: body, pooler and heads."""
+    family = family_of(config)
+    trained = family.files.trained_names(list(names), head=True)
+    kept = {name: full for name, full in trained.items() if full not in family.files.HEADS}
+    heads = family.pretraining.canonical_names(name for name in names if name not in kept)
+    return {**kept, **{source.name: place for place, source in heads.found.items()}}
+
+
+def _named(checkpoint: Mapping[str, Tensor], config: Mapping[str, Any]) -> dict[str, Tensor]:
+    untied = family_of(config).pretraining.untied(checkpoint)
+    if untied:
+        raise InputError(
+            [f"{name}: expected the tensor that it is tied to, found another" for name in untied]
+        )
+    names = _names(checkpoint, config)
+    return {full: checkpoint[name].float().clone() for name, full in names.items()}
+
+
+def _drawn(name: str, shape: Shape, generator: torch.Generator, std: float) -> Tensor:
+    if "LayerNorm" in name and name.endswith(".weight"):
+        return torch.ones(shape)
+    if name.endswith("bias"):
+        return torch.zeros(shape)
+    return torch.randn(shape, generator=generator) * std
+
+
+def starting_tensors(
+    checkpoint: Mapping[str, Tensor],
+    config: Mapping[str, Any],
+    conventions: AnyConventions,
+    *,
+    num_units: int,
+    seed: int,
+    draw_missing: bool = False,
+    new_head: bool = False,
+) -> dict[str, Tensor]:
+    """The tensors of a reranker, or of an encoder without pooler and head, fp32.
+
+    Names are those under which transformers saves a reranker; for an encoder too, until the export.
+    A missing classifier is drawn from N(0, initializer_range) with the seed, as in BERT's own code,
+    and with `draw_missing` a missing pooler too; a duoBERT model's third segment row follows
+    `segment_row` in its settings. With `new_head` a classifier is drawn even if the checkpoint has
+    one: that one judges something else.
+
+    Raises:
+        InputError: the pooler is missing, or a third segment cannot be had (`with_third_segment`).
+    """
+    assert not isinstance(conventions, PretrainedConventions)
+    files = family_of(config).files
+    is_encoder = isinstance(conventions, Conventions)
+    names = files.trained_names(checkpoint, head=not is_encoder)
+    kept = {full: checkpoint[name].float().clone() for name, full in names.items()}
+    if isinstance(conventions, Conventions):
+        return kept
+    generator = torch.Generator().manual_seed(seed)
+    std, hidden = initializer_range(config), files.as_bert(config)["hidden_size"]
+    pooler, pooler_bias = (files.saved_name(name, head=True) for name in files.POOLER)
+    missing = [name for name in (pooler, pooler_bias) if name not in kept]
+    if missing and not draw_missing:
+        raise InputError([lacking(name) for name in missing])
+    if missing:
+        kept[pooler] = torch.randn(hidden, hidden, generator=generator) * std
+        kept[pooler_bias] = torch.zeros(hidden)
+    classifier, bias = files.HEADS
+    if new_head or len(kept.get(bias, ())) != num_units:
+        kept[classifier] = torch.randn(num_units, hidden, generator=generator) * std
+        kept[bias] = torch.zeros(num_units)
+    if conventions.kind == "duo":
+        segments = files.saved_name(files.SEGMENTS, head=True)
+        table = kept.get(segments, torch.empty(0, hidden))
+        choice = conventions.segment_row if len(table) < 3 else None
+        kept[segments] = with_third_segment(table, choice).clone()
+    return kept
+
+
+def missing_problems(recipe: Training, start: ModelFolder) -> list[str]:
+    """One problem for each tensor that the training needs, and neither has nor may draw."""
+    missing = missing_tensors(recipe, start)
+    if recipe.model.adapter is not None:
+        return [
+            f"model.start: {start.path}: the checkpoint lacks the tensor {name}, and a low-rank "
+            "adapter cannot carry it; remove model.adapter to train every weight, or start from a "
+            "checkpoint that has it"
+            for name in missing
+        ]
+    if recipe.model.draw_missing:
+        return []
+    return [f"model.start: {start.path}: {lacking(name)}" for name in missing]
+
+
+def drawn_lines(recipe: Training, start: ModelFolder) -> list[str]:
+    """What is drawn before the first step, for the log and the table; a classifier goes without
+    saying."""
+    how = f"from N(0, {initializer_range(start.config()):g}) with seed {recipe.seed}"
+    if start.weights_sha256 == RANDOM:
+        return [f"start: every weight is drawn {how}"]
+    missing = missing_tensors(recipe, start)
+    return [f"start: the checkpoint lacks {', '.join(missing)}: drawn {how}"] if missing else []
+
+
+def missing_tensors(recipe: Training, start: ModelFolder) -> list[str]:
+    """The tensors, but for a reranker's classifier, that the training needs and its start lacks."""
+    if start.weights_sha256 == RANDOM:
+        return []
+    shapes = tensor_shapes(start.folder / "model.safetensors")
+    if recipe.masking is not None:
+        next_sentence = recipe.masking.next_sentence
+        return missing_at_start(shapes, start.config(), next_sentence=next_sentence)
+    if not isinstance(conventions_of_training(recipe.model), PairConventions):
+        return []
+    files = start.family.files
+    held = set(files.trained_names(list(shapes), head=True).values())
+    poolers = [files.saved_name(name, head=True) for name in files.POOLER]
+    return [name for name in poolers if name not in held]
+
+
+def layouts_for(job: Job) -> Layouts:
+    """How the trained model's inputs are made, whatever kind of model it starts from."""
+    return layouts_of(replace(job.start, conventions=job.conventions))
+
+
+def pretraining_start(job: Job) -> PretrainingTensors:
+    """The tensors of a pre-training before its first step."""
+    recipe = job.recipe
+    assert recipe.masking is not None
+    return pretraining_tensors(
+        None if recipe.model.weights == "random" else load_weights(job.start),
+        job.start.config(),
+        next_sentence=recipe.masking.next_sentence,
+        draw_missing=recipe.model.draw_missing,
+        seed=recipe.seed,
+    )
+
+
+def starting_tensors_of(job: Job) -> dict[str, Tensor]:
+    """The trained tensors before the first step."""
+    if job.is_pretraining:
+        return pretraining_start(job).trained
+    return starting_tensors(
+        load_weights(job.start),
+        job.start.config(),
+        job.conventions,
+        num_units=job.recipe.model.head,
+        seed=job.recipe.seed,
+        draw_missing=job.recipe.model.draw_missing,
+        new_head=job.new_head,
+    )
+
+
+def trainee_of(job: Job, device: str) -> Trainee:
+    """The model before its first step, the same in every worker."""
+    recipe, conventions = job.recipe, job.conventions
+    config = job.start.config()
+    tensors = starting_tensors_of(job)
+    adapter = recipe.model.adapter
+    trainee = Trainee(
+        tensors,
+        config,
+        conventions,
+        low_rank=None if adapter is None else LowRank(adapter.rank, adapter.alpha),
+        seed=recipe.seed,
+        device=device,
+        dropout=recipe.dropout,
+        recompute=recipe.resources.recompute,
+        bf16=recipe.resources.precision == "bf16",
+    )
+    if adapter is not None and adapter.start is not None:
+        expected = job.spec.params["adapter_sha256"]
+        start_from_(trainee, adapter_folder(adapter.start), sha256=expected)
+    return trainee
+
+
+def start_from_(trainee: Trainee, folder: Path, *, sha256: str) -> None:
+    """Set the low-rank weights to those of an adapter; weights that it lacks stay as initialised.
+
+    Raises:
+        InputError: another rank or model, or not the adapter with this SHA-256.
+    """
+    file = folder / WEIGHTS
+    data = file.read_bytes()
+    found_sha256 = hashlib.sha256(data).hexdigest()
+    if found_sha256 != sha256:
+        raise InputError(
+            f"{file}: expected an adapter with SHA-256 {sha256}, as at the start, found "
+            f"{found_sha256}; every node must hold the same folder"
+        )
+    saved_config = json.loads((folder / CONFIG).read_bytes())
+    own = trainee.low_rank
+    assert own is not None
+    if (saved_config["r"], saved_config["lora_alpha"]) != (own.rank, own.alpha):
+        raise InputError(
+            f"{folder}: expected an adapter of rank {own.rank} and alpha {own.alpha}, found rank "
+            f"{saved_config['r']} and alpha {saved_config['lora_alpha']}"
+        )
+    saved = {n.removeprefix(PEFT): t for n, t in load(data).items()}
+    for name, weight in trainee.weights.items():
+        found = saved.get(name)
+        if found is None and "lora_" not in name:
+            continue
+        if found is None or (found.shape != weight.shape and "embeddings" not in name):
+            shape = "none" if found is None else list(found.shape)
+            raise InputError(f"{folder}: {name}: expected {list(weight.shape)}, found {shape}")
+        if found.shape == weight.shape:
+            with torch.no_grad():
+                weight.copy_(found)

@@ -1,1 +1,0 @@
-"""One step: batch, loss, gradient, update."""

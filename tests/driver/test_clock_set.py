@@ -1,0 +1,127 @@
+"""A clock that jumps by an hour while a job runs, and between jobs."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from killed_jobs import durable_bytes, num_records
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(420)]
+
+HOUR = 3600.0
+RECIPE = """
+format: 1
+name: clock
+collection: {{format: msmarco-v1, input: {folder}/passages.tsv}}
+queries: {{dev: {{file: {folder}/queries.tsv}}}}
+models: {{tiny: {{path: {model}}}}}
+stages:
+  embeddings: {{do: encode, model: tiny}}
+  dense: {{do: search, index: embeddings, depth: 5}}
+resources: {{backend: inline, device: cpu, threads: 1, shard_rows: 1}}
+"""
+CLOCK = """
+import os, time
+
+def shown():
+    return time.clock_gettime(time.CLOCK_REALTIME) + float(open(os.environ["SET_BY"]).read())
+
+time.time = shown
+"""
+
+
+class Clock:
+    """What child processes, this one and the file system take for the time."""
+
+    def __init__(self, folder, monkeypatch):
+        (folder / "sitecustomize.py").write_text(CLOCK)
+        self._by, self.seconds = folder / "set", 0.0
+        self.environment = {**os.environ, "PYTHONPATH": str(folder), "SET_BY": str(self._by)}
+        real = time.time
+        monkeypatch.setattr(time, "time", lambda: real() + self.seconds)
+        self.set(0.0)
+
+    def set(self, seconds):
+        beside = self._by.with_name("new")
+        beside.write_text(str(seconds))
+        beside.rename(self._by)
+        self.seconds = seconds
+
+
+def reindex(folder, out, environment):
+    command = [sys.executable, "-m", "raypipe", "reindex", folder / "recipe.yaml", "--out", out]
+    with open(f"{out}.log", "ab") as log:
+        return subprocess.Popen(
+            [*map(str, command)], cwd=Path(__file__).parent.parent.parent, stdout=log, stderr=log,
+            env=environment,
+        )  # fmt: skip
+
+
+def passages(folder, number):
+    lines = [f"{row}\tthe lease of shard {row % number} ranks\n" for row in range(40)]
+    (folder / "passages.tsv").write_text("".join(lines))
+
+
+def written(out, seconds):
+    """All files were written so much later than they were."""
+    for path in out.rglob("*"):
+        if path.is_file():
+            found = path.stat().st_mtime
+            os.utime(path, (found + seconds, found + seconds))
+
+
+def results(out):
+    """But for what knows the times of inputs, and what a generation says of its own."""
+    left = ("count@collection", "stores/generations", "stores/nonce", "stores/gc")
+    return {n: b for n, b in durable_bytes(out).items() if not any(word in n for word in left)}
+
+
+@pytest.fixture
+def folder(tiny_model, tmp_path):
+    (tmp_path / "queries.tsv").write_text("q1\tthe lease\nq2\tshard 7\n")
+    (tmp_path / "recipe.yaml").write_text(RECIPE.format(folder=tmp_path, model=tiny_model))
+    return tmp_path
+
+
+@pytest.mark.fault(
+    52, "an hour on or back during a job, at its successor, at a second generation, gc and `status`"
+)
+@pytest.mark.parametrize("jump", [HOUR, -HOUR])
+def test_a_clock_that_is_set_changes_nothing(folder, tmp_path, monkeypatch, raypipe_here, jump):
+    calm, out = tmp_path / "calm", tmp_path / "out"
+    for number in (40, 39):
+        passages(folder, number)
+        assert reindex(folder, calm, {**os.environ}).wait() == 0
+    passages(folder, 40)
+    clock = Clock(tmp_path, monkeypatch)
+    first = reindex(folder, out, clock.environment)
+    while num_records(out) < 3:
+        assert first.poll() is None, Path(f"{out}.log").read_text()
+        time.sleep(0.01)
+    clock.set(jump)
+    assert raypipe_here("status", out).returncode == 0
+    refused = raypipe_here("reindex", folder / "recipe.yaml", "--out", out)
+    assert refused.returncode == 4 and "is working here" in refused.stderr
+    first.kill()
+    assert first.wait() == -9
+    clock.set(0.0)
+    written(out, jump)
+    found = raypipe_here("status", out)
+    assert found.returncode == 3 and "the same command resumes" in found.stdout
+    assert reindex(folder, out, clock.environment).wait() == 0
+    clock.set(-jump)
+    passages(folder, 39)
+    assert reindex(folder, out, clock.environment).wait() == 0
+    before = results(out)
+    assert before == results(calm)
+    clock.set(jump)
+    for verb in ("status", "verify", "gc"):
+        done = raypipe_here(verb, out, *(["--yes"] if verb == "gc" else []))
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert results(out) == before
+    told = json.loads(raypipe_here("history", out, "--json").stdout)
+    assert [one["number"] for one in told["generations"]] == [1, 2], told

@@ -1,0 +1,120 @@
+"""Prompts that are known, and families of which they are asked."""
+
+import json
+import shutil
+
+import pytest
+
+from raypipe.errors import InputError
+from raypipe.models.folder.discover import discover
+from raypipe.models.folder.loading import packaged_folder
+from raypipe.models.folder.prompts import KNOWN, family_that_asks, hub_name_of, known_prompts
+
+
+@pytest.mark.parametrize(
+    ("name", "family"),
+    [
+        ("intfloat/multilingual-e5-small", "e5"),
+        ("my-E5", "e5"),
+        ("bge_small", "bge"),
+        ("thenlper/gte-base", "gte"),
+        ("Qwen/Qwen3-Embedding-0.6B", "qwen3-embedding"),
+        ("Qwen/Qwen3-0.6B", None),
+        ("minilm", None),
+        ("lr-2e5", None),
+        ("bger", None),
+        ("integer", None),
+    ],
+)
+def test_families_are_told_by_whole_words_of_names(name, family):
+    assert family_that_asks(["x", name]) == family
+
+
+def test_the_table_is_keyed_by_small_names_or_hashes_and_says_its_sources():
+    assert all(key == key.lower() for key in KNOWN)
+    assert all(prompts.source for prompts in KNOWN.values())
+    found = known_prompts("BAAI/bge-small-en-v1.5", "")
+    assert found is not None and found[0] == "baai/bge-small-en-v1.5"
+    assert found[1].query == "Represent this sentence for searching relevant passages: "
+    assert found[1].passage == ""
+    assert known_prompts("someone/bge-small-en-v1.5", "") is None
+    assert known_prompts(None, "") is None
+
+
+def test_the_packaged_model_is_known_by_its_weights(tmp_path):
+    found = discover(packaged_folder(), None)
+    assert found.sources["query_prefix"].startswith("known of 53aa51172d14")
+    assert found.conventions.query_prefix == found.conventions.passage_prefix == ""
+
+
+def test_a_folder_of_the_librarys_cache_has_the_hubs_name(tmp_path):
+    folder = tmp_path / "models--intfloat--e5-small" / "snapshots" / "abc"
+    assert hub_name_of(folder) == "intfloat/e5-small"
+    assert hub_name_of(tmp_path / "models--e5-small" / "snapshots" / "abc") == "e5-small"
+    assert hub_name_of(tmp_path / "models--intfloat--e5-small" / "abc") is None
+    assert hub_name_of(tmp_path / "e5-small" / "snapshots" / "abc") is None
+
+
+def stated(folder, **settings):
+    body = json.loads((folder / "raypipe.json").read_text()) | settings
+    (folder / "raypipe.json").write_text(json.dumps(body))
+
+
+def test_a_cached_e5_has_its_prompts_unless_the_folder_says_others(tiny_model, tmp_path):
+    folder = tmp_path / "models--intfloat--e5-small" / "snapshots" / "abc"
+    shutil.copytree(tiny_model, folder)
+    found = discover(folder, None)
+    assert (found.conventions.query_prefix, found.conventions.passage_prefix) == (
+        "query: ",
+        "passage: ",
+    )
+    assert found.sources["passage_prefix"].startswith("known of intfloat/e5-small (")
+    assert discover(folder, "repbert").conventions.query_prefix == "query: "
+    stated(folder, query_prefix="", passage_prefix="p: ")
+    own = discover(folder, None)
+    assert (own.conventions.query_prefix, own.conventions.passage_prefix) == ("", "p: ")
+    assert own.sources["query_prefix"] == "raypipe.json"
+
+
+@pytest.mark.parametrize("preset", [None, "repbert"])
+def test_an_unknown_model_of_such_a_family_is_asked_for_and_never_silently_without(
+    tiny_model, tmp_path, preset
+):
+    folder = shutil.copytree(tiny_model, tmp_path / "our-e5")
+    with pytest.raises(InputError) as caught:
+        discover(folder, preset)
+    told = str(caught.value)
+    assert told.startswith(f"{folder}: query_prefix, passage_prefix: models of the family e5")
+    assert 'put "query_prefix" and "passage_prefix" in a raypipe.json' in told
+    assert "models.NAME.settings" in told and "docs/commands.md" in told
+    settings = {"query_prefix": "", "passage_prefix": ""}
+    found = discover(folder, preset, settings=settings)
+    assert found.sources["query_prefix"] == "the recipe's settings"
+
+
+def test_the_name_in_config_json_asks_too_and_a_reranker_is_never_asked(
+    tiny_model, tiny_mono, tmp_path
+):
+    folder = shutil.copytree(tiny_model, tmp_path / "plain")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"_name_or_path": "thenlper/gte-x"}))
+    with pytest.raises(InputError, match="models of the family gte"):
+        discover(folder, None)
+    reranker = shutil.copytree(tiny_mono, tmp_path / "bge-reranker")
+    assert discover(reranker, None).conventions.kind == "mono"
+
+
+def test_a_recipes_settings_override_a_preset_and_wrong_ones_are_refused(tiny_model):
+    found = discover(tiny_model, "repbert", settings={"pooling": "cls"})
+    assert found.conventions.pooling == "cls" and found.conventions.query_limit == 20
+    assert found.sources["pooling"] == "the recipe's settings"
+    assert found.sources["query_limit"] == "preset repbert"
+    with pytest.raises(InputError, match="pooling_: did you mean pooling?"):
+        discover(tiny_model, None, settings={"pooling_": "cls"})
+
+
+def test_a_raypipe_json_without_its_kind_says_where_it_is_documented(tiny_model, tmp_path):
+    folder = shutil.copytree(tiny_model, tmp_path / "m")
+    (folder / "raypipe.json").write_text("{}")
+    with pytest.raises(InputError, match="raypipe.json: kind: expected .*docs/commands.md"):
+        discover(folder, None)

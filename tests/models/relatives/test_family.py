@@ -1,0 +1,210 @@
+"""RoBERTa, XLM-RoBERTa, CamemBERT and DistilBERT give transformers' own numbers."""
+
+import json
+from dataclasses import asdict, replace
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from drawn_models import (
+    ENCODER,
+    LIMIT,
+    MONO,
+    POSITIONS,
+    TEXTS,
+    make,
+    opened,
+    theirs_of,
+    tokenizer_of,
+)
+from drawn_models import RENAMED as KINDS
+from model_parts import DUO
+from safetensors.torch import load_file, save_file
+from stage_inputs import parts_of
+from tokenizers import processors
+
+from raypipe.errors import InputError
+from raypipe.models.convert.describe import describe
+from raypipe.models.encoder import load_encoder
+from raypipe.models.family import family_of
+from raypipe.models.folder.opening import layouts_of, load_weights, open_tokenizer
+from raypipe.models.scorer import load_scorer
+from raypipe.stages.in_memory import encode_texts
+from raypipe.stages.texts.tokenize import refuse_other_inputs
+from raypipe.text.inputs import make_inputs, taken
+from raypipe.text.tokenize import tokenize_batch
+from raypipe.training.export import merged
+from raypipe.training.start import starting_tensors
+from raypipe.training.trainee import LowRank, Trainee
+
+SHORT = [TEXTS[2], TEXTS[4]]
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_vectors_of_every_length_are_those_of_transformers(tmp_path, kind, pooling):
+    theirs = make(tmp_path, kind)
+    model = opened(tmp_path, **ENCODER | {"pooling": pooling})
+    flat, offsets = tokenize_batch(open_tokenizer(model), TEXTS, max_pieces=512)
+    for side, limit in (("query", 8), ("passage", LIMIT)):
+        found = load_encoder(model).encode(flat, offsets, side=side)
+        for vector, text in zip(found, TEXTS, strict=True):
+            states = theirs_of(tmp_path, theirs, text, limit=limit + 2).last_hidden_state[0]
+            expected = states.mean(dim=0) if pooling == "mean" else states[0]
+            np.testing.assert_allclose(vector, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("units", [1, 2])
+@pytest.mark.parametrize("kind", KINDS)
+def test_scores_of_pairs_are_those_of_transformers(tmp_path, kind, units):
+    theirs = make(tmp_path, kind, units=units)
+    model = opened(tmp_path, **MONO | {"relevant_label": None if units == 1 else 1})
+    (texts,) = parts_of(model, TEXTS)
+    size = len(TEXTS)
+    queries, passages = np.divmod(np.arange(size * size), size)
+    scorer = load_scorer(model)
+    found = scorer.score(taken(texts, queries), [taken(texts, passages)])
+    for score, query, passage in zip(found, queries, passages, strict=True):
+        logits = theirs_of(tmp_path, theirs, TEXTS[query], TEXTS[passage], limit=POSITIONS)
+        assert score == pytest.approx(float(logits.logits[0, -1]), abs=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_model_show_finds_no_problem(tmp_path, kind):
+    make(tmp_path, kind, units=2)
+    for body in (ENCODER, MONO):
+        (tmp_path / "raypipe.json").write_text(json.dumps(body))
+        found = describe(str(tmp_path), None)
+        assert found.problems == [] == found.missing
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_sliced_inputs_are_the_tokenizers_own(tmp_path, kind):
+    make(tmp_path, kind, units=1)
+    model = opened(tmp_path, **MONO | {"relevant_label": None})
+    refuse_other_inputs(open_tokenizer(model), TEXTS, model)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_row_has_the_same_bytes_alone_and_among_others(tmp_path, kind):
+    make(tmp_path, kind)
+    model = opened(tmp_path, **ENCODER)
+    together = encode_texts(model, TEXTS, side="passage", device="cpu")
+    for text, vector in zip(TEXTS, together, strict=True):
+        alone = encode_texts(model, [text], side="passage", device="cpu")
+        assert alone[0].tobytes() == vector.tobytes()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_missing_tensor_is_named_as_the_checkpoint_names_it(tmp_path, kind):
+    make(tmp_path, kind, units=2)
+    file = tmp_path / "model.safetensors"
+    tensors = load_file(file)
+    lost = next(name for name in tensors if "layer.1" in name and name.endswith("weight"))
+    del tensors[lost]
+    save_file(tensors, file, metadata={"format": "pt"})
+    with pytest.raises(InputError, match=f"lacks the tensor {lost.partition('.')[2]}"):
+        opened(tmp_path, **MONO)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_head_of_an_encoder_is_missed(tmp_path, kind):
+    make(tmp_path, kind)
+    with pytest.raises(InputError, match="it has no head that scores pairs"):
+        load_scorer(opened(tmp_path, **MONO))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_limits_end_at_the_last_position(tmp_path, kind):
+    make(tmp_path, kind)
+    load_encoder(opened(tmp_path, **ENCODER))
+    too_long = ENCODER | {"passage_limit": LIMIT + 1}
+    with pytest.raises(
+        InputError, match=f"allow {POSITIONS + 1} tokens, the model has {POSITIONS}"
+    ):
+        load_encoder(opened(tmp_path, **too_long))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_its_tokenizers_own_inputs_are_compared_with_its_layout(tmp_path, kind):
+    make(tmp_path, kind)
+    model = opened(tmp_path, **ENCODER)
+    spoilt = open_tokenizer(model)
+    last = model.family.files.SPECIAL_TOKENS[1]
+    spoilt.post_processor = processors.TemplateProcessing(
+        single=f"$A {last}", special_tokens=[(last, spoilt.token_to_id(last))]
+    )
+    with pytest.raises(InputError, match="own input for 'The lease of a shard"):
+        refuse_other_inputs(spoilt, TEXTS, model)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_training_sees_the_same_units_and_gradients_as_transformers(tmp_path, kind):
+    theirs = make(tmp_path, kind, units=2)
+    model = opened(tmp_path, **MONO)
+    tensors = starting_tensors(
+        load_weights(model), model.config(), model.conventions, num_units=2, seed=0
+    )
+    trainee = Trainee(tensors, model.config(), model.conventions, dropout=0.0)
+    pair = parts_of(model, SHORT[:1], SHORT[1:])
+    trainee.units(make_inputs(pair, layouts_of(model)["pair"])).sum().backward()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    theirs(**tokenizer(SHORT[:1], SHORT[1:], return_tensors="pt")).logits.sum().backward()
+    expected = {name: p.grad for name, p in theirs.named_parameters() if p.grad is not None}
+    found = {name: p.grad for name, p in trainee.weights.items() if p.grad is not None}
+    assert set(found) == set(expected)
+    for name, gradient in found.items():
+        torch.testing.assert_close(gradient, expected[name], atol=2e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_low_rank_updates_are_pefts(tmp_path, kind):
+    """One step's worth of random updates, merged by peft and computed here as they are."""
+    make(tmp_path, kind, units=2)
+    model = opened(tmp_path, **MONO)
+    low_rank = LowRank(rank=4, alpha=8)
+    tensors = starting_tensors(
+        load_weights(model), model.config(), model.conventions, num_units=2, seed=0
+    )
+    trainee = Trainee(tensors, model.config(), model.conventions, low_rank=low_rank, seed=1)
+    layers = {name.rpartition(".lora_")[0] for name in trainee.weights if ".lora_" in name}
+    assert len(layers) == 2 * 6 + 1
+    generator = torch.Generator().manual_seed(3)
+    with torch.no_grad():
+        for name, tensor in trainee.weights.items():
+            if ".lora_B." in name:
+                tensor += torch.randn(tensor.shape, generator=generator) * 0.2
+    pair = parts_of(model, SHORT[:1], SHORT[1:])
+    with trainee.measuring():
+        found = trainee.units(make_inputs(pair, layouts_of(model)["pair"]))
+    whole = merged(tensors, {n: t.detach() for n, t in trainee.weights.items()}, low_rank)
+    save_file({n: t.contiguous() for n, t in whole.items()}, tmp_path / "model.safetensors",
+              metadata={"format": "pt"})  # fmt: skip
+    opened_by_them = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    with torch.no_grad():
+        expected = opened_by_them.eval()(**tokenizer(SHORT[:1], SHORT[1:], return_tensors="pt"))
+    torch.testing.assert_close(found, expected.logits, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("row", [None, "zero"])
+def test_a_duobert_cannot_be_or_start_from_a_model_without_segments(tmp_path, kind, row):
+    make(tmp_path, kind, units=2)
+    model = opened(tmp_path, **asdict(replace(DUO, segment_row=row)))
+    with pytest.raises(InputError, match="a duoBERT model has three segments.*; name a BERT"):
+        starting_tensors(load_weights(model), model.config(), model.reranker, num_units=2, seed=0)
+    with pytest.raises(InputError, match="a duoBERT model has three segments.*; name a BERT"):
+        load_scorer(model)
+    assert "a duoBERT model has three segments" in describe(str(tmp_path), None).problems[-1]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_tokenizer_without_its_special_tokens_makes_no_layout(kind):
+    family = family_of({"model_type": kind})
+    other = "distilbert" if kind != "distilbert" else "roberta"
+    first, last, _ = family.files.SPECIAL_TOKENS
+    with pytest.raises(InputError, match="the tokenizer has no ") as caught:
+        family.layout(tokenizer_of(other).backend_tokenizer, (0,))
+    assert first in str(caught.value) and last in str(caught.value)

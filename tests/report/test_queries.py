@@ -1,0 +1,103 @@
+import pytest
+
+from raypipe.errors import InputError
+from raypipe.report.queries import queries
+
+
+def by_title(section):
+    return {table.title: table for table in section.tables}
+
+
+def values_of(finished, measure):
+    """Query -> system -> value, as the recipe's invocation wrote them."""
+    lines = (finished.workspace.folder / "measures" / "test.tsv").read_text().splitlines()[1:]
+    values = {}
+    for line in lines:
+        query, system, name, value = line.split("\t")
+        if name == measure:
+            values.setdefault(query, {})[system] = float(value)
+    return values
+
+
+def test_queries_are_listed_with_every_systems_value(finished):
+    tables = by_title(queries(finished, "test", num=2))
+    hardest = tables["RR@10: hardest for every system"]
+    assert hardest.columns == [
+        "query", "text", "relevant", "dense", "given", "first", "second", "least",
+    ]  # fmt: skip
+    values = values_of(finished, "RR@10")
+    for row in hardest.rows:
+        assert dict(zip(hardest.columns[3:], row[3:], strict=True)) == values[row[0]]
+    best = {query: max(of_query.values()) for query, of_query in values.items()}
+    assert [row[0] for row in hardest.rows] == sorted(best, key=lambda q: (best[q], q))[:2]
+    assert {row[0]: row[2] for row in hardest.rows}.items() <= {"q1": 2, "q2": 1, "q3": 1}.items()
+    change = {query: of["least"] - of["dense"] for query, of in values.items()}
+    gained = tables["RR@10: gained most, least over dense"]
+    assert [row[0] for row in gained.rows] == [
+        q for q in sorted(change, key=lambda q: (-change[q], q))[:2] if change[q] > 0
+    ]
+    lost = tables["RR@10: lost most, least over dense"]
+    assert all(change[row[0]] < 0 for row in lost.rows)
+
+
+def test_groups_hold_each_query_once_and_their_means(finished):
+    tables = by_title(queries(finished, "test"))
+    words = tables["RR@10 by words of the query"]
+    assert [row[:2] for row in words.rows] == [["1 to 2", 2], ["3 to 4", 1]]
+    relevant = tables["RR@10 by relevant passages"]
+    assert [row[:2] for row in relevant.rows] == [["1", 2], ["2 to 3", 1]]
+    means = finished.summary["measures"]["test"]
+    for table in (words, relevant):
+        for place, system in enumerate(table.columns[2:], 2):
+            whole = sum(row[1] * row[place] for row in table.rows) / 3
+            assert whole == pytest.approx(means[system]["RR@10"])
+
+
+def test_the_plot_has_every_systems_differences_to_the_baseline_sorted(finished):
+    (chart,) = queries(finished, "test").charts
+    values = values_of(finished, "RR@10")
+    assert [*chart.lines] == ["given", "first", "second", "least"]
+    for system, points in chart.lines.items():
+        found = sorted((of[system] - of["dense"] for of in values.values()), reverse=True)
+        assert all(found[int(place) - 1] == difference for place, difference in points)
+        assert [place for place, _ in points][:: len(points) - 1] == [1, 3]
+
+
+def test_every_query_is_listed_on_demand(finished):
+    assert "RR@10 of every query" not in by_title(queries(finished, "test"))
+    table = by_title(queries(finished, "test", num=1, each=True))["RR@10 of every query"]
+    values = values_of(finished, "RR@10")
+    assert {row[0]: dict(zip(table.columns[3:], row[3:], strict=True)) for row in table.rows} == {
+        query: values[query] for query in ("q1", "q2", "q3")
+    }
+
+
+def test_queries_left_out_are_told(given):
+    section = queries(given, "test")
+    assert section.notes[2:] == [
+        "queries of the set without judgements, counted nowhere: 1",
+        "judged queries that are not in the set: 1; they count 0 and are not listed",
+        "judged queries without a line in one, which count 0: 1",
+        "judged queries without a line in two, which count 0: 2",
+    ]
+
+
+def test_a_query_set_of_one_query(given):
+    section = queries(given, "lone", each=True)
+    tables = by_title(section)
+    assert tables["RR@10: gained most, two over one"].rows == [["q1", "lone", 1, 0.0, 1.0]]
+    assert tables["RR@10: lost most, two over one"].rows == []
+    assert section.charts[0].lines == {"two": [(1, 1.0)]}
+    with pytest.raises(InputError, match="free has no judgements of passages"):
+        queries(given, "free")
+
+
+def test_documents_have_the_same(given_documents):
+    section = queries(given_documents, "test", unit="documents", each=True)
+    tables = by_title(section)
+    assert section.name == "queries of documents"
+    assert tables["RR@10 by relevant documents"].rows == [
+        ["1", 1, 1.0, 0.5], ["2 to 3", 1, 1.0, 1.0],
+    ]  # fmt: skip
+    with pytest.raises(InputError, match="test has no judgements of passages"):
+        queries(given_documents, "test")

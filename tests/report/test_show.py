@@ -1,0 +1,165 @@
+import json
+from html.parser import HTMLParser
+
+import ir_measures
+import pytest
+
+from raypipe.errors import InputError
+from raypipe.report.show import show, write_page
+
+
+def rows_of(shown):
+    """Id -> its row by column."""
+    _, table = shown.section().tables
+    return {row[0]: dict(zip(table.columns, row, strict=True)) for row in table.rows}
+
+
+def test_a_candidate_has_rank_and_true_score_of_every_run_with_grade_and_words(finished):
+    (shown,) = show(finished, "q3", query_set="test", num=4)
+    assert shown.names == ["dense", "given", "first", "second", "least"]
+    (queries,) = [q for q in finished.queries("test").to_pylist() if q["query_id"] == "q3"]
+    rows = rows_of(shown)
+    expected = set()
+    for name in shown.names:
+        run = finished.run(name, "test")
+        lines = zip(finished.named(run, "test").to_pylist(), run.to_pylist(), strict=True)
+        own = [(named, line) for named, line in lines if named["query_id"] == "q3"]
+        expected |= {named["passage_id"] for named, line in own if line["rank"] <= 4}
+        for named, line in own:
+            if (row := rows.get(named["passage_id"])) is not None:
+                assert (row[name], row[f"{name} score"]) == (line["rank"], line["score"])
+                assert row.get(f"{name} scored by", name) == line["scored_by"]
+    assert set(rows) - {"p3"} == expected - {"p3"} and "p3" in rows
+    assert rows["p3"]["grade"] == 1
+    assert all(row["grade"] == "not judged" for name, row in rows.items() if name != "p3")
+    words = queries["text"].split()
+    for row in rows.values():
+        both = [word for word in words if word in row["text"].split()]
+        assert row["shared words"] == (", ".join(both) or "none")
+    last = [row["least"] for row in rows.values() if row["least"] is not None]
+    assert last == sorted(last) and last[:4] == [1, 2, 3, 4]
+
+
+def test_a_query_has_its_own_measures_and_share_of_unjudged(finished):
+    (shown,) = show(finished, "q1", query_set="test")
+    qrels = [ir_measures.Qrel("q1", p, g) for p, g in (("p1", 1), ("p9", 1), ("p2", 0))]
+    for row in shown.systems.rows:
+        told = dict(zip(shown.systems.columns, row, strict=True))
+        named = finished.named(finished.run(told["system"], "test"), "test").to_pylist()
+        own = [line for line in named if line["query_id"] == "q1"]
+        assert told["candidates"] == len(own)
+        scored = [ir_measures.ScoredDoc("q1", x["passage_id"], -x["rank"]) for x in own]
+        names = ["RR@10", "R@5", "Judged@5", "Judged@10"]
+        parsed = {name: ir_measures.parse_measure(name) for name in names}
+        values = ir_measures.calc_aggregate(parsed.values(), qrels, scored)
+        assert told["RR@10"] == pytest.approx(values[parsed["RR@10"]])
+        assert told["R@5"] == pytest.approx(values[parsed["R@5"]])
+        for k in (5, 10):
+            judged = values[parsed[f"Judged@{k}"]]
+            assert told[f"unjudged@{k}"] == pytest.approx(1 - judged)
+
+
+def test_some_systems_in_the_order_asked_for(finished):
+    (shown,) = show(finished, "q1", query_set="test", systems=["first", "dense", "first"], num=1)
+    assert shown.names == ["first", "dense"]
+    with pytest.raises(InputError, match="--system pairs: no run of test; expected one of dense"):
+        show(finished, "q1", systems=["pairs", "dense"])
+
+
+def test_judged_and_not_retrieved_retrieved_and_not_judged_and_gone(given):
+    shown = show(given, "q1")
+    assert [(part.query.query_set, part.unit) for part in shown] == [
+        (name, "passages") for name in ("test", "lone", "free")
+    ]
+    rows = rows_of(shown[0])
+    # by two, then by one; p4 is relevant and in neither
+    assert [(n, r["grade"], r["one"], r["two"]) for n, r in rows.items()] == [
+        ("p2", 1, 1, 1), ("p3", "not judged", None, 2), ("p1", 0, 2, None), ("p4", 2, None, None),
+    ]  # fmt: skip
+    assert rows["p2"]["one score"] == rows["p1"]["one score"] == 9.5  # tied, as in its store
+    assert shown[0].notes == [
+        "judged passages: 4; relevant, of grade 1 or higher: 3",
+        "relevant, but not in the collection: gone",
+    ]
+    assert shown[2].notes == ["no passages were judged for this query"]
+    assert shown[2].systems.columns == ["system", "candidates"]
+
+
+def test_a_query_that_no_system_or_no_judge_knows_is_shown(given):
+    (absent,) = show(given, "q4")
+    assert absent.systems.rows[0][:5] == ["one", 0, 0.0, 0.0, 0.0]
+    assert absent.systems.rows[0][5:] == [None, None]
+    assert [(n, r["one"], r["two"]) for n, r in rows_of(absent).items()] == [("p4", None, None)]
+    (unjudged,) = show(given, "q/3")
+    assert [row["grade"] for row in rows_of(unjudged).values()] == ["not judged"]
+
+
+def test_documents_are_shown_with_title_and_text(given_documents):
+    passages, documents = show(given_documents, "q1")
+    assert (passages.unit, passages.names) == ("passages", ["windows"])
+    assert (documents.unit, documents.names) == ("documents", ["given", "again"])
+    rows = rows_of(documents)
+    assert [*rows] == ["D4", "D0", "D1"]
+    assert [row["grade"] for row in rows.values()] == [1, "not judged", 2]
+    assert rows["D0"]["text"] == "alpha title\nalpha beta gamma"
+    assert rows["D0"]["document"] == "D0" and rows["D1"]["given"] is None
+    assert dict(zip(documents.systems.columns, documents.systems.rows[0], strict=True)) == {
+        "system": "given", "candidates": 2, "RR@10": 1.0,
+        "nDCG@10": pytest.approx(1 / (2 + 1 / 1.584962500721156)), "unjudged@10": 0.5,
+    }  # fmt: skip
+
+
+def test_an_unknown_query_is_an_error_with_the_nearest_ids_and_their_number(given):
+    with pytest.raises(InputError) as error:
+        show(given, "q11")
+    assert str(error.value) == (
+        "--query q11: no such query in test (4 queries) or lone (1 queries) or free (1 queries); "
+        "did you mean q1?"
+    )
+    with pytest.raises(
+        InputError, match=r"in test \(4 queries\); expected such as q1 or q2 or q/3"
+    ):
+        show(given, "0815", query_set="test")
+    with pytest.raises(InputError, match="--queries dev: expected one of test, lone, free"):
+        show(given, "q1", query_set="dev")
+
+
+class Cells(HTMLParser):
+    """The texts of a page's cells, and the tags of the page."""
+
+    def __init__(self):
+        super().__init__()
+        self.cells, self.tags = [], set()
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.add(tag)
+        if tag == "td":
+            self.cells.append("")
+
+    def handle_data(self, data):
+        if self.cells:
+            self.cells[-1] += data
+
+
+def test_a_page_and_its_twin_have_the_candidates_and_no_tag_of_a_text(given):
+    pages = write_page(given, show(given, "q1"))
+    folder = given.workspace.folder / "analysis"
+    assert pages == [folder / f"query.{name}.q1.html" for name in ("test", "lone", "free")]
+    parser = Cells()
+    parser.feed(pages[0].read_text())
+    assert "the <b>zebra</b> & \ufffd[31mred\ufffd \ufffdevil" in parser.cells
+    assert not {"b", "i", "script"} & parser.tags
+    twin = json.loads((folder / "query.test.q1.json").read_text())
+    (section,) = twin["sections"]
+    assert section == json.loads(json.dumps(show(given, "q1")[0].section().to_json()))
+    assert section["tables"][1]["rows"][2][-1].startswith("the <b>zebra</b> & \x1b[31m")
+
+
+def test_a_page_has_a_name_that_any_id_may_have(given, monkeypatch):
+    (page,) = write_page(given, show(given, "q/3"))
+    assert page.name == "query.test.q%2F3.html"
+    monkeypatch.setattr("raypipe.report.show.LONGEST_NAME", 3)
+    (page,) = write_page(given, show(given, "q/3"))
+    assert (
+        page.name.startswith("query.test.q%2-") and len(page.name) == len("query.test..html") + 20
+    )
