@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from raypipe import schema
 from raypipe.config.stages import Aggregate, DuoScore, MonoScore
 from raypipe.evaluation.measures import Measured
-from raypipe.names import Role, StoreName, of_collection, of_queries, of_stage
+from raypipe.names import Role, StoreName, of_stage
 from raypipe.ranking.blend import reranked_at
 from raypipe.ranking.candidates import Keys, missing, pairs
 from raypipe.ranking.rerank import aggregate_by_key
@@ -29,11 +29,11 @@ from raypipe.report.measures import (
     measures_of,
     needed,
 )
-from raypipe.stages.tables import Sides, num_lines
 from raypipe.stages.scoring.blending import blend_and_depth
-from raypipe.stages.scoring.scored import keys_of
-from raypipe.stages.scoring.filled import FilledStage
 from raypipe.stages.scoring.grid import Grid
+from raypipe.stages.scoring.score import score_spec
+from raypipe.stages.scoring.scored import keys_of
+from raypipe.stages.tables import num_lines
 from raypipe.storage.store import Stored
 
 K0S = (50, 100, 200, 500, 1000)

@@ -6,10 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from raypipe.report.cells import grid_of
-import numpy as np
-
-from raypipe import schema
 from raypipe.driver.machine.inputs import with_copies
 from raypipe.driver.machine.place import Place, backends_at
 from raypipe.driver.machine.signals import interruptible
@@ -23,9 +19,15 @@ from raypipe.driver.working import basis_at, devices_for, sizing_of
 from raypipe.driver.workspace import LEASE
 from raypipe.errors import InputError, RefusedError
 from raypipe.names import StoreName
-from raypipe.report.cells import Stages, costs_of, filled, filled_stage, stages_of, store_of
+from raypipe.report.cells import (
+    Stages,
+    costs_of,
+    filled,
+    grid_of,
+    stages_of,
+    store_of,
+)
 from raypipe.report.finished import Finished
-from raypipe.stages.scoring.candidates import unscored
 from raypipe.stages.scoring.score import score_base
 from raypipe.stages.stage import Stage
 from raypipe.storage.lease import acquire

@@ -18,9 +18,9 @@ from raypipe.engines.lucene.index import (
     unpack_folder,
 )
 from raypipe.engines.lucene.search import LuceneSearcher, Rm3, check_index, search_all
-from raypipe.stages.tables import RUN_ROW_BYTES, Sides, opened_blocks, query_blocks
 from raypipe.stages.run_tables import run_table
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
+from raypipe.stages.tables import RUN_ROW_BYTES, Sides, opened_blocks, query_blocks
 from raypipe.stages.texts.ids import ids_of_rows
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec

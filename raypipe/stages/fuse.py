@@ -51,4 +51,4 @@ def fuse_stage(
         )
 
     num_bytes = RUN_ROW_BYTES * depth * sides.queries.num_rows
-    return TableStage(name, spec, sides.queries, block, lambda: num_bytes)
+    return TableStage(name, spec, stores, block, lambda: num_bytes)

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from raypipe import schema
 from raypipe.data.ids import IdIndex
 from raypipe.errors import InputError
-from raypipe.evaluation.run_files.runs import NotInPartsError, read_parts
-from raypipe.evaluation.run_files.runs import read_run
+from raypipe.evaluation.run_files.runs import NotInPartsError, read_parts, read_run
 from raypipe.ranking.order import ranks as ranks_of
 from raypipe.stages.tables import Sides, TableStage
 from raypipe.stages.texts.ids import holds_documents, id_index
@@ -91,7 +90,7 @@ def read_stage(
         return _table(columns, name), {"lines": len(kept), "left_out": int((~kept).sum())}
 
     spec = spec_over("read", 1, params, sides.stores(), produces="run", content=content)
-    return TableStage(name, spec, sides.queries, block, divided=False)
+    return TableStage(name, spec, sides.stores(), block, divided=False, file=file)
 
 
 def _table(columns: Sequence[NDArray[np.generic]], name: str) -> pa.Table:

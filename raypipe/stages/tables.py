@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 import pyarrow as pa
@@ -26,21 +27,24 @@ class TableStage:
     name: str
     """Of the run; error messages say it."""
     spec: StageSpec
-    queries: Stored
+    stores: Mapping[str, Stored]
+    """What it reads, by the names in its spec; `queries` has its rows."""
     block: Block
     num_bytes: Callable[[], int] = lambda: 0
     """Estimated, of the whole payload; 0 if it is small. It may read the inputs' records."""
     columns: pa.Schema = schema.RUN
     divided: bool = True
     """Into blocks of queries; otherwise one shard holds all of them."""
+    file: Path | None = None
+    """A run file that it reads."""
     needs: Needs = Needs()
     skips_rows: ClassVar[bool] = False
 
     def shards(self, sizing: Sizing) -> list[Shard]:
         """Query blocks, or one shard."""
         if not self.divided:
-            return [Shard(0, 0, self.queries.num_rows)]
-        return query_blocks(self.queries, sizing)
+            return [Shard(0, 0, self.stores["queries"].num_rows)]
+        return query_blocks(self.stores["queries"], sizing)
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""

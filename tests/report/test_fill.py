@@ -13,13 +13,12 @@ from watchers import Silent
 from raypipe import schema
 from raypipe.cli.main import run
 from raypipe.config import load_recipe, read_resolved
-from raypipe.report.cells import grid_of
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.upkeep.gc import find_garbage
 from raypipe.driver.upkeep.verify import verify
 from raypipe.errors import InputError, RefusedError
 from raypipe.report import fill as filling
-from raypipe.report.cells import filled, filled_stage, stages_of
+from raypipe.report.cells import filled, grid_of, stages_of
 from raypipe.report.fill import fill
 from raypipe.report.finished import open_finished
 from raypipe.report.tradeoff import tradeoff

@@ -13,8 +13,8 @@ from raypipe.engines.lucene.index import pack_folder
 from raypipe.engines.lucene.search import Rm3
 from raypipe.errors import CorruptError
 from raypipe.stages.bm25 import Bm25Stage, IndexStage, open_index
-from raypipe.stages.tables import Sides
 from raypipe.stages.stage import Site, Sizing
+from raypipe.stages.tables import Sides
 from raypipe.storage.payloads import read_table, write_table
 from raypipe.storage.posix import PosixStorage
 

@@ -4,10 +4,9 @@ import pytest
 
 from raypipe import schema
 from raypipe.errors import InputError
-from raypipe.stages.read_run import read_stage
 from raypipe.evaluation.run_files.runs import NotInPartsError, read_parts
+from raypipe.stages.read_run import read_stage
 from raypipe.stages.tables import Sides
-from raypipe.stages.read_run import ReadRunStage
 from raypipe.stages.texts.ids import IdsStage
 
 

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from raypipe import schema
 from raypipe.driver.forecast.records import TEXTS, Sample, blocks_of, sample_of_stored
 from raypipe.models.folder.model_folder import ModelFolder
-from raypipe.ranking.candidates import Keys
 from raypipe.storage.payloads import concatenate
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.store import Stored
@@ -63,8 +62,6 @@ class Amounts:
     """Of a store of word pieces: those of sampled rows."""
     lines: Lines | None = None
     """Of a run, by query."""
-    keys: Keys | None = None
-    """Of candidates: they themselves, where their run is there."""
     made_of: frozenset[str] = frozenset()
     """The identities of the runs that a run is made of, its own too."""
     note: str = ""

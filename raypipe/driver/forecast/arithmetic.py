@@ -7,6 +7,7 @@ two requests over different runs have in common are counted by `SHARED` and told
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from time import process_time
 from typing import Any
 
@@ -31,29 +32,24 @@ from raypipe.stages.ann.search import AnnSearchStage
 from raypipe.stages.bm25 import Bm25Stage, IndexStage
 from raypipe.stages.documents.convert import RecordsStage
 from raypipe.stages.documents.passage_map import MapStage
-from raypipe.stages.documents.rank import DocumentsRunStage, PassagesRunStage
 from raypipe.stages.documents.split import SplitStage
 from raypipe.stages.documents.windows import WindowsStage
 from raypipe.stages.encode import EncodeStage
-from raypipe.stages.fuse import FuseStage
-from raypipe.stages.tables import RUN_ROW_BYTES
-from raypipe.stages.read_run import ReadRunStage
 from raypipe.stages.reuse.boundaries import expected_shards
-from raypipe.engines.exact import CANDIDATE_BYTES
-from raypipe.stages.scoring.candidates import CandidatesStage, unscored
-from raypipe.text.split import passages_of
-from raypipe.stages.scoring.candidates import Request
-from raypipe.stages.scoring.rerank import AggregateStage, PairsStage, RerankStage
+from raypipe.stages.scoring.candidates import Candidates, Request, RunCandidates
 from raypipe.stages.scoring.score import ScoreStage
+from raypipe.stages.scoring.scored import keys_of
 from raypipe.stages.scoring.token_rows import PassageTokensStage
-from raypipe.stages.search import MergeStage, PartsStage
+from raypipe.stages.search import PartsStage
 from raypipe.stages.stage import Sizing, Stage, ranges
+from raypipe.stages.tables import RUN_ROW_BYTES, TableStage
 from raypipe.stages.texts.ids import column_of_rows
 from raypipe.stages.texts.prepare import ConvertStage
 from raypipe.stages.texts.tokenize import SHARD_ROWS, TokenizeStage, pieces_of
 from raypipe.stages.tune import TuneStage
 from raypipe.storage.payloads import concatenate
-from raypipe.storage.records import Json, Shard
+from raypipe.storage.records import Json, Shard, canonical
+from raypipe.storage.spec import StageSpec
 from raypipe.storage.store import Stored
 from raypipe.text.inputs import TextSlice, cut_to, taken
 from raypipe.text.split import num_passages
@@ -79,6 +75,18 @@ VALUE_SECONDS = 4e-11
 Lucene (at all, and a line), to write a line of any other run, to multiply two values."""
 
 
+@dataclass(frozen=True)
+class Asked:
+    """The candidates of a run that a stage asks a model to score."""
+
+    run: str
+    """The run's identity."""
+    number: float
+    keys: Keys | None
+    """The candidates themselves, where the run is there."""
+    made_of: frozenset[str]
+
+
 @dataclass
 class Arithmetic:
     """Amounts of stores by those of the stores that they read; each text is tokenised once."""
@@ -87,6 +95,8 @@ class Arithmetic:
     expected: dict[str, Amounts] = field(default_factory=dict)
     """Of stores that are not there, by their origin."""
     _there: dict[str, Amounts] = field(default_factory=dict)
+    _asked: dict[bytes, list[Asked]] = field(default_factory=dict)
+    """By what a score depends on."""
     _pieces: dict[tuple[str, str, bool, int, str], tuple[TextSlice, float]] = field(
         default_factory=dict
     )
@@ -133,15 +143,14 @@ class Arithmetic:
             case RecallStage():
                 payload = json.dumps({"queries": stage.num_queries, "recall": {}}).encode()
                 return Amounts(rows=stage.vectors.num_rows, payload=payload, note=_UNTIMED)
-            case CandidatesStage():
-                return self._candidates(stage)
             case ScoreStage():
                 return self._scored(stage)
-            case PairsStage():
-                number = float(stage.request.expected(self._lines(stage.run_store)).sum())
+            case TableStage(spec=StageSpec(produces="pairs")):
+                run = stage.stores["run"]
+                request = Request.from_json(stage.spec.params)
+                number = float(request.expected(self._lines(run)).sum())
                 facts = {"rows": round(number), "failed": 0}
-                rows, seconds = stage.run_store.num_rows, number * LINE_SECONDS
-                return Amounts(rows=rows, seconds=seconds, facts=facts)
+                return Amounts(rows=run.num_rows, seconds=number * LINE_SECONDS, facts=facts)
         if stage.spec.produces in ("run", "parts"):
             return self._run(stage)
         rows = sum(shard.num_rows for shard in stage.shards(self.sizing))
@@ -150,8 +159,10 @@ class Arithmetic:
     def _run(self, stage: Stage) -> Amounts:
         """Of a run: the lines of each query."""
         seconds, facts, made_of, note = 0.0, dict[str, Json](), frozenset[str](), ""
+        stores = stage.stores if isinstance(stage, TableStage) else {}
+        params = stage.spec.params
         match stage:
-            case Bm25Stage() | AnnSearchStage() | MergeStage():
+            case Bm25Stage() | AnnSearchStage():
                 passages = self.of(stage.sides.collection).rows
                 lines = np.full(stage.sides.queries.num_rows, float(min(stage.depth, passages)))
                 if isinstance(stage, Bm25Stage):
@@ -163,34 +174,37 @@ class Arithmetic:
                 lines = np.full(stage.queries.num_rows, float(found))
                 values = stage.embeddings.num_bytes / 2  # fp16
                 seconds = stage.queries.num_rows * values * VALUE_SECONDS
-            case FuseStage():
-                every = [self._lines(run) for run in stage.runs.values()]
-                made_of = frozenset().union(*(self.of(run).made_of for run in stage.runs.values()))
+            case TableStage(spec=StageSpec(stage="search")):
+                depth = min(params["depth"], self.of(stores["collection"]).rows)
+                lines = np.full(stores["queries"].num_rows, float(depth))
+            case TableStage(spec=StageSpec(stage="fuse")):
+                runs = [run for name, run in stores.items() if name.startswith("run.")]
+                every = [self._lines(run) for run in runs]
+                made_of = frozenset().union(*(self.of(run).made_of for run in runs))
                 if len({len(each) for each in every}) == 1:
                     lines = np.minimum(
-                        stage.depth, (np.max(every, axis=0) + np.sum(every, axis=0)) / 2
+                        params["depth"], (np.max(every, axis=0) + np.sum(every, axis=0)) / 2
                     )
                 else:  # a run file that leaves queries out
-                    lines = np.full(stage.sides.queries.num_rows, float(stage.depth))
-            case ReadRunStage():
-                counts = np.unique(
-                    read_run(stage.file)["query_id"].to_numpy(False), return_counts=True
-                )
+                    lines = np.full(stores["queries"].num_rows, float(params["depth"]))
+            case TableStage(file=Path() as file):
+                counts = np.unique(read_run(file)["query_id"].to_numpy(False), return_counts=True)
                 lines = counts[1].astype(np.float64)
-                if stage.of_larger:
+                if params.get("of_larger"):
                     facts, note = {"left_out": 0, "lines": int(lines.sum())}, _LEFT_OUT
-            case DocumentsRunStage() | PassagesRunStage():
-                lines = self._lines(stage.run_store)
-                facts_of_map = self.of(stage.map).facts
+            case TableStage(spec=StageSpec(stage="documents-run" | "passages-run" as kind)):
+                lines, facts_of_map = self._lines(stores["run"]), self.of(stores["map"]).facts
                 mean = int(facts_of_map["rows"]) / max(1, int(facts_of_map["documents"]))
-                if isinstance(stage, DocumentsRunStage):
-                    lines = np.minimum(stage.depth, lines / max(1.0, mean))
+                if kind == "documents-run":
+                    lines = np.minimum(params["depth"], lines / max(1.0, mean))
                 else:
-                    mean = mean if stage.at_most is None else min(mean, stage.at_most)
-                    lines = np.minimum(stage.documents, lines) * mean
-            case RerankStage() | AggregateStage():
-                lines, made_of = self._lines(stage.run_store), self.of(stage.run_store).made_of
-                lines = np.minimum(stage.request.k, lines) if stage.tail == "drop" else lines
+                    mean = mean if params["at_most"] is None else min(mean, params["at_most"])
+                    lines = np.minimum(params["documents"], lines) * mean
+            case TableStage(spec=StageSpec(stage="rerank" | "aggregate")):
+                run = stores["run"]
+                lines, made_of = self._lines(run), self.of(run).made_of
+                if params["tail"] == "drop":
+                    lines = np.minimum(Request.from_json(params).k, lines)
             case _:  # a full list for each query
                 rows = sum(shard.num_rows for shard in stage.shards(self.sizing))
                 lines = np.full(rows, float(DEPTH))
@@ -241,11 +255,12 @@ class Arithmetic:
         return _of_pieces(*pieces, rows, shards)
 
     def _tokenized_candidates(self, stage: PassageTokensStage) -> Amounts:
-        asked = stage.candidates.candidates
-        if self.has(asked):
+        asked = _of_run(stage.candidates)
+        if self.has(asked.run):
             shards = stage.shards(self.sizing)
         else:
-            rows = min(int(self.of(asked).facts["passages"]), self.of(stage.collection).rows)
+            first = float(np.minimum(asked.request.k, self._lines(asked.run)).sum())
+            rows = min(round(first), self.of(stage.collection).rows)
             shards = ranges(rows, min(self.sizing.shard_rows, SHARD_ROWS))
         prefix = stage.model.conventions.prefix("passage")
         pieces = self._pieces_of(stage.collection, stage.model, prefix)
@@ -258,58 +273,51 @@ class Arithmetic:
         inputs = self._inputs(stage.model, stage.side, [self._texts_of(stage.tokens)], float(rows))
         return Amounts(rows=rows, shards=shards, inputs=inputs)
 
-    def _candidates(self, stage: CandidatesStage) -> Amounts:
-        """Exact if the runs of the request and of all earlier ones are there."""
-        request, run = stage.request, self.of(stage.run_store)
-        assert isinstance(request, Request)  # a grid of cells is filled, never forecast
-        lines, own = self._lines(stage.run_store), stage.run_store.identity
-        wanted = float(request.expected(lines).sum())
-        there = [part for part in stage.held if self.has(part.candidates)]
-        before = [self.of(part.candidates) for part in stage.held if part not in there]
-        passages, most, keys = float(np.minimum(request.k, lines).sum()), wanted, None
-        if self.has(stage.run_store):
-            keys = request.keys(stage.run_store.whole_table(schema.RUN))
-            new = unscored(keys, there)
-            for each in before:
-                new &= True if each.keys is None else missing(keys, each.keys)
-            keys = (keys[0][new], keys[1][new], keys[2][new])
-            most, passages = float(new.sum()), float(len(passages_of(keys)))
-            before = [each for each in before if each.keys is None]
-        same = [float(each.facts["wanted"]) for each in before if each.facts["run"] == own]
-        most -= min(most, max(same, default=0.0))
-        least = expected = most
-        for each in before:
-            if each.facts["run"] != own:
-                shared = min(most, float(each.facts["wanted"]))
-                related = bool(each.made_of & run.made_of)
-                least -= shared
-                expected -= shared * (SHARED if related else SHARED_UNRELATED)
-        least, expected = max(0.0, least), max(0.0, expected)
-        return Amounts(
-            rows=1,
-            num_bytes=CANDIDATE_BYTES * expected,
-            seconds=wanted * LINE_SECONDS,
-            inferences=(expected, least, most),
-            facts={
-                "rows": round(expected),
-                "wanted": round(wanted),
-                "request": request.digest(stage.run_store),
-                "run": own,
-                "passages": round(min(passages, expected)),
-            },
-            keys=keys,
-            made_of=run.made_of,
-            note=_IN_COMMON if least < most else "",
-        )
+    def scores(self, stage: ScoreStage) -> list[Asked]:
+        """What earlier stages ask of the same model, collection and queries; this one is added."""
+        asked = _of_run(stage.candidates)
+        before = self._asked.setdefault(canonical(stage.base.without_derived()), [])
+        keys = asked.keys(0, asked.num_rows) if self.has(asked.run) else None
+        number = float(asked.request.expected(self._lines(asked.run)).sum())
+        before.append(Asked(asked.run.identity, number, keys, self.of(asked.run).made_of))
+        return before[:-1]
+
+    def scored_before(self, stage: ScoreStage, older: Stored) -> None:
+        """Scores of an earlier invocation, which count if their rows are the stage's."""
+        if older.spec.params["base"] == stage.base.without_derived():
+            keys = keys_of(older.whole_table(schema.SCORES))
+            asked = self._asked.setdefault(canonical(stage.base.without_derived()), [])
+            asked.append(Asked(older.identity, float(len(keys[0])), keys, frozenset()))
 
     def _scored(self, stage: ScoreStage) -> Amounts:
-        asked = self.of(stage.part.candidates)
-        number = int(asked.facts["rows"])
-        inferences = asked.inferences if asked.inferences[2] else (float(number),) * 3
-        keys = stage.part.keys() if self.has(stage.part.candidates) else asked.keys
+        """Exact if the runs of the request and of all earlier ones are there."""
+        earlier, own = self.scores(stage), self._asked[canonical(stage.base.without_derived())][-1]
+        most, keys = own.number, own.keys
+        if keys is not None:
+            new = np.ones(len(keys[0]), bool)
+            for each in earlier:
+                new &= True if each.keys is None else missing(keys, each.keys)
+            keys, most = (keys[0][new], keys[1][new], keys[2][new]), float(new.sum())
+            earlier = [each for each in earlier if each.keys is None]
+        same = [each.number for each in earlier if each.run == own.run]
+        most -= min(most, max(same, default=0.0))
+        least = expected = most
+        for each in earlier:
+            if each.run != own.run:
+                shared = min(most, each.number)
+                least -= shared
+                related = bool(each.made_of & own.made_of)
+                expected -= shared * (SHARED if related else SHARED_UNRELATED)
+        least, expected = max(0.0, least), max(0.0, expected)
         texts = self._pair_texts(stage, stage.model, keys)
-        inputs = self._inputs(stage.model, "pair", texts, inferences[0])
-        return Amounts(rows=number, inputs=inputs, inferences=inferences)
+        return Amounts(
+            rows=round(own.number),
+            seconds=own.number * LINE_SECONDS,
+            inputs=self._inputs(stage.model, "pair", texts, expected),
+            inferences=(expected, least, most),
+            shards=ranges(round(own.number), stage.rows_of_shard(self.sizing)),
+            note=_IN_COMMON if least < most else "",
+        )
 
     def _pair_texts(
         self, stage: ScoreStage, model: ModelFolder, keys: Keys | None = None
@@ -377,6 +385,11 @@ _IN_COMMON = (
     "inferences are a range: how many scores two requests over different runs share is known only "
     "once the runs are there"
 )
+
+
+def _of_run(candidates: Candidates) -> RunCandidates:
+    assert isinstance(candidates, RunCandidates)  # a grid of cells is filled, never forecast
+    return candidates
 
 
 def _split(texts: Sequence[str], model: ModelFolder, prefix: str) -> TextSlice:

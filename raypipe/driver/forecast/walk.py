@@ -14,12 +14,13 @@ from raypipe.driver.forecast.amounts import Amounts
 from raypipe.driver.forecast.arithmetic import Arithmetic
 from raypipe.driver.forecast.run_files import run_files
 from raypipe.driver.machine.devices import Devices
-from raypipe.driver.recipe.chain import Chain
+from raypipe.driver.recipe.older import older_stores
 from raypipe.driver.recipe.walking import systems_of
 from raypipe.driver.working import basis_at, sizing_of
 from raypipe.errors import InputError
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.names import Role, StoreName
+from raypipe.stages.scoring.score import ScoreStage
 from raypipe.stages.stage import Stage
 from raypipe.storage.ledger import read_manifest
 from raypipe.storage.posix import PosixStorage
@@ -82,16 +83,10 @@ class Walk:
             stored = self._new(name, stage, spec)
         elif name not in self.found:
             self.found[name] = _known(name, stored, reused=True, produces=spec.produces)
+            if isinstance(stage, ScoreStage):
+                self.arithmetic.scores(stage)
         self._stored[name, spec.fingerprint()] = stored
         return stored
-
-    def select(
-        self, name: StoreName, stage: Stage, complete: Callable[[bool], tuple[Stage, Chain]]
-    ) -> tuple[Stored, Chain]:
-        """See Stores."""
-        stands = self._known(name, stage.spec.fingerprint()) is not None
-        completed, chain = complete(stands)
-        return self.ensure(name, completed), chain
 
     def _known(self, name: StoreName, fingerprint: str) -> Stored | None:
         if (name, fingerprint) in self._stored:
@@ -104,6 +99,9 @@ class Walk:
             stored = self.compute(name, stage)
             self.found[name] = _known(name, stored, computed=True)
             return stored
+        if isinstance(stage, ScoreStage):
+            for older in older_stores(self.storage, None, None, name, spec):
+                self.arithmetic.scored_before(stage, older)
         try:
             amounts = self.arithmetic.amounts(stage)
         except InputError as error:

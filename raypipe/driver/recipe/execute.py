@@ -89,7 +89,9 @@ class Execution:
             )
         if manifest is None:
             if self.reuse and spec.reuse_key and isinstance(stage, Copying):
-                stage = stage.reusing(older_stores(self.workspace, self.base, name, spec))
+                stage = stage.reusing(
+                    older_stores(self.workspace.stores, self.workspace.id, self.base, name, spec)
+                )
             manifest, report = self._compute(name, stage, spec)
         self._finish(name, manifest, report)
         return Stored(self.workspace.stores, manifest)

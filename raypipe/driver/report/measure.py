@@ -21,11 +21,10 @@ from raypipe.driver.report.inferences import Inferences, inferences
 from raypipe.driver.report.notes import apart_of, notes_of
 from raypipe.driver.workspace import Workspace
 from raypipe.evaluation.exports import write_msmarco, write_trec
-from raypipe.names import Role
 from raypipe.evaluation.measures import Measured, evaluate, warn_of
 from raypipe.evaluation.paired import Difference, differences
 from raypipe.evaluation.tables import OUTSIDE, render, rows_of, title_of
-from raypipe.names import StoreName
+from raypipe.names import Role, StoreName
 from raypipe.stages.run_tables import with_ids
 from raypipe.storage.files import replace_file
 from raypipe.vocabulary import Unit, units

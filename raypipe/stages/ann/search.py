@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 
 from raypipe.engines.ann_settings import faiss_class, faiss_version
 from raypipe.stages.embeddings import all_vectors, dim_of, query_vectors
-from raypipe.stages.tables import RUN_ROW_BYTES, Sides, query_blocks
 from raypipe.stages.search import at_most_once_a_second, lists_payload
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
+from raypipe.stages.tables import RUN_ROW_BYTES, Sides, query_blocks
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.store import Stored, spec_over

@@ -67,7 +67,7 @@ def documents_run_stage(
     def num_bytes() -> int:
         return RUN_ROW_BYTES * min(depth * sides.queries.num_rows, num_lines(run))
 
-    return TableStage(name, spec, sides.queries, block, num_bytes)
+    return TableStage(name, spec, stores, block, num_bytes)
 
 
 def passages_run_stage(
@@ -105,4 +105,4 @@ def passages_run_stage(
         return RUN_ROW_BYTES * num_taken * of_document
 
     spec = spec_over("passages-run", 1, params, stores, produces="run")
-    return TableStage(name, spec, sides.queries, block, num_bytes)
+    return TableStage(name, spec, stores, block, num_bytes)

@@ -1,6 +1,6 @@
 """The candidates of a run that a reranker is asked to score, in order, read block by block."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -78,6 +78,19 @@ class Request:
         others = lengths - 1 if self.sample is None else np.minimum(self.sample, lengths - 1)
         found: Int64 = lengths * others
         return found
+
+    def expected(self, lines: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The number of candidates of queries with so many lines each, whole or expected."""
+        first: NDArray[np.float64] = np.minimum(self.k, lines)
+        if self.k1 is None:
+            return first
+        others: NDArray[np.float64] = np.maximum(0.0, first - 1)
+        return first * others if self.sample is None else first * np.minimum(self.sample, others)
+
+    @staticmethod
+    def from_json(body: Mapping[str, Json]) -> "Request":
+        """The request of such a body."""
+        return Request(**{key: body[key] for key in ("k0", "k1", "sample")}, seed=body["seed"] or 0)
 
     def to_json(self) -> dict[str, Json]:
         """The request in a fingerprint; a seed matters only for a draw."""

@@ -8,8 +8,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from raypipe import schema
-from raypipe.ranking.blend import reranked_at
-from raypipe.ranking.blend import Blend
+from raypipe.ranking.blend import Blend, reranked_at
 from raypipe.ranking.candidates import Keys, missing, pairs
 from raypipe.ranking.order import begins
 from raypipe.stages.scoring.scored import keys_of

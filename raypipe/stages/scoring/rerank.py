@@ -56,8 +56,9 @@ def rerank_stage(
             lines, wanted, scores, k=request.k, tail=tail, scored_by=name, failed=failed
         )
 
-    spec = spec_over("rerank", 1, params, {"run": run} | sides.stores(), produces="run")
-    return TableStage(name, spec, sides.queries, block, lambda: RUN_ROW_BYTES * num_lines(run))
+    stores = {"run": run} | sides.stores()
+    spec = spec_over("rerank", 1, params, stores, produces="run")
+    return TableStage(name, spec, stores, block, lambda: RUN_ROW_BYTES * num_lines(run))
 
 
 def pairs_stage(
@@ -83,12 +84,13 @@ def pairs_stage(
         columns = [first.astype(np.int32), second, third, scores[~failed]]
         return pa.table(columns, schema=schema.SCORES), {"failed": int(failed.sum())}
 
-    spec = spec_over("pairs", 1, params, {"run": run} | sides.stores(), produces="pairs")
+    stores = {"run": run} | sides.stores()
+    spec = spec_over("pairs", 1, params, stores, produces="pairs")
 
     def num_bytes() -> int:
         return SCORE_BYTES * request.num_candidates(run)
 
-    return TableStage(name, spec, sides.queries, block, num_bytes, schema.SCORES)
+    return TableStage(name, spec, stores, block, num_bytes, schema.SCORES)
 
 
 def aggregate_stage(
@@ -132,4 +134,4 @@ def aggregate_stage(
         )
 
     spec = spec_over("aggregate", 2, params, stores, produces="run")
-    return TableStage(name, spec, sides.queries, block, lambda: RUN_ROW_BYTES * num_lines(run))
+    return TableStage(name, spec, stores, block, lambda: RUN_ROW_BYTES * num_lines(run))

@@ -98,11 +98,15 @@ class ScoreStage:
 
     def shards(self, sizing: Sizing) -> list[Shard]:
         """Ranges of candidates with about `shard_tokens` of work each, by mean lengths."""
+        return ranges(self.candidates.num_rows, self.rows_of_shard(sizing))
+
+    def rows_of_shard(self, sizing: Sizing) -> int:
+        """The most candidates of a shard."""
         conventions = self.model.reranker
         queries = _mean_pieces(self.query_tokens)
         passages = _mean_pieces(self.passage_tokens) + 1
         tokens = min(conventions.total_limit, 2 + queries + conventions.num_passages * passages)
-        return ranges(self.candidates.num_rows, max(1, int(sizing.shard_tokens / tokens)))
+        return max(1, int(sizing.shard_tokens / tokens))
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""

@@ -36,7 +36,7 @@ def summary(folder, **stages):
 def test_time_grows_with_passages_with_queries_or_with_both(folder):
     names = ["passages@collection", "tokens@repbert", "lucene", "embeddings", "parts@repbert.dev"]
     names += ["bm25.dev", "repbert.dev", "tokens@repbert.dev"]  # a model's name too
-    names += ["embeddings.dev", "mono.dev", "scores@mono-model.dev.1", "queries@dev"]
+    names += ["embeddings.dev", "mono.dev", "scores@mono.dev", "queries@dev"]
     found = factors_of(
         folder / "rehearsal.yaml", names, Size(100, 10), Size(passages=1000, queries=20)
     )

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 from raypipe.driver.forecast.facts import beside_facts
 from raypipe.driver.forecast.forecast import Forecast, Line
-from raypipe.names import Role, of_stage, scoring_of
+from raypipe.names import Role, of_stage
 
 
 def result(rows=0, computed=0, copied=0, tokens=0, num_bytes=0, seconds=0.0):
@@ -19,7 +19,7 @@ def result(rows=0, computed=0, copied=0, tokens=0, num_bytes=0, seconds=0.0):
 
 
 SCORES, INDEX, OLD, EXTRA = (
-    scoring_of(Role.SCORES, "mono", "dev", 1),
+    of_stage("mono", "dev", Role.SCORES),
     of_stage("lucene"),
     of_stage("vectors"),
     of_stage("dense", "dev"),
@@ -40,8 +40,8 @@ def test_only_what_was_computed_is_set_side_by_side(tmp_path):
     (tmp_path / "a.trec").write_text("8 bytes.")
     files = {"a.trec": 10.0, "gone.trec": 2.0}
     told = beside_facts(Forecast(LINES, notes=["a note"], run_files=files), RESULTS, tmp_path)
-    assert list(told["stages"]) == ["lucene", "scores@mono.dev.1"]
-    of_scores = told["stages"]["scores@mono.dev.1"]
+    assert list(told["stages"]) == ["lucene", "scores@mono.dev"]
+    of_scores = told["stages"]["scores@mono.dev"]
     assert of_scores["forecast"] == {
         "rows": 9,
         "tokens": 110,

@@ -17,10 +17,12 @@ from raypipe.errors import InputError
 MODEL_STORES = {
     "vectors": 230,
     "vectors.dev": 12,
-    "scores@mono.dev.1": 12 * 10,
-    "scores@mono.dev.2": 12 * 5,  # of the first 15, those beyond the first 10
-    "scores@duo.dev.1": 12 * 4 * 3,
+    "scores@mono.dev": 12 * 10,
+    "scores@deeper.dev": 12 * 15,
+    "scores@duo.dev": 12 * 4 * 3,
 }
+INFERENCES = {**MODEL_STORES, "scores@deeper.dev": 12 * 5}
+"""Of the first 15 candidates, those beyond the first 10 are left to score."""
 
 
 def contents(folder):
@@ -48,9 +50,9 @@ def test_a_plan_has_the_stores_rows_tokens_and_inferences_of_the_run(recipe, tmp
     for name in ("vectors", "vectors.dev"):  # the collection is read whole, so they are exact
         assert lines[name].tokens == facts[name]["tokens"] > 0
     for name in MODEL_STORES.keys() - {"vectors", "vectors.dev"}:
-        assert lines[name].inferences == facts[name]["inferences"] == MODEL_STORES[name]
+        assert lines[name].inferences == facts[name]["inferences"] == INFERENCES[name]
     # The short run's three candidates may be among those of the other run.
-    short = lines["scores@mono.dev.3"]
+    short = lines["scores@short.dev"]
     assert short.least <= facts[short.store]["inferences"] <= short.most == 12 * 3
     assert any("a range" in note for note in plan.forecast.notes)
     for name in ("vectors", "vectors.dev", "tokens@tiny"):
@@ -66,7 +68,7 @@ def test_the_seconds_of_models_are_probed_and_those_of_no_other_store(recipe, tm
     plan = make_plan(recipe(), tmp_path / "work")
     lines = lines_of(plan)
     with_model = {name for name, line in lines.items() if line.model_seconds}
-    assert with_model == {*MODEL_STORES, "scores@mono.dev.3"}
+    assert with_model == {*MODEL_STORES, "scores@short.dev"}
     assert all(line.cpu_seconds >= line.model_seconds for line in lines.values())
     assert plan.costs.hours > 0 and plan.costs.gpu_hours is None and plan.costs.money is None
     assert {rate.by for rate in plan.forecast.rates.values()} == {"probe"}
@@ -78,7 +80,7 @@ def test_the_rate_of_the_last_run_is_taken_from_its_log(recipe, files, tmp_path,
     with (files / "passages.tsv").open("a") as file:
         file.write("230\tzebra\n")
     again = make_plan(recipe(), tmp_path / "work").forecast
-    assert again.rates["vectors"].by == "log" and again.rates["scores@mono.dev.1"].by == "probe"
+    assert again.rates["vectors"].by == "log" and again.rates["scores@mono.dev"].by == "probe"
     files = (tmp_path / "work" / "stores" / "vectors").glob("*/attempts.jsonl")
     events = [json.loads(line) for file in files for line in file.read_text().splitlines()]
     tokens, seconds = (sum(e.get(k, 0) for e in events) for k in ("tokens", "cpu_seconds"))
@@ -118,10 +120,10 @@ def test_what_is_there_is_reused_and_nothing_in_the_workspace_changes(recipe, tm
     assert contents(work) == before
     lines = lines_of(plan)
     reused = {name for name, line in lines.items() if line.reused}
-    assert {"vectors", "dense.dev", "scores@mono.dev.1", "mono.dev", "queries@dev"} <= reused
-    assert not reused & {"scores@mono.dev.2", "scores@duo.dev.1", "duo.dev", "duo-sum.dev"}
+    assert {"vectors", "dense.dev", "scores@mono.dev", "mono.dev", "queries@dev"} <= reused
+    assert not reused & {"scores@deeper.dev", "scores@duo.dev", "duo.dev", "duo-sum.dev"}
     assert all(lines[name].cpu_seconds == lines[name].bytes == 0 for name in reused)
-    assert round(lines["scores@duo.dev.1"].inferences) == 12 * 4 * 3
+    assert round(lines["scores@duo.dev"].inferences) == 12 * 4 * 3
     run(recipe(), work)
     again = make_plan(recipe(), work)
     assert {line.store for line in again.forecast.lines if not line.reused} == set()
@@ -132,8 +134,8 @@ def test_another_setting_makes_only_what_depends_on_it_new(recipe, tmp_path):
     run(recipe(), tmp_path / "work")
     plan = make_plan(recipe("stages.duo.k1=3"), tmp_path / "work")
     new = {line.store for line in plan.forecast.lines if not line.reused}
-    assert new == {"candidates@duo.dev.2", "scores@duo.dev.2", "duo.dev", "duo-sum.dev"}
-    (empty,) = (line for line in plan.forecast.lines if line.store == "scores@duo.dev.2")
+    assert new == {"pieces@duo.dev", "scores@duo.dev", "duo.dev", "duo-sum.dev"}
+    (empty,) = (line for line in plan.forecast.lines if line.store == "scores@duo.dev")
     assert empty.inferences == empty.tokens == 0  # the pairs of the first 3 have scores
 
 
@@ -143,9 +145,9 @@ def test_of_a_run_that_is_there_only_candidates_without_a_score_are_forecast(rec
     more = recipe("stages.deeper.k0=18", "stages.short.k0=5")
     lines = lines_of(make_plan(more, tmp_path / "work"))
     told = run(more, tmp_path / "work")["forecast"]["stages"]
-    for store in ("scores@mono.dev.4", "scores@mono.dev.5"):
+    for store in ("scores@deeper.dev", "scores@short.dev"):
         assert round(lines[store].inferences) >= told[store]["fact"]["inferences"]
-    assert lines["scores@mono.dev.4"].inferences == told["scores@mono.dev.4"]["fact"]["inferences"]
+    assert lines["scores@deeper.dev"].inferences == told["scores@deeper.dev"]["fact"]["inferences"]
 
 
 def test_word_pieces_of_candidates_alone_are_forecast_by_their_passages(files, tiny_mono, tmp_path):
@@ -153,7 +155,7 @@ def test_word_pieces_of_candidates_alone_are_forecast_by_their_passages(files, t
     body["models"] = {"mono": body["models"]["mono"]}
     body["stages"] = {name: body["stages"][name] for name in ("given", "short")}
     recipe = load_recipe(yaml.safe_dump(body, sort_keys=False), source="foreseen")
-    store, work = "pieces@mono.dev.1", tmp_path / "work"
+    store, work = "pieces@short.dev", tmp_path / "work"
     assert lines_of(make_plan(recipe, work))[store].rows == 12 * 3  # each has a passage of its own
     run(recipe, work, until="given")
     line = lines_of(make_plan(recipe, work))[store]
@@ -263,9 +265,9 @@ def test_the_command_prints_the_forecast_and_exits_with_5_beyond_the_budget(
     assert code == 5 and "GPU-hours, and --budget allows" in reason
     told = json.loads(capsys.readouterr().out)
     assert told["within_budget"] is False and told["stages"]["vectors"]["tokens"] > 0
-    assert told["stages"]["scores@duo.dev.1"]["inferences"] == 12 * 12
+    assert told["stages"]["scores@duo.dev"]["inferences"] == 12 * 12
     assert told["inferences_range"][0] < told["inferences_range"][1]
     assert command([*words, "stages.duo.k1=3"]) == (0, "complete")
     printed = capsys.readouterr().out
-    assert re.search(r"\| scores@duo.dev.1 +\| 72 +\| [\d,]+ +\| 72 ", printed)
+    assert re.search(r"\| scores@duo.dev +\| 72 +\| [\d,]+ +\| 72 ", printed)
     assert not (tmp_path / "work").exists()

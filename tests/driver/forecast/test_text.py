@@ -9,11 +9,11 @@ from raypipe.driver.forecast.text import line_of, text_of
 LINES = [
     Line("old", 5, 1, True),
     Line("lucene", 5, 1, False, bytes=2e6, other_seconds=1.0, lucene=True),
-    Line("scores@mono.dev.1", 7, 2, False, 1234.0, 7.0, 7.0, 7.0, 3e6, 0.5, 8.5),
-    Line("scores@mono.dev.2", 5, 2, False, 0.0, 5.0, 3.0, 7.0),
+    Line("scores@mono.dev", 7, 2, False, 1234.0, 7.0, 7.0, 7.0, 3e6, 0.5, 8.5),
+    Line("scores@more.dev", 5, 2, False, 0.0, 5.0, 3.0, 7.0),
 ]
 RATE = Rate(4321.4, "log")
-FORECAST = Forecast(LINES, {"scores@mono.dev.1": RATE}, 0.0, ["a note"])
+FORECAST = Forecast(LINES, {"scores@mono.dev": RATE}, 0.0, ["a note"])
 UNKNOWN = Forecast([Line("x", 1, 1, False, 10.0, model_seconds=None)])
 
 
@@ -30,8 +30,8 @@ def test_the_tables_have_every_store_and_every_sum():
     text = text_of(Plan(FORECAST, costs, "2 x H100, bf16", None))
     rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in text.splitlines()]
     for wanted in (
-        ["scores@mono.dev.1", "7", "1,234", "7", "3.00", "9.0"],
-        ["scores@mono.dev.2", "5", "0", "5 (3 to 7)", "0.00", "0.0"],
+        ["scores@mono.dev", "7", "1,234", "7", "3.00", "9.0"],
+        ["scores@more.dev", "5", "0", "5 (3 to 7)", "0.00", "0.0"],
         ["inferences of rerankers", "12 (10 to 14)"],
         ["disk, without Lucene", "3.0 MB"],
         ["disk, Lucene", "2.0 MB"],
@@ -40,7 +40,7 @@ def test_the_tables_have_every_store_and_every_sum():
         ["GPU-hours of the models", "0.25"],
         ["money for them", "1.50 usd"],
         ["stores that are there", "old"],
-        ["tokens a CPU second, scores@mono.dev.1", "4,321 (log)"],
+        ["tokens a CPU second, scores@mono.dev", "4,321 (log)"],
     ):
         assert wanted in rows, wanted
     assert "## In all: 2 x H100, bf16" in text and text.endswith("- a note\n")

@@ -67,7 +67,7 @@ def first_stage(name, sides, depth):
         return dense_table(shard.start, rows, scores, scored_by=name)
 
     spec = spec_over("first", 1, {"depth": depth, "name": name}, sides.stores(), produces="run")
-    return TableStage(name, spec, sides.queries, block)
+    return TableStage(name, spec, sides.stores(), block)
 ''',
 }
 EDITS = {

@@ -31,7 +31,7 @@ def store(workspace, name, number, *, reuse_key="same", complete=True):
 
 
 def numbers(workspace, name, base=None, now=99):
-    found = older_stores(workspace, base, name, spec(now))
+    found = older_stores(workspace.stores, workspace.id, base, name, spec(now))
     fingerprints = {spec(number).fingerprint(): number for number in range(100)}
     return [fingerprints[stored.manifest.fingerprint] for stored in found]
 
