@@ -17,6 +17,7 @@ LAYERS = [
         "foreign",
         "markdown",
         "names",
+        "hub_names",
         "nested",
         "numerics",
         "package",

@@ -80,8 +80,8 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Print a model folder's settings, their sources and its weights; exits with 2 if unusable."""
-    from raypipe.config.hub import hub_name
     from raypipe.config.parts import PACKAGED_MODELS
+    from raypipe.hub_names import hub_name
     from raypipe.models.convert.describe import describe
 
     named = None if path in PACKAGED_MODELS else hub_name(path, Path())

@@ -151,7 +151,7 @@ class Backend(Protocol):
         """The largest number of such workers that fit."""
 
     def now(self) -> float:
-        """Seconds on the backend's clock, real or simulated."""
+        """Seconds on the backend's own clock."""
 
     def close(self) -> None:
         """End every worker."""

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from raypipe.config.fields import Section
-from raypipe.config.hub import is_hub, located
-from raypipe.config.hub import located as located_model
 from raypipe.config.parts import PACKAGED_MODELS, Model, QuerySet
 from raypipe.config.phases import PhasedTraining, trainings_of
 from raypipe.config.recipe import Recipe
 from raypipe.config.training import Training
 from raypipe.config.yaml import Key
 from raypipe.errors import InputError
+from raypipe.hub_names import is_hub, located
+from raypipe.hub_names import located as located_model
 from raypipe.regular import similar
 from raypipe.uris import dataset_id
 

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from raypipe.config.hub import COMMIT, HubName, hub_name
 from raypipe.errors import InputError, first_line
+from raypipe.hub_names import COMMIT, HubName, hub_name
 from raypipe.models.folder.adapters import WEIGHTS as ADAPTER
 from raypipe.models.folder.config_checks import config_problems
 from raypipe.models.folder.evidence import read_object

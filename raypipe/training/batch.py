@@ -16,7 +16,7 @@ Int64 = NDArray[np.int64]
 
 
 class Rows(Protocol):
-    """Word pieces by row; stages.token_rows.TokenRows reads them from a store."""
+    """Word pieces by row; `stages.scoring.token_rows` reads them from a store."""
 
     def part(self, rows: Int64) -> TextSlice:
         """The pieces of these rows, in their order."""

@@ -30,14 +30,13 @@ def in_child(uri, at, before):
             from raypipe.cluster.inline import InlineBackend
             from raypipe.cluster.loop import run
             from raypipe.cluster.report import Limits
-            from raypipe.storage import bucket
+            from raypipe.storage import bucket, copies
             from raypipe.storage import lease as leases
-            from raypipe.storage.copies import Asked
             from raypipe.storage.ledger import Ledger
 
             count = [0]
 
-            class Armed(Asked):
+            class Armed(copies.Asked):
                 def __getattr__(self, name):
                     method = super().__getattr__(name)
 
@@ -52,7 +51,7 @@ def in_child(uri, at, before):
 
                     return call
 
-            bucket.Asked = Armed
+            copies.Asked = Armed
             leases.RENEW_SECONDS = 60.0  # a thread's calls would be counted too
             storage = bucket.BucketStorage(uri)
             lease = leases.acquire(storage, f"toy/{SPEC.fingerprint()}/lease.json")

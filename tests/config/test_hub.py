@@ -3,8 +3,8 @@
 import pytest
 
 from raypipe.config import load_recipe, load_training
-from raypipe.config.hub import HubName, hub_name
 from raypipe.errors import InputError
+from raypipe.hub_names import HubName, hub_name
 
 COMMIT = "5c38ec7c405ec4b44b94cc5a9bb96e735b38267a"
 BODY = """

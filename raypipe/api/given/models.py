@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raypipe import numerics
-from raypipe.config.hub import hub_name
 from raypipe.config.parts import PACKAGED_MODELS
 from raypipe.errors import InputError
+from raypipe.hub_names import hub_name
 from raypipe.vocabulary import Precisions, words
 
 if TYPE_CHECKING:

@@ -15,7 +15,6 @@ from raypipe import config, schema
 from raypipe.api.given.models import device_of, model_of
 from raypipe.api.given.numbers import count_of, number_of
 from raypipe.api.given.texts import Given, Texts, texts_of
-from raypipe.config.hub import address
 from raypipe.config.rules import units_of
 from raypipe.config.stages import Bm25Search, DenseSearch, Encode, Rm3, Tuned
 from raypipe.config.stages import Index as LuceneIndex
@@ -23,6 +22,7 @@ from raypipe.driver.mirror import mirror_of
 from raypipe.driver.upkeep.status import open_workspace
 from raypipe.driver.verbs.reading import line_of_generations
 from raypipe.errors import IncompleteError, InputError
+from raypipe.hub_names import address
 from raypipe.names import Role, StoreName, of_collection, of_queries, of_stage
 from raypipe.stages.run_tables import dense_table, run_table, with_ids
 from raypipe.stages.texts.ids import column_of_rows, id_index

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from raypipe.config import Recipe, Training, read_resolved
-from raypipe.config.hub import NEWEST, SCHEME, HubName, is_hub
 from raypipe.config.parts import Model
 from raypipe.config.phases import PhasedTraining, trainings_of
 from raypipe.errors import InputError
+from raypipe.hub_names import NEWEST, SCHEME, HubName, is_hub
 from raypipe.models.hub import newest_commit
 
 

@@ -8,12 +8,12 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
 from raypipe.config import Recipe
-from raypipe.config.hub import HubName, address, is_hub
 from raypipe.config.parts import Model
 from raypipe.config.stages import DuoScore, Encode, MonoScore
 from raypipe.driver.machine.inputs import has_copies
 from raypipe.driver.models.fitting import unfit
 from raypipe.errors import InputError
+from raypipe.hub_names import HubName, address, is_hub
 from raypipe.models.folder.loading import resolve_model
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.hub import snapshot_of

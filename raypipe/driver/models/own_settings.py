@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from raypipe.config.hub import address
 from raypipe.config.phases import PhasedTraining, trainings_of
 from raypipe.config.training import Training
 from raypipe.config.training_rules import kind_of, training_problems
 from raypipe.config.yaml import dotted
 from raypipe.driver.models.named import with_model
 from raypipe.errors import InputError
+from raypipe.hub_names import address
 from raypipe.models.folder.conventions import AnyConventions, Conventions, PairConventions
 from raypipe.models.folder.loading import resolve_model
 

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from raypipe.config import Recipe, Training, load_recipe
-from raypipe.config.hub import address
 from raypipe.config.training import DevSet, TrainDocuments, TrainingSet
 from raypipe.driver.training.relevant import relevant_file
 from raypipe.driver.training.teachers import teacher_of
+from raypipe.hub_names import address
 
 ALL = 10**9
 """More documents or passages than a query has."""

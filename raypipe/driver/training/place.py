@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 
 from raypipe.cluster.backend import Backend
 from raypipe.config import Training
-from raypipe.config.hub import address
 from raypipe.driver.machine import devices
 from raypipe.driver.machine.backends import LazyBackends
 from raypipe.driver.machine.place import Place, devices_at, started
 from raypipe.driver.recipe.watching import Watcher
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, RaypipeError
+from raypipe.hub_names import address
 from raypipe.models.folder.adapters import is_adapter
 from raypipe.models.folder.conventions import Conventions
 from raypipe.models.folder.loading import folder_of, resolve_configuration, resolve_model

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from raypipe.config import Training, missing_training_inputs
-from raypipe.config.hub import is_hub
 from raypipe.config.phases import PhasedTraining, resolved_training, trainings_of
 from raypipe.config.training_rules import kind_of
 from raypipe.driver.invocation import invocation, work_begins
@@ -37,6 +36,7 @@ from raypipe.driver.training.triple_sets import with_ids
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, RaypipeError, RefusedError
 from raypipe.evaluation.names import parse_measures
+from raypipe.hub_names import is_hub
 from raypipe.storage.files import replace_file
 from raypipe.storage.lease import acquire
 from raypipe.storage.records import Manifest, Shard

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from raypipe.config import Recipe, load_recipe, read_resolved
-from raypipe.config.hub import address, hub_name, is_hub
 from raypipe.config.parts import PACKAGED_MODELS, Model
 from raypipe.config.rules import DOCUMENTS
 from raypipe.data.formats.registry import format_of
 from raypipe.driver.mirror import default_stores
 from raypipe.driver.models.named import at_commit, models_before
 from raypipe.errors import InputError
+from raypipe.hub_names import address, hub_name, is_hub
 from raypipe.uris import dataset_id
 from raypipe.vocabulary import BM25_B, BM25_K1, K0, K1, BreakTies
 

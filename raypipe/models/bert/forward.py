@@ -187,7 +187,7 @@ def read_bert(
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Pooler and classifier of a BertForSequenceClassification, as `models.body.Head`."""
+    """Pooler and classifier of a BertForSequenceClassification, as `models.family.Head`."""
 
     pooler: Linear
     classifier: Linear

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 from tokenizers import Tokenizer
 
-from raypipe.config.hub import is_hub
 from raypipe.errors import InputError
+from raypipe.hub_names import is_hub
 from raypipe.models.family import family_of
 from raypipe.models.folder.adapters import (
     CONFIG,

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from raypipe.config.hub import SCHEME
 from raypipe.errors import InputError
+from raypipe.hub_names import SCHEME
 from raypipe.models.family import Family, family_of
 from raypipe.models.folder.conventions import (
     AnyConventions,

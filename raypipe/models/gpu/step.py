@@ -61,7 +61,7 @@ class FixedShape:
         return 2 * self.texts * self.rows + self.num_edges
 
     def batches(self, lengths: Int64, *, budget_tokens: int) -> Iterator[Int64]:
-        """Like `text.batching.batches`, of at most R inputs each."""
+        """Like `text.batches.batches`, of at most R inputs each."""
         for batch in batches(lengths, budget_tokens=min(budget_tokens, self.tokens)):
             for start in range(0, len(batch), self.rows):
                 yield batch[start : start + self.rows]

@@ -1,4 +1,4 @@
-"""How each kind of stage becomes stores: one file per kind, named as in `config.pipeline.kinds`."""
+"""How each kind of stage becomes stores: one file per kind, see `config.stages`."""
 
 from collections.abc import Mapping
 from typing import assert_never

@@ -85,15 +85,17 @@ def arm(at: int) -> list[int]:
 
 
 def kill_and_compare(folder: Path) -> None:
-    import raypipe.engines.ann.files
-    import raypipe.engines.exact.search  # noqa: F401
     from killed_jobs import durable_bytes
+
+    import raypipe.engines.ann
+    import raypipe.engines.exact  # noqa: F401
 
     out, kept = folder / "out", folder / "kept"
     assert in_child(folder, "--until", "exact") == 0
     shutil.copytree(out, kept)
     assert in_child(folder) == 0
-    calls, calm = int((folder / "count").read_text()), durable_bytes(out)
+    calm = durable_bytes(out)
+    calls = int((folder / "count").read_text()) * 9 // 10  # their number varies by a few
     for number in range(KILLS):
         shutil.rmtree(out)
         shutil.copytree(kept, out)

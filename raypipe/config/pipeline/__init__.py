@@ -1,1 +1,0 @@
-"""The recipe of a pipeline: its kinds of stages, their rules, loading."""
