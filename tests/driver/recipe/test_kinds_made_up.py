@@ -1,4 +1,4 @@
-"""A kind of stage that nobody wrote yet: three files and two unions, and every command has it.
+"""A kind of stage nobody wrote yet: two files, its fields and two unions; every command has it.
 
 The package is copied, the kind added to the copy, and the commands run in a process that has it.
 """
@@ -16,16 +16,7 @@ import pytest
 import raypipe
 
 PACKAGE = Path(raypipe.__file__).parent
-FILES = {
-    "config/pipeline/kinds/first.py": '''\
-"""The first passages of the collection for every query."""
-
-from typing import Annotated, ClassVar, Literal
-
-from raypipe.config.fields import OWN, Count, Source
-from raypipe.config.pipeline.kinds.kind import Kind
-
-
+KIND = '''\
 class First(Kind):
     """The first passages of the collection, whatever the query."""
 
@@ -33,11 +24,14 @@ class First(Kind):
 
     do: Literal["first"]
     depth: Annotated[Count, Source(OWN)] = 3
-''',
+
+
+'''
+FILES = {
     "driver/recipe/kinds/first.py": '''\
 """RUN.SET."""
 
-from raypipe.config.pipeline.kinds.first import First
+from raypipe.config.stages import First
 from raypipe.driver.recipe.chain import Chain
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.system import System
@@ -57,7 +51,7 @@ import numpy as np
 
 from raypipe.stages.run_tables import dense_table
 from raypipe.stages.tables import TableStage
-from raypipe.storage.stored import spec_over
+from raypipe.storage.store import spec_over
 
 
 def first_stage(name, sides, depth):
@@ -71,14 +65,11 @@ def first_stage(name, sides, depth):
 ''',
 }
 EDITS = {
-    "config/pipeline/kinds/__init__.py": [
-        ("import Fuse\n", "import Fuse\nfrom raypipe.config.pipeline.kinds.first import First\n"),
-        ("Plain = Index |", "Plain = First | Index |"),
-    ],
+    "config/stages.py": [("Plain = Index |", f"{KIND}Plain = First | Index |")],
     "driver/recipe/kinds/__init__.py": [
         (
             "import Basis\n",
-            "import Basis\nfrom raypipe.config.pipeline.kinds.first import First\n",
+            "import Basis\nfrom raypipe.config.stages import First\n",
         ),
         ("    aggregate,\n", "    first,\n    aggregate,\n"),
         (
@@ -89,7 +80,7 @@ EDITS = {
         ),
     ],
 }
-"""Each an import and a line of a union or of the match over it."""
+"""The fields and a line of the union; an import and a case of the match over it."""
 RECIPE = """\
 format: 1
 name: made-up
