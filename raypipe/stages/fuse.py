@@ -1,6 +1,7 @@
 """The stage that fuses several runs of a query set into one."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import pyarrow as pa
 
@@ -38,7 +39,7 @@ def fuse_stage(
         settings["k"] = k
     params: dict[str, Json] = {"method": method, "depth": depth, "order": list(runs)}
     stores = {f"run.{each}": run for each, run in runs.items()} | sides.stores()
-    spec = spec_over("fuse", 1, params | settings, stores, produces="run")
+    spec = partial(spec_over, "fuse", 1, params | settings, stores, produces="run")
 
     def block(shard: Shard) -> pa.Table:
         return fuse_tables(

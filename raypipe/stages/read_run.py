@@ -16,6 +16,7 @@ from raypipe.ranking.order import ranks as ranks_of
 from raypipe.stages.tables import Sides, TableStage
 from raypipe.stages.texts.ids import holds_documents, id_index
 from raypipe.storage.records import Json, Shard, hash_file
+from raypipe.storage.spec import StageSpec
 from raypipe.storage.store import Stored, spec_over
 from raypipe.vocabulary import BreakTies
 
@@ -49,7 +50,6 @@ def read_stage(
         unjudged: queries of the queries file that the set leaves out; so are the run's lines of
             them.
     """
-    content = {"content:run": hash_file(file)}
     params: dict[str, Json] = {"name": name}
     params |= {"of_larger": True} if of_larger else {}
     params |= {"break_ties": "rank"} if break_ties == "rank" else {}
@@ -89,7 +89,10 @@ def read_stage(
         columns[2] = ranks_of(columns[0])
         return _table(columns, name), {"lines": len(kept), "left_out": int((~kept).sum())}
 
-    spec = spec_over("read", 1, params, sides.stores(), produces="run", content=content)
+    def spec() -> StageSpec:
+        content = {"content:run": hash_file(file)}
+        return spec_over("read", 1, params, sides.stores(), produces="run", content=content)
+
     return TableStage(name, spec, sides.stores(), block, divided=False, file=file)
 
 

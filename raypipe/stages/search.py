@@ -87,7 +87,7 @@ def merge_stage(name: str, parts: Stored, sides: Sides, depth: int) -> TableStag
         return best(table, depth=depth, scored_by=name)
 
     stores = {"parts": parts} | sides.stores()
-    spec = spec_over("search", 1, {"depth": depth}, stores, produces="run")
+    spec = partial(spec_over, "search", 1, {"depth": depth}, stores, produces="run")
     num_bytes = RUN_ROW_BYTES * depth * sides.queries.num_rows
     return TableStage(name, spec, stores, block, lambda: num_bytes)
 

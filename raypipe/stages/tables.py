@@ -26,7 +26,8 @@ class TableStage:
 
     name: str
     """Of the run; error messages say it."""
-    spec: StageSpec
+    found: Callable[[], StageSpec]
+    """Its spec, which may read a file that has changed since."""
     stores: Mapping[str, Stored]
     """What it reads, by the names in its spec; `queries` has its rows."""
     block: Block
@@ -39,6 +40,11 @@ class TableStage:
     """A run file that it reads."""
     needs: Needs = Needs()
     skips_rows: ClassVar[bool] = False
+
+    @property
+    def spec(self) -> StageSpec:
+        """See Stage."""
+        return self.found()
 
     def shards(self, sizing: Sizing) -> list[Shard]:
         """Query blocks, or one shard."""

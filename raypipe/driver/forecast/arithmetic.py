@@ -95,8 +95,8 @@ class Arithmetic:
     expected: dict[str, Amounts] = field(default_factory=dict)
     """Of stores that are not there, by their origin."""
     _there: dict[str, Amounts] = field(default_factory=dict)
-    _asked: dict[bytes, list[Asked]] = field(default_factory=dict)
-    """By what a score depends on."""
+    _before: dict[bytes, list[ScoreStage | Stored]] = field(default_factory=dict)
+    """By what a score depends on: what has the scores."""
     _pieces: dict[tuple[str, str, bool, int, str], tuple[TextSlice, float]] = field(
         default_factory=dict
     )
@@ -273,25 +273,31 @@ class Arithmetic:
         inputs = self._inputs(stage.model, stage.side, [self._texts_of(stage.tokens)], float(rows))
         return Amounts(rows=rows, shards=shards, inputs=inputs)
 
-    def scores(self, stage: ScoreStage) -> list[Asked]:
-        """What earlier stages ask of the same model, collection and queries; this one is added."""
-        asked = _of_run(stage.candidates)
-        before = self._asked.setdefault(canonical(stage.base.without_derived()), [])
+    def remember(self, base: StageSpec, *scores: ScoreStage | Stored) -> None:
+        """Stages that come later share these scores, if they depend on the same; see score_base."""
+        self._before.setdefault(canonical(base.without_derived()), []).extend(scores)
+
+    def _asked(self, scores: ScoreStage | Stored) -> Asked:
+        if isinstance(scores, Stored):
+            keys: Keys | None = keys_of(scores.whole_table(schema.SCORES))
+            return Asked(scores.identity, float(scores.num_rows), keys, frozenset())
+        asked = _of_run(scores.candidates)
         keys = asked.keys(0, asked.num_rows) if self.has(asked.run) else None
         number = float(asked.request.expected(self._lines(asked.run)).sum())
-        before.append(Asked(asked.run.identity, number, keys, self.of(asked.run).made_of))
-        return before[:-1]
-
-    def scored_before(self, stage: ScoreStage, older: Stored) -> None:
-        """Scores of an earlier invocation, which count if their rows are the stage's."""
-        if older.spec.params["base"] == stage.base.without_derived():
-            keys = keys_of(older.whole_table(schema.SCORES))
-            asked = self._asked.setdefault(canonical(stage.base.without_derived()), [])
-            asked.append(Asked(older.identity, float(len(keys[0])), keys, frozenset()))
+        return Asked(asked.run.identity, number, keys, self.of(asked.run).made_of)
 
     def _scored(self, stage: ScoreStage) -> Amounts:
         """Exact if the runs of the request and of all earlier ones are there."""
-        earlier, own = self.scores(stage), self._asked[canonical(stage.base.without_derived())][-1]
+        base, own = stage.base.without_derived(), self._asked(stage)
+        before = self._before.get(canonical(base), [])
+        # The rows of other collections' or queries' scores mean other texts.
+        before = [
+            each
+            for each in before
+            if isinstance(each, ScoreStage) or each.spec.params["base"] == base
+        ]
+        earlier = [self._asked(each) for each in before]
+        self.remember(stage.base, stage)
         most, keys = own.number, own.keys
         if keys is not None:
             new = np.ones(len(keys[0]), bool)

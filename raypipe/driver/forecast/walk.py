@@ -84,7 +84,7 @@ class Walk:
         elif name not in self.found:
             self.found[name] = _known(name, stored, reused=True, produces=spec.produces)
             if isinstance(stage, ScoreStage):
-                self.arithmetic.scores(stage)
+                self.arithmetic.remember(stage.base, stage)
         self._stored[name, spec.fingerprint()] = stored
         return stored
 
@@ -100,8 +100,8 @@ class Walk:
             self.found[name] = _known(name, stored, computed=True)
             return stored
         if isinstance(stage, ScoreStage):
-            for older in older_stores(self.storage, None, None, name, spec):
-                self.arithmetic.scored_before(stage, older)
+            older = older_stores(self.storage, None, None, name, spec)
+            self.arithmetic.remember(stage.base, *older)
         try:
             amounts = self.arithmetic.amounts(stage)
         except InputError as error:

@@ -9,9 +9,10 @@ from raypipe.driver.recipe.graph import Graph
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import RefusedError
 from raypipe.models.folder.model_folder import ModelFolder
-from raypipe.names import StoreName
+from raypipe.names import Role, StoreName
 from raypipe.stages.stage import Stage
 from raypipe.storage.ledger import find_spec, read_manifest
+from raypipe.storage.records import Manifest
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.store import Stored
 
@@ -60,6 +61,8 @@ class _Compared:
         """
         store, stores = str(name), self.workspace.stores
         before = self.workspace.refs().get(store)
+        if name.role in (Role.PIECES, Role.SCORES):  # a run's own settings say what it is made of
+            return Stored(stores, Manifest(store, before or "", (), ()))
         if before is None:
             self.lines.append(f"{store}: not in the last invocation")
             raise _Unknown

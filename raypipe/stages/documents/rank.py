@@ -1,5 +1,6 @@
 """The stages between runs of passages and runs of documents."""
 
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -62,7 +63,7 @@ def documents_run_stage(
             convert=_CONVERT[conversion],
         )
 
-    spec = spec_over("documents-run", 1, params, stores, produces="run")
+    spec = partial(spec_over, "documents-run", 1, params, stores, produces="run")
 
     def num_bytes() -> int:
         return RUN_ROW_BYTES * min(depth * sides.queries.num_rows, num_lines(run))
@@ -104,5 +105,5 @@ def passages_run_stage(
         num_taken = min(documents * sides.queries.num_rows, num_lines(run))
         return RUN_ROW_BYTES * num_taken * of_document
 
-    spec = spec_over("passages-run", 1, params, stores, produces="run")
+    spec = partial(spec_over, "passages-run", 1, params, stores, produces="run")
     return TableStage(name, spec, stores, block, num_bytes)

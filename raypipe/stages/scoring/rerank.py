@@ -1,6 +1,7 @@
 """The stages that make runs and pairs by selecting from tables of scores."""
 
 from dataclasses import asdict
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -57,7 +58,7 @@ def rerank_stage(
         )
 
     stores = {"run": run} | sides.stores()
-    spec = spec_over("rerank", 1, params, stores, produces="run")
+    spec = partial(spec_over, "rerank", 1, params, stores, produces="run")
     return TableStage(name, spec, stores, block, lambda: RUN_ROW_BYTES * num_lines(run))
 
 
@@ -85,7 +86,7 @@ def pairs_stage(
         return pa.table(columns, schema=schema.SCORES), {"failed": int(failed.sum())}
 
     stores = {"run": run} | sides.stores()
-    spec = spec_over("pairs", 1, params, stores, produces="pairs")
+    spec = partial(spec_over, "pairs", 1, params, stores, produces="pairs")
 
     def num_bytes() -> int:
         return SCORE_BYTES * request.num_candidates(run)
@@ -133,5 +134,5 @@ def aggregate_stage(
             some_failed=any(record.facts["failed"] for record in pairs.manifest.records),
         )
 
-    spec = spec_over("aggregate", 2, params, stores, produces="run")
+    spec = partial(spec_over, "aggregate", 2, params, stores, produces="run")
     return TableStage(name, spec, stores, block, lambda: RUN_ROW_BYTES * num_lines(run))

@@ -134,7 +134,7 @@ def test_another_setting_makes_only_what_depends_on_it_new(recipe, tmp_path):
     run(recipe(), tmp_path / "work")
     plan = make_plan(recipe("stages.duo.k1=3"), tmp_path / "work")
     new = {line.store for line in plan.forecast.lines if not line.reused}
-    assert new == {"pieces@duo.dev", "scores@duo.dev", "duo.dev", "duo-sum.dev"}
+    assert new == {"scores@duo.dev", "duo.dev", "duo-sum.dev"}
     (empty,) = (line for line in plan.forecast.lines if line.store == "scores@duo.dev")
     assert empty.inferences == empty.tokens == 0  # the pairs of the first 3 have scores
 

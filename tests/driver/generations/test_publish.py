@@ -98,7 +98,7 @@ def test_rows_are_copied_from_the_current_generation_before_any_other_store(nigh
     given = []
     monkeypatch.setattr(
         "raypipe.driver.recipe.execute.older_stores",
-        lambda workspace, base, name, spec: given.append(base.number) or [],
+        lambda stores, own, base, name, spec: given.append(base.number) or [],
     )
     assert nights.run({**TEXTS, "f": "the run"})["generation"]["rows_copied"] == 0
     assert given == [1, 1]

@@ -47,6 +47,8 @@ def system(basis: Basis, name: str, stage: First, query_set: str) -> System:
     "stages/first.py": '''\
 """The first passages of a collection as a run."""
 
+from functools import partial
+
 import numpy as np
 
 from raypipe.stages.run_tables import dense_table
@@ -60,8 +62,9 @@ def first_stage(name, sides, depth):
         scores = np.tile(np.linspace(1, 0.5, depth, dtype=np.float32), (shard.num_rows, 1))
         return dense_table(shard.start, rows, scores, scored_by=name)
 
-    spec = spec_over("first", 1, {"depth": depth, "name": name}, sides.stores(), produces="run")
-    return TableStage(name, spec, sides.stores(), block)
+    params, stores = {"depth": depth, "name": name}, sides.stores()
+    spec = partial(spec_over, "first", 1, params, stores, produces="run")
+    return TableStage(name, spec, stores, block)
 ''',
 }
 EDITS = {
