@@ -95,7 +95,7 @@ def test_a_pipeline_of_both_has_the_scores_of_transformers(models):
     assert run(["pipeline", recipe_of(models), "--out", str(out)])[0] == 0
     check(out / "runs" / "dev" / "one.trec", mono_scores(models))
     check(out / "runs" / "dev" / "sum.trec", duo_scores(models))
-    (record,) = (out / "stores").glob("scores@mono.dev/*/manifest.json")
+    (record,) = (out / "stores").glob("scores@one.dev/*/manifest.json")
     assert "neighbours: unproven" in record.read_text()
     assert run(["verify", str(out)])[0] == 0
 
