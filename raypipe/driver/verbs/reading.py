@@ -6,6 +6,7 @@ import yaml
 
 from raypipe.driver.upkeep.status import open_workspace
 from raypipe.errors import InputError
+from raypipe.regular import check_regular
 from raypipe.storage.generations import generation_numbers
 
 
@@ -13,12 +14,19 @@ def line_of_generations(folder: Path) -> str:
     """The name of a workspace's generations: that of the recipe that it holds.
 
     Raises:
-        InputError: the workspace has no recipe yet.
+        InputError: the workspace has no recipe yet, or a damaged one.
     """
     path = folder / "recipe.yaml"
     if not path.is_file():
         raise InputError(f"{path}: no such file; run `raypipe reindex` first")
-    return str(yaml.safe_load(path.read_bytes())["name"])
+    check_regular(path)
+    try:
+        return str(yaml.safe_load(path.read_bytes())["name"])
+    except (yaml.YAMLError, KeyError, TypeError, ValueError, RecursionError) as error:
+        raise InputError(
+            f"{path}: expected the recipe of the last invocation, found none with a name; run the "
+            "recipe again with the same --out"
+        ) from error
 
 
 def generation_to_read(folder: Path, number: int | None) -> tuple[str, int | None] | None:
