@@ -89,7 +89,7 @@ class Kind(Section):
 
     @property
     def scores_with(self) -> str | None:
-        """The model to whose growing table of scores the stage adds; None if it scores nothing."""
+        """The model with which the stage scores; None if it scores nothing."""
         return None
 
     def located(self, locate: Locate) -> Self:

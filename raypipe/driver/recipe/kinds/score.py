@@ -1,4 +1,4 @@
-"""A run -> RUN.SET (monoBERT) or pairs (duoBERT); `score_table` has the stores in between."""
+"""A run -> scores@RUN.SET -> RUN.SET (monoBERT) or pairs (duoBERT)."""
 
 from collections.abc import Mapping
 from dataclasses import replace
