@@ -26,8 +26,8 @@ class TableStage:
 
     name: str
     """Of the run; error messages say it."""
-    found: Callable[[], StageSpec]
-    """Its spec, which may read a file that has changed since."""
+    make_spec: Callable[[], StageSpec]
+    """Called whenever the spec is asked for: a file that it reads may have changed since."""
     stores: Mapping[str, Stored]
     """What it reads, by the names in its spec; `queries` has its rows."""
     block: Block
@@ -44,7 +44,7 @@ class TableStage:
     @property
     def spec(self) -> StageSpec:
         """See Stage."""
-        return self.found()
+        return self.make_spec()
 
     def shards(self, sizing: Sizing) -> list[Shard]:
         """Query blocks, or one shard."""

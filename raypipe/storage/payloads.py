@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from safetensors import SafetensorError
-from safetensors.numpy import load_file, save, save_file
+from safetensors.numpy import load_file, save_file
 
 from raypipe.errors import CorruptError
 
@@ -62,11 +62,6 @@ def write_tensors(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     """
     with writing(path):
         save_file(dict(arrays), path)
-
-
-def tensor_bytes(arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    """The bytes that `write_tensors` would write."""
-    return save(dict(arrays))
 
 
 def map_tensors(path: Path) -> dict[str, NDArray[Any]]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from raypipe.driver.workspace import Refs, read_refs
-from raypipe.errors import CorruptError
+from raypipe.errors import RaypipeError
 from raypipe.names import Role, StoreName
 from raypipe.storage.generations import Generation
 from raypipe.storage.ledger import find_spec, read_manifest
@@ -40,9 +40,8 @@ def older_stores(
             places += [*others.stores.items(), *others.sources.items()]
         scores = re.compile(rf"(scores|filled)@[^.]+\.{name.query_set}(\.\d+)?")  # once in parts
         places = [place for place in places if scores.fullmatch(place[0])]
-    for store, fingerprint in dict.fromkeys(places):
-        if (store, fingerprint) == (str(name), spec.fingerprint()):
-            continue
+    itself = str(name), spec.fingerprint()
+    for store, fingerprint in dict.fromkeys(place for place in places if place != itself):
         manifest = read_manifest(stores, store, fingerprint)
         settings = find_spec(stores, store, fingerprint)
         if manifest is not None and settings is not None and settings.reuse_key == spec.reuse_key:
@@ -55,5 +54,5 @@ def _other_refs(stores: Storage, own: str | None) -> Iterator[Refs]:
     for file in sorted(stores.names("refs/")):
         other = file.removeprefix("refs/").removesuffix(".json")
         if other != own:
-            with suppress(CorruptError):
+            with suppress(RaypipeError):  # damaged, or of another format
                 yield read_refs(stores, other)

@@ -17,6 +17,8 @@ from raypipe.storage.records import Json
 from raypipe.storage.store import Stored
 
 Int64 = NDArray[np.int64]
+BLOCK_QUERIES = 1_000
+"""Queries whose candidates a worker holds at once: pairs of 50 candidates take 60 MB."""
 
 
 class Candidates(Protocol):
@@ -114,13 +116,14 @@ class RunCandidates:
         self._edges: Int64 | None = None
         self._block: tuple[int, int, Keys] | None = None
 
-    def __getstate__(self) -> tuple[Stored, Request]:
-        """Without what was read: each worker reads what it needs."""
-        return self.run, self.request
+    def __getstate__(self) -> tuple[Stored, Request, Int64 | None]:
+        """With the numbers of all queries, so that no worker reads the whole run for them again."""
+        return self.run, self.request, self._edges
 
-    def __setstate__(self, state: tuple[Stored, Request]) -> None:
+    def __setstate__(self, state: tuple[Stored, Request, Int64 | None]) -> None:
         """See __getstate__."""
-        RunCandidates.__init__(self, *state)
+        RunCandidates.__init__(self, *state[:2])
+        self._edges = state[2]
 
     @property
     def num_rows(self) -> int:
@@ -128,7 +131,7 @@ class RunCandidates:
         return int(self._first_rows()[-1])
 
     def keys(self, start: int, stop: int) -> Keys:
-        """See Candidates; those of a whole shard of the run are kept for the next rows."""
+        """See Candidates; those of a block of queries are kept for the next rows."""
         found = []
         while start < stop:
             first, last, keys = self._block_at(start)
@@ -142,7 +145,7 @@ class RunCandidates:
     def passages(self) -> Int64:
         """See Candidates."""
         found = [np.empty(0, np.int64)]
-        for table in self._tables():
+        for table in self._tables("passage_row", "rank"):
             rows = table["passage_row"].to_numpy()
             found.append(np.unique(rows[table["rank"].to_numpy() <= self.request.k]))
         return np.unique(np.concatenate(found))
@@ -155,28 +158,28 @@ class RunCandidates:
         """See Candidates."""
         return self.request.to_json()
 
-    def _tables(self) -> Iterator[pa.Table]:
+    def _tables(self, *columns: str) -> Iterator[pa.Table]:
         for record in self.run.manifest.records:
-            yield read_table(self.run.path(record), schema.RUN)
+            yield read_table(self.run.path(record), schema.RUN, columns=columns)
 
     def _first_rows(self) -> Int64:
         """The row of each query's first candidate, and the number of all: int64 [queries + 1]."""
         if self._edges is None:
             counts = np.zeros(self.run.num_rows, np.int64)
-            for table in self._tables():
+            for table in self._tables("query_row", "rank"):
                 counts += self.request.counts(table, self.run.num_rows)
             self._edges = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
         return self._edges
 
     def _block_at(self, row: int) -> tuple[int, int, Keys]:
-        """The first row, the last row + 1 and the keys of the run's shard that has this row."""
+        """First row, last row + 1 and keys of the block of queries that has this row."""
         if self._block is None or not self._block[0] <= row < self._block[1]:
             edges = self._first_rows()
             query = int(np.searchsorted(edges, row, side="right")) - 1
-            shards = [record.shard for record in self.run.manifest.records]
-            shard = next(s for s in shards if s.start <= query < s.stop)
-            keys = self.request.keys(read_queries_of_run(self.run, shard.start, shard.stop))
-            self._block = int(edges[shard.start]), int(edges[shard.stop]), keys
+            start = query - query % BLOCK_QUERIES
+            stop = min(start + BLOCK_QUERIES, self.run.num_rows)
+            keys = self.request.keys(read_queries_of_run(self.run, start, stop))
+            self._block = int(edges[start]), int(edges[stop]), keys
         return self._block
 
 

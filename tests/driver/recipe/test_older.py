@@ -1,5 +1,7 @@
 """The stores from which rows may be copied, in the order in which they are tried."""
 
+import json
+
 import pytest
 
 from raypipe.driver.recipe.older import older_stores
@@ -73,5 +75,6 @@ def test_scores_are_copied_from_every_stage_and_workspace_own_ones_first(workspa
     other.refer(str(names[2]), store(other, names[2], 5))
     assert numbers(other, names[2]) == [5, 0, 1, 2]
     (damaged,) = (n for n in workspace.stores.names("refs/") if workspace.id in n)
-    (tmp_path / "work" / "stores" / damaged).write_text("{")
-    assert numbers(other, names[2]) == [5]
+    for text in ("{", json.dumps({"format": 99})):
+        (tmp_path / "work" / "stores" / damaged).write_text(text)
+        assert numbers(other, names[2]) == [5]

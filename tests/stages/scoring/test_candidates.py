@@ -8,6 +8,7 @@ from given_scores import BLOCKS, scored_of
 
 from raypipe import schema
 from raypipe.errors import IncompleteError
+from raypipe.stages.scoring import candidates as candidates_of_runs
 from raypipe.stages.scoring.candidates import Request, RunCandidates
 
 
@@ -38,8 +39,9 @@ REQUESTS = [
 
 @pytest.mark.parametrize("request_", REQUESTS)
 @pytest.mark.parametrize("seed", range(4))
-def test_rows_of_candidates_are_those_of_the_whole_request(stores, request_, seed):
-    """Runs in up to 3 shards with 0 to 4 candidates a query, against the keys of all at once."""
+def test_rows_of_candidates_are_those_of_the_whole_request(stores, request_, seed, monkeypatch):
+    """Runs in 3 shards with 0 to 4 candidates a query, against the keys of all at once."""
+    monkeypatch.setattr(candidates_of_runs, "BLOCK_QUERIES", 1 + 2 * seed)  # 1 to 7 of 9 queries
     lengths, blocks = np.random.default_rng(seed).integers(0, 5, (3, 3)), []
     for block, own in enumerate(lengths.tolist()):
         lines = [(3 * block + q, 7 * n % 11, -n) for q, of in enumerate(own) for n in range(of)]
