@@ -1,7 +1,5 @@
 """The stores from which rows may be copied, in the order in which they are tried."""
 
-import json
-
 import pytest
 
 from raypipe.driver.recipe.older import older_stores
@@ -9,7 +7,7 @@ from raypipe.driver.workspace import Workspace
 from raypipe.names import Role, of_stage
 from raypipe.storage.generations import Generation
 from raypipe.storage.ledger import Ledger
-from raypipe.storage.records import Shard
+from raypipe.storage.records import Shard, seal
 from raypipe.storage.spec import StageSpec
 
 
@@ -75,6 +73,6 @@ def test_scores_are_copied_from_every_stage_and_workspace_own_ones_first(workspa
     other.refer(str(names[2]), store(other, names[2], 5))
     assert numbers(other, names[2]) == [5, 0, 1, 2]
     (damaged,) = (n for n in workspace.stores.names("refs/") if workspace.id in n)
-    for text in ("{", json.dumps({"format": 99})):
-        (tmp_path / "work" / "stores" / damaged).write_text(text)
+    for data in (b"{", seal({"format": 99})):
+        (tmp_path / "work" / "stores" / damaged).write_bytes(data)
         assert numbers(other, names[2]) == [5]
