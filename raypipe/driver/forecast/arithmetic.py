@@ -42,7 +42,7 @@ from raypipe.stages.scoring.scored import keys_of
 from raypipe.stages.scoring.token_rows import PassageTokensStage
 from raypipe.stages.search import PartsStage
 from raypipe.stages.stage import Sizing, Stage, ranges
-from raypipe.stages.tables import RUN_ROW_BYTES, TableStage
+from raypipe.stages.tables import TableStage
 from raypipe.stages.texts.ids import column_of_rows
 from raypipe.stages.texts.prepare import ConvertStage
 from raypipe.stages.texts.tokenize import SHARD_ROWS, TokenizeStage, pieces_of
@@ -67,6 +67,9 @@ SHARED_UNRELATED = 0.25
 """The same where neither run is made of the other."""
 INDEX_BYTES, TEXT_BYTES, PASSAGE_BYTES = 45_000, 1.282, 87.4
 """Of a Lucene index: whatever is in it, for a byte of text and for a passage; see docs/plan.md."""
+LINE_BYTES, FILE_BYTES = 11.0, 1_700
+"""Of a stored run: a line (8.5, 10.4 and 11.0 for random passages of 6,000, 100,000 and 8,841,823),
+and a shard's file beside its lines."""
 INDEX_SECONDS, TEXT_SECONDS = 3.3, 1.5e-6
 SEARCH_SECONDS, BM25_LINE_SECONDS = 0.1, 1.7e-5
 LINE_SECONDS = 1.5e-6
@@ -209,10 +212,10 @@ class Arithmetic:
                 rows = sum(shard.num_rows for shard in stage.shards(self.sizing))
                 lines = np.full(rows, float(DEPTH))
                 note = f"{stage.spec.stage}: its time is not forecast, and its lines are the most"
-        total = float(lines.sum())
+        total, shards = float(lines.sum()), stage.shards(self.sizing)
         return Amounts(
-            rows=sum(shard.num_rows for shard in stage.shards(self.sizing)),
-            num_bytes=RUN_ROW_BYTES * total,
+            rows=sum(shard.num_rows for shard in shards),
+            num_bytes=LINE_BYTES * total + FILE_BYTES * len(shards),
             seconds=seconds + total * LINE_SECONDS,
             facts={"rows": round(total), **facts},
             lines=lines,
