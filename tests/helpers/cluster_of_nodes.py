@@ -1,5 +1,6 @@
 """A Ray cluster of several nodes on this machine, each of which can be killed and started again."""
 
+import itertools
 import os
 import secrets
 import shutil
@@ -24,6 +25,7 @@ class Nodes:
 
     def __init__(self, count: int, variables: Mapping[str, str]) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="rp", dir="/tmp"))  # socket paths are short
+        self._numbers = itertools.count()
         self._port, *clients = free_ports(2)
         kept = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")} | variables
         token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
@@ -42,7 +44,9 @@ class Nodes:
         return {**self._environment, "RAY_ADDRESS": f"{self._host}:{self._port}"}
 
     def add(self) -> None:
-        """Start a node that joins."""
+        """Start a node that joins; the one before must have: two that start at once share files."""
+        if self._nodes:
+            self._wait_for(self._nodes[-1])
         self._nodes.append(self._start(f"--address={self._host}:{self._port}", "--num-cpus=1"))
 
     def head(self) -> list[psutil.Process]:
@@ -95,9 +99,17 @@ class Nodes:
         command += ["--object-store-memory=100000000"]
         if "--head" in options:
             command.append(f"--temp-dir={self._folder}")
-        with (self._folder / "nodes.log").open("ab") as log:
+        self._log = self._folder / f"node{next(self._numbers)}.log"
+        with self._log.open("ab") as log:
             started = subprocess.Popen(command, env=self._environment, stdout=log, stderr=log)
         return psutil.Process(started.pid)
+
+    def _wait_for(self, last: psutil.Process) -> None:
+        """Until the node that was started last has joined or was killed."""
+        while "Ray runtime started" not in self._log.read_text():
+            if name_of(last) == "" or last.status() == psutil.STATUS_ZOMBIE:
+                return
+            time.sleep(0.05)
 
     def _wait_for_head(self) -> None:
         from ray._private.services import get_node_ip_address
@@ -109,7 +121,7 @@ class Nodes:
                 socket.create_connection((self._host, self._port), timeout=1).close()
                 return
             except OSError:
-                assert time.monotonic() < deadline, (self._folder / "nodes.log").read_text()
+                assert time.monotonic() < deadline, self._log.read_text()
                 time.sleep(0.2)
 
 
