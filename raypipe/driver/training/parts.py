@@ -5,10 +5,74 @@ from pathlib import Path
 from typing import Any
 
 from raypipe.config import Recipe, Training, load_recipe
+from raypipe.config.stages import MonoScore
 from raypipe.config.training import DevSet, TrainDocuments, TrainingSet
-from raypipe.driver.training.relevant import relevant_file
-from raypipe.driver.training.teachers import teacher_of
+from raypipe.data.qrels import read_qrels
+from raypipe.data.queries import read_queries
+from raypipe.errors import InputError
 from raypipe.hub_names import address
+from raypipe.storage.files import replace_file
+
+
+def relevant_file(folder: Path, name: str) -> Path:
+    """The run file of a training set."""
+    return folder / f"{name}.trec"
+
+
+def write_relevant(folder: Path, name: str, wanted: TrainingSet) -> Path:
+    """Write the run: the documents of each query with a relevant grade, in the order of the qrels.
+
+    Raises:
+        InputError: no query of the set has one.
+    """
+    assert wanted.queries is not None and wanted.qrels is not None
+    known = {query_id for query_id, _ in read_queries(Path(wanted.queries))}
+    qrels = read_qrels(Path(wanted.qrels))
+    columns = (qrels[column].to_pylist() for column in ("query_id", "passage_id", "relevance"))
+    found: dict[str, list[str]] = {}
+    for query_id, document_id, grade in zip(*columns, strict=True):
+        if grade >= wanted.min_grade and query_id in known:
+            found.setdefault(query_id, []).append(document_id)
+    if not found:
+        raise InputError(
+            f"{wanted.qrels}: no judgement of grade {wanted.min_grade} or higher for a query of "
+            f"{wanted.queries}"
+        )
+    lines = [
+        f"{query_id} Q0 {document_id} {rank} {-rank} relevant\n"
+        for query_id, documents in found.items()
+        for rank, document_id in enumerate(documents, 1)
+    ]
+    folder.mkdir(parents=True, exist_ok=True)
+    path = relevant_file(folder, name)
+    replace_file(path, "".join(lines).encode())
+    return path
+
+
+def teacher_of(path: str) -> tuple[str, int | None]:
+    """The run file, and the last rank that the teacher scored; None if it scored all.
+
+    Of a workspace, only the first k0 candidates of each query count: `score` keeps the others in
+    another run's order, and their scores are not the teacher's.
+
+    Raises:
+        InputError: a folder that does not hold exactly one run of one monoBERT model.
+    """
+    folder = Path(path)
+    if not folder.is_dir():
+        return path, None
+    resolved = folder / "recipe.yaml"
+    stages = load_recipe(resolved).stages if resolved.exists() else {}
+    monos = {name: s.k0 for name, s in stages.items() if isinstance(s, MonoScore)}
+    found = sorted(file for name in monos for file in folder.glob(f"runs/*/{name}.trec*"))
+    if len(found) != 1:
+        names = ", ".join(str(file.relative_to(folder)) for file in found) or "none"
+        raise InputError(
+            f"{path}: expected a workspace of `raypipe score` with one monoBERT model's run over "
+            f"one query set, found {names}; name the run file itself, made with --tail drop"
+        )
+    return str(found[0]), monos[found[0].name.partition(".")[0]]
+
 
 ALL = 10**9
 """More documents or passages than a query has."""

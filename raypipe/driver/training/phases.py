@@ -2,18 +2,55 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from raypipe.config import Training
 from raypipe.config.phases import Phase, PhasedTraining
-from raypipe.config.training import DevSet, Guarded, Training, TrainingSet
+from raypipe.config.training import DevSet, Guarded, TrainingSet
 from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries
 from raypipe.driver.mirror import address_of
-from raypipe.driver.training.part import Part
 from raypipe.driver.training.place import long_problems, start_model
+from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, RaypipeError
 from raypipe.training.job import conventions_of_training
+
+
+@dataclass(frozen=True)
+class Part:
+    """A training, and what the phases before it left."""
+
+    recipe: Training
+    phase: str | None = None
+    """None if the recipe has no phases."""
+    is_last: bool = True
+    new_head: bool = False
+    """See Job."""
+    seen: str | None = None
+    """What the weights that it begins from were trained on; None: what their folder says."""
+    models: Mapping[str, Path] = field(default_factory=dict)
+    """The models of all earlier phases, by phase."""
+
+    @property
+    def named(self) -> str:
+        """The recipe's name, with the phase."""
+        return self.recipe.name if self.phase is None else f"{self.recipe.name}.{self.phase}"
+
+    def folder(self, workspace: Workspace, name: str) -> Path:
+        """The folder `name` of the workspace, or the phase's own inside it."""
+        own = workspace.folder / name
+        return own if self.phase is None else own / self.phase
+
+    def of_collection(self, workspace: Workspace, name: str) -> Path:
+        """The folder of a collection's own workspace; a name has no dot, so none meets another."""
+        own = name if self.phase is None else f"{self.phase}.{name}"
+        return workspace.folder / "collections" / own
+
+    def model_name(self) -> str:
+        """The name of the model's folder in OUT/models: the recipe's is the last phase's."""
+        return self.recipe.name if self.is_last else self.named
 
 
 def check_phases(recipe: Training | PhasedTraining) -> None:

@@ -1,29 +1,37 @@
 """The stores that a training reads, each computed to completion."""
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from raypipe.config import Training
+from raypipe.config.parts import Collection
 from raypipe.config.training import DevSet, steps_of
 from raypipe.config.training_rules import schedule_problems
 from raypipe.config.yaml import dotted
 from raypipe.data.queries import read_queries
+from raypipe.data.triple_texts import FILES, split_triples
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.execute import Execution
 from raypipe.driver.recipe.graph import Graph
 from raypipe.driver.recipe.written.builtin import with_files
-from raypipe.driver.training.part import Part
-from raypipe.driver.training.parts import model_name, parts_recipe, runs_of
+from raypipe.driver.training.parts import (
+    model_name,
+    parts_recipe,
+    runs_of,
+    teacher_of,
+    write_relevant,
+)
+from raypipe.driver.training.phases import Part
 from raypipe.driver.training.place import TrainInvocation
-from raypipe.driver.training.relevant import write_relevant
-from raypipe.driver.training.teachers import teacher_of
 from raypipe.errors import InputError
 from raypipe.models.folder.conventions import PretrainedConventions
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.names import Role, of_training
 from raypipe.stages.stage import Needs, Sizing
+from raypipe.storage.files import note_in, replace_file, sweep_beside
 from raypipe.storage.records import hash_file
 from raypipe.storage.store import Stored
 from raypipe.training.examples_stage import ExamplesStage, OfDocuments
@@ -38,6 +46,33 @@ from raypipe.training.job import (
 from raypipe.training.losses import BATCH_LOSSES
 from raypipe.training.stretches import StretchesStage
 from raypipe.vocabulary import K_MAX
+
+
+def with_ids(recipe: Training, folder: Path) -> Training:
+    """The recipe with each file of texts replaced by a collection, queries and triples of ids."""
+    collections, train = dict(recipe.collections), dict(recipe.train)
+    for name, wanted in recipe.train.items():
+        if wanted.texts is None:
+            continue
+        own, source = folder / name, Path(wanted.texts)
+        note = own / "made-from.json"
+        for file in (*FILES, note.name):
+            sweep_beside(own / file)  # they are written once: no later write sweeps there
+        made = {"sha256": hash_file(source), "semantics": 1}
+        if note_in(note) != made:
+            note.unlink(missing_ok=True)
+            split_triples(source, own)
+            replace_file(note, json.dumps(made).encode())
+        passages = (str((own / "passages.tsv").absolute()),)
+        collections[name] = Collection(format="msmarco-v1", input=passages)
+        update = {
+            "texts": None,
+            "collection": name,
+            "queries": str((own / "queries.tsv").absolute()),
+            "triples": str((own / "triples.tsv").absolute()),
+        }
+        train[name] = wanted.model_copy(update=update)
+    return recipe.model_copy(update={"collections": collections, "train": train})
 
 
 @dataclass

@@ -1,6 +1,7 @@
 """Runs a training recipe to completion: stores, examples, the training, the model folder."""
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -17,10 +18,8 @@ from raypipe.driver.models.named import with_start
 from raypipe.driver.models.own_settings import with_own_settings
 from raypipe.driver.recipe.watching import Watcher
 from raypipe.driver.referring import begun_store, complete_store
-from raypipe.driver.training.finish import finish
 from raypipe.driver.training.log import Follower
-from raypipe.driver.training.part import Part
-from raypipe.driver.training.phases import check_phases, check_reachable, in_phases
+from raypipe.driver.training.phases import Part, check_phases, check_reachable, in_phases
 from raypipe.driver.training.place import (
     TrainInvocation,
     TrainOptions,
@@ -31,20 +30,23 @@ from raypipe.driver.training.place import (
     start_model,
     threads_of,
 )
-from raypipe.driver.training.sets import training_sets, with_length
-from raypipe.driver.training.triple_sets import with_ids
+from raypipe.driver.training.sets import Sets, training_sets, with_ids, with_length
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, RaypipeError, RefusedError
 from raypipe.evaluation.names import parse_measures
 from raypipe.hub_names import is_hub
+from raypipe.markdown import markdown_table
+from raypipe.models.folder.adapters import adapter_folder
+from raypipe.models.folder.model_folder import starting_weights
 from raypipe.storage.files import replace_file
 from raypipe.storage.lease import acquire
 from raypipe.storage.records import Manifest, Shard
-from raypipe.training.checkpoints import Checkpoints
+from raypipe.training.checkpoints import Checkpoints, best_of, measured_sets
 from raypipe.training.comm import Solo
-from raypipe.training.export import commit
+from raypipe.training.export import commit, made_by, write_model
 from raypipe.training.fit import fit
 from raypipe.training.job import Job, conventions_of_training
+from raypipe.training.peer_files import model_card
 from raypipe.training.start import drawn_lines
 
 SHARD = Shard(0, 0, 1)
@@ -195,3 +197,72 @@ def _train(job: Job, at: TrainInvocation, follower: Follower) -> Manifest:
         raise
     finally:
         lease.release()
+
+
+def training_table(
+    job: Job, history: Sequence[dict[str, Any]], notes: Sequence[str], saw: str
+) -> str:
+    """The measurements and the training data, as Markdown."""
+    recipe = job.recipe
+    phase = "" if job.phase is None else f": {job.phase}"
+    lines = [f"# {recipe.name}{phase}", ""]
+    if history:
+        names = measured_sets(recipe)
+        assert recipe.validate_ is not None
+        on = "held-out inputs" if job.is_pretraining else "dev sets"
+        measure = recipe.validate_.measure
+        lines += [f"{measure} on {on}:", ""]
+        best = best_of(history, measure) if len(history) > 1 else None
+        rows = [
+            [
+                f"{each['step']:,}{' (chosen)' if each is best else ''}",
+                *(f"{value:.4f}" for value in (*each["values"], each["mean"])),
+            ]
+            for each in history
+        ]
+        lines += markdown_table(["step", *names, "mean"], rows)
+        chosen = "the model is the checkpoint that is best here, so these are not test results"
+        once = "measured once: nothing was chosen on these queries"
+        if job.is_pretraining:
+            once = "measured once: nothing was chosen on these inputs"
+        lines += ["", f"- {chosen if len(history) > 1 else once}"]
+    lines += [f"- {line}" for line in notes]
+    lines.append(f"- its weights have seen: {saw}")
+    return "\n".join(lines) + "\n"
+
+
+def finish(
+    job: Job, manifest: Manifest, sets: Sets, workspace: Workspace, part: Part
+) -> tuple[dict[str, Any], str, Path]:
+    """Summary, table and model folder of a finished training; the folder is written anew."""
+    recipe = job.recipe
+    record = manifest.records[0]
+    folder = workspace.folder / "models" / part.model_name()
+    seen = seen_at_start(job) if part.seen is None else part.seen
+    saw = f"{seen}; then {', '.join(recipe.train)} ({part.named})"
+    payload = workspace.stores.local(record.sha256)
+    history, step = record.facts["history"], record.facts["step"]
+    table = training_table(job, history, sets.lines, saw)
+    card = model_card(job, made_by(job, step), table)
+    write_model(job, payload, folder, step=step, saw=saw, card=card)
+    workspace.wrote(folder)
+    summary = {
+        "model": f"models/{part.model_name()}",
+        "step": record.facts["step"],
+        "history": history,
+        "examples": sets.facts,
+        "fingerprint": manifest.fingerprint,
+        "numerics": record.facts["numerics"],
+    }
+    return summary, table, folder
+
+
+def seen_at_start(job: Job) -> str:
+    """What the starting weights were trained on, including those of a starting adapter."""
+    model = job.recipe.model
+    base, adapter = model.start_saw or starting_weights(job.start), model.adapter
+    if adapter is None or adapter.start is None:
+        return base
+    path = adapter_folder(adapter.start) / "raypipe.json"
+    body = json.loads(path.read_bytes()) if path.exists() else {}
+    return str(body.get("start_weights_saw", f"{base}; then what {adapter.start} does not name"))

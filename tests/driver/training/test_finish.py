@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from raypipe.driver.training.finish import seen_at_start
+from raypipe.driver.training.train import seen_at_start
 from raypipe.models.folder.loading import resolve_model
 
 

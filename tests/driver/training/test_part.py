@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 from training_body import recipe
 
-from raypipe.driver.training.part import Part
+from raypipe.driver.training.phases import Part
 
 PLACE = SimpleNamespace(folder=Path("/w"))
 

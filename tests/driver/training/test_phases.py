@@ -111,7 +111,7 @@ def test_a_chain_stopped_in_every_phase_and_between_them_ends_with_the_undisturb
             train(three, cut)
         assert status(cut).stores[f"weights@small.part-{number}"]["state"] == "incomplete"
         with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-            patched.setattr("raypipe.driver.training.finish.write_model", counting(number, killed))
+            patched.setattr("raypipe.driver.training.train.write_model", counting(number, killed))
             train(three, cut)  # its weights are committed, its model is not written
         assert len(status(cut).stores) == number
         with monkeypatch.context() as patched, contextlib.suppress(KeyboardInterrupt):

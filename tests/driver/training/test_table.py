@@ -1,6 +1,6 @@
 from types import SimpleNamespace
 
-from raypipe.driver.training.table import training_table
+from raypipe.driver.training.train import training_table
 
 
 def job(**recipe):

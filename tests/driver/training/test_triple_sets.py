@@ -1,8 +1,8 @@
 import pytest
 from training_body import recipe
 
-from raypipe.driver.training import triple_sets
-from raypipe.driver.training.triple_sets import with_ids
+from raypipe.driver.training import sets
+from raypipe.driver.training.sets import with_ids
 from raypipe.errors import InputError
 
 
@@ -11,10 +11,8 @@ def test_triples_of_texts_are_split_once_and_anew_when_they_change(tmp_path, mon
     texts.write_text("a query\tyes\tno\na query\tno\tother\n")
     given = {"train": {"c": {"texts": str(texts)}}}
     split = []
-    whole = triple_sets.split_triples
-    monkeypatch.setattr(
-        triple_sets, "split_triples", lambda *args: (split.append(args), whole(*args))
-    )
+    whole = sets.split_triples
+    monkeypatch.setattr(sets, "split_triples", lambda *args: (split.append(args), whole(*args)))
     for _ in range(2):
         found = with_ids(recipe(**given), tmp_path / "w")
         own = tmp_path / "w" / "c"

@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from crashes.of_storage import stores
 from crashes.trial import Scenario
 from raypipe.data.triple_texts import FILES
-from raypipe.driver.training.triple_sets import with_ids
+from raypipe.driver.training.sets import with_ids
 from raypipe.driver.workspace import Workspace
 from raypipe.models.folder.loading import resolve_model
 from raypipe.models.folder.opening import load_weights
