@@ -7,7 +7,7 @@ from small_training import train
 from watchers import Silent
 
 from raypipe.config import load_recipe
-from raypipe.config.packaged import recipe_text
+from raypipe.config.load import recipe_text
 from raypipe.driver.pipeline import Options, run_pipeline
 
 WORDS = "lease shard rank query passage zebra run wax quick fox jumps over a lazy dog".split()

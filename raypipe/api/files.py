@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from raypipe.api.given.runs import Run, run_of
+from raypipe.api.inputs import Run, run_of
 from raypipe.errors import InputError
 from raypipe.evaluation.exports import write_msmarco, write_trec
 from raypipe.evaluation.run_files import runs

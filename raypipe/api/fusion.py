@@ -4,9 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
-from raypipe.api.given.numbers import count_of, number_of
-from raypipe.api.given.runs import Run, listed_runs
-from raypipe.api.given.texts import Given, texts_of
+from raypipe.api.inputs import Given, Run, count_of, listed_runs, number_of, texts_of
 from raypipe.errors import InputError
 from raypipe.ranking.by_id import fuse_by_id
 from raypipe.vocabulary import DEPTH, FusionMethod

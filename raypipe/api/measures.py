@@ -5,8 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
-from raypipe.api.given.judgements import Qrels, qrels_of
-from raypipe.api.given.runs import Run, is_one_run, named_runs, run_of
+from raypipe.api.inputs import Qrels, Run, is_one_run, named_runs, qrels_of, run_of
 from raypipe.errors import InputError
 from raypipe.evaluation.paired import SEED
 from raypipe.vocabulary import MEASURES

@@ -7,11 +7,19 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from raypipe.api.given.models import model_of, settings_of
-from raypipe.api.given.numbers import count_of, number_of
-from raypipe.api.given.runs import Run, run_of
-from raypipe.api.given.scores import Scores, held_scores, refuse_missing
-from raypipe.api.given.texts import Given, texts_of
+from raypipe.api.inputs import (
+    Given,
+    Run,
+    Scores,
+    count_of,
+    held_scores,
+    model_of,
+    number_of,
+    refuse_missing,
+    run_of,
+    settings_of,
+    texts_of,
+)
 from raypipe.api.scoring import score
 from raypipe.errors import InputError
 from raypipe.ranking.by_id import ascending, first_seen, with_ids, with_rows

@@ -9,11 +9,17 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from raypipe.api.given.models import model_of, placed, settings_of
-from raypipe.api.given.numbers import count_of
-from raypipe.api.given.runs import Run, run_of
-from raypipe.api.given.tables import is_table
-from raypipe.api.given.texts import Given, texts_of
+from raypipe.api.inputs import (
+    Given,
+    Run,
+    count_of,
+    is_table,
+    model_of,
+    placed,
+    run_of,
+    settings_of,
+    texts_of,
+)
 from raypipe.errors import InputError
 from raypipe.ranking.by_id import with_rows
 from raypipe.ranking.candidates import pairs, singles

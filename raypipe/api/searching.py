@@ -10,9 +10,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from raypipe import schema
-from raypipe.api.given.models import model_of, placed, settings_of
-from raypipe.api.given.numbers import count_of, number_of
-from raypipe.api.given.texts import Given, Texts, ids_of, texts_of
+from raypipe.api.inputs import (
+    Given,
+    Texts,
+    count_of,
+    ids_of,
+    model_of,
+    number_of,
+    placed,
+    settings_of,
+    texts_of,
+)
 from raypipe.errors import InputError
 from raypipe.ranking.by_id import with_ids
 from raypipe.vocabulary import BM25_B, BM25_K1, DEPTH

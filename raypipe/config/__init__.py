@@ -1,10 +1,12 @@
 """The recipe: one YAML file as frozen, checked objects. No environment is read here."""
 
-from raypipe.config.load import load_recipe, load_training, read_recipe
-from raypipe.config.packaged import (
+from raypipe.config.load import (
+    load_recipe,
+    load_training,
     named_recipe,
     named_training,
     purpose_of,
+    read_recipe,
     recipe_names,
     recipe_text,
     verb_of,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from raypipe.data.facts import FileFacts
-from raypipe.data.files.inputs import plain_name
+from raypipe.data.files import plain_name
 
 MSMARCO_V1_PASSAGES = 8_841_823
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from raypipe.data.files.compression import open_binary
-from raypipe.data.files.records import lines
+from raypipe.data.files import open_binary
+from raypipe.data.records import lines
 from raypipe.errors import InputError
 from raypipe.storage.files import replacing
 

@@ -7,17 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from raypipe.config import Recipe, missing_inputs, resolved_yaml, select
-from raypipe.driver.forecast.facts import beside_facts
-from raypipe.driver.forecast.run import check_forecast, run_forecast
-from raypipe.driver.forecast.text import line_of
+from raypipe.driver.forecast.planning import line_of
+from raypipe.driver.forecast.run import beside_facts, check_forecast, run_forecast
 from raypipe.driver.generations.drift import limits_of
 from raypipe.driver.generations.held import generations_held
 from raypipe.driver.generations.publish import Built, Publication, publish
 from raypipe.driver.generations.retire import retire_older
 from raypipe.driver.invocation import invocation, work_begins
 from raypipe.driver.machine.inputs import with_copies
-from raypipe.driver.machine.place import Place, backends_at
-from raypipe.driver.machine.shared import SharedRay
+from raypipe.driver.machine.place import Place, SharedRay, backends_at
 from raypipe.driver.machine.signals import interruptible
 from raypipe.driver.mirror import address_of, refuse_sweep, write_out
 from raypipe.driver.models.named import with_commits

@@ -1,6 +1,7 @@
 """A workspace folder: its identity, its summary and its references to stores."""
 
 import logging
+import os
 import secrets
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -8,18 +9,55 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from raypipe.driver.copies import is_copy, place_of
 from raypipe.driver.mirror import address_of, own_storage
 from raypipe.driver.summaries import read_summary, standing_of, write_summary
-from raypipe.errors import CorruptError
+from raypipe.errors import CorruptError, RaypipeError
 from raypipe.regular import check_folder
 from raypipe.shapes import Place, Shape, check_shape
 from raypipe.storage.files import make_folder
 from raypipe.storage.holder import Process
 from raypipe.storage.ledger import read_manifest, work_label
-from raypipe.storage.records import FORMAT, Json, seal, unseal_format
+from raypipe.storage.records import FORMAT, Json, seal, unseal, unseal_format
 from raypipe.storage.root import check_root, mark_root, open_storage
 from raypipe.storage.storage import Storage
+
+
+def place_of(own: Storage, stores: Storage) -> dict[str, str]:
+    """Where a workspace and its stores are, as its refs record it."""
+    return {"workspace": _resolved(own.uri), "stores": _resolved(stores.uri)}
+
+
+def is_copy(place: Mapping[str, str], registered: Mapping[str, str], identity: str) -> bool:
+    """Whether the workspace that registered this identity is another one, which still exists.
+
+    Stores that were copied or moved along with their workspace are shared with nobody, and a
+    workspace that is no longer where it was has been moved.
+    """
+    if not registered or registered["stores"] != place["stores"]:
+        return False
+    other = registered["workspace"]
+    if _is_same(other, place["workspace"]):
+        return False
+    try:
+        body = unseal("workspace.json", open_storage(other).read("workspace.json"))
+    except (OSError, RaypipeError):
+        return False
+    return body.get("id") == identity
+
+
+def _is_same(one: str, other: str) -> bool:
+    """Whether two places are one, perhaps seen by two paths."""
+    if one == other or "://" in one + other:
+        return one == other
+    try:
+        return os.path.samefile(one, other)
+    except OSError:
+        return False
+
+
+def _resolved(uri: str) -> str:
+    return uri if "://" in uri else os.path.realpath(uri)
+
 
 LEASE = "lease.json"
 log = logging.getLogger(__name__)

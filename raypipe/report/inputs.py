@@ -13,12 +13,12 @@ from raypipe.config.parts import PACKAGED_MODELS
 from raypipe.config.paths import recipe_inputs, training_inputs
 from raypipe.config.phases import PhasedTraining, trainings_of
 from raypipe.config.stages import DuoScore, Encode, MonoScore, Read
-from raypipe.data.files.compression import open_binary
-from raypipe.data.files.records import lines
-from raypipe.data.files.split import LINES
+from raypipe.data.files import open_binary
 from raypipe.data.formats.registry import get_format
 from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries
+from raypipe.data.records import lines
+from raypipe.data.split import LINES
 from raypipe.driver.recipe.read_first import read_first
 from raypipe.driver.training.place import start_model
 from raypipe.errors import InputError

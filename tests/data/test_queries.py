@@ -7,7 +7,7 @@ import pytest
 from foreign_tools import FOREIGN
 from foreign_tools import QUERIES as FOREIGN_QUERIES
 
-from raypipe.data.files import records
+from raypipe.data import records
 from raypipe.data.queries import read_queries
 from raypipe.errors import InputError
 

@@ -6,12 +6,11 @@ import pytest
 from small_invocation import RECIPE, Watching
 
 from raypipe.config import load_recipe
-from raypipe.driver.copies import is_copy
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.upkeep.gc import delete, find_garbage
 from raypipe.driver.upkeep.status import open_workspace
 from raypipe.driver.upkeep.verify import verify
-from raypipe.driver.workspace import Workspace, read_refs
+from raypipe.driver.workspace import Workspace, is_copy, read_refs
 from raypipe.storage.records import seal
 
 

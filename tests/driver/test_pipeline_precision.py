@@ -16,11 +16,11 @@ TEXTS = {f"p{n}": " ".join(["zebra", "lease", "shards", "rank"][: 1 + n % 4]) fo
 def capable(monkeypatch):
     """A CPU that multiplies in bf16; torch computes in it on any, if slowly."""
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True})
-    from raypipe.api.given import models
+    from raypipe.api import inputs
 
-    models._chosen.cache_clear()
+    inputs._chosen.cache_clear()
     yield
-    models._chosen.cache_clear()
+    inputs._chosen.cache_clear()
 
 
 def recipe_of(folder, model, **resources):

@@ -12,9 +12,15 @@ import numpy as np
 import pyarrow as pa
 
 from raypipe import config, schema
-from raypipe.api.given.models import device_of, model_of
-from raypipe.api.given.numbers import count_of, number_of
-from raypipe.api.given.texts import Given, Texts, texts_of
+from raypipe.api.inputs import (
+    Given,
+    Texts,
+    count_of,
+    device_of,
+    model_of,
+    number_of,
+    texts_of,
+)
 from raypipe.config.rules import units_of
 from raypipe.config.stages import Bm25Search, DenseSearch, Encode, Rm3, Tuned
 from raypipe.config.stages import Index as LuceneIndex

@@ -7,10 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from raypipe.api.given.models import model_of, placed, settings_of
-from raypipe.api.given.numbers import count_of
-from raypipe.api.given.tables import is_table
-from raypipe.api.given.texts import texts_of
+from raypipe.api.inputs import count_of, is_table, model_of, placed, settings_of, texts_of
 from raypipe.errors import InputError, RowsFailed
 from raypipe.ranking.aggregate import aggregate
 from raypipe.ranking.candidates import Keys, pairs, singles

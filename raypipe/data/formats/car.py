@@ -15,8 +15,8 @@ from typing import Any, BinaryIO, Literal, NamedTuple, NoReturn
 
 from cbor2 import CBORDecodeEOF, CBORDecodeError, CBORDecoder
 
-from raypipe.data.files.split import Counted, Split
 from raypipe.data.formats.fields import checked_id
+from raypipe.data.split import Counted, Split
 from raypipe.errors import InputError
 
 Kind = Literal["pages", "outlines", "paragraphs"]

@@ -8,8 +8,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from raypipe.data.files.problems import Problems
 from raypipe.data.formats.fields import checked_id
+from raypipe.data.records import Problems
 from raypipe.errors import InputError
 from raypipe.uris import DATASET
 

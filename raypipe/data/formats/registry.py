@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from raypipe import foreign
-from raypipe.data.files.compression import open_binary
-from raypipe.data.files.inputs import find_files, natural_key, plain_name
-from raypipe.data.files.records import lines
-from raypipe.data.files.split import LINES, Split
+from raypipe.data.files import find_files, natural_key, open_binary, plain_name
 from raypipe.data.formats import car, irds, json_lines, tables
 from raypipe.data.formats.fields import id_and_text, json_object
 from raypipe.data.formats.json_lines import Document
 from raypipe.data.formats.msmarco import document_v1
+from raypipe.data.records import lines
+from raypipe.data.split import LINES, Split
 from raypipe.errors import InputError
 
 EXPECTED = (

@@ -16,10 +16,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from raypipe import schema
-from raypipe.driver.forecast.amounts import Amounts, Int64, Lines, ModelInputs, held
-from raypipe.driver.forecast.records import (
+from raypipe.driver.forecast.amounts import (
     TEXTS,
+    Amounts,
+    Int64,
+    Lines,
+    ModelInputs,
     Sample,
+    held,
     sample_of_files,
 )
 from raypipe.evaluation.run_files.runs import read_run

@@ -1,23 +1,22 @@
 """`raypipe plan`: a forecast of a recipe, with nothing written but in a folder of its own."""
 
 import os
+import re
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from raypipe.cluster.inline import InlineBackend
 from raypipe.config import Recipe, missing_inputs, select
-from raypipe.driver.forecast.budget import Budget, Costs, check_budget, costs_of, parse_budget
 from raypipe.driver.forecast.flops import UTILISATION, assumed_rate
-from raypipe.driver.forecast.forecast import Forecast, forecast_of, pending_inputs
+from raypipe.driver.forecast.forecast import Forecast, forecast_of, pending_inputs, totals_of
 from raypipe.driver.forecast.rates import Key, Rate, key_of, logged_rates, probed_rates
 from raypipe.driver.forecast.walk import Expected, expected_stores
-from raypipe.driver.machine.backends import LazyBackends
 from raypipe.driver.machine.devices import Devices, num_cores
 from raypipe.driver.machine.inputs import with_copies
-from raypipe.driver.machine.place import Place
+from raypipe.driver.machine.place import LazyBackends, Place
 from raypipe.driver.mirror import default_stores
 from raypipe.driver.models.named import with_commits
 from raypipe.driver.models.opened import open_or_tell
@@ -29,7 +28,112 @@ from raypipe.driver.recipe.written.topics import with_topics
 from raypipe.driver.working import devices_for, sizing_of
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, LimitError
+from raypipe.markdown import markdown_table
 from raypipe.storage.root import check_root, open_storage
+
+_BUDGET = re.compile(r"(\d+(?:\.\d+)?)(h|usd)")
+BASE_BYTES = 600e6
+"""Memory of a worker without weights: Python, torch, and the stage's own blocks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """The most that a run may take."""
+
+    amount: float
+    unit: Literal["h", "usd"]
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What a run takes of the machine; hours are None where a model's rate is unknown."""
+
+    hours: float | None
+    """Of the clock, from the first store to the last, start-up and evaluation excluded."""
+    gpu_hours: float | None
+    """Of the models' work alone; None without a GPU."""
+    money: float | None
+    """The GPU-hours at the price of one; None without a price."""
+    memory_bytes: float
+    """Of all workers of the largest model together."""
+
+    def to_json(self) -> dict[str, Any]:
+        """For `--json`."""
+        return {
+            "hours": self.hours,
+            "gpu_hours": self.gpu_hours,
+            "money": self.money,
+            "memory_bytes": round(self.memory_bytes),
+        }
+
+
+def parse_budget(text: str) -> Budget:
+    """`40h` or `100usd`.
+
+    Raises:
+        InputError: anything else.
+    """
+    found = _BUDGET.fullmatch(text.strip().lower())
+    if found is None:
+        raise InputError(f"--budget {text}: expected hours or dollars, such as 40h or 100usd")
+    return Budget(float(found[1]), "h" if found[2] == "h" else "usd")
+
+
+def costs_of(
+    forecast: Forecast,
+    *,
+    workers: int,
+    cores: int,
+    gpu_flops: float | None = None,
+    price: float | None = None,
+) -> Costs:
+    """Time, memory and money.
+
+    Args:
+        forecast: whose CPU seconds are shared by as many workers as a store has shards for.
+        workers: of a model's stage: actors, or GPUs.
+        cores: of the machine, for what no model computes.
+        gpu_flops: operations a second of one GPU; None if models run on the CPU.
+        price: of a GPU-hour.
+    """
+    seconds: float | None = 0.0
+    gpu_seconds = 0.0
+    for line in forecast.lines:
+        at_once = max(1, min(workers, line.shards))
+        model = line.model_seconds
+        if gpu_flops is not None:
+            model = line.model_flops / gpu_flops
+            gpu_seconds += model
+        other = line.other_seconds / max(1, min(cores, line.shards))
+        if seconds is not None:
+            seconds = None if model is None else seconds + other + model / at_once
+    gpu_hours = gpu_seconds / 3600 if gpu_flops is not None else None
+    money = gpu_hours * price if gpu_hours is not None and price is not None else None
+    hours = None if seconds is None else seconds / 3600
+    return Costs(hours, gpu_hours, money, workers * (BASE_BYTES + forecast.weights_bytes))
+
+
+def check_budget(costs: Costs, budget: Budget) -> None:
+    """Returns nothing if the forecast is within the budget; hours are GPU-hours if there are GPUs.
+
+    Raises:
+        LimitError: it is not.
+        InputError: the forecast does not say, with what is missing.
+    """
+    if budget.unit == "usd":
+        if costs.money is None:
+            raise InputError("--budget in dollars needs --gpu NAME and --price PER_GPU_HOUR")
+        what, found = "usd", costs.money
+    else:
+        hours = costs.gpu_hours if costs.gpu_hours is not None else costs.hours
+        if hours is None:
+            raise InputError("--budget: no rate of the models is known, so neither are the hours")
+        what, found = ("GPU-hours" if costs.gpu_hours is not None else "hours"), hours
+    if found > budget.amount:
+        raise LimitError(
+            f"the forecast is {found:,.2f} {what}, and --budget allows {budget.amount:g}; nothing "
+            "was run"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,3 +282,76 @@ def _beyond(costs: Costs, budget: Budget | None) -> LimitError | None:
     except LimitError as error:
         return error
     return None
+
+
+def line_of(forecast: Forecast) -> str:
+    """`forecast: 1,234,000 tokens, 6,460 inferences, 12.3 MB of stores, 4.5 MB of runs, 95 CPU
+    seconds; 3 stores of 20 are there`."""
+    totals = totals_of(forecast)
+    num_bytes = (totals["bytes"] or 0.0) + (totals["lucene_bytes"] or 0.0)
+    parts = [f"{totals['tokens'] or 0:,.0f} tokens"]
+    parts += [f"{totals['inferences']:,.0f} inferences"] if totals["inferences"] else []
+    parts.append(f"{num_bytes / 1e6:,.1f} MB of stores")
+    parts += [f"{totals['run_bytes'] / 1e6:,.1f} MB of runs"] if totals["run_bytes"] else []
+    seconds = totals["cpu_seconds"]
+    parts += [] if seconds is None else [f"{seconds:,.0f} CPU seconds"]
+    there = f"{len(forecast.reused)} stores of {len(forecast.lines)} are there"
+    return f"forecast: {', '.join(parts)}; {there}"
+
+
+def text_of(plan: Plan) -> str:
+    """The tables as Markdown: what is not there yet by store, the totals, the run files; notes."""
+    forecast, costs = plan.forecast, plan.costs
+    blocks = ["## Forecast by store", ""]
+    blocks += markdown_table(
+        ["store", "rows", "tokens", "inferences", "MB", "CPU seconds"],
+        [
+            [
+                line.store,
+                f"{line.rows:,.0f}",
+                f"{line.tokens:,.0f}",
+                _range(line.inferences, line.least, line.most),
+                f"{line.bytes / 1e6:,.2f}",
+                _digit(line.cpu_seconds),
+            ]
+            for line in forecast.lines
+            if not line.reused
+        ],
+    )
+    totals = totals_of(forecast)
+    rows = [
+        ["tokens that models read", f"{totals['tokens']:,.0f}"],
+        [
+            "inferences of rerankers",
+            _range(totals["inferences"] or 0.0, *forecast.inferences_range),
+        ],
+        ["disk, without Lucene", f"{(totals['bytes'] or 0) / 1e6:,.1f} MB"],
+        ["disk, Lucene", f"{(totals['lucene_bytes'] or 0) / 1e6:,.1f} MB"],
+        ["disk, run files", f"{(totals['run_bytes'] or 0) / 1e6:,.1f} MB"],
+        ["memory of the workers, at least", f"{costs.memory_bytes / 1e9:,.1f} GB"],
+        ["CPU seconds", _digit(totals["cpu_seconds"])],
+        ["hours", "-" if costs.hours is None else f"{costs.hours:,.2f}"],
+        ["stores that are there", ", ".join(forecast.reused) or "none"],
+    ]
+    if costs.gpu_hours is not None:
+        rows.append(["GPU-hours of the models", f"{costs.gpu_hours:,.2f}"])
+    if costs.money is not None:
+        rows.append(["money for them", f"{costs.money:,.2f} usd"])
+    for name, rate in forecast.rates.items():
+        rows.append([f"tokens a CPU second, {name}", f"{rate.tokens_per_second:,.0f} ({rate.by})"])
+    blocks += ["", f"## In all: {plan.device}", "", *markdown_table(["what", "forecast"], rows)]
+    if forecast.run_files:
+        sizes = [[name, f"{size / 1e6:,.2f}"] for name, size in forecast.run_files.items()]
+        blocks += ["", "## Run files", "", *markdown_table(["file", "MB"], sizes)]
+    return "\n".join([*blocks, "", *(f"- {note}" for note in forecast.notes)]) + "\n"
+
+
+def _range(value: float, least: float, most: float) -> str:
+    """`1,500`, or `1,500 (1,000 to 2,000)`."""
+    if round(least) == round(most):
+        return f"{value:,.0f}"
+    return f"{value:,.0f} ({least:,.0f} to {most:,.0f})"
+
+
+def _digit(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.1f}"

@@ -1,17 +1,169 @@
 """Where an invocation runs: its devices, and the backend that is started for them."""
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from raypipe.cluster.backend import Backend
 from raypipe.cluster.inline import InlineBackend
+from raypipe.cluster.report import Limits
 from raypipe.driver.machine import devices
-from raypipe.driver.machine.backends import LazyBackends
 from raypipe.driver.machine.devices import Devices
-from raypipe.driver.machine.shared import SharedRay
 from raypipe.errors import RaypipeError
+from raypipe.stages.stage import Needs
+
+
+class LazyBackends:
+    """One backend per invocation; `start` is called once, in the background if there is time."""
+
+    def __init__(
+        self, start: Callable[[], Backend], num_actors: int, *, kept: bool = False
+    ) -> None:
+        """Starts nothing yet.
+
+        Args:
+            start: makes the backend.
+            num_actors: the most that a stage gets.
+            kept: whether others use the backend too, so that `close` leaves it as it is.
+        """
+        self._start, self._num_actors, self._kept = start, num_actors, kept
+        self._thread: threading.Thread | None = None
+        self._backend: Backend | None = None
+        self._error: BaseException | None = None
+        self._started, self._closed = threading.Event(), threading.Event()
+
+    def warm(self) -> None:
+        """See Backends."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="start backend", daemon=True)
+            self._thread.start()
+
+    def get(self) -> Backend:
+        """See Backends."""
+        self.warm()
+        self._started.wait()
+        if self._error is not None:
+            raise self._error
+        assert self._backend is not None
+        return self._backend
+
+    def limits(self, needs: Needs, shards: int) -> Limits:
+        """See Backends; as many actors as fit and have work."""
+        fitting = self.get().capacity(needs)
+        return Limits(num_actors=max(1, min(self._num_actors, fitting, shards)))
+
+    def close(self) -> None:
+        """Close the backend if it was started; further calls do nothing."""
+        if self._closed.is_set():
+            return
+        if self._thread is not None:
+            self._started.wait()
+        if self._backend is not None and not self._kept:
+            self._backend.close()
+        self._closed.set()
+
+    def _run(self) -> None:
+        try:
+            self._backend = self._start()
+        except BaseException as error:  # raised when the backend is requested
+            self._error = error
+        self._started.set()
+        # Linux ends Ray's processes with the thread that started them (PR_SET_PDEATHSIG), so that a
+        # killed driver leaves none behind. So this thread must live as long as the backend.
+        self._closed.wait()
+
+
+if TYPE_CHECKING:
+    from raypipe.cluster.ray_pool import RayBackend
+
+
+class SharedRay:
+    """A Ray that stays when an invocation ends, with the processes that wait for a task."""
+
+    def __init__(self, address: str | None = None, *, allow_open: bool = False) -> None:
+        """Starts and joins nothing yet; `address` is that of a cluster, None means this machine."""
+        self.address, self._allow_open = address, allow_open
+        self._held: LazyBackends | None = None
+        self._wanted: tuple[int, ...] = ()
+        self._connected = False
+        """This process is a client of this Ray, unless that has ended."""
+        self._lock = threading.Lock()
+
+    def resources(self) -> Mapping[str, float]:
+        """The resources of the cluster now; it is joined at the first call.
+
+        Raises:
+            InputError: there is no such cluster; see `ray_start.connect`, also for RefusedError.
+        """
+        import ray
+
+        from raypipe.cluster import ray_start
+
+        assert self.address is not None
+        if self._connected:
+            return dict(ray.cluster_resources())
+        found = ray_start.connect(self.address, allow_open=self._allow_open)
+        self._connected = True
+        return found
+
+    def lend(
+        self, start: Callable[[], Backend], num_actors: int, wanted: tuple[int, ...]
+    ) -> LazyBackends:
+        """A source of this Ray's backend for one invocation, whose end leaves it as it is.
+
+        Args:
+            start: makes the backend where there is none yet; for a cluster, once it is joined.
+            num_actors: the most that a stage gets.
+            wanted: what the backend is started with. If the last one was started with other
+                numbers, or its Ray has ended, another takes its place.
+        """
+        return LazyBackends(lambda: self._backend(start, wanted), num_actors, kept=True)
+
+    def _backend(self, start: Callable[[], Backend], wanted: tuple[int, ...]) -> "RayBackend":
+        with self._lock:
+            if self._held is not None and not (wanted == self._wanted and _runs(self._held)):
+                self._end()
+            if self._held is None:
+                if self.address is not None:
+                    self.resources()
+                self._held, self._wanted = LazyBackends(start, 1), wanted
+            found = _of(self._held)
+            self._connected = True
+            return found
+
+    def close(self) -> None:
+        """End every process, and the Ray that was started here, or leave the cluster."""
+        with self._lock:
+            self._end()
+
+    def _end(self) -> None:
+        held, connected = self._held, self._connected
+        self._held, self._connected = None, False
+        if held is not None:
+            held.close()
+        if connected:
+            import ray
+
+            ray.shutdown()  # nothing was computed on it, or it ended before its client; or a no-op
+
+
+def _of(held: LazyBackends) -> "RayBackend":
+    from raypipe.cluster.ray_pool import RayBackend
+
+    found = held.get()
+    assert isinstance(found, RayBackend)
+    return found
+
+
+def _runs(held: LazyBackends) -> bool:
+    """Whether it was started and its Ray has not ended."""
+    try:
+        _of(held).check()
+    except RaypipeError:  # its start failed, or it has ended
+        return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)

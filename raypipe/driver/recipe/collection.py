@@ -12,9 +12,9 @@ from pathlib import Path
 
 from raypipe.config.parts import Collection
 from raypipe.data.facts import FileFacts
-from raypipe.data.files.split import LINES
 from raypipe.data.formats.registry import get_format
 from raypipe.data.official import check_known_collection, has_dense_ids
+from raypipe.data.split import LINES
 from raypipe.driver.recipe.stores import Stores
 from raypipe.errors import InputError
 from raypipe.names import Role, of_collection

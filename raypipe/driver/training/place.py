@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from raypipe.cluster.backend import Backend
 from raypipe.config import Training
 from raypipe.driver.machine import devices
-from raypipe.driver.machine.backends import LazyBackends
-from raypipe.driver.machine.place import Place, devices_at, started
+from raypipe.driver.machine.place import LazyBackends, Place, devices_at, started
 from raypipe.driver.recipe.watching import Watcher
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, RaypipeError

@@ -11,7 +11,7 @@ from raypipe.config import Training, missing_training_inputs
 from raypipe.config.phases import PhasedTraining, resolved_training, trainings_of
 from raypipe.config.training_rules import kind_of
 from raypipe.driver.invocation import invocation, work_begins
-from raypipe.driver.machine.backends import LazyBackends
+from raypipe.driver.machine.place import LazyBackends
 from raypipe.driver.machine.signals import interruptible
 from raypipe.driver.mirror import write_out
 from raypipe.driver.models.named import with_start

@@ -1,20 +1,231 @@
 """Deletes what nothing refers to, beside invocations that may begin to use it at any moment."""
 
-from raypipe.driver.upkeep.garbage import (
-    SPARED_SECONDS,
-    Garbage,
-    at_work,
-    find_garbage,
-    is_old,
-    kept_stores,
-    named_payloads,
-    now,
-)
-from raypipe.driver.workspace import Workspace
-from raypipe.errors import RefusedError
+import errno
+import re
+import time
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from raypipe.driver.generations.retire import files_of, unread_generations
+from raypipe.driver.workspace import Workspace, read_refs
+from raypipe.errors import CorruptError, RefusedError
+from raypipe.names import ROOT_FOLDERS
 from raypipe.storage.cleanup import doom, doomed_places, spare
-from raypipe.storage.lease import Lease, acquire
-from raypipe.storage.storage import Storage
+from raypipe.storage.generations import held_stores
+from raypipe.storage.holder import Life, label_is_dead
+from raypipe.storage.lease import Lease, acquire, lease_state
+from raypipe.storage.ledger import read_spec, work_label
+from raypipe.storage.root import ROOT_FORMAT
+from raypipe.storage.storage import Entry, Storage
+
+SPARED_SECONDS = 24 * 3600.0
+CLOCK = "gc/clock"
+_ORDER = (
+    r"manifest\.json",
+    r"steps/\d{7,}\.json",
+    r"measurements/\d{7,}\.json",
+    r"progress\.jsonl(\.lines/[^/]+)?",  # in a bucket each line is an object
+    r"shards/\d{5,}\.json",
+    r"quarantine\.parquet",
+    r"attempts\.jsonl(\.lines/[^/]+)?",
+    r"lease\.json\.d/\d{7}\.json",  # before lease.json, which says that they were released
+    r"lease\.json",
+    r"plan\.json",
+    r"spec\.json",
+)
+"""A store's files in the order of deletion. If gc is killed after any of them, the store is
+complete, or incomplete and resumable (its records name blobs that still exist), or absent. The
+spec, which identifies a folder as a store, is deleted last."""
+_NO_FILE = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
+"""Of something else than a store. Storage that fails ends gc, since it says what is a store."""
+_BLOB = re.compile(r"blobs/([0-9a-f]{2})/(\1[0-9a-f]{62})")
+
+
+@dataclass
+class Garbage:
+    """Files that may be deleted, by the steps of the deletion, and their size."""
+
+    generations: list[str] = field(default_factory=list)
+    """Files of retired generations that nobody reads."""
+    stores: dict[str, list[str]] = field(default_factory=dict)
+    """The files of each store NAME/FINGERPRINT, in the order of deletion."""
+    left_over: list[str] = field(default_factory=list)
+    blobs: list[str] = field(default_factory=list)
+    """Payloads; last, since until then the payload of every record exists."""
+    num_bytes: int = 0
+    strangers: list[str] = field(default_factory=list)
+    """Files that are not raypipe's, or belong to stores with a damaged spec; they are left
+    alone."""
+
+    @property
+    def names(self) -> list[str]:
+        """All files, in the order of deletion."""
+        of_stores = [name for files in self.stores.values() for name in files]
+        return [*self.generations, *of_stores, *self.left_over, *self.blobs]
+
+
+@dataclass
+class _Folder:
+    """One folder NAME/FINGERPRINT."""
+
+    known: list[tuple[int, str]] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+
+
+def find_garbage(workspace: Workspace, *, spared_seconds: float = SPARED_SECONDS) -> Garbage:
+    """Files that no workspace, generation or live lease refers to and that are old enough.
+
+    A store is as old as its newest file.
+    """
+    stores = workspace.stores
+    garbage = Garbage(generations=files_of(stores, unread_generations(stores)))
+    names = {entry.name: entry for entry in stores.entries()}
+    folders = _folders(stores, names, garbage)
+    places = {
+        "/".join(parts[:2])
+        for name in names
+        if len(parts := name.split("/")) > 2 and parts[0] not in ROOT_FOLDERS
+    }
+    oldest = now(stores) - spared_seconds
+    kept = kept_stores(stores, leaving=garbage.generations)
+    doomed = {
+        name: folder
+        for name, folder in folders.items()
+        if name not in kept
+        and not at_work(stores, name)
+        and all(_is_old(names[file], oldest) for _, file in folder.known)
+    }
+    for name, folder in doomed.items():
+        garbage.stores[name] = [file for _, file in sorted(folder.known)]
+    living = {work_label(*name.split("/")) for name in places if at_work(stores, name)}
+    left = [n for n in names if _is_left_over(n, living) and _is_old(names[n], oldest)]
+    garbage.left_over = left
+    held: set[str] = set()
+    for name, folder in folders.items():
+        if name not in doomed:
+            held |= named_payloads(stores, (file for _, file in folder.known))
+    held |= named_payloads(stores, garbage.strangers)
+    for name in names:
+        blob = _BLOB.fullmatch(name)
+        if blob and blob[2] not in held and _is_old(names[name], oldest):
+            garbage.blobs.append(name)
+    garbage.num_bytes = sum(names[name].num_bytes for name in garbage.names if name in names)
+    return garbage
+
+
+def now(stores: Storage) -> float:
+    """The date that a file gets which is written now, by the clock that dates the others too.
+
+    This machine's own clock may be another one, and wrong. Where nothing may be written it is good
+    enough: nothing can be deleted there.
+    """
+    try:
+        stores.replace(CLOCK, b"")
+    except OSError as error:
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            return time.time()
+        raise
+    entry = stores.entry(CLOCK)
+    return time.time() if entry is None else entry.written
+
+
+def _folders(stores: Storage, names: Iterable[str], garbage: Garbage) -> dict[str, _Folder]:
+    """The real stores with their files; files outside any store are added to the strangers."""
+    found: dict[str, _Folder] = {}
+    for name in names:
+        parts = name.split("/")
+        if parts[0] in ROOT_FOLDERS or name == ROOT_FORMAT:
+            continue
+        if len(parts) < 3:
+            garbage.strangers.append(name)
+            continue
+        folder = found.setdefault("/".join(parts[:2]), _Folder())
+        inner = "/".join(parts[2:])
+        place = next((i for i, form in enumerate(_ORDER) if re.fullmatch(form, inner)), None)
+        if place is None:
+            folder.unknown.append(name)
+        else:
+            folder.known.append((place, name))
+    real = {name: folder for name, folder in found.items() if _is_store(stores, name, folder)}
+    for name, folder in found.items():
+        garbage.strangers += folder.unknown
+        if name not in real:
+            garbage.strangers += [file for _, file in folder.known]
+    return real
+
+
+def _is_store(stores: Storage, name: str, folder: _Folder) -> bool:
+    """Whether a spec names it, or all it has is the lease of one who ended before the spec."""
+    store, fingerprint = name.split("/")
+    if not folder.unknown and all(_ORDER[place].startswith("lease") for place, _ in folder.known):
+        return re.fullmatch("[0-9a-f]{32}", fingerprint) is not None
+    try:
+        return read_spec(stores, store, fingerprint).fingerprint() == fingerprint
+    except (*_NO_FILE, CorruptError):
+        return False
+
+
+def kept_stores(stores: Storage, leaving: Collection[str] = ()) -> set[str]:
+    """The stores that workspaces and generations name, but for generations that leave.
+
+    Raises:
+        CorruptError: a workspace's references cannot be read, and might name any store.
+    """
+    kept: set[str] = set()
+    for name in stores.names("refs"):
+        try:
+            kept |= read_refs(stores, Path(name).stem).places()
+        except CorruptError as error:
+            raise CorruptError(
+                f"{stores.uri}/{name} is damaged, so gc cannot tell which stores its workspace "
+                "uses, and deletes nothing. Delete this file, and run the recipe of that workspace "
+                "again before the next gc"
+            ) from error
+    return kept | {f"{a}/{b}" for a, b in held_stores(stores, leaving)}
+
+
+def at_work(stores: Storage, folder: str) -> bool:
+    """Whether a store's lease is held, or may be."""
+    lease = lease_state(stores, f"{folder}/lease.json")
+    return lease is not None and lease.life() is not Life.DEAD
+
+
+def is_old(stores: Storage, name: str, oldest: float) -> bool:
+    """Whether a file was last written before `oldest`; False if it is gone."""
+    entry = stores.entry(name)
+    return entry is not None and _is_old(entry, oldest)
+
+
+def _is_old(entry: Entry, oldest: float) -> bool:
+    return entry.written < oldest
+
+
+def _is_left_over(name: str, living: set[str]) -> bool:
+    """Whether an unfinished file's owner (a process, or the holder of a store's lease) is gone.
+
+    `living` are the labels of the stores in use, made from their names; labels are compared, never
+    parsed.
+    """
+    parts = name.split("/")
+    if parts[0] not in ("nonce", "tmp") or len(parts) < 3:
+        return False
+    owner = parts[1]
+    if parts[0] == "tmp" and owner.startswith("process-"):
+        return label_is_dead(owner)
+    return owner not in living
+
+
+def named_payloads(stores: Storage, names: Iterable[str]) -> set[str]:
+    """Hashes found as words in records and manifests; damaged files still protect their blobs."""
+    held: set[str] = set()
+    for name in names:
+        if not name.endswith(".json"):
+            continue
+        data = stores.peek(name) or b""  # a training removes its older checkpoints
+        held |= set(re.findall(r"[0-9a-f]{64}", data.decode(errors="replace")))
+    return held
+
 
 __all__ = ["Garbage", "delete", "find_garbage"]
 LEASE = "gc/lease.json"

@@ -3,7 +3,7 @@ import pytest
 
 import raypipe
 from raypipe import schema
-from raypipe.api.given.judgements import qrels_of
+from raypipe.api.inputs import qrels_of
 from raypipe.errors import InputError
 
 RUN = {"q": {"a": 3.0, "b": 2.0}, "r": {"a": 1.0}}

@@ -10,7 +10,7 @@ from raypipe.numerics import STRICT, VARIABLE
 
 CODE = """
 import os, sys
-from raypipe.api.given.models import model_of
+from raypipe.api.inputs import model_of
 assert {variable!r} not in os.environ or os.environ[{variable!r}] == "COMPATIBLE"
 model_of(sys.argv[1], None)
 print(os.environ[{variable!r}])

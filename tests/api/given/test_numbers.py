@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import raypipe
-from raypipe.api.given.numbers import count_of, number_of, shown
+from raypipe.api.inputs import count_of, number_of, shown
 from raypipe.errors import InputError
 
 RUN = {"q": {"a": 2.0, "b": 1.0}}

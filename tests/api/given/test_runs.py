@@ -5,7 +5,7 @@ import pytest
 
 import raypipe
 from raypipe import schema
-from raypipe.api.given.runs import is_one_run, run_of
+from raypipe.api.inputs import is_one_run, run_of
 from raypipe.errors import InputError
 
 

@@ -6,7 +6,7 @@ import pytest
 from training_text import RECIPE
 
 from raypipe.config import load_training, recipe_text
-from raypipe.config.packaged import verb_of
+from raypipe.config.load import verb_of
 from raypipe.config.paths import missing_training_inputs
 from raypipe.config.phases import PhasedTraining, resolved_training
 from raypipe.errors import InputError

@@ -9,8 +9,8 @@ import pytest
 import zstandard
 
 from raypipe import regular
-from raypipe.data.files import compression, records
-from raypipe.data.files.compression import is_compressed, open_binary
+from raypipe.data import records
+from raypipe.data.files import COMPRESSED_SUFFIXES, is_compressed, open_binary
 from raypipe.errors import InputError
 
 PACK = {".gz": gzip.compress, ".bz2": bz2.compress, ".zst": zstandard.ZstdCompressor().compress}
@@ -142,7 +142,7 @@ def test_a_bomb_is_unpacked_in_bounded_blocks(tmp_path, suffix):
 
 def test_the_bounds_of_what_is_read_at_once():
     assert records.MAX_LINE_BYTES == 64 * 1024 * 1024 and records.CHUNK_BYTES == 1024 * 1024
-    assert compression.COMPRESSED_SUFFIXES == (".gz", ".bz2", ".zst")
+    assert COMPRESSED_SUFFIXES == (".gz", ".bz2", ".zst")
 
 
 def test_damage_is_told_with_the_byte_reached(tmp_path):

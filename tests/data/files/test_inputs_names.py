@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from raypipe.data.files.inputs import find_files, natural_key, plain_name
+from raypipe.data.files import find_files, natural_key, plain_name
 from raypipe.data.formats.registry import FORMATS
 from raypipe.errors import InputError
 

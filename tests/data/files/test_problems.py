@@ -1,6 +1,6 @@
 import pytest
 
-from raypipe.data.files.problems import Problems
+from raypipe.data.records import Problems
 from raypipe.errors import InputError
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raypipe.data.files.records import lines
+from raypipe.data.records import lines
 from raypipe.errors import InputError
 
 BOM = b"\xef\xbb\xbf"

@@ -1,7 +1,7 @@
 import hashlib
 import io
 
-from raypipe.data.files.split import LINES, count_lines
+from raypipe.data.split import LINES, count_lines
 
 
 def test_lines_are_counted_with_the_places_of_every_other():

@@ -43,7 +43,7 @@ def read(path, start=0, stop=None, every=7):
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("block", [5, 64, 1 << 20])
 def test_every_range_is_that_of_the_whole_file(tmp_path, monkeypatch, separator, end, block):
-    monkeypatch.setattr("raypipe.data.files.records.CHUNK_BYTES", block)
+    monkeypatch.setattr("raypipe.data.records.CHUNK_BYTES", block)
     path = tmp_path / "passages.csv"
     path.write_bytes(b"\xef\xbb\xbf" + written(separator, end))
     assert read(path) == EXPECTED

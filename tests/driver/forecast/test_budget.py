@@ -2,7 +2,8 @@
 
 import pytest
 
-from raypipe.driver.forecast.budget import (
+from raypipe.driver.forecast.forecast import Forecast, Line
+from raypipe.driver.forecast.planning import (
     BASE_BYTES,
     Budget,
     Costs,
@@ -10,7 +11,6 @@ from raypipe.driver.forecast.budget import (
     costs_of,
     parse_budget,
 )
-from raypipe.driver.forecast.forecast import Forecast, Line
 from raypipe.errors import InputError, LimitError
 
 

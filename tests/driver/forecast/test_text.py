@@ -1,10 +1,8 @@
 """A forecast as text."""
 
-from raypipe.driver.forecast.budget import Costs
 from raypipe.driver.forecast.forecast import Forecast, Line
-from raypipe.driver.forecast.planning import Plan
+from raypipe.driver.forecast.planning import Costs, Plan, line_of, text_of
 from raypipe.driver.forecast.rates import Rate
-from raypipe.driver.forecast.text import line_of, text_of
 
 LINES = [
     Line("old", 5, 1, True),

@@ -2,7 +2,7 @@ import threading
 
 import pytest
 
-from raypipe.driver.machine.backends import LazyBackends
+from raypipe.driver.machine.place import LazyBackends
 
 
 class Machine:

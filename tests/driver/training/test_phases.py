@@ -12,7 +12,7 @@ from stopped_training import stopped_at
 
 from raypipe.config import load_training
 from raypipe.driver.training import phases
-from raypipe.driver.upkeep.garbage import find_garbage
+from raypipe.driver.upkeep.gc import find_garbage
 from raypipe.driver.upkeep.status import open_workspace, status
 from raypipe.driver.upkeep.verify import verify
 from raypipe.errors import InputError, Interrupted

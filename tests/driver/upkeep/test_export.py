@@ -12,8 +12,7 @@ import pytest
 from small_workspace import IDS, TEXTS
 
 from raypipe.driver.upkeep import export as exported_tables
-from raypipe.driver.upkeep.export import export
-from raypipe.driver.upkeep.upstream import stored_of
+from raypipe.driver.upkeep.export import export, stored_of
 from raypipe.errors import IncompleteError, InputError
 from raypipe.storage.ledger import find_spec
 from raypipe.storage.records import seal, unseal

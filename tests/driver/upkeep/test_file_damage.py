@@ -1,4 +1,4 @@
-from raypipe.driver.upkeep.file_damage import file_damage
+from raypipe.driver.upkeep.verify import file_damage
 from raypipe.storage.records import digest
 
 

@@ -6,8 +6,7 @@ import time
 import pytest
 from tiny_workspace import run
 
-from raypipe.driver.upkeep.garbage import _is_left_over, find_garbage
-from raypipe.driver.upkeep.gc import delete
+from raypipe.driver.upkeep.gc import _is_left_over, delete, find_garbage
 from raypipe.driver.upkeep.status import open_workspace
 from raypipe.driver.upkeep.verify import verify
 from raypipe.driver.workspace import Workspace

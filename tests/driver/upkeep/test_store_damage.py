@@ -2,7 +2,7 @@
 
 import pytest
 
-from raypipe.driver.upkeep.store_damage import Place, store_damage
+from raypipe.driver.upkeep.verify import Place, store_damage
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.posix import PosixStorage
 from raypipe.storage.records import Shard, hash_file, seal

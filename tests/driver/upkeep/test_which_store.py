@@ -9,8 +9,7 @@ from watchers import Silent
 from raypipe.cli.main import run as run_verb
 from raypipe.config import load_recipe
 from raypipe.driver.pipeline import Options, run_pipeline
-from raypipe.driver.upkeep.export import export
-from raypipe.driver.upkeep.which_store import which_store
+from raypipe.driver.upkeep.export import export, which_store
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError
 from raypipe.storage.generations import (

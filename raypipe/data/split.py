@@ -8,7 +8,7 @@ from typing import Any, BinaryIO, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from raypipe.data.files.records import chunks, lines
+from raypipe.data.records import chunks, lines
 
 
 class Counted(NamedTuple):

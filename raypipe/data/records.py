@@ -2,13 +2,52 @@ r"""Records of a text file: bytes split at b"\n" and at nothing else.
 
 Passages contain U+2028, U+0085, vertical tabs, lone carriage returns, NULs and quotes. Readers in
 text mode, csv readers and `splitlines` split records there, or lose them without an error.
+Problems are collected, so that a user sees them together.
 """
 
-from collections.abc import Iterator
-from typing import BinaryIO
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO, TypeVar
 
+from raypipe.data.files import open_binary
 from raypipe.errors import InputError
 from raypipe.regular import check_not_utf16
+
+MAX_SHOWN = 10
+
+
+class Problems:
+    """The first ten problems and a count of all."""
+
+    def __init__(self) -> None:
+        self.shown: list[str] = []
+        self.num_problems = 0
+
+    def add(self, message: str) -> None:
+        """Count a problem, and keep its message if it is among the first ten."""
+        self.num_problems += 1
+        if len(self.shown) < MAX_SHOWN:
+            self.shown.append(message)
+
+    def raise_if_any(self) -> None:
+        """Raise the collected problems, if any.
+
+        Raises:
+            InputError: the first ten problems, then how many more there are.
+        """
+        if self.num_problems:
+            raise InputError(self.told())
+
+    def told(self) -> list[str]:
+        """The first ten problems, then how many more there are."""
+        hidden = self.num_problems - len(self.shown)
+        return self.shown + ([f"and {hidden:,} more problems"] if hidden else [])
+
+
+def again(place: str, own_id: str, first: str, kind: str = "passage") -> str:
+    """What is said of an id that two records have."""
+    return f"{place}: {kind} id {own_id!r} again, first in {first}; ids must be unique"
+
 
 MAX_LINE_BYTES = 64 << 20  # a longer line is a bomb, or the file is not text
 CHUNK_BYTES = 1 << 20
@@ -87,3 +126,26 @@ def _split(blocks: Iterator[bytes], *, limit: int) -> Iterator[bytes]:
             tail, tail_bytes = [rest[-1]], len(rest[-1])
     if tail_bytes:
         yield b"".join(tail)
+
+
+Row = TypeVar("Row")
+
+
+def parsed_lines(
+    path: Path, parse: Callable[[bytes], Row], problems: Problems
+) -> Iterator[tuple[int, Row]]:
+    """Line number (from 1) and parsed row of each valid line; the others are added to `problems`.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    with open_binary(path) as stream:
+        for number, line in enumerate(lines(stream, name=str(path)), 1):
+            try:
+                row = parse(line)
+            except UnicodeError as error:
+                problems.add(f"{path}: line {number:,}: not UTF-8 ({error})")
+            except ValueError as error:
+                problems.add(f"{path}: line {number:,}: {error}")
+            else:
+                yield number, row

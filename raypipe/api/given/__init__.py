@@ -1,1 +1,0 @@
-"""What a notebook gives: texts, runs, judgements, scores and models, checked."""

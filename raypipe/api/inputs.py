@@ -1,0 +1,542 @@
+"""Checks the arguments of the Python API: numbers, texts, runs, judgements, scores and models."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence, Set
+from functools import cache
+from numbers import Integral, Real
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from raypipe import numerics, schema
+from raypipe.config.parts import PACKAGED_MODELS
+from raypipe.data.formats import fields
+from raypipe.data.formats.fields import checked_id
+from raypipe.data.qrels import read_qrels
+from raypipe.data.records import Problems
+from raypipe.errors import InputError
+from raypipe.evaluation.run_files.parquet import table_lines
+from raypipe.evaluation.run_files.runs import ranked, read_run
+from raypipe.hub_names import hub_name
+from raypipe.ranking.by_id import SHOWN
+from raypipe.ranking.candidates import Keys, missing
+from raypipe.vocabulary import Precisions, words
+
+
+def count_of(name: str, value: object) -> int:
+    """The value as an int, if it is a whole number from 1.
+
+    Raises:
+        InputError: it is not.
+    """
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+        raise InputError(f"{name}: expected a whole number from 1; found {value!r}")
+    return int(value)
+
+
+def number_of(name: str, value: object, *, low: float = -math.inf, high: float = math.inf) -> float:
+    """The value as a float, if it is a finite number from `low` to `high`.
+
+    Raises:
+        InputError: it is not.
+    """
+    found = math.nan
+    if isinstance(value, Real) and not isinstance(value, bool):
+        try:
+            found = float(value)
+        except OverflowError:  # an int beyond the range of a float
+            pass
+    if not (math.isfinite(found) and low <= found <= high):
+        bounds = [
+            f" from {low:g}" if low > -math.inf else "",
+            f" to {high:g}" if high < math.inf else "",
+        ]
+        raise InputError(f"{name}: expected a finite number{''.join(bounds)}; found {shown(value)}")
+    return found
+
+
+def shown(value: object) -> str:
+    """The value as messages show it; an int of hundreds of digits is cut."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python refuses to print ints of thousands of digits
+        return "a number of thousands of digits"
+    return text if len(text) <= 60 else f"{text[:60]}..."
+
+
+def is_table(given: Any) -> bool:
+    """Whether it gives an Arrow stream of columns, like a DataFrame, but not a Series."""
+    has_columns = any(hasattr(given, name) for name in ("column_names", "columns", "schema"))
+    return has_columns and hasattr(given, "__arrow_c_stream__")
+
+
+def table_of(given: Any, name: str) -> pa.Table:
+    """The table as a pyarrow table.
+
+    Raises:
+        InputError: it cannot be read as one.
+    """
+    if isinstance(given, pa.Table):
+        return given
+    try:
+        return pa.table(given)
+    except (TypeError, ValueError, pa.ArrowException) as error:
+        raise InputError(f"{name}: cannot be read as an Arrow table ({error})") from error
+
+
+def column_of(table: pa.Table, column: str, name: str) -> pa.ChunkedArray:
+    """A column of the table.
+
+    Raises:
+        InputError: it is missing; the message names the existing ones.
+    """
+    if column not in table.column_names:
+        found = ", ".join(table.column_names) or "none"
+        raise InputError(f"{name}: expected a column {column}; found {found}")
+    return table[column]
+
+
+def id_of(given: Any, field: str) -> str:
+    """An id as a string; an integer is written in decimal.
+
+    Raises:
+        ValueError: another type, empty, or with white space in it.
+    """
+    if isinstance(given, int | np.integer) and not isinstance(given, bool):
+        return str(int(given))
+    if not isinstance(given, str):
+        raise ValueError(f"expected a string as {field}, found {fields.shown(given)}")
+    return checked_id(str(given), field=field)
+
+
+Given: TypeAlias = Iterable[str] | Mapping[str, str] | pa.Table
+"""A list of texts (ids are positions), a dictionary id -> text, or a table with an id column and
+`text`. The position of a text is its row, which decides ties."""
+
+
+class Texts(NamedTuple):
+    """Texts in row order."""
+
+    ids: pa.Array
+    """Strings, each once."""
+    texts: list[str]
+
+
+def texts_of(given: Given, kind: str) -> Texts:
+    """The texts with their ids, checked.
+
+    Args:
+        given: see `Given`; any object that gives an Arrow stream (a DataFrame) is a table.
+        kind: query or passage; a table's id column is `query_id` or `passage_id`.
+
+    Raises:
+        InputError: one text where several are expected, values that are not texts, bad or repeated
+            ids; the first ten.
+    """
+    if isinstance(given, str | bytes):
+        raise InputError(f"{kind} texts: found one text; expected several: put it in a list")
+    if isinstance(given, Mapping):
+        return _checked_texts(list(given), list(given.values()), kind)
+    if is_table(given):
+        table = table_of(given, f"{kind} texts")
+        ids, texts = (column_of(table, name, f"{kind} texts") for name in (f"{kind}_id", "text"))
+        return _checked_texts(ids.to_pylist(), texts.to_pylist(), kind)
+    if isinstance(given, pa.Array | pa.ChunkedArray):
+        given = given.to_pylist()
+    if isinstance(given, np.ndarray):
+        given = given.tolist()
+    if not isinstance(given, Iterable) or isinstance(given, Set):
+        raise InputError(  # a set has no order, and positions are ids
+            f"{kind} texts: found {type(given).__name__}; expected a list of texts, a dictionary "
+            f"id -> text, or a table with {kind}_id and text"
+        )
+    texts = list(given)
+    return _checked_texts(list(range(len(texts))), texts, kind)
+
+
+def ids_of(given: Any, kind: str, count: int) -> pa.Array:
+    """The checked ids of `count` vectors; None gives positions.
+
+    Raises:
+        InputError: another number of ids, bad or repeated ones.
+    """
+    ids = list(range(count)) if given is None else _listed(given)
+    if len(ids) != count:
+        raise InputError(f"{kind}_ids: found {len(ids)}; expected one per vector, {count}")
+    return _checked_texts(ids, [""] * count, kind).ids
+
+
+def _listed(given: Any) -> list[Any]:
+    listed = getattr(given, "to_pylist", None) or getattr(given, "tolist", None)
+    return list(given) if listed is None else list(listed())
+
+
+def _checked_texts(ids: list[Any], texts: list[Any], kind: str) -> Texts:
+    problems, seen, found = Problems(), dict[str, int](), []
+    for row, (given, text) in enumerate(zip(ids, texts, strict=True)):
+        try:
+            name = id_of(given, f"{kind} id")
+        except ValueError as error:
+            problems.add(f"{kind} {row}: {error}")
+            continue
+        if seen.setdefault(name, row) != row:
+            problems.add(f"{kind} {row}: id {name!r} again, first at {seen[name]}; keep one")
+        problem = _text_problem(text)
+        if problem:
+            problems.add(f"{kind} {row} (id {name!r}): {problem}")
+        found.append(name)
+    problems.raise_if_any()
+    return Texts(pa.array(found, pa.string()), texts)
+
+
+def _text_problem(text: Any) -> str:
+    if not isinstance(text, str):
+        return f"expected a text, found {type(text).__name__}; an empty text is ''"
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        return f"not Unicode text ({error.reason}); write U+FFFD in its place"
+    return ""
+
+
+Run: TypeAlias = pa.Table | Mapping[str, Mapping[str, float]] | str | Path
+"""A table with query_id, passage_id, score and, if it decides the order, rank; a dictionary
+query id -> passage id -> score; or the path of a run file."""
+
+
+def run_of(given: Run, name: str = "run") -> pa.Table:
+    """The run, `schema.RUN_FILE`: queries in order of first appearance, best first within each.
+
+    The rank decides if there is one; otherwise descending score as float32, then descending passage
+    id, as in trec_eval and `read_run`.
+
+    Args:
+        given: see `Run`; without any line it is a run of no queries.
+        name: the run's name in messages.
+
+    Raises:
+        InputError: not a run, with the first ten problems.
+    """
+    if isinstance(given, str | Path):
+        return read_run(given)
+    if isinstance(given, Mapping):
+        given = table_of_scores(given, name)
+    elif not is_table(given):
+        raise InputError(
+            f"{name}: found {type(given).__name__}; expected a table with query_id, passage_id and "
+            "score, a dictionary query id -> passage id -> score, or the path of a run file"
+        )
+    table = table_of(given, name)
+    lines = table_lines(Path(name), table)
+    return ranked(Path(name), lines, "parquet") if len(table) else schema.RUN_FILE.empty_table()
+
+
+def named_runs(given: Mapping[str, Run]) -> dict[str, pa.Table]:
+    """Each run of a dictionary name -> run.
+
+    Raises:
+        InputError: one of them is not a run, or there are none.
+    """
+    if not given:
+        raise InputError("runs: found none; expected a dictionary name -> run")
+    return {str(name): run_of(run, str(name)) for name, run in given.items()}
+
+
+def is_one_run(given: Any) -> bool:
+    """Whether it is a single run rather than a dictionary of runs: its inner values are numbers."""
+    if not isinstance(given, Mapping):
+        return True
+    return all(
+        isinstance(scores, Mapping)
+        and not any(isinstance(value, Mapping) for value in scores.values())
+        for scores in given.values()
+    )
+
+
+def listed_runs(given: Sequence[Run] | Mapping[str, Run]) -> list[pa.Table]:
+    """Each run of a list, or of a dictionary name -> run in its order.
+
+    Raises:
+        InputError: one of them is not a run, or there is one run where several are expected.
+    """
+    if isinstance(given, Mapping) and not is_one_run(given):
+        return list(named_runs(given).values())
+    if isinstance(given, Mapping | str | Path) or is_table(given):
+        raise InputError("runs: found one run; expected several: put them in a list")
+    if not isinstance(given, Iterable):
+        raise InputError(f"runs: expected a list of runs; found {given!r}")
+    return [run_of(run, f"run {number}") for number, run in enumerate(given, start=1)]
+
+
+def table_of_scores(given: Mapping[Any, Any], name: str) -> pa.Table:
+    """A dictionary query id -> passage id -> score as a table with these three columns.
+
+    Raises:
+        InputError: values that are not ids or numbers; the first ten.
+    """
+    problems, queries, passages, values = Problems(), list[str](), list[str](), list[float]()
+    for query, scores in given.items():
+        if not isinstance(scores, Mapping):
+            problems.add(f"{name}: query {query!r}: expected a dictionary passage id -> score")
+            continue
+        for passage, score in scores.items():
+            try:
+                queries.append(id_of(query, "query id"))
+                passages.append(id_of(passage, "passage id"))
+                values.append(float(score))
+            except (TypeError, ValueError, OverflowError) as error:
+                problems.add(f"{name}: query {query!r}, passage {passage!r}: {error}")
+    problems.raise_if_any()
+    columns = {"query_id": queries, "passage_id": passages, "score": values}
+    types = [("query_id", pa.string()), ("passage_id", pa.string()), ("score", pa.float64())]
+    return pa.table(columns, schema=pa.schema(types))
+
+
+Qrels: TypeAlias = pa.Table | Mapping[str, Mapping[str, int]] | str | Path
+"""A table with query_id, passage_id and relevance, a dictionary query id -> passage id -> grade,
+or the path of a TREC, MS MARCO or BEIR file."""
+
+
+def qrels_of(given: Qrels) -> pa.Table:
+    """The judgements, `schema.QRELS`.
+
+    Raises:
+        InputError: no judgements, or invalid ones, with the first ten problems.
+    """
+    if isinstance(given, str | Path):
+        return read_qrels(Path(given))
+    if isinstance(given, Mapping):
+        return _checked_grades(
+            [
+                (query, passage, grade)
+                for query, grades in given.items()
+                for passage, grade in _grades(query, grades).items()
+            ]
+        )
+    if not is_table(given):
+        raise InputError(
+            f"qrels: found {type(given).__name__}; expected a table with query_id, passage_id and "
+            "relevance, a dictionary query id -> passage id -> grade, or the path of a file"
+        )
+    table = table_of(given, "qrels")
+    columns = [column_of(table, name, "qrels").to_pylist() for name in schema.QRELS.names]
+    return _checked_grades(list(zip(*columns, strict=True)))
+
+
+def _grades(query: Any, grades: Any) -> Mapping[Any, Any]:
+    if not isinstance(grades, Mapping):
+        raise InputError(f"qrels: query {query!r}: expected a dictionary passage id -> grade")
+    return grades
+
+
+def _checked_grades(rows: list[tuple[Any, Any, Any]]) -> pa.Table:
+    problems, found = Problems(), []
+    for query, passage, grade in rows:
+        where = f"qrels: query {query!r}, passage {passage!r}"
+        try:
+            ids = id_of(query, "query id"), id_of(passage, "passage id")
+        except ValueError as error:
+            problems.add(f"{where}: {error}")
+            continue
+        if not isinstance(grade, int | np.integer) or isinstance(grade, bool):
+            problems.add(f"{where}: expected an integer grade, found {grade!r}")
+            continue
+        if not -(2**31) <= grade < 2**31:
+            problems.add(f"{where}: expected a grade of 32 bits, found {shown(grade)}")
+            continue
+        found.append((*ids, int(grade)))
+    problems.raise_if_any()
+    columns = zip(schema.QRELS.names, zip(*found, strict=True), strict=False)
+    lists: dict[str, list[Any]] = {name: [] for name in schema.QRELS.names}
+    lists |= {name: list(column) for name, column in columns}
+    return pa.table(lists, schema=schema.QRELS)
+
+
+Scores: TypeAlias = pa.Table | Mapping[str, Mapping[str, float]] | NDArray[np.float32]
+"""The table that `score` returned for a run, a dictionary query id -> passage id -> score, or an
+array with one score per line of the run."""
+
+
+class Held(NamedTuple):
+    """Scores by their keys."""
+
+    keys: Keys
+    values: NDArray[np.float32]
+    of_pairs: bool
+    """Whether they are scores of pairs, from a duoBERT model."""
+
+
+def held_scores(given: Scores, run: pa.Table, queries: pa.Array, passages: pa.Array) -> Held:
+    """The scores by the rows of their ids; scores of other ids are left out.
+
+    Args:
+        given: see `Scores`.
+        run: schema.RUN_FILE; an array has one score for each of its lines.
+        queries: the id of each query row.
+        passages: the id of each passage row.
+
+    Raises:
+        InputError: another number of scores than lines, missing columns, or a candidate twice.
+    """
+    table = _table(given, run)
+    of_pairs = "other_id" in table.column_names
+    names = ["query_id", "passage_id", *(["other_id"] if of_pairs else [])]
+    places = [
+        pc.index_in(column_of(table, name, "scores").cast(pa.string()), value_set=ids)
+        for name, ids in zip(names, (queries, passages, passages), strict=False)
+    ]
+    kept = np.logical_and.reduce([place.is_valid().to_numpy() for place in places])
+    rows = [place.fill_null(-1).to_numpy().astype(np.int64)[kept] for place in places]
+    keys = (rows[0], rows[1], rows[2] if of_pairs else np.full(len(rows[0]), -1, np.int64))
+    _refuse_repeats(keys, queries, passages)
+    column = column_of(table, "probability" if of_pairs else "score", "scores")
+    if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
+        raise InputError(f"scores: expected numbers; found {column.type}")
+    return Held(keys, column.to_numpy().astype(np.float32)[kept], of_pairs)
+
+
+def refuse_missing(wanted: Keys, held: Held, queries: pa.Array, passages: pa.Array) -> None:
+    """Returns nothing if every candidate wanted has a score.
+
+    Raises:
+        InputError: some have none, with their number and the first ten.
+    """
+    lacking = np.flatnonzero(missing(wanted, held.keys))
+    if len(lacking):
+        raise InputError(
+            f"scores: {len(lacking)} of {len(wanted[0])} candidates have no score, first "
+            f"{_shown(wanted, lacking, queries, passages)}; score them, or lower k to the "
+            "candidates that were scored: a missing score is never made up"
+        )
+
+
+def _table(given: Any, run: pa.Table) -> pa.Table:
+    if isinstance(given, np.ndarray):
+        if given.shape != (len(run),) or given.dtype.kind not in "fiu":
+            raise InputError(
+                f"scores: found {given.dtype} {list(given.shape)}; expected one number per line of "
+                f"the run, [{len(run)}]"
+            )
+        return run.select(["query_id", "passage_id"]).append_column("score", [given])
+    if isinstance(given, Mapping):
+        return table_of_scores(given, "scores")
+    if not is_table(given):
+        raise InputError(
+            f"scores: found {type(given).__name__}; expected what `score` returned of a run, a "
+            "dictionary query id -> passage id -> score, or an array"
+        )
+    return table_of(given, "scores")
+
+
+def _refuse_repeats(keys: Keys, queries: pa.Array, passages: pa.Array) -> None:
+    order = np.lexsort(keys[::-1])
+    same = np.logical_and.reduce([part[order][1:] == part[order][:-1] for part in keys])
+    if same.any():
+        shown = _shown(keys, order[1:][same], queries, passages)
+        raise InputError(f"scores: {int(same.sum())} candidates repeated, first {shown}; keep one")
+
+
+def _shown(keys: Keys, at: NDArray[np.int64], queries: pa.Array, passages: pa.Array) -> str:
+    query_rows, rows, _ = keys
+    names = [(queries[int(query_rows[n])], passages[int(rows[n])]) for n in at[:SHOWN]]
+    return ", ".join(f"({query}, {passage})" for query, passage in names)
+
+
+if TYPE_CHECKING:
+    from raypipe.models.folder.model_folder import ModelFolder
+
+DEVICES = ("auto", "cpu", "cuda")
+
+
+def model_of(
+    model: str | Path, preset: str | None, *, settings: Mapping[str, Any] | None = None
+) -> "ModelFolder":
+    """The model of a folder, a packaged name or a hub's name; its files are hashed, not loaded.
+
+    A hub's, such as OWNER/NAME@COMMIT, is taken from huggingface_hub's own cache, where it is
+    fetched to. `settings` are keys of raypipe.json that override the folder's own.
+
+    It sets MKL's strict mode, as the command line does, unless MKL_CBWR is set: then a row has the
+    bytes that a pipeline stores. The mode takes effect if nothing has multiplied matrices in this
+    process before.
+
+    Raises:
+        InputError: there is no such model, or it cannot be used; see `resolve_model`.
+    """
+    numerics.set_strict()
+    from raypipe.driver.models.fitting import unfit
+    from raypipe.models.folder.loading import resolve_model
+
+    path = str(model)
+    named = None if path in PACKAGED_MODELS else hub_name(path, Path())
+    if named is not None:
+        from raypipe.models.hub import pinned
+
+        path = pinned(named)
+    found = resolve_model(path, preset, settings=settings)
+    problems = unfit(found)
+    if problems:
+        raise InputError(problems)
+    return found
+
+
+def settings_of(prompts: Mapping[str, str] | None) -> dict[str, str] | None:
+    """The settings that put these texts in front of queries and passages; None if none are given.
+
+    Raises:
+        InputError: another key than query and passage.
+    """
+    if prompts is None:
+        return None
+    if not isinstance(prompts, Mapping) or not {*prompts} <= {"query", "passage"}:
+        raise InputError(
+            'prompts: expected text by side, such as {"query": "query: ", "passage": "passage: "}, '
+            f"found {prompts!r:.80}"
+        )
+    return {f"{side}_prefix": prompts.get(side, "") for side in ("query", "passage")}
+
+
+def device_of(device: str) -> str:
+    """cpu or cuda; auto means cuda if torch can use it.
+
+    Raises:
+        InputError: another word, or cuda if torch cannot use it.
+    """
+    if device not in DEVICES:
+        raise InputError(f"device: expected one of {', '.join(DEVICES)}; found {device!r}")
+    return _chosen(device, "auto")[0]
+
+
+def placed(model: "ModelFolder", device: str, precision: str) -> tuple["ModelFolder", str]:
+    """The model in a precision, unless it has its own, and the device (see `device_of`).
+
+    As in a pipeline, auto means fp32 on a CPU, on a GPU bf16 or, before Ampere, fp16; fastest means
+    the same on a GPU, on a CPU the first of int8+bf16, int8, bf16 and fp32 that it computes in.
+
+    Raises:
+        InputError: another word, or a precision, here or of the model's own, in which the device
+            does not multiply.
+    """
+    from raypipe.models.machine.precision import refuse_unable
+
+    device_of(device)
+    known = ("auto", "fastest", *words(Precisions))
+    if precision not in known:
+        raise InputError(f"precision: expected one of {', '.join(known)}; found {precision!r}")
+    found, of_device = _chosen(device, precision)
+    own = model.in_precision(of_device)
+    refuse_unable(own.precision, found, f"the settings of {model.path}: precision")
+    return own, found
+
+
+@cache
+def _chosen(device: str, precision: str) -> tuple[str, str]:
+    """Device and precision."""
+    from raypipe.driver.machine.devices import choose
+
+    found = choose(device, precision=precision)
+    return found.device, found.precision

@@ -1,1 +1,0 @@
-"""Reads files as lines and records, compressed or not."""
