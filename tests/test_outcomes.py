@@ -14,6 +14,7 @@ import sys
 import time
 import traceback
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import typer
@@ -543,11 +544,12 @@ def _(world):
     return unread(lambda out: world.night("--forzen", stdout=out))
 
 
-for verb in ("table", "history", "report"):
+for verb, code in (("table", 3), ("history", 3), ("gc", 3), ("gc --yes", 0), ("report", 0)):
 
-    @outcome(f"{verb} on a full disk below stdout", 3, summary=0)
+    @outcome(f"{verb} on a full disk below stdout", code, summary=0)
     def _(world, verb=verb):
-        return world.run(verb, world.work, stdout="/dev/full")
+        first, *more = verb.split()
+        return world.run(first, world.work, *more, stdout="/dev/full")
 
 
 @outcome("help on a full disk below stdout", 3, summary=0)
@@ -715,3 +717,97 @@ def test_what_a_refused_job_leaves(world, monkeypatch, job):
     code = world.run("r.yaml", "--out", world.work, "stores=relative/x", job=job)
     assert code == 2 and "RAY_ADDRESS: " in world.told and "stores: " in world.told
     assert read(world) == ((2, 2) if job.stem in WORK_IN_ONE else (0, 0))
+
+
+LIMIT = ("--max-drift", "overlap@10=0.99")
+BUILT, BEFORE, OTHER = "1.0000", "0.5000", "0.0000"
+"""RR@10 of `one` in a refused build, in the night before it, and under other judgements."""
+
+
+def shown(world):
+    """RR@10 of `one` in the table; None if there is none."""
+    file = world.folder / "shown"
+    if world.run("table", world.work, "--format", "json", stdout=file):
+        return None
+    (found,) = json.loads(file.read_text())["tables"]
+    return f"{found['systems'][0]['measures']['RR@10']['mean']:.4f}"
+
+
+def judged_again(world):
+    world.write(qrels_txt="q1 0 p1 1\n")
+    assert world.run("pipeline", world.recipe, "--out", world.work) == 0
+
+
+def with_a_full_disk(world):
+    world.before = lambda: setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=0))
+    world.write(two_trec="q1 Q0 p3 1 9 x\n")
+    assert world.night() == 3 and "No stage has begun" in world.told
+    world.before = lambda: None
+
+
+def killed_at_work(world):
+    depth, kill = "stages.both.depth=2", ("stores/both", killed(signal.SIGKILL))
+    assert world.night(depth, at=kill) == -signal.SIGKILL
+
+
+BETWEEN = {
+    "nothing": (lambda world: None, BUILT),
+    "a mistyped option": (lambda world: world.night("--forzen"), BUILT),
+    "a refused setting": (lambda world: world.night("--frozen", "stages.both.depth=2"), BUILT),
+    "another recipe's name": (lambda world: world.night("--accept", "name=m"), BUILT),
+    "a full disk": (with_a_full_disk, BUILT),
+    "another pipeline": (judged_again, OTHER),
+    "a night killed at work": (killed_at_work, None),
+}
+
+
+@pytest.mark.parametrize("name", BETWEEN)
+def test_a_build_that_is_accepted_later_is_shown_as_long_as_its_files_stand(world, name):
+    between, expected = BETWEEN[name]
+    assert changed(*LIMIT)(world) == 5
+    between(world)
+    assert name != "another recipe's name" or "refused of night" in world.told
+    assert world.night("--accept") == 0, world.told
+    for verb in ("verify", "status", "history", "gc"):
+        assert world.run(verb, world.work) == 0, (verb, world.told)
+    assert shown(world) == expected
+    for words in (("report", world.work), ("show", world.work, "--query", "q1")):
+        assert world.run(*words) == (2 if expected is None else 0), world.told
+    assert world.night() == 0 and shown(world) in (BUILT, OTHER)
+
+
+def test_a_full_disk_leaves_the_last_table(world):
+    with_a_full_disk(world)
+    assert shown(world) == BEFORE and world.run("verify", world.work, stdout="/tmp/vv") == 0, (
+        world.told
+    )
+
+
+def test_a_rollback_after_a_killed_night_is_no_table(world):
+    killed_at_work(world)
+    assert world.run("rollback", world.work) == 0 and read(world) == (0, 0)
+    assert world.night("--forzen") == 2
+    assert "last_complete" not in json.loads((world.work / "summary.json").read_text())
+    assert shown(world) is None and "run its recipe again" in world.told
+
+
+def test_a_recipe_of_another_name_passes_no_limit_unseen(world):
+    assert world.night("--frozen", "name=m") == 4 and "expected night" in world.told
+    assert world.night(*LIMIT, "name=m") == 5
+    assert "overlap@10=0.99 could not be tried: the generations here are of night" in world.told
+    assert world.night("--accept", "name=m") == 0 == world.night(*LIMIT, "name=m")
+    first = world.folder / "first"
+    assert world.run("reindex", world.recipe, "--out", first, *LIMIT, "name=m") == 0
+
+
+def test_a_lost_summary_is_no_first_night(world):
+    (world.work / "summary.json").unlink()
+    assert world.night("--frozen", "stages.both.depth=2") == 4
+    assert world.night("--frozen") == 0
+
+
+def test_a_renamed_query_set_of_several_runs_is_compared_by_stage(world):
+    renamed = world.recipe.read_text().replace("{test: ", "{dev: ")
+    world.write(night_yaml=renamed)
+    assert world.night(*LIMIT) == 0, world.told
+    assert changed(*LIMIT)(world) == 5 and "one on dev" in world.told

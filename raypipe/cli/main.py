@@ -155,7 +155,7 @@ def run_and_tell(arguments: list[str], problems: Sequence[str] = ()) -> Ended:
     """How one command ended; problems are printed on stderr.
 
     The workspace in which it works says the same, also if it ended before its work began. A result
-    that cannot be printed ends only a command that works in none.
+    that cannot be printed ends only a command whose work is to print it.
     """
     command = typer.main.get_command(app)
     refused: RaypipeError | None = InputError(problems) if problems else None
@@ -171,7 +171,7 @@ def run_and_tell(arguments: list[str], problems: Sequence[str] = ()) -> Ended:
     ended = _run(command, arguments) if refused is None else _tell(refused, ending_of(refused))
     unprinted = stdout_error()
     if unprinted is not None and not ended.exit_code:
-        if folder is None:
+        if folder is None and not _writes(arguments):
             ended = _cut_off(unprinted)
         else:
             say(f"warning: the work is complete, but not all was printed: {_cause(unprinted)}")
@@ -201,6 +201,16 @@ def _cut_off(error: OSError) -> Ended:
     if isinstance(error, BrokenPipeError):
         return Ended(ending_of(error).exit_code, LEFT)
     return _tell(error, ending_of(error))
+
+
+WRITING = ("report", "fuse", "export", "gc", "reproduce", "leaderboard pack", "model convert")
+"""The commands beside those that work in a workspace whose work is to write or delete files."""
+
+
+def _writes(arguments: Sequence[str]) -> bool:
+    if arguments[:1] == ["gc"]:
+        return "--yes" in arguments
+    return any(" ".join(arguments[:count]) in WRITING for count in (1, 2))
 
 
 def _cause(error: OSError) -> str:

@@ -88,15 +88,15 @@ def gc(
         workspace.settle()
     garbage = find_garbage(workspace)
     names = garbage.names
-    if not as_json:
-        lines = [*names, f"{len(names)} files, {garbage.num_bytes:,} bytes"]
-        lines += [f"not part of a store, left alone: {name}" for name in garbage.strangers]
-        print("\n".join(lines), flush=True)
     deleted = delete(workspace, garbage) if yes else []
     if as_json:
         found = {"names": names, "bytes": garbage.num_bytes, "left": garbage.strangers}
         print(json.dumps({**found, "deleted": deleted}))
-    elif yes and len(deleted) < len(names):
+        return
+    print("\n".join([*names, f"{len(names)} files, {garbage.num_bytes:,} bytes"]))
+    for name in garbage.strangers:
+        print(f"not part of a store, left alone: {name}")
+    if yes and len(deleted) < len(names):
         print(f"{len(names) - len(deleted)} files are used again and were left")
 
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from raypipe.driver.mirror import begin, copy_out, is_copied_out
-from raypipe.driver.summaries import carried, new_summary, now, standing_of
+from raypipe.driver.summaries import carried, has_results, new_summary, now, standing_of
 from raypipe.driver.workspace import LEASE, Workspace
 from raypipe.errors import CorruptError, LimitError, StorageError, ending_of
 from raypipe.storage.lease import Lease, acquire
@@ -37,6 +37,8 @@ def invocation(workspace: Workspace, recipe: str) -> Iterator[dict[str, Any]]:
         begin(workspace.folder)
         before = _files_before(workspace)
         summary |= carried(workspace.folder)
+        if "finished_before" not in summary:  # the first one, unless summary.json was lost
+            summary["finished_before"] = bool(workspace.refs())
         workspace.used.clear()
         workspace.computed.clear()
         workspace.written.clear()
@@ -45,6 +47,7 @@ def invocation(workspace: Workspace, recipe: str) -> Iterator[dict[str, Any]]:
         try:
             workspace.settle()
             summary["workspace"] = workspace.id
+            workspace.shown = {*summary.get("last_complete", {}).get("stores", ())}
             try:
                 yield summary
             except LimitError:  # the user is told to look at what was written
@@ -53,7 +56,8 @@ def invocation(workspace: Workspace, recipe: str) -> Iterator[dict[str, Any]]:
                 raise
             copy_out(workspace.folder)
             summary["files"] = _hashes(workspace, before)
-            summary.pop("last_complete", None)
+            if has_results(summary):
+                summary.pop("last_complete", None)
             summary |= {"status": "complete", "exit": 0, "reason": "complete"}
             summary["seconds"] = round(time.monotonic() - began, 1)
         except BaseException as error:
@@ -75,8 +79,11 @@ def invocation(workspace: Workspace, recipe: str) -> Iterator[dict[str, Any]]:
 
 def work_begins(workspace: Workspace, summary: dict[str, Any]) -> None:
     """Say that from here on files of the last complete invocation are written over."""
-    if summary.pop("last_complete", None) is not None:
-        workspace.tell_stores()
+    recipes = [name for name in summary.get("recipes", ()) if name != summary["recipe"]]
+    summary["recipes"] = [*recipes, summary["recipe"]]
+    summary.pop("last_complete", None)
+    workspace.shown.clear()
+    workspace.tell_stores()
 
 
 def _stores(workspace: Workspace) -> dict[str, Any]:

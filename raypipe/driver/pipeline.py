@@ -102,7 +102,11 @@ def run_pipeline(
             base,
             reading,
         ):
-            published = Publication(base, limits) if options.reindex else None
+            published = None
+            if options.reindex:
+                recipes = summary.get("recipes", ())
+                others = tuple(name for name in recipes if generation_numbers(stores, name))
+                published = Publication(base, limits, others)
             table = _run(
                 recipe,
                 workspace,
@@ -162,13 +166,11 @@ def _run(
             )
         named = with_topics(named, workspace, say, frozen=frozen)
         if frozen and not problems:
-            refuse_changes(named, workspace, models)
+            last = (summary.get("recipes") or [recipe.name])[-1]
+            refuse_changes(named, workspace, models, last=last)
         if needed:
             problems = [*problems, *collection_problems(named)]
         judgements = read_first(named, problems)
-        work_begins(workspace, summary)
-        write_out(workspace.folder, "recipe.yaml", resolved_yaml(recipe).encode())
-        workspace.wrote(workspace.folder / "recipe.yaml")
         allowed = _allowed(named, selected) if options.only else None
         execution = Execution(
             workspace=workspace,
@@ -196,6 +198,9 @@ def _run(
             summary["plan"] = [line.store for line in forecast.lines]
             workspace.tell_stores()
             check_forecast(forecast, workspace)
+        work_begins(workspace, summary)
+        write_out(workspace.folder, "recipe.yaml", resolved_yaml(recipe).encode())
+        workspace.wrote(workspace.folder / "recipe.yaml")
         if options.tokens_of is not None:
             basis.tokens(options.tokens_of)
         systems = systems_of(basis, selected)

@@ -15,6 +15,8 @@ FILE = "summary.json"
 FORMAT = 2
 """1 had no notes, and of inferences neither `computed` nor `copied`; it is still read."""
 _SEAL = "sha256"
+BEYOND_A_LIMIT = 5
+"""The exit code of an invocation whose results can be accepted."""
 
 
 def new_summary(recipe: str | None) -> dict[str, Json]:
@@ -27,19 +29,29 @@ def new_summary(recipe: str | None) -> dict[str, Json]:
 def carried(folder: Path) -> dict[str, Json]:
     """What a new summary keeps of the one that it replaces.
 
-    `finished_before` says whether an invocation was ever complete here. `last_complete` is the
-    summary of the last complete one, as long as its files stand: see `invocation`.
+    `finished_before` says whether an invocation was ever complete here; where summary.json is lost,
+    `invocation` asks the references. `last_complete` is the summary of the last one with results,
+    complete or refused by a limit, as long as its files stand: see `invocation`. `recipes` are the
+    names of the recipes that worked here, the last one last.
     """
     try:
         before = read_summary(folder)
     except CorruptError:
         return {"finished_before": True}  # it may have been
     if before is None:
-        return {"finished_before": False}
+        return {}
     standing = standing_of(before)
-    if standing.get("status") != "complete":
-        return {"finished_before": before.get("finished_before", True)}
-    return {"finished_before": True, "last_complete": standing}
+    complete = standing.get("status") == "complete"
+    found = {"finished_before": complete or before.get("finished_before", True)}
+    found["recipes"] = before.get("recipes") or [standing["recipe"]] * complete
+    if has_results(standing) and (complete or standing.get("exit") == BEYOND_A_LIMIT):
+        found["last_complete"] = standing
+    return found
+
+
+def has_results(summary: Mapping[str, Json]) -> bool:
+    """Whether it is of a pipeline or a training; what only moves generations has none."""
+    return not {"systems", "model", "phases"}.isdisjoint(summary)
 
 
 def standing_of(summary: dict[str, Json]) -> dict[str, Json]:

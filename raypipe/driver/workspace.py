@@ -83,6 +83,8 @@ class Workspace:
         """Those of them that it computes itself, or has computed."""
         self.written: set[str] = set()
         """Names in the folder of the files that this invocation has written so far."""
+        self.shown: set[str] = set()
+        """The stores of the last complete invocation, while readers go on showing it."""
         self.tell_stores: Callable[[], None] = lambda: None
         """Writes to summary.json which stores are used, while an invocation is at work."""
         self._marked = False
@@ -131,17 +133,19 @@ class Workspace:
 
         The store that it replaces, if complete, is kept as a source until the invocation's end; one
         that this invocation uses too, such as scores of the same model in another scale, is kept
-        beside it.
+        beside it, as is one of the last complete invocation until this one's work begins.
         """
         self.used.add(f"{store}/{fingerprint}")
         refs = read_refs(self.stores, self.id)
         before = refs.stores.get(store)
         if before == fingerprint:
             return
-        if before is not None and f"{store}/{before}" in self.used:
-            refs.beside.add(f"{store}/{before}")
-        elif before is not None and read_manifest(self.stores, store, before) is not None:
-            refs.sources[store] = before
+        place = f"{store}/{before}"
+        if place in self.used | self.shown:
+            refs.beside.add(place)
+        if before is not None and place not in self.used:
+            if read_manifest(self.stores, store, before) is not None:
+                refs.sources[store] = before
         refs.stores[store] = fingerprint
         self._write_refs(refs)
 

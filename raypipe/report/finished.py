@@ -107,7 +107,10 @@ def open_finished(folder: Path) -> "Finished":
             "the same --out"
         )
     if not isinstance(summary.get("systems"), dict):
-        raise InputError(f"{folder}: expected the workspace of a pipeline, found no runs")
+        raise InputError(
+            f"{folder}: expected the workspace of a pipeline, found no runs of a "
+            "finished one; run its recipe again with the same --out"
+        )
     told = (each for of_set in summary["systems"].values() for each in of_set.values())
     if not all(isinstance(each, dict) and "reranks" in each for each in told):
         raise InputError(

@@ -71,6 +71,9 @@ def counterpart(storage: Storage, base: Generation, run: Stored, queries: Stored
     ]
     most = max((len(other.queries) for other in others), default=0)
     best = [other for other in others if len(other.queries) == most]
+    if len(best) > 1:  # a query set was renamed, and the stages kept their names
+        stage = name.partition(".")[0]
+        best = [o for o in best if o.run.stored.manifest.store.partition(".")[0] == stage] or best
     if len(best) == 1:
         return best[0]
     raise LookupError(f"{len(best)} of its runs have the same settings" if best else why)

@@ -11,11 +11,13 @@ from raypipe.storage.cleanup import wait_for_gc
 from raypipe.storage.generations import (
     Generation,
     forget_refused,
+    generation_names,
     generation_numbers,
     newest_generation,
     none_yet,
     read_generation,
     refused_generation,
+    refused_numbers,
 )
 from raypipe.storage.lease import acquire
 from raypipe.storage.storage import Storage
@@ -89,9 +91,13 @@ def accept(workspace: Workspace, name: str) -> Generation:
         forget_refused(stores, name, (newest.number,))
         return newest
     if found is None:
+        others = ", ".join(
+            line for line in generation_names(stores) if refused_numbers(stores, line)
+        )
         raise InputError(
             f"{name}: nothing was refused after generation {number - 1}, so nothing can be "
             "accepted; what was refused before was compared with an older one: run again"
+            + (f". Something was refused of {others}: is one of them the recipe?" if others else "")
         )
     made = _published(workspace, Generation(name, number, found.stores, found.facts))
     forget_refused(stores, name, (number,))

@@ -41,6 +41,8 @@ class Publication:
     base: Generation | None
     """The generation that was current when the invocation began."""
     limits: Sequence[DriftLimit] = ()
+    others: Sequence[str] = ()
+    """Names of recipes whose generations this workspace has worked on; its own may be one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ def publish(stores: Storage, wanted: Publication, built: Built) -> dict[str, Jso
     if base is not None and _is_same(base, found):
         log.info("nothing changed: generation %d of %s stays current", base.number, name)
         return {"number": base.number, "published": False}
-    problems = _beyond(found, base, wanted.limits)
+    problems = _beyond(found, base, wanted.limits) if base else _untried(wanted)
     if problems:
         refuse_generation(stores, found)
         raise LimitError(
@@ -191,12 +193,16 @@ def _drift(
     return drift(before, now, judged, recipe.evaluate.measures, num_queries=len(kept))
 
 
-def _beyond(
-    generation: Generation, base: Generation | None, limits: Sequence[DriftLimit]
-) -> list[str]:
-    """Each limit that a system of a query set is beyond, or that could not be tried."""
-    if base is None:
+def _untried(wanted: Publication) -> list[str]:
+    """The limits of a first generation, where this workspace has some of another recipe's name."""
+    if not (wanted.limits and wanted.others):
         return []
+    told, others = ", ".join(map(str, wanted.limits)), ", ".join(wanted.others)
+    return [f"{told} could not be tried: the generations here are of {others}, another recipe"]
+
+
+def _beyond(generation: Generation, base: Generation, limits: Sequence[DriftLimit]) -> list[str]:
+    """Each limit that a system of a query set is beyond, or that could not be tried."""
     problems, tried = [], set()
     for query_set, systems in generation.facts["drift"].items():
         for system, body in systems.items():

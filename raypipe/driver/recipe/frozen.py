@@ -22,13 +22,18 @@ class _Unknown(Exception):
 
 
 def refuse_changes(
-    recipe: Recipe, workspace: Workspace, models: Mapping[str, ModelFolder] | None = None
+    recipe: Recipe, workspace: Workspace, models: Mapping[str, ModelFolder] | None, *, last: str
 ) -> None:
     """Compare the recipe's settings with those of the last invocation's stores; reads no content.
 
+    `last` is the name of the recipe that worked in the workspace last.
+
     Raises:
-        RefusedError: a stage's settings changed, or the stage is new; one line for each.
+        RefusedError: another recipe's name, or a stage's settings changed, or the stage is new; one
+            line for each.
     """
+    if recipe.name != last:
+        raise RefusedError(f"--frozen: name: expected {last}, the last one's, found {recipe.name}")
     compared = _Compared(workspace)
     graph = Graph(Basis(recipe, compared, models=models or {}))
     reported: list[str | None] = [name for name, q in recipe.queries.items() if q.report]
