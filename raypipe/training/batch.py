@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raypipe.models.folder.conventions import Conventions, PairConventions
-from raypipe.storage.payloads import concatenate
 from raypipe.text.inputs import Layout, TextSlice, cut_to, taken
 from raypipe.training.examples import Examples
 
@@ -33,7 +32,7 @@ def gathered(sources: Sequence[Rows], of_source: Int64, rows: Int64) -> TextSlic
         starts[own], counts[own] = part.starts + before, part.counts
         flats.append(part.flat)
         before += len(part.flat)
-    flat, _ = concatenate([(flat, np.array([0, len(flat)])) for flat in flats])
+    flat = np.concatenate(flats) if flats else np.empty(0, np.uint16)
     return TextSlice(flat, starts, counts)
 
 

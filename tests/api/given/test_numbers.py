@@ -104,3 +104,8 @@ def test_what_would_be_ignored_or_made_up_is_refused(call, words):
 def test_one_candidate_makes_no_pair(tiny_duo):
     with pytest.raises(InputError, match="k: one candidate makes no pair"):
         raypipe.rerank(RUN, {"q": "x"}, {"a": "y", "b": "z"}, model=tiny_duo, k=1)
+
+
+def test_bounds_that_there_are_not_are_not_named():
+    with pytest.raises(InputError, match="b: expected a finite number; found 'x'"):
+        number_of("b", "x")

@@ -1,6 +1,13 @@
+"""What a training asks of pipelines, collection by collection."""
+
+from types import SimpleNamespace
+
+import pytest
 from training_body import recipe
 
+from raypipe.config import load_training
 from raypipe.driver.training.parts import model_name, parts_recipe, runs_of
+from raypipe.driver.training.sets import stretches_stage
 
 
 def test_a_collections_part_of_a_training_is_a_recipe_of_its_own():
@@ -52,3 +59,20 @@ def test_a_set_of_documents_reads_runs_of_documents_and_scores_the_relevant_ones
     )
     assert stages["dev-p-passages"]["documents"] == 9 and "at_most" not in stages["dev-p-passages"]
     assert found.models["of-first"].path == str(tmp_path / "m")
+
+
+@pytest.mark.parametrize("next_sentence, limit, least", [(True, 45, 2), (False, 46, 1)])
+def test_a_stretch_fits_an_input_and_two_sentences_take_two_pieces(next_sentence, limit, least):
+    masked = load_training(
+        {
+            **{"format": 1, "name": "pre", "steps": 90_000, "batch": 4},
+            "model": {"start": "/m", "preset": "bert", "total_limit": 48, "query_limit": None},
+            "collections": {"docs": {"format": "msmarco-v1", "input": "/c/docs.tsv"}},
+            "train": {"docs": {"collection": "docs"}},
+            "loss": {"name": "masked-language-model"},
+            "masking": {"next_sentence": next_sentence},
+        },
+        source="pre",
+    )
+    stage = stretches_stage(masked, "docs", SimpleNamespace(tokens=lambda name: None))
+    assert (stage.limit, stage.least) == (limit, least)
