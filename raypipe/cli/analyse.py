@@ -85,8 +85,7 @@ def tradeoff(
 
 
 def _fill(finished: "Finished", query_sets: list[str], allow_open_cluster: bool) -> None:
-    from raypipe.driver.report.lines import to_stderr
-    from raypipe.driver.report.progress import TerminalWatcher
+    from raypipe.driver.progress import TerminalWatcher, to_stderr
     from raypipe.report.fill import fill
 
     with TerminalWatcher(sys.stderr) as watcher:

@@ -26,8 +26,7 @@ from raypipe.evaluation.run_files.lines import sniff
 from raypipe.evaluation.run_files.parquet import is_parquet
 from raypipe.models.folder.loading import resolve_model
 from raypipe.models.folder.model_folder import ModelFolder
-from raypipe.report.published import Input, Reproduction, inputs
-from raypipe.report.steps import Planned
+from raypipe.report.published import Input, Planned, Reproduction, inputs
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from raypipe.report.published import (
     TIME,
     Cell,
     Compared,
+    Planned,
     Reproduction,
     Shown,
     Source,
@@ -25,7 +26,6 @@ from raypipe.report.published import (
     sources,
 )
 from raypipe.report.section import Section, Table, Value
-from raypipe.report.steps import Planned
 from raypipe.training.checkpoints import best_of, measured_sets
 from raypipe.vocabulary import units
 

@@ -5,8 +5,7 @@ from made_up_msmarco import write_msmarco
 from made_up_papers import LIMITS, TINY, write_training
 
 from raypipe.report.inputs import wanted, wrong_inputs
-from raypipe.report.published import reproduction
-from raypipe.report.steps import plan, variables
+from raypipe.report.published import plan, reproduction, variables
 
 
 @pytest.fixture

@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from raypipe.report.inputs import missing, wanted
-from raypipe.report.published import reproduction
-from raypipe.report.steps import plan, variables
+from raypipe.report.published import plan, reproduction, variables
 
 
 def wants(name, data, out, only=()):

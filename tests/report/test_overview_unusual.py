@@ -1,7 +1,6 @@
 """Recipes and workspaces that the other tests do not have."""
 
 import json
-import shutil
 
 from small_documents import recipe_of, write_inputs
 
@@ -34,21 +33,6 @@ def test_a_count_is_shown_and_compared_with_nothing(analysed):
     assert overview(opened, "test").lead.startswith("best by RR@10: ")
     counts = overview(analysed(name="counts", measures=["NumRet"]), "test")
     assert len(counts.tables) == 1 and "3 topics" in counts.notes
-
-
-def test_judgements_that_changed_since_are_told(analysed, tmp_path):
-    opened = analysed(name="judged")
-    assert not [note for note in overview(opened, "test").notes if "stale" in note]
-    qrels = opened.recipe.queries["test"].qrels
-    shutil.copy(qrels, tmp_path / "before")
-    try:
-        with open(qrels, "a") as stream:
-            stream.write("q2 0 p8 1\n")
-        notes = overview(open_finished(opened.workspace.folder), "test").notes
-    finally:
-        shutil.copy(tmp_path / "before", qrels)
-    (note,) = [note for note in notes if "stale" in note]
-    assert "judgements of test changed" in note
 
 
 def test_a_cell_ends_where_its_aggregation_drops_the_rest(analysed):
@@ -119,7 +103,6 @@ def test_a_run_over_a_larger_collection_is_marked_and_neither_best_nor_compared(
     assert means["given *"]["RR@10"] == means["own"]["RR@10"] == 1
     assert section.lead.startswith("best by RR@10: own")
     assert any(note.startswith("* a ranking of a larger collection") for note in section.notes)
-    assert not any(note.startswith("stale") for note in section.notes)
     told = (outside[1] / "work" / "table.md").read_text()
     assert "no differences to own, which ranks another collection: given, other" in told
     assert "| given " not in told.partition("Difference to own")[2]

@@ -6,9 +6,8 @@ import pytest
 
 from raypipe.driver.summaries import write_summary
 from raypipe.errors import IncompleteError
-from raypipe.report.published import reproduction
+from raypipe.report.published import plan, reproduction
 from raypipe.report.reproduce import outcome, write
-from raypipe.report.steps import plan
 
 
 def history(*steps):

@@ -33,12 +33,6 @@ def test_p_is_that_of_compare_over_the_measures_of_the_table(work):
     assert [row.values["RR@10"] for row in table.rows][1] == 0.25
 
 
-def test_other_measures_than_the_recipes_do_not_look_like_changed_judgements(work):
-    (table,) = results(work, None, ["P@1"])
-    (both,) = results(work, None, ["RR@10", "P@1"])
-    assert not [note for note in (*table.notes, *both.notes) if note.startswith("stale")]
-
-
 def test_counts_are_told_and_not_tested(work):
     (table,) = results(work, None, ["NumRet", "RR@10"])
     assert {measure for _, measure in table.comparisons} == {"RR@10"} and table.family == 2
@@ -61,12 +55,6 @@ def test_a_workspace_of_before_has_the_notes_that_can_be_known(work):
     before = {name: value for name, value in work.summary.items() if name != "notes"}
     (table,) = results(replace(work, summary=before))
     assert table.notes == table.about == ["2 topics", "topics: two of them", "relevant: grade 1"]
-
-
-def test_judgements_that_changed_are_told(work):
-    told = {"dev": {**work.summary["measures"]["dev"], "given": {"RR@10": 0.5}}}
-    (table,) = results(replace(work, summary={**work.summary, "measures": told}))
-    assert table.notes[-1].startswith("stale: the judgements of dev changed")
 
 
 @pytest.mark.parametrize(

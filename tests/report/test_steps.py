@@ -6,8 +6,7 @@ import pytest
 
 from raypipe.config import Recipe, Training
 from raypipe.errors import InputError
-from raypipe.report.published import reproduction
-from raypipe.report.steps import plan, unset_variables, variables
+from raypipe.report.published import plan, reproduction, unset_variables, variables
 
 OUT = Path("/out")
 
