@@ -7,7 +7,6 @@ from pathlib import Path
 import pyarrow as pa
 
 from raypipe import foreign
-from raypipe.data.files.compression import open_binary
 from raypipe.data.files.problems import Problems
 from raypipe.data.files.records import chunks
 from raypipe.data.files.rows import parsed_lines
@@ -17,6 +16,7 @@ from raypipe.data.formats.tables import is_parquet, read_columns
 from raypipe.errors import InputError
 from raypipe.nested import nested_entries
 from raypipe.schema import QRELS
+from raypipe.storage.compression import open_binary
 from raypipe.uris import dataset_id
 
 _MAX_GRADE = 2**31 - 1

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from raypipe import foreign
-from raypipe.data.files.compression import open_binary
 from raypipe.data.files.inputs import find_files
 from raypipe.data.files.problems import Problems
 from raypipe.data.files.records import BOM, MAX_LINE_BYTES, lines
@@ -27,6 +26,7 @@ from raypipe.data.formats.json_lines import names_of
 from raypipe.data.formats.msmarco import parse_candidate
 from raypipe.data.formats.tables import QUOTES, is_parquet, read_columns
 from raypipe.errors import InputError
+from raypipe.storage.compression import open_binary
 from raypipe.uris import dataset_id
 
 _BEGINS = re.compile(r"\s*(<\?xml|<!|<top|<topics|<xml|<query)", re.IGNORECASE)

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from raypipe.errors import InputError
 from raypipe.evaluation.run_files.columns import Codes, encode
-from raypipe.evaluation.run_files.files import line_blocks
-from raypipe.evaluation.run_files.lines import read_lines, sniff
+from raypipe.evaluation.run_files.lines import line_blocks, read_lines, sniff
 from raypipe.evaluation.run_files.parquet import is_parquet
 from raypipe.evaluation.run_files.runs import read_run
 from raypipe.leaderboard.boards import Board

@@ -13,7 +13,6 @@ from raypipe.config.parts import PACKAGED_MODELS
 from raypipe.config.paths import recipe_inputs, training_inputs
 from raypipe.config.phases import PhasedTraining, trainings_of
 from raypipe.config.stages import DuoScore, Encode, MonoScore, Read
-from raypipe.data.files.compression import open_binary
 from raypipe.data.files.records import lines
 from raypipe.data.files.split import LINES
 from raypipe.data.formats.registry import get_format
@@ -27,6 +26,7 @@ from raypipe.evaluation.run_files.parquet import is_parquet
 from raypipe.models.folder.loading import resolve_model
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.report.published import Input, Planned, Reproduction, inputs
+from raypipe.storage.compression import open_binary
 
 
 @dataclass(frozen=True)

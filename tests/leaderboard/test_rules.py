@@ -2,7 +2,7 @@ import pytest
 from small_board import DL, GOOD, SMALL, broken, write
 
 from raypipe.errors import InputError
-from raypipe.evaluation.run_files.files import BLOCK_BYTES
+from raypipe.evaluation.run_files.lines import BLOCK_BYTES
 from raypipe.leaderboard import rules
 from raypipe.leaderboard.boards import BOARDS
 from raypipe.leaderboard.rules import (

@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from raypipe.data.files.compression import COMPRESSED_SUFFIXES
 from raypipe.errors import InputError
+from raypipe.storage.compression import COMPRESSED_SUFFIXES
 
 _ARCHIVES = re.compile(r"\.(tar(\.\w+)?|tgz|tbz2?|zip|7z)$", re.IGNORECASE)
 

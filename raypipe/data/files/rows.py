@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
-from raypipe.data.files.compression import open_binary
 from raypipe.data.files.problems import Problems
 from raypipe.data.files.records import lines
+from raypipe.storage.compression import open_binary
 
 Row = TypeVar("Row")
 

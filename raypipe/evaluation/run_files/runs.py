@@ -15,8 +15,15 @@ from numpy.typing import NDArray
 from raypipe import schema
 from raypipe.errors import InputError
 from raypipe.evaluation.run_files.columns import SHOWN, Codes, decode, places, repeats, unprintable
-from raypipe.evaluation.run_files.fields import Block, Problems
-from raypipe.evaluation.run_files.lines import Lines, lines_of, parsed_blocks, read_lines, sniff
+from raypipe.evaluation.run_files.lines import (
+    Block,
+    Lines,
+    Problems,
+    lines_of,
+    parsed_blocks,
+    read_lines,
+    sniff,
+)
 from raypipe.evaluation.run_files.parquet import is_parquet, read_parquet
 from raypipe.vocabulary import BreakTies
 

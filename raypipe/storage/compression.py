@@ -1,14 +1,20 @@
-"""Any input file as a stream of plain bytes, whatever its compression."""
+"""Files as streams of plain bytes, whatever their compression, read and written.
+
+fsspec's `compression="infer"` looks at names alone, and does not see that zstd data are cut off.
+"""
 
 import bz2
+import gzip
 import io
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, Protocol
+from typing import IO, Any, BinaryIO, NamedTuple, Protocol
 
 from raypipe.errors import InputError
-from raypipe.regular import check_ratio, check_regular
+from raypipe.regular import MAX_RATIO, check_ratio, check_regular
+from raypipe.storage.files import replacing
 
 COMPRESSED_SUFFIXES = (".gz", ".bz2", ".zst")
 _BUFFER_BYTES = 1 << 20
@@ -71,9 +77,9 @@ def _codec(head: bytes) -> _Codec | None:
     return None
 
 
-def _blocks(source: BinaryIO, codec: _Codec, path: Path) -> Iterator[bytes]:
+def _blocks(source: BinaryIO, codec: _Codec, path: Path, *, wary: bool) -> Iterator[bytes]:
     """The unpacked bytes of every member; InputError if it is truncated, damaged or a bomb."""
-    decoder, reached, num_packed = codec.new(), 0, path.stat().st_size
+    decoder, reached, taken, num_packed = codec.new(), 0, 0, path.stat().st_size
     while data := source.read(codec.chunk_bytes):
         while data:
             if decoder.eof:
@@ -85,13 +91,21 @@ def _blocks(source: BinaryIO, codec: _Codec, path: Path) -> Iterator[bytes]:
                 for block in codec.feed(decoder, data):
                     reached += len(block)
                     check_ratio(path, num_packed, reached)
+                    left = len(getattr(decoder, "unconsumed_tail", b""))
+                    if wary and reached > MAX_RATIO * (taken + len(data) - left):
+                        wary = False
+                        with open_binary(path) as whole:  # a bomb ends here
+                            while whole.read(_BUFFER_BYTES):
+                                pass
                     yield block
             except codec.error as error:
                 raise InputError(
                     f"{path}: damaged {codec.name} data after byte {reached:,} of the unpacked"
                     f" text ({error}); fetch the file again"
                 ) from error
-            data = decoder.unused_data if decoder.eof else b""
+            unused = decoder.unused_data if decoder.eof else b""
+            taken += len(data) - len(unused)
+            data = unused
     if not decoder.eof:
         raise InputError(
             f"{path}: cut off: the {codec.name} data stop after byte {reached:,} of the unpacked"
@@ -150,12 +164,15 @@ def is_compressed(path: Path) -> bool:
         return _codec(file.read(10)) is not None
 
 
-def open_binary(path: Path, *, observe: Callable[[memoryview], None] | None = None) -> BinaryIO:
+def open_binary(
+    path: Path, *, observe: Callable[[memoryview], None] | None = None, wary: bool = False
+) -> BinaryIO:
     """The file's plain bytes as a buffered stream; .gz, .bz2 and .zst of any number of members.
 
     The content decides, not the name. A plain file's stream can seek unless it is observed.
     `observe` receives the raw (compressed) bytes in order; at the end of the stream, it has
-    received all of them.
+    received all of them. `wary` is for a reader that holds all that it reads: data that seem to
+    unpack to too much (`check_ratio`) are unpacked to their end before more of them are given.
 
     Raises:
         InputError: no such file, no regular file, not readable, or an empty file with a compressed
@@ -175,4 +192,34 @@ def open_binary(path: Path, *, observe: Callable[[memoryview], None] | None = No
     codec = _codec(head)
     if codec is None:
         return source
-    return io.BufferedReader(_Unpacked(source, _blocks(source, codec, path)), _BUFFER_BYTES)
+    return io.BufferedReader(
+        _Unpacked(source, _blocks(source, codec, path, wary=wary)), _BUFFER_BYTES
+    )
+
+
+@contextmanager
+def replacing_compressed(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write that then replaces `path`: see `replacing`.
+
+    A file whose name ends in .gz, .bz2 or .zst is compressed, without a time stamp.
+    """
+    with replacing(path) as raw, _compressing(raw, path.suffix) as out:
+        yield out
+
+
+@contextmanager
+def _compressing(raw: IO[bytes], suffix: str) -> Iterator[IO[bytes]]:
+    """`raw`, or a compressor that writes to it and leaves it open."""
+    if suffix == ".gz":
+        with gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as out:
+            yield out  # type: ignore[misc]
+    elif suffix == ".bz2":
+        with bz2.open(raw, "wb") as out:
+            yield out
+    elif suffix == ".zst":
+        import zstandard
+
+        with zstandard.ZstdCompressor().stream_writer(raw, closefd=False) as out:
+            yield out
+    else:
+        yield raw
