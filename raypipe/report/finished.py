@@ -33,7 +33,7 @@ from raypipe.storage.store import Stored
 from raypipe.vocabulary import Unit
 
 
-class Judged(NamedTuple):
+class JudgedRows(NamedTuple):
     """Judged passages, sorted by query row, then passage row; int64 [N] each."""
 
     query_rows: NDArray[np.int64]
@@ -41,7 +41,7 @@ class Judged(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Ranked:
+class RankedUnit:
     """What the runs rank: passages or documents."""
 
     unit: Unit
@@ -78,7 +78,7 @@ class Ranked:
             absent.difference_update(batch)
         return not absent
 
-    def judged(self, judgements: pa.Table, query_ids: pa.ChunkedArray) -> Judged:
+    def judged(self, judgements: pa.Table, query_ids: pa.ChunkedArray) -> JudgedRows:
         """The judgements (schema.QRELS) of queries and passages that are here.
 
         `query_ids` are those of the query set, in its order.
@@ -88,7 +88,7 @@ class Ranked:
         passages = self.rows_of(judgements["passage_id"].to_pylist())
         known = (queries >= 0) & (passages >= 0)
         order = np.lexsort((passages[known], queries[known]))
-        return Judged(queries[known][order], passages[known][order])
+        return JudgedRows(queries[known][order], passages[known][order])
 
 
 def open_finished(folder: Path) -> "Finished":
@@ -189,12 +189,12 @@ class Finished:
         """A run of schema.RUN with original ids, schema.RUN_FILE."""
         return with_ids(run, self.queries(query_set), self.ranked(unit).stored)
 
-    def ranked(self, unit: Unit = "passages") -> Ranked:
+    def ranked(self, unit: Unit = "passages") -> RankedUnit:
         """The collection's passages or documents."""
         passages = unit == "passages"
         stored = self.stored(of_collection(Role.PASSAGES if passages else Role.DOCUMENTS))
         ids = of_collection(Role.IDS if passages else Role.DOCUMENT_IDS)
-        return Ranked(unit, stored, self.stored(ids) if self.has(ids) else None)
+        return RankedUnit(unit, stored, self.stored(ids) if self.has(ids) else None)
 
     def queries(self, query_set: str) -> pa.Table:
         """A query set, schema.QUERIES; a query's row is its position."""
@@ -213,7 +213,7 @@ class Finished:
         """Whether there are runs of passages or of documents, and judgements of them."""
         return bool(self.systems(query_set, unit)) and (query_set, unit) in self._judgements
 
-    def judged_rows(self, query_set: str) -> Judged:
+    def judged_rows(self, query_set: str) -> JudgedRows:
         """The judged passages of a query set that the collection has."""
         if query_set not in self._judged_rows:
             judged = self._judgements[query_set, "passages"]
@@ -227,7 +227,7 @@ class Finished:
         return None if manifest is None else Stored(self.workspace.stores, manifest)
 
     @cached_property
-    def _judged_rows(self) -> dict[str, Judged]:
+    def _judged_rows(self) -> dict[str, JudgedRows]:
         """By query set, once they are asked for."""
         return {}
 

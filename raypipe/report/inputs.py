@@ -30,7 +30,7 @@ from raypipe.storage.compression import open_binary
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedInput:
     """A file or folder that steps read."""
 
     path: str
@@ -69,7 +69,7 @@ class Wanted:
 
 def wanted(
     of: Reproduction, out: Path, planned: Sequence[Planned], values: Mapping[str, str]
-) -> list[Wanted]:
+) -> list[WantedInput]:
     """What the steps read and no earlier one of them makes, in their order.
 
     `values` are those of the variables, from `plan.variables`.
@@ -92,11 +92,11 @@ def wanted(
         if maker is not None:
             what = f"what the step {maker.called} makes; run it too"
         origin = None if told is None else told.from_
-        found.append(Wanted(path, what, origin, tuple(of_steps), told))
+        found.append(WantedInput(path, what, origin, tuple(of_steps), told))
     return found
 
 
-def missing(found: Sequence[Wanted], unset: Sequence[str]) -> list[str]:
+def missing(found: Sequence[WantedInput], unset: Sequence[str]) -> list[str]:
     """A problem for each missing file or folder, then what can be run, and how to name folders."""
     absent = [each for each in found if not each.is_there]
     problems = [f"missing: {each.line()}" for each in absent]
@@ -138,7 +138,7 @@ FIRST_RECORDS = 10
 """Of a collection: a file of another format is told from its first lines."""
 
 
-def wrong_inputs(planned: Iterable[Planned], wanted: Iterable[Wanted]) -> list[str]:
+def wrong_inputs(planned: Iterable[Planned], wanted: Iterable[WantedInput]) -> list[str]:
     """The problems of inputs that are there but not what the recipes need, with their steps.
 
     Queries and judgements are read whole, collections, runs and triples by their first lines, and
@@ -155,7 +155,7 @@ def wrong_inputs(planned: Iterable[Planned], wanted: Iterable[Wanted]) -> list[s
     return list(dict.fromkeys(problems))
 
 
-def _of_pipeline(recipe: Recipe, wanted: Mapping[str, Wanted]) -> list[str]:
+def _of_pipeline(recipe: Recipe, wanted: Mapping[str, WantedInput]) -> list[str]:
     checks: list[Callable[[], object]] = []
     given = {
         name: queries
@@ -175,7 +175,7 @@ def _of_pipeline(recipe: Recipe, wanted: Mapping[str, Wanted]) -> list[str]:
     return _problems(checks)
 
 
-def _of_training(recipe: Training | PhasedTraining, wanted: Mapping[str, Wanted]) -> list[str]:
+def _of_training(recipe: Training | PhasedTraining, wanted: Mapping[str, WantedInput]) -> list[str]:
     checks: list[Callable[[], object]] = []
     trainings = trainings_of(recipe)
     start = trainings[0].model.start
@@ -196,7 +196,7 @@ def _of_training(recipe: Training | PhasedTraining, wanted: Mapping[str, Wanted]
 
 
 def _of_collection(
-    collection: Collection, wanted: Mapping[str, Wanted]
+    collection: Collection, wanted: Mapping[str, WantedInput]
 ) -> list[Callable[[], object]]:
     if not all(path in wanted for path in collection.input):
         return []
@@ -216,7 +216,7 @@ def _kinds_wanted(recipe: Recipe, model: str) -> set[str]:
 
 
 def _check_model(
-    resolved: Callable[[], ModelFolder], kinds: set[str], wanted: Wanted | None
+    resolved: Callable[[], ModelFolder], kinds: set[str], wanted: WantedInput | None
 ) -> None:
     """Returns nothing if the model is of the kinds, and of the size that the figures are of."""
     model = resolved()

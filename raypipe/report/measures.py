@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -150,20 +149,12 @@ def about(finished: Finished, query_set: str, unit: Unit = "passages") -> list[s
     return notes
 
 
-class Compared(NamedTuple):
-    """With which system the others are compared."""
+def compared_with(finished: Finished, systems: Sequence[str]) -> tuple[str, bool, list[str]]:
+    """(the system that others are compared with, whether it is the recipe's baseline, the others).
 
-    base: str
-    is_baseline: bool
-    """Whether it is the recipe's baseline."""
-    alike: list[str]
-    """The systems over its collection, itself too, in the given order: no others are compared."""
-
-
-def compared_with(finished: Finished, systems: Sequence[str]) -> Compared:
-    """The recipe's baseline, if it is one of the systems and ranks this collection.
-
-    Otherwise the first system that ranks this collection, or the first of all if none does.
+    It is the baseline, if that is one of the systems and ranks this collection; otherwise the first
+    system that ranks this collection, or the first of all if none does. The others are those over
+    the same collection, itself too, in the given order.
     """
     evaluated = finished.recipe.evaluate
     named = evaluated.baseline if evaluated is not None else None
@@ -171,7 +162,7 @@ def compared_with(finished: Finished, systems: Sequence[str]) -> Compared:
     base = named if named in here else here[0]
     where = finished.larger_collection(base)
     alike = [name for name in systems if finished.larger_collection(name) == where]
-    return Compared(base, base == named, alike)
+    return base, base == named, alike
 
 
 def marked(finished: Finished, system: str) -> str:

@@ -43,7 +43,7 @@ class PublishedTable(Section):
     """Row -> columns whose values are not printed but follow from others."""
 
 
-class Setting(Section):
+class FigureSetting(Section):
     """A setting of a figure or table without figures of its own."""
 
     of: str
@@ -52,14 +52,14 @@ class Setting(Section):
     values: list[int] | None = None
 
 
-class Source(Section):
+class PublishedSource(Section):
     """A paper, or a page of figures."""
 
     source: str
     title: str
     url: str
     tables: Annotated[list[PublishedTable], Field(min_length=1)]
-    settings: list[Setting] = []
+    settings: list[FigureSetting] = []
 
     def table(self, name: str) -> PublishedTable:
         """The table of that name, which is in the file."""
@@ -67,7 +67,7 @@ class Source(Section):
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class PublishedValue:
     """One published value."""
 
     source: str
@@ -85,7 +85,7 @@ class Cell:
         return f"{self.source}, {self.table}"
 
 
-def cells(source: str, table: str, collection: str | None = None) -> Iterator[Cell]:
+def cells(source: str, table: str, collection: str | None = None) -> Iterator[PublishedValue]:
     """The values of a packaged table in its order, by row; of one collection if it is named."""
     of = sources()[source]
     found = of.table(table)
@@ -96,11 +96,11 @@ def cells(source: str, table: str, collection: str | None = None) -> Iterator[Ce
                 points = found.unit == "points of 100" and column.measure != TIME
                 share = round(value / 100, 6) if points else value
                 inferred = name in found.inferred.get(row, ())
-                yield Cell(of.source, table, row, name, column, share, inferred)
+                yield PublishedValue(of.source, table, row, name, column, share, inferred)
 
 
 @cache
-def sources() -> dict[str, Source]:
+def sources() -> dict[str, PublishedSource]:
     """The packaged sources by the name of their file, sorted.
 
     Raises:
@@ -108,7 +108,7 @@ def sources() -> dict[str, Source]:
     """
     found = {}
     for path in sorted((PUBLISHED / "tables").glob("*.yaml")):
-        found[path.stem] = read_packaged(path.relative_to(PUBLISHED).as_posix(), Source)
+        found[path.stem] = read_packaged(path.relative_to(PUBLISHED).as_posix(), PublishedSource)
     return found
 
 
@@ -161,7 +161,7 @@ class Step(Section):
         return self.out or self.called
 
 
-class Shown(Section):
+class PrintedTable(Section):
     """A published table that is printed."""
 
     source: str
@@ -172,7 +172,7 @@ class Shown(Section):
     """Whether rows that no step measures are shown too."""
 
 
-class Compared(Section):
+class MeasuredRows(Section):
     """Rows of a table that a step measures."""
 
     source: str
@@ -203,8 +203,8 @@ class Reproduction(Section):
     name: str
     about: str
     steps: Annotated[list[Step], Field(min_length=1)]
-    tables: Annotated[list[Shown], Field(min_length=1)]
-    compared: list[Compared]
+    tables: Annotated[list[PrintedTable], Field(min_length=1)]
+    compared: list[MeasuredRows]
     notes: list[str] = []
     settings: list[Figures] = []
 
@@ -219,7 +219,7 @@ class Input(Section):
     hidden: int | None = None
 
 
-class Inputs(Section):
+class InputList(Section):
     """All files and folders, by their path with the variables of the recipes."""
 
     folders: dict[str, str]
@@ -246,9 +246,9 @@ def reproduction(name: str) -> Reproduction:
 
 
 @cache
-def inputs() -> Inputs:
+def inputs() -> InputList:
     """What recipes read and where it is from."""
-    return read_packaged("inputs.yaml", Inputs)
+    return read_packaged("inputs.yaml", InputList)
 
 
 STORES = "stores"

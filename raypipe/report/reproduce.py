@@ -16,12 +16,12 @@ from raypipe.report.measures import about, depths_up_to
 from raypipe.report.page import TWINS, write_with_twins
 from raypipe.report.published import (
     TIME,
-    Cell,
-    Compared,
+    MeasuredRows,
     Planned,
+    PrintedTable,
+    PublishedSource,
+    PublishedValue,
     Reproduction,
-    Shown,
-    Source,
     cells,
     sources,
 )
@@ -173,13 +173,13 @@ _SLACK = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ResultLine:
     """A published value with ours."""
 
-    cell: Cell
+    cell: PublishedValue
     verdict: Verdict
     ours: float | None = None
-    compared: Compared | None = None
+    compared: MeasuredRows | None = None
     """How ours comes about; None if no step measures the cell."""
 
     def row(self) -> list[Value]:
@@ -200,7 +200,9 @@ class Line:
         ]
 
 
-def lines_of(of: Reproduction, shown: Shown, ours: Measured, ran: Collection[str]) -> list[Line]:
+def lines_of(
+    of: Reproduction, shown: PrintedTable, ours: Measured, ran: Collection[str]
+) -> list[ResultLine]:
     """The lines of one table, in its order; `ran` names the steps that were run.
 
     A difference of exactly the tolerance passes. Both sides are taken as they are: nothing is
@@ -214,9 +216,15 @@ def lines_of(of: Reproduction, shown: Shown, ours: Measured, ran: Collection[str
     return found
 
 
-def _line(of: Reproduction, shown: Shown, cell: Cell, ours: Measured, ran: Collection[str]) -> Line:
+def _line(
+    of: Reproduction,
+    shown: PrintedTable,
+    cell: PublishedValue,
+    ours: Measured,
+    ran: Collection[str],
+) -> ResultLine:
     if cell.about.board_only:
-        return Line(cell, "board only")
+        return ResultLine(cell, "board only")
     for each in _of_table(of.compared, shown):
         system = each.systems.get(cell.row, {}).get(cell.column)
         if system is None:
@@ -224,17 +232,17 @@ def _line(of: Reproduction, shown: Shown, cell: Cell, ours: Measured, ran: Colle
         measure = each.measures.get(cell.column, cell.about.measure)
         value = ours.get((each.step, each.queries, system, measure))
         if cell.about.measure == TIME:
-            return Line(cell, "not compared", value, each)
+            return ResultLine(cell, "not compared", value, each)
         if value is None:
-            return Line(cell, "not measured" if each.step in ran else "not run", None, each)
+            return ResultLine(cell, "not measured" if each.step in ran else "not run", None, each)
         if cell.is_inferred:
-            return Line(cell, "not printed", value, each)
+            return ResultLine(cell, "not printed", value, each)
         passed = abs(value - cell.value) <= each.within + _SLACK
-        return Line(cell, "pass" if passed else "fail", value, each)
-    return Line(cell, "not compared" if cell.about.measure == TIME else "as published")
+        return ResultLine(cell, "pass" if passed else "fail", value, each)
+    return ResultLine(cell, "not compared" if cell.about.measure == TIME else "as published")
 
 
-def _of_table(compared: Iterable[Compared], shown: Shown) -> list[Compared]:
+def _of_table(compared: Iterable[MeasuredRows], shown: PrintedTable) -> list[MeasuredRows]:
     return [e for e in compared if (e.source, e.table) == (shown.source, shown.table)]
 
 
@@ -313,12 +321,12 @@ def _rows(section: Section, verdict: Verdict) -> list[tuple[str, Sequence[Value]
     ]
 
 
-def _named(compared: Compared) -> str:
+def _named(compared: MeasuredRows) -> str:
     source = sources()[compared.source].source
     return f"{source}, {compared.table}: {', '.join(compared.systems)}"
 
 
-def _cited(of: Reproduction) -> list[Source]:
+def _cited(of: Reproduction) -> list[PublishedSource]:
     return [sources()[name] for name in dict.fromkeys(each.source for each in of.tables)]
 
 

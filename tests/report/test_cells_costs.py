@@ -3,7 +3,7 @@ from types import SimpleNamespace
 import pytest
 
 from raypipe.config.stages import Aggregate
-from raypipe.report.cells import Cell, Costs, Setting, Stages, costs_of
+from raypipe.report.cells import Cell, MeasuredCosts, Setting, Stages, costs_of
 
 ALONE = Cell(Setting(8), 6.5, 0, {})
 PAIRED = Cell(Setting(8, 5, "sum"), 6.5, 20, {})
@@ -37,7 +37,7 @@ def test_times_add_each_rerankers_inferences():
 
 def test_a_time_that_is_not_known_is_not_told():
     unknown = {"ms_per_query": None, "inferences": 30}
-    assert of(mono=unknown) == Costs(2.0, None, None) and of(mono=unknown).of(ALONE) is None
+    assert of(mono=unknown) == MeasuredCosts(2.0, None, None) and of(mono=unknown).of(ALONE) is None
     assert of(mono=FIRST).single is None, "no inference more than below it"
     assert of(duo=None).of(PAIRED) is None
     assert of(duo=None).of(ALONE) == pytest.approx(15)

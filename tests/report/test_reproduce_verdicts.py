@@ -2,14 +2,14 @@
 
 import pytest
 
-from raypipe.report.published import Compared, Reproduction, Shown, Step
+from raypipe.report.published import MeasuredRows, PrintedTable, Reproduction, Step
 from raypipe.report.reproduce import COLUMNS, failures, lines_of, section_of, unmeasured
 
 TABLE = {"source": "monobert-2019", "table": "Table 1"}
 
 
 def reproduction(within=0.001, **changed):
-    compared = Compared(
+    compared = MeasuredRows(
         **TABLE, step="s", queries="dev", how="retrained", within=within, why="because",
         systems={"BERT Large": {"dev": "mono"}, "BM25 (Lucene, no tuning)": {"dev": "bm25"}},
     )  # fmt: skip
@@ -17,7 +17,7 @@ def reproduction(within=0.001, **changed):
         "name": "small",
         "about": "a test",
         "steps": [Step(recipe="quickstart", name="s")],
-        "tables": [Shown(**TABLE, collection="msmarco-passage")],
+        "tables": [PrintedTable(**TABLE, collection="msmarco-passage")],
         "compared": [compared],
         **changed,
     }
@@ -80,12 +80,14 @@ def test_a_row_has_both_values_their_difference_and_the_source():
 
 
 def test_a_time_and_a_value_that_is_not_printed_are_never_judged():
-    compared = Compared(
+    compared = MeasuredRows(
         source="repbert-2020", table="Table 4", step="s", queries="dev",
         how="the authors' weights", within=0.001, why="w",
         systems={"DeepCT": {"BM25": "a", "RepBERT": "b"}},
     )  # fmt: skip
-    of = reproduction(tables=[Shown(source="repbert-2020", table="Table 4")], compared=[compared])
+    of = reproduction(
+        tables=[PrintedTable(source="repbert-2020", table="Table 4")], compared=[compared]
+    )
     ours = {("s", "dev", name, "R@1000"): 0.5 for name in "ab"}
     section = section_of(of, ours, {"s"}, {})
     found = {(r[0], r[1]): (r[3], r[7]) for r in section.tables[0].rows}
@@ -94,7 +96,9 @@ def test_a_time_and_a_value_that_is_not_printed_are_never_judged():
     compared = compared.model_copy(
         update={"table": "Table 1", "systems": {"RepBERT": {"ms/query": "dense"}}}
     )
-    of = reproduction(tables=[Shown(source="repbert-2020", table="Table 1")], compared=[compared])
+    of = reproduction(
+        tables=[PrintedTable(source="repbert-2020", table="Table 1")], compared=[compared]
+    )
     section = section_of(of, {("s", "dev", "dense", "ms/query"): 80.0}, {"s"}, {})
     times = [row for row in section.tables[0].rows if row[2] == "ms/query"]
     assert len(times) == 6 and {row[7] for row in times} == {"not compared"}
@@ -102,7 +106,7 @@ def test_a_time_and_a_value_that_is_not_printed_are_never_judged():
 
 
 def test_rows_that_no_step_measures_can_be_left_out():
-    of = reproduction(tables=[Shown(**TABLE, collection="msmarco-passage", others=False)])
+    of = reproduction(tables=[PrintedTable(**TABLE, collection="msmarco-passage", others=False)])
     rows = {line.cell.row for line in lines_of(of, of.tables[0], {}, ())}
     assert rows == {"BERT Large", "BM25 (Lucene, no tuning)"}
 
@@ -125,12 +129,12 @@ def test_a_step_that_was_run_without_a_value_is_told_apart_from_one_that_was_not
 
 
 def test_a_column_may_name_another_measure_of_ours():
-    compared = Compared(
+    compared = MeasuredRows(
         source="anserini", table="regressions-dl21-passage.md", step="s", queries="dl21",
         how="their run, measured here", within=0.001, why="w", measures={"MAP@100": "AP(rel=2)"},
         systems={"BM25 (default)": {"MAP@100": "given", "nDCG@10": "given"}},
     )  # fmt: skip
-    shown = Shown(source="anserini", table="regressions-dl21-passage.md")
+    shown = PrintedTable(source="anserini", table="regressions-dl21-passage.md")
     of = reproduction(tables=[shown], compared=[compared])
     ours = {("s", "dl21", "given", "AP(rel=2)"): 0.1358, ("s", "dl21", "given", "nDCG@10"): 0.4458}
     found = {(line.cell.row, line.cell.column): line for line in lines_of(of, shown, ours, {"s"})}

@@ -1,8 +1,8 @@
-from raypipe.report.show import Candidate, Place, chosen, side_by_side
+from raypipe.report.show import Candidate, PlaceInList, chosen, side_by_side
 
 
 def ranked(*rows, by="x"):
-    return {row: Place(rank, float(-rank), by) for rank, row in enumerate(rows, 1)}
+    return {row: PlaceInList(rank, float(-rank), by) for rank, row in enumerate(rows, 1)}
 
 
 def test_the_first_of_each_system_are_in_the_order_of_the_last():
@@ -25,10 +25,10 @@ def test_no_lists_and_no_judgements_are_no_candidates():
 
 
 def test_a_row_has_rank_and_true_score_in_each_system_and_who_scored_it():
-    places = {"one": Place(3, 0.25, "one"), "two": Place(1, -2.5, "one")}
+    places = {"one": PlaceInList(3, 0.25, "one"), "two": PlaceInList(1, -2.5, "one")}
     candidates = [
         Candidate("p1", 2, "a lease", ["lease"], places),
-        Candidate("p2", None, "", [], {"one": Place(4, 0.125, "one")}),
+        Candidate("p2", None, "", [], {"one": PlaceInList(4, 0.125, "one")}),
     ]
     table = side_by_side(candidates, ["one", "two"], "passages")
     assert table.columns == [

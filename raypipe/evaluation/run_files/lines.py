@@ -70,7 +70,7 @@ Block = tuple[
 """Query ids, passage ids, ranks, scores and line numbers of a part of a file."""
 
 
-class Problems:
+class LineProblems:
     """The problems of a file: the first ten in full, the others counted."""
 
     def __init__(self, path: Path) -> None:
@@ -94,7 +94,7 @@ class Problems:
 
 
 def split_words(
-    block: bytes, expected: int, first: int, problems: Problems
+    block: bytes, expected: int, first: int, problems: LineProblems
 ) -> tuple[list[list[bytes]], NDArray[np.int64]]:
     """The columns of a block whose lines have `expected` words or none, and their line numbers.
 
@@ -123,7 +123,7 @@ def split_words(
 
 
 def split_tabs(
-    block: bytes, expected: int, first: int, problems: Problems
+    block: bytes, expected: int, first: int, problems: LineProblems
 ) -> tuple[list[list[bytes]], NDArray[np.int64]]:
     """The first two columns of lines with tabs; texts may hold anything but tabs and newlines."""
     columns: list[list[bytes]] = [[], []]
@@ -140,7 +140,9 @@ def split_tabs(
     return columns, np.array(numbers, dtype=np.int64)
 
 
-def texts_of(words: Sequence[bytes], numbers: NDArray[np.int64], problems: Problems) -> pa.Array:
+def texts_of(
+    words: Sequence[bytes], numbers: NDArray[np.int64], problems: LineProblems
+) -> pa.Array:
     """The words as strings."""
     try:
         return pa.array(words, pa.string())
@@ -156,7 +158,7 @@ def texts_of(words: Sequence[bytes], numbers: NDArray[np.int64], problems: Probl
 def numbers_of(
     words: Sequence[bytes],
     numbers: NDArray[np.int64],
-    problems: Problems | None,
+    problems: LineProblems | None,
     name: str,
 ) -> NDArray[np.float32]:
     """The words as float32, by way of float64; any other word becomes NaN and a problem."""
@@ -204,7 +206,7 @@ class Lines(NamedTuple):
     """Line numbers, from 1."""
 
 
-class Layout(NamedTuple):
+class FormatColumns(NamedTuple):
     """The position of each column of a format, from 0; None if the format lacks the column."""
 
     num_columns: int
@@ -215,9 +217,9 @@ class Layout(NamedTuple):
 
 
 TEXT_FORMATS = {
-    "trec": Layout(6, query=0, passage=2, rank=3, score=4),
-    "msmarco": Layout(3, query=0, passage=1, rank=2),
-    "top1000": Layout(4, query=0, passage=1),
+    "trec": FormatColumns(6, query=0, passage=2, rank=3, score=4),
+    "msmarco": FormatColumns(3, query=0, passage=1, rank=2),
+    "top1000": FormatColumns(4, query=0, passage=1),
 }
 """`query Q0 passage rank score tag`; `query passage rank`; `query passage querytext text`."""
 EXPECTED = "6 columns (TREC), 3 (MS MARCO), 4 with tabs (top1000) or Parquet"
@@ -235,7 +237,7 @@ def read_lines(path: Path, form: str) -> Lines:
         InputError: lines with a wrong number of columns or an invalid number, the first ten in
             full; a file without lines; bytes that are not UTF-8.
     """
-    problems = Problems(path)
+    problems = LineProblems(path)
     blocks = list(parsed_blocks(path, form, problems))
     problems.refuse()
     if not blocks:
@@ -295,7 +297,7 @@ def _format(path: Path, line: bytes) -> str:
     raise InputError(f"{path}: expected {EXPECTED}; found {len(words)} in {quoted(line)}")
 
 
-def parsed_blocks(path: Path, form: str, problems: Problems) -> Iterator[Block]:
+def parsed_blocks(path: Path, form: str, problems: LineProblems) -> Iterator[Block]:
     """Query ids, passage ids, ranks, scores and line numbers of the file, some lines at a time.
 
     A block with a problem is noted and left out.

@@ -17,8 +17,8 @@ from raypipe.errors import InputError
 from raypipe.evaluation.run_files.columns import SHOWN, Codes, decode, places, repeats, unprintable
 from raypipe.evaluation.run_files.lines import (
     Block,
+    LineProblems,
     Lines,
-    Problems,
     lines_of,
     parsed_blocks,
     read_lines,
@@ -247,7 +247,7 @@ def read_parts(
 
 def _parts(path: Path, num_lines: int, break_ties: BreakTies) -> Iterator[pa.Table]:
     form = sniff(path)
-    problems = Problems(path)
+    problems = LineProblems(path)
     finished: set[str] = set()
     contradicted: list[str] = []
     for blocks in _of_whole_queries(parsed_blocks(path, form, problems), num_lines):

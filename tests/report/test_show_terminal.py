@@ -1,16 +1,15 @@
 import pytest
 from rich.cells import cell_len
 
-from raypipe.report.show import Candidate, Place
-from raypipe.report.terminal import aligned, folded, values
+from raypipe.report.show import Candidate, PlaceInList, aligned, folded, values
 
 TEXT = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
 CANDIDATES = [
     Candidate(
         "p1", 1, "a lease", ["lease"],
-        {"bm25": Place(1, 12.3456789, "bm25"), "mono": Place(12, -0.5, "bm25")},
+        {"bm25": PlaceInList(1, 12.3456789, "bm25"), "mono": PlaceInList(12, -0.5, "bm25")},
     ),
-    Candidate("p2", None, f"{TEXT} {TEXT}", [], {"mono": Place(1000, 2.0, "mono")}),
+    Candidate("p2", None, f"{TEXT} {TEXT}", [], {"mono": PlaceInList(1000, 2.0, "mono")}),
 ]  # fmt: skip
 
 
@@ -32,7 +31,7 @@ def test_ranks_stand_in_columns_above_scores_and_beside_texts_cut_after_two_line
 @pytest.mark.parametrize("num", [1, 12])
 def test_no_line_is_wider_than_asked_whatever_the_texts_and_the_number_of_systems(width, num):
     names = [f"system-{number}" for number in range(num)]
-    places = {name: Place(17, -123.456, "other") for name in names}
+    places = {name: PlaceInList(17, -123.456, "other") for name in names}
     wide = "日本語" * 100
     candidates = [
         Candidate("an-id-" + "x" * 200, 3, "y" * 500, ["z" * 150], places),
@@ -47,7 +46,7 @@ def test_no_line_is_wider_than_asked_whatever_the_texts_and_the_number_of_system
 
 def test_many_systems_stand_above_the_text():
     names = [f"system-{number}" for number in range(12)]
-    candidate = Candidate("p1", 0, "a lease", [], {names[3]: Place(2, 1.5, names[3])})
+    candidate = Candidate("p1", 0, "a lease", [], {names[3]: PlaceInList(2, 1.5, names[3])})
     lines = aligned([candidate], names, width=60).splitlines()
     told = " ".join(lines)
     assert "system-2 -" in told and "system-3 2 1.5" in told and "grade 0  p1" in told
