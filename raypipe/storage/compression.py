@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, BinaryIO, NamedTuple, Protocol
+from typing import IO, Any, BinaryIO, NamedTuple
 
 from raypipe.errors import InputError
 from raypipe.regular import MAX_RATIO, check_ratio, check_regular
@@ -21,18 +21,10 @@ _BUFFER_BYTES = 1 << 20
 _ZSTD_SKIPPABLE = tuple(bytes([low]) + b"\x2a\x4d\x18" for low in range(0x50, 0x60))
 
 
-class _Decoder(Protocol):
-    """One gzip or bzip2 member or zstd frame."""
-
-    @property
-    def eof(self) -> bool: ...
-    @property
-    def unused_data(self) -> bytes: ...
-
-
 class _Codec(NamedTuple):
     name: str
-    new: Callable[[], _Decoder]
+    new: Callable[[], Any]
+    """A decoder of one gzip or bzip2 member or zstd frame, with `eof` and `unused_data`."""
     feed: Callable[[Any, bytes], Iterator[bytes]]
     """Decoder and input -> output in blocks, of bounded size even for a decompression bomb."""
     chunk_bytes: int
