@@ -20,8 +20,8 @@ from raypipe.names import Role, StoreName, of_stage
 from raypipe.ranking.blend import reranked_at
 from raypipe.ranking.candidates import Keys, missing, pairs
 from raypipe.ranking.rerank import aggregate_by_key
-from raypipe.report.finished import Finished
-from raypipe.report.measures import (
+from raypipe.report.finished import (
+    Finished,
     cut,
     depths_up_to,
     longest,

@@ -7,8 +7,8 @@ from raypipe.driver.measure import OF_WIKIPEDIA, WIKIPEDIA
 from raypipe.evaluation.compare import Comparison, compare_measured
 from raypipe.evaluation.names import counts_in
 from raypipe.evaluation.tables import INFERENCES, rows_of
-from raypipe.report.finished import Finished
-from raypipe.report.measures import (
+from raypipe.report.finished import (
+    Finished,
     about,
     compared_with,
     cut,

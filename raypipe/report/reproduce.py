@@ -11,8 +11,7 @@ from raypipe.config.stages import DuoScore, MonoScore
 from raypipe.driver.summaries import read_summary
 from raypipe.errors import IncompleteError
 from raypipe.report.cells import DRAWS, K0S, K1S
-from raypipe.report.finished import open_finished
-from raypipe.report.measures import about, depths_up_to
+from raypipe.report.finished import about, depths_up_to, open_finished
 from raypipe.report.page import TWINS, write_with_twins
 from raypipe.report.published import (
     TIME,

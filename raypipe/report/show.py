@@ -26,8 +26,7 @@ from raypipe.errors import InputError
 from raypipe.evaluation.compare import DEFAULT_CUTOFF, unjudged
 from raypipe.evaluation.measures import evaluate, grades_of
 from raypipe.evaluation.names import cutoffs_in
-from raypipe.report.finished import Finished, RankedUnit
-from raypipe.report.measures import relevant_grade
+from raypipe.report.finished import Finished, RankedUnit, relevant_grade
 from raypipe.report.page import TWINS, write_with_twins
 from raypipe.report.section import Section, Table, Value, plain, shown
 from raypipe.vocabulary import Unit, units

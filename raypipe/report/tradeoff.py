@@ -24,8 +24,7 @@ from raypipe.report.cells import (
     k0s_of,
     stages_of,
 )
-from raypipe.report.finished import Finished
-from raypipe.report.measures import about, measures_of
+from raypipe.report.finished import Finished, about, measures_of
 from raypipe.report.section import Chart, Section, Table, Value
 
 

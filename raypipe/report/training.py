@@ -19,8 +19,7 @@ from raypipe.errors import InputError
 from raypipe.models.folder.adapters import adapter_folder
 from raypipe.models.folder.evidence import read_object
 from raypipe.names import of_stage
-from raypipe.report.finished import Finished
-from raypipe.report.measures import about, measures_of, of_system
+from raypipe.report.finished import Finished, about, measures_of, of_system
 from raypipe.report.section import Chart, Section, Table, Value
 
 MOST_POINTS = 200
