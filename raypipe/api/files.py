@@ -9,7 +9,7 @@ from raypipe.api.inputs import Run, run_of
 from raypipe.errors import InputError
 from raypipe.evaluation.exports import write_msmarco, write_trec
 from raypipe.evaluation.run_files import runs
-from raypipe.evaluation.run_files.files import replacing_run
+from raypipe.storage.compression import replacing_compressed
 
 ENDINGS = {
     ".trec": "trec",
@@ -49,7 +49,7 @@ def write_run(run: Run, path: str | Path, *, tag: str = "raypipe", form: str | N
     elif form == "msmarco":
         write_msmarco(table, path)
     elif form == "parquet":
-        with replacing_run(path) as out:
+        with replacing_compressed(path) as out:
             pq.write_table(table, out)
     else:
         raise InputError(f"form: expected trec, msmarco or parquet; found {form!r}")

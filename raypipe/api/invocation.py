@@ -199,7 +199,7 @@ def run(
     numerics.set_strict()
     from raypipe.api.opened.ray import shared_of
     from raypipe.driver.pipeline import Options, run_pipeline
-    from raypipe.driver.report.lines import to_stderr
+    from raypipe.driver.progress import to_stderr
 
     wanted, folder = loaded if ray is not None else inline_by_default(loaded), Path(out)
     shared = None if ray is None else shared_of(ray)
@@ -217,6 +217,6 @@ def watching(progress: bool) -> "AbstractContextManager[Watcher]":
 
     if not progress:
         return nullcontext(Silent())
-    from raypipe.driver.report.progress import TerminalWatcher
+    from raypipe.driver.progress import TerminalWatcher
 
     return TerminalWatcher(sys.stderr)

@@ -16,7 +16,7 @@ from raypipe.errors import InputError
 if TYPE_CHECKING:
     from raypipe.report.finished import Finished
     from raypipe.report.section import Section
-    from raypipe.report.show import Shown
+    from raypipe.report.show import QueryView
 
 QuerySet = Annotated[
     str | None, typer.Option("--queries", help="A query set of the recipe; by default each one.")
@@ -85,8 +85,7 @@ def tradeoff(
 
 
 def _fill(finished: "Finished", query_sets: list[str], allow_open_cluster: bool) -> None:
-    from raypipe.driver.report.lines import to_stderr
-    from raypipe.driver.report.progress import TerminalWatcher
+    from raypipe.driver.progress import TerminalWatcher, to_stderr
     from raypipe.report.fill import fill
 
     with TerminalWatcher(sys.stderr) as watcher:
@@ -236,9 +235,9 @@ def show(
         print("\n\n".join(_text(part, terminal_width()) for part in parts))
 
 
-def _text(part: "Shown", width: int) -> str:
+def _text(part: "QueryView", width: int) -> str:
     from raypipe.report.section import plain
-    from raypipe.report.terminal import aligned, folded, values
+    from raypipe.report.show import aligned, folded, values
 
     query = part.query
     head = f"query {query.query_id} of {query.query_set}, {part.unit}: {query.text}"

@@ -46,8 +46,7 @@ def execute_training(
     recipe: Training | PhasedTraining, out: Path, options: "TrainOptions | None" = None
 ) -> "Trained":
     """Train with progress on stderr."""
-    from raypipe.driver.report.lines import to_stderr
-    from raypipe.driver.report.progress import TerminalWatcher
+    from raypipe.driver.progress import TerminalWatcher, to_stderr
     from raypipe.driver.training.train import run_training
 
     with TerminalWatcher(sys.stderr) as watcher:
@@ -56,7 +55,7 @@ def execute_training(
 
 def tell_model(trained: "Trained") -> None:
     """Where the trained model is, as the last line of the command."""
-    from raypipe.driver.report.lines import to_stderr
+    from raypipe.driver.progress import to_stderr
 
     to_stderr(f"model: {trained.model}")
 

@@ -194,8 +194,7 @@ def execute(
     Without `last` the caller prints more, and then `tell_run`.
     """
     from raypipe.driver.pipeline import run_pipeline
-    from raypipe.driver.report.lines import to_stderr
-    from raypipe.driver.report.progress import TerminalWatcher
+    from raypipe.driver.progress import TerminalWatcher, to_stderr
 
     with TerminalWatcher(sys.stderr) as watcher:
         outcome = run_pipeline(recipe, out, options, watcher=watcher, say=to_stderr)
@@ -211,7 +210,7 @@ def execute(
 def tell_run(outcome: "Outcome", out: Path) -> None:
     """What the command did and where its run is, as its last line; of several, the workspace."""
     from raypipe.driver.mirror import address_of
-    from raypipe.driver.report.lines import to_stderr
+    from raypipe.driver.progress import to_stderr
 
     stages = outcome.summary["stages"]
     reused = sum(1 for stage in stages.values() if stage["reused"])
@@ -268,7 +267,7 @@ def reindex(
     if not as_json:
         print(line_of(outcome.summary["generation"]), flush=True)
     if keep is not None:
-        from raypipe.driver.report.lines import to_stderr
+        from raypipe.driver.progress import to_stderr
         from raypipe.driver.upkeep.gc import delete, find_garbage
 
         try:

@@ -16,7 +16,7 @@ from raypipe.errors import IncompleteError, InputError, LimitError
 
 if TYPE_CHECKING:
     from raypipe.driver.training.train import Trained
-    from raypipe.report.steps import Planned
+    from raypipe.report.published import Planned
 
 
 def quickstart(
@@ -31,7 +31,7 @@ def quickstart(
 ) -> None:
     """Index, search and rerank Python's own documentation; nothing is downloaded."""
     from raypipe.driver.pipeline import Options
-    from raypipe.driver.report.lines import to_stderr
+    from raypipe.driver.progress import to_stderr
 
     overrides = [] if passages is None else [f"collection.max_passages={passages}"]
     recipe = load_recipe(recipe_text("quickstart"), overrides=overrides, source="quickstart")
@@ -56,7 +56,7 @@ def quickstart(
 def _train(out: Path, passages: int | None) -> "Trained":
     """Search the quickstart's own train queries, then train on them for a minute."""
     from raypipe.driver.pipeline import Options
-    from raypipe.driver.report.lines import to_stderr
+    from raypipe.driver.progress import to_stderr
 
     own = (out / "train-queries").absolute()
     overrides = [f"stores={(out / 'stores').absolute()}"]
@@ -112,12 +112,11 @@ def reproduce(
     as_json: AsJson = False,
 ) -> None:
     """Run a paper's recipes and print our values beside the published ones."""
-    from raypipe.driver.report.lines import to_stderr
+    from raypipe.driver.progress import to_stderr
     from raypipe.report.inputs import missing, wanted, wrong_inputs
-    from raypipe.report.published import reproduction
+    from raypipe.report.published import plan, reproduction, unset_variables, variables
     from raypipe.report.reproduce import failures, outcome, unmeasured, write
     from raypipe.report.section import to_text
-    from raypipe.report.steps import plan, unset_variables, variables
 
     of, changed = reproduction(name), settings or []
     steps = plan(of, out, data=data, only=only or [], settings=changed, env=os.environ)

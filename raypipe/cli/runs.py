@@ -9,14 +9,14 @@ import typer
 from raypipe.cli.options import MEASURED, AsJson, Measures, Qrels, Ties, checked, on_disk
 from raypipe.cli.terminal import print_result
 from raypipe.errors import InputError
+from raypipe.leaderboard.boards import BOARDS, Board
 from raypipe.markdown import cell, markdown_table
 from raypipe.vocabulary import BreakTies
 
 if TYPE_CHECKING:
     from raypipe.evaluation.compare import Compared, Comparison
     from raypipe.evaluation.ties import Ties as TieReport
-    from raypipe.leaderboard.boards import Board
-    from raypipe.leaderboard.findings import Finding
+    from raypipe.leaderboard.rules import Finding
 
 
 def compare(
@@ -170,9 +170,8 @@ def _write_per_query(path: Path, found: "Compared", names: list[str], base: str)
     path.write_text("".join(lines), encoding="utf-8")
 
 
-Task = Annotated[
-    str, typer.Option(help="Board: msmarco-passage, msmarco-doc, trec-dl, trec-car or local.")
-]
+*_TASKS, _LAST_TASK = BOARDS
+Task = Annotated[str, typer.Option(help=f"Board: {', '.join(_TASKS)} or {_LAST_TASK}.")]
 Fewer = Annotated[
     bool, typer.Option("--allow-fewer-rows", help="Accept queries with fewer rows than usual.")
 ]
@@ -211,10 +210,13 @@ def check(
     """Check a run against every rule of a leaderboard; exits with 2 if rules are broken."""
     from raypipe.data.qrels import read_qrels
     from raypipe.data.queries import read_queries
-    from raypipe.leaderboard.findings import does_not_apply, holds, refuse_broken
-    from raypipe.leaderboard.lines import read_run_lines
-    from raypipe.leaderboard.rules import check_lines
-    from raypipe.leaderboard.script import reciprocal_rank
+    from raypipe.leaderboard.rules import (
+        check_lines,
+        does_not_apply,
+        holds,
+        read_run_lines,
+        refuse_broken,
+    )
 
     board = _board(task)
     _refuse_missing(run, queries, qrels)
@@ -222,12 +224,13 @@ def check(
     lines = read_run_lines(run, break_ties=ties)
     ids = [query for query, _ in read_queries(queries)] if queries else None
     findings = check_lines(lines, board, queries=ids, fewer_rows=allow_fewer_rows, break_ties=ties)
-    if board.cutoff is None or qrels is None:
-        why = "no qrels were named" if board.cutoff else f"{task} has no script of its own"
+    if board.measure is None or qrels is None:
+        why = "no qrels were named" if board.measure else f"{task} has no script of its own"
         findings.append(does_not_apply("measure", why))
     elif all(finding.ok for finding in findings):
-        value, num = reciprocal_rank(lines.rankings(), read_qrels(qrels), cutoff=board.cutoff)
-        findings.append(holds("measure", f"MRR @{board.cutoff}: {value!r} over {num:,} queries"))
+        value, num = board.measure.compute(lines.rankings(), read_qrels(qrels))
+        told = f"{board.measure.name}: {value!r} over {num:,} queries"
+        findings.append(holds("measure", told))
     print_result({"rules": [f.to_json() for f in findings]}, _text(findings), as_json=as_json)
     refuse_broken(findings)
 
@@ -265,8 +268,8 @@ def pack(
     as_json: AsJson = False,
 ) -> None:
     """Write the files of a submission, only if every rule holds."""
-    from raypipe.leaderboard.pack import pack as packed
-    from raypipe.leaderboard.side import RunSide
+    from raypipe.leaderboard.submission import RunSide
+    from raypipe.leaderboard.submission import pack as packed
 
     board = _board(task)
     wanted = [("--dev", dev), ("--metadata", metadata)]
@@ -300,9 +303,7 @@ def pack(
     print_result(body, "\n".join([*blocks, f"written: {found.folder}"]), as_json=as_json)
 
 
-def _board(task: str) -> "Board":
-    from raypipe.leaderboard.boards import BOARDS
-
+def _board(task: str) -> Board:
     if task not in BOARDS:
         raise InputError(f"--task: expected one of {', '.join(BOARDS)}; found {task!r}")
     return BOARDS[task]

@@ -45,7 +45,7 @@ NUM_LINES = 3
 def text_of_hits(query: str, hits: Sequence[Mapping[str, Any]]) -> str:
     """Rank, score and id of each passage on a line, and below it the beginning of its text."""
     from raypipe.report.section import plain
-    from raypipe.report.terminal import folded
+    from raypipe.report.show import folded
 
     width = terminal_width()
     if not hits:
@@ -359,7 +359,7 @@ def score(
     as_json: AsJson = False,
 ) -> None:
     """Score a run's candidates: monoBERT writes runs/queries/score.trec, duoBERT its pairs."""
-    from raypipe.driver.report.lines import to_stderr
+    from raypipe.driver.progress import to_stderr
     from raypipe.driver.verbs.reading import generation_to_read
     from raypipe.driver.verbs.single_stage import model_of, score_recipe, with_commit
     from raypipe.models.folder.loading import resolve_model

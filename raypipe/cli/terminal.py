@@ -224,6 +224,6 @@ def print_result(result: object, text: str, *, as_json: bool) -> None:
 
 def terminal_width() -> int:
     """The terminal's columns, or those of the variable COLUMNS; 100 where there is no terminal."""
-    from raypipe.report.terminal import WIDTH
+    from raypipe.report.show import WIDTH
 
     return shutil.get_terminal_size((WIDTH, 24)).columns if sys.stdout.isatty() else WIDTH

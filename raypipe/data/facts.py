@@ -9,10 +9,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from raypipe.data.files import is_compressed, open_binary
 from raypipe.data.formats.registry import get_format
 from raypipe.data.split import Counted
 from raypipe.errors import LEAVE_INPUTS, CorruptError
+from raypipe.storage.compression import is_compressed, open_binary
 from raypipe.storage.records import hash_file
 
 CHECKPOINT_RECORDS = 100_000

@@ -7,7 +7,6 @@ from pathlib import Path
 import pyarrow as pa
 
 from raypipe import foreign
-from raypipe.data.files import open_binary
 from raypipe.data.formats import irds
 from raypipe.data.formats.fields import checked_id, shown
 from raypipe.data.formats.tables import is_parquet, read_columns
@@ -15,6 +14,7 @@ from raypipe.data.records import Problems, chunks, parsed_lines
 from raypipe.errors import InputError
 from raypipe.nested import nested_entries
 from raypipe.schema import QRELS
+from raypipe.storage.compression import open_binary
 from raypipe.uris import dataset_id
 
 _MAX_GRADE = 2**31 - 1

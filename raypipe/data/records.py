@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
-from raypipe.data.files import open_binary
 from raypipe.errors import InputError
 from raypipe.regular import check_not_utf16
+from raypipe.storage.compression import open_binary
 
 MAX_SHOWN = 10
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from raypipe.data.files import open_binary
 from raypipe.data.records import lines
 from raypipe.errors import InputError
+from raypipe.storage.compression import open_binary
 from raypipe.storage.files import replacing
 
 FILES = ("passages.tsv", "queries.tsv", "triples.tsv")

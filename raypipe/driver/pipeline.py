@@ -1,7 +1,8 @@
 """The main job: runs a recipe to completion in a workspace."""
 
+import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,12 @@ from raypipe.driver.generations.held import generations_held
 from raypipe.driver.generations.publish import Built, Publication, publish
 from raypipe.driver.generations.retire import retire_older
 from raypipe.driver.invocation import invocation, work_begins
+from raypipe.driver.machine import devices
 from raypipe.driver.machine.inputs import with_copies
 from raypipe.driver.machine.place import Place, SharedRay, backends_at
 from raypipe.driver.machine.signals import interruptible
+from raypipe.driver.measure import Measurement, measure
+from raypipe.driver.metrics import Exporting, RayMetrics
 from raypipe.driver.mirror import address_of, refuse_sweep, write_out
 from raypipe.driver.models.named import with_commits
 from raypipe.driver.models.opened import open_or_tell
@@ -24,16 +28,14 @@ from raypipe.driver.recipe.execute import Execution
 from raypipe.driver.recipe.frozen import refuse_changes
 from raypipe.driver.recipe.read_first import collection_problems, read_first
 from raypipe.driver.recipe.walking import systems_of
-from raypipe.driver.recipe.watching import Watcher
+from raypipe.driver.recipe.watching import StageResult, Watcher
 from raypipe.driver.recipe.written.builtin import with_files
 from raypipe.driver.recipe.written.topics import with_topics
-from raypipe.driver.report.measure import measure
-from raypipe.driver.report.metrics import Exporting, RayMetrics
-from raypipe.driver.report.summary import summary_of
 from raypipe.driver.working import basis_at, devices_for, sizing_of
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, RaypipeError, ending_of
 from raypipe.names import StoreName, Thing
+from raypipe.package import VERSION
 from raypipe.storage.generations import Generation, generation_numbers
 
 
@@ -239,3 +241,50 @@ def _allowed(recipe: Recipe, selected: list[str]) -> Callable[[StoreName], bool]
         return store.thing is Thing.STAGE and store.owner in selected
 
     return allowed
+
+
+def summary_of(
+    measurement: Measurement, results: Mapping[StoreName, StageResult], chosen: devices.Devices
+) -> dict[str, Any]:
+    """The entries for systems, measures, notes, stages, device and versions."""
+    return {
+        "systems": measurement.systems,
+        "measures": measurement.means,
+        "notes": measurement.notes,
+        "stages": {
+            str(store): {
+                "seconds": round(result.seconds, 2),
+                "rows": result.num_rows,
+                "copied": result.num_copied,
+                "shards": {
+                    "planned": result.num_shards,
+                    "reused": result.num_shards_reused,
+                    "quarantined": result.num_quarantined,
+                },
+                "coverage": result.coverage,
+                "reused": result.reused,
+                "fingerprint": result.fingerprint,
+                **second_pass_of(result),
+            }
+            for store, result in results.items()
+        },
+        "device": chosen.line().removeprefix("device: "),
+        "versions": {
+            "raypipe": VERSION,
+            "python": platform.python_version(),
+            "torch": chosen.torch,
+        },
+    }
+
+
+def second_pass_of(result: StageResult) -> dict[str, Any]:
+    """Of exact search, how many of the queries that were searched needed the second pass.
+
+    A query counts once for each span of embeddings. Of a store that several invocations computed,
+    these are the shards of the last one.
+    """
+    if not result.num_searched:
+        return {}
+    share = round(result.num_repeated / result.num_searched, 6)
+    told = {"searched": result.num_searched, "queries": result.num_repeated, "share": share}
+    return {"second_pass": told}

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from raypipe.errors import InputError
 from raypipe.evaluation.run_files.columns import SHOWN, check_run, encode, unprintable
-from raypipe.evaluation.run_files.files import replacing_run
+from raypipe.storage.compression import replacing_compressed
 
 MSMARCO_DEPTH = 1000
 """The official script keeps 1000 places per query and fails on a higher rank."""
@@ -41,7 +41,7 @@ def write_trec(table: pa.Table, path: str | Path, *, tag: str) -> None:
     queries = encode(table["query_id"]).codes
     scores = lowered(table["score"].to_numpy(), queries)
     columns = table.select(["query_id", "passage_id", "rank"]).append_column("score", [scores])
-    with replacing_run(Path(path)) as out:
+    with replacing_compressed(Path(path)) as out:
         for query, passage, rank, score in _rows(columns):
             printed = pa.array([f"{s:.9g}" for s in score.to_pylist()], pa.large_string())
             name = pa.scalar(f" {tag}\n", pa.large_string())
@@ -61,7 +61,7 @@ def write_msmarco(table: pa.Table, path: str | Path) -> None:
     _check(table)
     columns = table.select(["query_id", "passage_id", "rank"])
     columns = columns.filter(pc.less_equal(columns["rank"], MSMARCO_DEPTH))
-    with replacing_run(Path(path)) as out:
+    with replacing_compressed(Path(path)) as out:
         for query, passage, rank in _rows(columns):
             out.write(_lines(query, TAB, passage, TAB, rank, END))
 

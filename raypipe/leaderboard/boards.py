@@ -1,7 +1,26 @@
-"""The boards. `local` is not a leaderboard: it has only the rules of every run file."""
+"""The boards, each with its rules and the measure of its script.
+
+`local` is not a leaderboard: it has only the rules of every run file.
+"""
 
 import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # the help of commands names the boards, and loads no tables for it
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """What the script of a board computes."""
+
+    name: str
+    """Such as MRR @10."""
+    compute: "Callable[[Mapping[str, Sequence[str]], pa.Table], tuple[float, int]]"
+    """(value, number of queries) of rankings, given qrels (schema.QRELS)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,12 +36,41 @@ class Board:
     """Ids are 0 to n - 1."""
     query_sets: tuple[tuple[str, int], ...] = ()
     """Its query sets by name, with their numbers of queries."""
-    cutoff: int | None = None
-    """Cutoff of the reciprocal rank that its script computes on dev."""
+    measure: Measure | None = None
+    """What its script computes on dev."""
     full_rows: bool = False
     """Whether its script warns if a query has fewer rows than allowed."""
     metadata: bool = False
     """Whether it requires an id of the form yyyymmdd-name and a metadata file."""
+
+
+def reciprocal_rank(
+    rankings: Mapping[str, Sequence[str]], qrels: "pa.Table", *, cutoff: int
+) -> tuple[float, int]:
+    """(mean, number of queries) as computed by MS MARCO's evaluation scripts.
+
+    The first passage at ranks 1 to `cutoff` that the qrels have for the query counts 1/rank,
+    whatever its grade. The sum, in the run's order of queries, is divided by the number of queries
+    in the qrels: queries missing from the run count 0, and other queries of the run are ignored.
+    """
+    relevant: dict[str, set[str]] = {}
+    for query, passage in zip(
+        qrels["query_id"].to_pylist(), qrels["passage_id"].to_pylist(), strict=True
+    ):
+        relevant.setdefault(query, set()).add(passage)
+    total = 0.0
+    for query, passages in rankings.items():
+        wanted = relevant.get(query, ())
+        for rank, passage in enumerate(passages[:cutoff], 1):
+            if passage in wanted:
+                total += 1 / rank
+                break
+    return total / len(relevant), len(relevant)
+
+
+def mrr(cutoff: int) -> Measure:
+    """The mean reciprocal rank of the first passages, by MS MARCO's scripts."""
+    return Measure(f"MRR @{cutoff}", partial(reciprocal_rank, cutoff=cutoff))
 
 
 _NUMBER = re.compile(r"[0-9]+")
@@ -40,7 +88,7 @@ BOARDS = {
             ((_NUMBER, 1000),),
             num_passages=8_841_823,
             query_sets=(("dev", 6980), ("eval", 6837)),
-            cutoff=10,
+            measure=mrr(10),
             full_rows=True,
             metadata=True,
         ),
@@ -50,7 +98,7 @@ BOARDS = {
             "msmarco",
             ((_V1_DOCUMENT, 100),),
             query_sets=(("dev", 5193), ("eval", 5793)),
-            cutoff=100,
+            measure=mrr(100),
             full_rows=True,
             metadata=True,
         ),

@@ -9,7 +9,7 @@ from typing import Any
 
 from raypipe.errors import InputError
 from raypipe.leaderboard.boards import BOARDS, Board
-from raypipe.leaderboard.findings import Finding, broken, does_not_apply, holds
+from raypipe.leaderboard.rules import Finding, broken, does_not_apply, holds
 from raypipe.regular import check_regular
 
 FIELDS = ("team", "model_description", "paper", "code", "type")

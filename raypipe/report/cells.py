@@ -20,8 +20,8 @@ from raypipe.names import Role, StoreName, of_stage
 from raypipe.ranking.blend import reranked_at
 from raypipe.ranking.candidates import Keys, missing, pairs
 from raypipe.ranking.rerank import aggregate_by_key
-from raypipe.report.finished import Finished
-from raypipe.report.measures import (
+from raypipe.report.finished import (
+    Finished,
     cut,
     depths_up_to,
     longest,
@@ -208,7 +208,7 @@ def filled(finished: Finished, query_set: str, stages: Stages, grid: Grid) -> St
 
 
 @dataclass(frozen=True)
-class Found:
+class GridCells:
     """The cells of a grid, and what is missing of it."""
 
     cells: list[Cell]
@@ -321,7 +321,7 @@ class Scores:
         return measured(self.finished, self.query_set, run, measures_of(self.finished))
 
 
-def cells_of(finished: Finished, query_set: str, stages: Stages) -> Found:
+def cells_of(finished: Finished, query_set: str, stages: Stages) -> GridCells:
     """The cells that can be computed from the pairs that the recipe and --fill scored."""
     scores = Scores(finished, query_set, stages)
     k0s = k0s_of(stages.mono, scores.first)
@@ -331,7 +331,9 @@ def cells_of(finished: Finished, query_set: str, stages: Stages) -> Found:
     needed = scores.grid.all_keys
     num_absent = int(np.count_nonzero(missing(needed, scores.held[0])))
     added = None if scores.added is None else len(scores.added)
-    return Found([each.cell for each in cells if each is not None], len(grid), num_absent, added)
+    return GridCells(
+        [each.cell for each in cells if each is not None], len(grid), num_absent, added
+    )
 
 
 def _computed(
@@ -353,7 +355,7 @@ def _computed(
 
 
 @dataclass(frozen=True, slots=True)
-class Costs:
+class MeasuredCosts:
     """Measured milliseconds; None where the workspace does not know them."""
 
     first: float | None
@@ -379,7 +381,7 @@ def aggregates_of(finished: Finished, pairs: str) -> dict[str, Aggregate]:
     return {n: s for n, s in stages if isinstance(s, Aggregate) and s.pairs == pairs}
 
 
-def costs_of(finished: Finished, query_set: str, stages: Stages) -> Costs:
+def costs_of(finished: Finished, query_set: str, stages: Stages) -> MeasuredCosts:
     """Those of a duoBERT stage over a monoBERT stage.
 
     A pair's is taken from the first aggregation that was run. Its time is that of all pairs, though
@@ -394,7 +396,7 @@ def costs_of(finished: Finished, query_set: str, stages: Stages) -> Costs:
     if aggregated is not None:
         num_pairs = num_lines(finished.stored(of_stage(stages.name, query_set)))
         pair = _each(mono, told[aggregated], num_queries, num_pairs)
-    return Costs(first.get("ms_per_query"), _each(first, mono, num_queries, more), pair)
+    return MeasuredCosts(first.get("ms_per_query"), _each(first, mono, num_queries, more), pair)
 
 
 def _each(

@@ -11,8 +11,7 @@ from raypipe.config.stages import Read
 from raypipe.errors import InputError
 from raypipe.evaluation.overlap import rankings_of
 from raypipe.evaluation.run_files.runs import read_run
-from raypipe.report.finished import Finished
-from raypipe.report.measures import depths_up_to, longest
+from raypipe.report.finished import Finished, depths_up_to, longest
 from raypipe.report.section import Chart, Section, Table
 
 CUTOFFS = (5, 10, 20, 50, 100, 200, 500, 1000)

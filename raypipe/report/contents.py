@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from raypipe.config import Recipe, settings
 from raypipe.config.training import Training
 from raypipe.errors import InputError
 from raypipe.report.depth import depth
 from raypipe.report.finished import Finished
-from raypipe.report.forecast import forecasting
 from raypipe.report.fusion import fusion
 from raypipe.report.overview import overview
 from raypipe.report.page import write_page
@@ -191,3 +191,41 @@ def settings_table(recipe: Recipe | Training) -> Table:
             source = COMMAND
         rows.append([name, value, source or GIVEN])
     return Table("Settings", ["setting", "value", "source"], rows)
+
+
+NAMES = {
+    "tokens": "tokens that models read",
+    "inferences": "inferences of rerankers",
+    "bytes": "bytes of stores, without Lucene",
+    "lucene_bytes": "bytes of Lucene's index",
+    "run_bytes": "bytes of run files",
+    "cpu_seconds": "CPU seconds of the workers",
+}
+FORECAST = ("tokens", "inferences", "bytes", "cpu_seconds")
+
+
+def forecasting(summary: Mapping[str, Any]) -> Section | None:
+    """Forecast and fact in all and by store; None if the last run made no forecast."""
+    told = summary.get("forecast")
+    if told is None:
+        return None
+    totals = told["totals"]
+    in_all: list[list[Value]] = [
+        [NAMES[name], *(totals[side].get(name) for side in ("forecast", "fact")), _percent(off)]
+        for name, off in totals["off"].items()
+    ]
+    columns = ["store"]
+    columns += [f"{side} {name}" for name in FORECAST for side in ("forecast", "fact")]
+    by_store: list[list[Value]] = [
+        [store, *(sides[side][name] for name in FORECAST for side in ("forecast", "fact"))]
+        for store, sides in told["stages"].items()
+    ]
+    tables = [
+        Table("In all, what the last run computed", ["what", "forecast", "fact", "off"], in_all),
+        Table("By store", columns, by_store),
+    ]
+    return Section("forecast", "all", tables, (), told["notes"])
+
+
+def _percent(off: float | None) -> str | None:
+    return None if off is None else f"{100 * off:+.1f}%"

@@ -6,8 +6,8 @@ Source: RepBERT (Zhan et al. 2020), Table 2 and Figure 1; Nogueira et al. 2019, 
 from raypipe.config.stages import MonoScore
 from raypipe.names import of_stage
 from raypipe.ranking.blend import reranked_at
-from raypipe.report.finished import Finished
-from raypipe.report.measures import (
+from raypipe.report.finished import (
+    Finished,
     about,
     depths_up_to,
     longest,

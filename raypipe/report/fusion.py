@@ -13,9 +13,9 @@ from raypipe.evaluation.measures import Measured
 from raypipe.evaluation.names import cutoffs_in
 from raypipe.evaluation.paired import differences, randomisation_tests
 from raypipe.ranking.fuse import fuse_tables
-from raypipe.report.finished import Finished
-from raypipe.report.measures import (
+from raypipe.report.finished import (
     RECALL_DEPTHS,
+    Finished,
     about,
     cut,
     depths_up_to,

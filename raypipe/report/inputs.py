@@ -13,7 +13,6 @@ from raypipe.config.parts import PACKAGED_MODELS
 from raypipe.config.paths import recipe_inputs, training_inputs
 from raypipe.config.phases import PhasedTraining, trainings_of
 from raypipe.config.stages import DuoScore, Encode, MonoScore, Read
-from raypipe.data.files import open_binary
 from raypipe.data.formats.registry import get_format
 from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries
@@ -26,12 +25,12 @@ from raypipe.evaluation.run_files.lines import sniff
 from raypipe.evaluation.run_files.parquet import is_parquet
 from raypipe.models.folder.loading import resolve_model
 from raypipe.models.folder.model_folder import ModelFolder
-from raypipe.report.published import Input, Reproduction, inputs
-from raypipe.report.steps import Planned
+from raypipe.report.published import Input, Planned, Reproduction, inputs
+from raypipe.storage.compression import open_binary
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedInput:
     """A file or folder that steps read."""
 
     path: str
@@ -70,7 +69,7 @@ class Wanted:
 
 def wanted(
     of: Reproduction, out: Path, planned: Sequence[Planned], values: Mapping[str, str]
-) -> list[Wanted]:
+) -> list[WantedInput]:
     """What the steps read and no earlier one of them makes, in their order.
 
     `values` are those of the variables, from `plan.variables`.
@@ -93,11 +92,11 @@ def wanted(
         if maker is not None:
             what = f"what the step {maker.called} makes; run it too"
         origin = None if told is None else told.from_
-        found.append(Wanted(path, what, origin, tuple(of_steps), told))
+        found.append(WantedInput(path, what, origin, tuple(of_steps), told))
     return found
 
 
-def missing(found: Sequence[Wanted], unset: Sequence[str]) -> list[str]:
+def missing(found: Sequence[WantedInput], unset: Sequence[str]) -> list[str]:
     """A problem for each missing file or folder, then what can be run, and how to name folders."""
     absent = [each for each in found if not each.is_there]
     problems = [f"missing: {each.line()}" for each in absent]
@@ -139,7 +138,7 @@ FIRST_RECORDS = 10
 """Of a collection: a file of another format is told from its first lines."""
 
 
-def wrong_inputs(planned: Iterable[Planned], wanted: Iterable[Wanted]) -> list[str]:
+def wrong_inputs(planned: Iterable[Planned], wanted: Iterable[WantedInput]) -> list[str]:
     """The problems of inputs that are there but not what the recipes need, with their steps.
 
     Queries and judgements are read whole, collections, runs and triples by their first lines, and
@@ -156,7 +155,7 @@ def wrong_inputs(planned: Iterable[Planned], wanted: Iterable[Wanted]) -> list[s
     return list(dict.fromkeys(problems))
 
 
-def _of_pipeline(recipe: Recipe, wanted: Mapping[str, Wanted]) -> list[str]:
+def _of_pipeline(recipe: Recipe, wanted: Mapping[str, WantedInput]) -> list[str]:
     checks: list[Callable[[], object]] = []
     given = {
         name: queries
@@ -176,7 +175,7 @@ def _of_pipeline(recipe: Recipe, wanted: Mapping[str, Wanted]) -> list[str]:
     return _problems(checks)
 
 
-def _of_training(recipe: Training | PhasedTraining, wanted: Mapping[str, Wanted]) -> list[str]:
+def _of_training(recipe: Training | PhasedTraining, wanted: Mapping[str, WantedInput]) -> list[str]:
     checks: list[Callable[[], object]] = []
     trainings = trainings_of(recipe)
     start = trainings[0].model.start
@@ -197,7 +196,7 @@ def _of_training(recipe: Training | PhasedTraining, wanted: Mapping[str, Wanted]
 
 
 def _of_collection(
-    collection: Collection, wanted: Mapping[str, Wanted]
+    collection: Collection, wanted: Mapping[str, WantedInput]
 ) -> list[Callable[[], object]]:
     if not all(path in wanted for path in collection.input):
         return []
@@ -217,7 +216,7 @@ def _kinds_wanted(recipe: Recipe, model: str) -> set[str]:
 
 
 def _check_model(
-    resolved: Callable[[], ModelFolder], kinds: set[str], wanted: Wanted | None
+    resolved: Callable[[], ModelFolder], kinds: set[str], wanted: WantedInput | None
 ) -> None:
     """Returns nothing if the model is of the kinds, and of the size that the figures are of."""
     model = resolved()

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from raypipe.driver.report.notes import OF_WIKIPEDIA, WIKIPEDIA
+from raypipe.driver.measure import OF_WIKIPEDIA, WIKIPEDIA
 from raypipe.evaluation.compare import Comparison, compare_measured
 from raypipe.evaluation.names import counts_in
 from raypipe.evaluation.tables import INFERENCES, rows_of
-from raypipe.report.finished import Finished
-from raypipe.report.measures import (
+from raypipe.report.finished import (
+    Finished,
     about,
     compared_with,
     cut,
@@ -85,7 +85,6 @@ def overview(
         saw_first["its start weights saw"] = told[best].get("start_weights") or "it has none"
     told_first |= {**facts, **saw_first}
     notes = [*about(finished, query_set, unit), *outside(finished, query_set, systems)]
-    notes += [f"stale: {line}" for line in stale(finished, query_set, means)]
     if finished.recipe.collection.format in OF_WIKIPEDIA:
         notes.append(WIKIPEDIA)
     saw = {told[name]["model"]: told[name].get("start_weights") for name in systems}
@@ -111,22 +110,6 @@ def _judged(finished: Finished, system: str, query_set: str, unit: Unit) -> floa
     """The measure Judged@10, where the recipe does not have it."""
     run = cut(finished.run(system, query_set), JUDGED_AT)
     return measured(finished, query_set, run, [JUDGED], unit).mean[JUDGED]
-
-
-def stale(
-    finished: Finished, query_set: str, means: Mapping[str, Mapping[str, float]]
-) -> list[str]:
-    """A line if the judgements give other values now than when the recipe was run.
-
-    Measures that the recipe does not have are not compared.
-    """
-    told = finished.summary["measures"].get(query_set, {})
-    if all(told.get(n, {}).get(m, v) == v for n in means for m, v in means[n].items()):
-        return []
-    return [
-        f"the judgements of {query_set} changed since the recipe was run; this page has "
-        "their values now, table.md and summary.json have the earlier ones; run the recipe again"
-    ]
 
 
 def _differences(rows: list[Comparison], base: str) -> Table:

@@ -1,13 +1,16 @@
-"""Published figures and what `raypipe reproduce` runs to compare with them: packaged data."""
+"""Published figures, and the steps that `raypipe reproduce` runs to compare with them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field, ValidationError
 
+from raypipe.config import Recipe, Training, named_recipe, named_training, recipe_text, verb_of
 from raypipe.config.fields import Section
+from raypipe.config.phases import PhasedTraining
 from raypipe.config.words import did_you_mean, listed
 from raypipe.config.yaml import parse_yaml
 from raypipe.errors import InputError
@@ -40,7 +43,7 @@ class PublishedTable(Section):
     """Row -> columns whose values are not printed but follow from others."""
 
 
-class Setting(Section):
+class FigureSetting(Section):
     """A setting of a figure or table without figures of its own."""
 
     of: str
@@ -49,14 +52,14 @@ class Setting(Section):
     values: list[int] | None = None
 
 
-class Source(Section):
+class PublishedSource(Section):
     """A paper, or a page of figures."""
 
     source: str
     title: str
     url: str
     tables: Annotated[list[PublishedTable], Field(min_length=1)]
-    settings: list[Setting] = []
+    settings: list[FigureSetting] = []
 
     def table(self, name: str) -> PublishedTable:
         """The table of that name, which is in the file."""
@@ -64,7 +67,7 @@ class Source(Section):
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class PublishedValue:
     """One published value."""
 
     source: str
@@ -82,7 +85,7 @@ class Cell:
         return f"{self.source}, {self.table}"
 
 
-def cells(source: str, table: str, collection: str | None = None) -> Iterator[Cell]:
+def cells(source: str, table: str, collection: str | None = None) -> Iterator[PublishedValue]:
     """The values of a packaged table in its order, by row; of one collection if it is named."""
     of = sources()[source]
     found = of.table(table)
@@ -93,11 +96,11 @@ def cells(source: str, table: str, collection: str | None = None) -> Iterator[Ce
                 points = found.unit == "points of 100" and column.measure != TIME
                 share = round(value / 100, 6) if points else value
                 inferred = name in found.inferred.get(row, ())
-                yield Cell(of.source, table, row, name, column, share, inferred)
+                yield PublishedValue(of.source, table, row, name, column, share, inferred)
 
 
 @cache
-def sources() -> dict[str, Source]:
+def sources() -> dict[str, PublishedSource]:
     """The packaged sources by the name of their file, sorted.
 
     Raises:
@@ -105,7 +108,7 @@ def sources() -> dict[str, Source]:
     """
     found = {}
     for path in sorted((PUBLISHED / "tables").glob("*.yaml")):
-        found[path.stem] = read_packaged(path.relative_to(PUBLISHED).as_posix(), Source)
+        found[path.stem] = read_packaged(path.relative_to(PUBLISHED).as_posix(), PublishedSource)
     return found
 
 
@@ -158,7 +161,7 @@ class Step(Section):
         return self.out or self.called
 
 
-class Shown(Section):
+class PrintedTable(Section):
     """A published table that is printed."""
 
     source: str
@@ -169,7 +172,7 @@ class Shown(Section):
     """Whether rows that no step measures are shown too."""
 
 
-class Compared(Section):
+class MeasuredRows(Section):
     """Rows of a table that a step measures."""
 
     source: str
@@ -200,8 +203,8 @@ class Reproduction(Section):
     name: str
     about: str
     steps: Annotated[list[Step], Field(min_length=1)]
-    tables: Annotated[list[Shown], Field(min_length=1)]
-    compared: list[Compared]
+    tables: Annotated[list[PrintedTable], Field(min_length=1)]
+    compared: list[MeasuredRows]
     notes: list[str] = []
     settings: list[Figures] = []
 
@@ -216,7 +219,7 @@ class Input(Section):
     hidden: int | None = None
 
 
-class Inputs(Section):
+class InputList(Section):
     """All files and folders, by their path with the variables of the recipes."""
 
     folders: dict[str, str]
@@ -243,6 +246,110 @@ def reproduction(name: str) -> Reproduction:
 
 
 @cache
-def inputs() -> Inputs:
+def inputs() -> InputList:
     """What recipes read and where it is from."""
-    return read_packaged("inputs.yaml", Inputs)
+    return read_packaged("inputs.yaml", InputList)
+
+
+STORES = "stores"
+"""Below --out: the stores that all pipelines share, so that none computes what another has."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One step, ready to run."""
+
+    step: Step
+    recipe: Recipe | Training | PhasedTraining
+    folder: Path
+    """Its workspace."""
+
+
+def plan(
+    of: Reproduction,
+    out: Path,
+    *,
+    data: Path | None = None,
+    only: Sequence[str] = (),
+    settings: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+) -> list[Planned]:
+    """The steps to run, in order; opens no file but the packaged recipes.
+
+    A variable that is set nowhere stands in the paths as `/${NAME}`.
+
+    Args:
+        of: the reproduction.
+        out: the folder of all workspaces.
+        data: holds a folder for each variable that `env` does not set.
+        only: names of steps; by default all of them.
+        settings: KEY=VALUE for every step, or STEP:KEY=VALUE for one.
+        env: values of variables.
+
+    Raises:
+        InputError: an unknown step, or every problem of the recipes with these settings.
+    """
+    steps = _chosen(of, only)
+    known = {step.called: step for step in of.steps}
+    given = [_addressed(setting, known) for setting in settings]
+    values = variables(env or {}, data) | {"OUT": str(out.absolute())}
+    found, problems = [], [] if steps else ["reproduce: no step"]
+    for step in steps:
+        own = {name: _with_out(value, out) for name, value in step.environment.items()}
+        changed = [*step.settings]
+        trains = verb_of(recipe_text(step.recipe)) == "train"
+        if not trains:
+            changed.append(f"stores={out.absolute() / STORES}")
+        changed += [setting for where, setting in given if where in (None, step.called)]
+        load = named_training if trains else named_recipe
+        try:
+            recipe = load(step.recipe, overrides=changed, env=values | own)
+        except InputError as error:
+            problems += [f"{step.called}: {problem}" for problem in error.problems]
+            continue
+        found.append(Planned(step, recipe, out / step.folder))
+    if problems:
+        raise InputError(problems)
+    return found
+
+
+def variables(env: Mapping[str, str], data: Path | None) -> dict[str, str]:
+    """The value of every variable: as set, below `data`, or a path that shows its name."""
+    found = dict(env)
+    for name, folder in inputs().folders.items():
+        if name not in found:
+            found[name] = f"/${{{name}}}" if data is None else str(data.absolute() / folder)
+    return found
+
+
+def unset_variables(env: Mapping[str, str], data: Path | None) -> list[str]:
+    """Those that neither `env` nor `data` gives a value."""
+    return [name for name in inputs().folders if data is None and name not in env]
+
+
+def _with_out(value: str, out: Path) -> str:
+    return value.replace("${OUT}", str(out.absolute()))
+
+
+def _chosen(of: Reproduction, only: Sequence[str]) -> list[Step]:
+    known = [step.called for step in of.steps]
+    problems = [
+        f"--only: {of.name} has no step {name!r}{did_you_mean(name, known)} it has {listed(known)}"
+        for name in only
+        if name not in known
+    ]
+    if problems:
+        raise InputError(problems)
+    return [step for step in of.steps if not only or step.called in only]
+
+
+def _addressed(setting: str, known: Mapping[str, Step]) -> tuple[str | None, str]:
+    """(step or None for all, KEY=VALUE)."""
+    key, equals, value = setting.partition("=")
+    where, colon, rest = key.partition(":")
+    if not colon:
+        return None, setting
+    if where not in known:
+        hint = did_you_mean(where, known)
+        raise InputError(f"{setting}: no step {where!r}{hint} expected one of {listed(known)}")
+    return where, f"{rest}{equals}{value}"

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 from raypipe.errors import InputError
 from raypipe.evaluation.measures import Measured, grades_of
-from raypipe.report.finished import Finished
-from raypipe.report.measures import (
+from raypipe.report.finished import (
+    Finished,
     about,
     compared_with,
     judgements_of,

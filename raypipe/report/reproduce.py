@@ -11,21 +11,20 @@ from raypipe.config.stages import DuoScore, MonoScore
 from raypipe.driver.summaries import read_summary
 from raypipe.errors import IncompleteError
 from raypipe.report.cells import DRAWS, K0S, K1S
-from raypipe.report.finished import open_finished
-from raypipe.report.measures import about, depths_up_to
+from raypipe.report.finished import about, depths_up_to, open_finished
 from raypipe.report.page import TWINS, write_with_twins
 from raypipe.report.published import (
     TIME,
-    Cell,
-    Compared,
+    MeasuredRows,
+    Planned,
+    PrintedTable,
+    PublishedSource,
+    PublishedValue,
     Reproduction,
-    Shown,
-    Source,
     cells,
     sources,
 )
 from raypipe.report.section import Section, Table, Value
-from raypipe.report.steps import Planned
 from raypipe.training.checkpoints import best_of, measured_sets
 from raypipe.vocabulary import units
 
@@ -173,13 +172,13 @@ _SLACK = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ResultLine:
     """A published value with ours."""
 
-    cell: Cell
+    cell: PublishedValue
     verdict: Verdict
     ours: float | None = None
-    compared: Compared | None = None
+    compared: MeasuredRows | None = None
     """How ours comes about; None if no step measures the cell."""
 
     def row(self) -> list[Value]:
@@ -200,7 +199,9 @@ class Line:
         ]
 
 
-def lines_of(of: Reproduction, shown: Shown, ours: Measured, ran: Collection[str]) -> list[Line]:
+def lines_of(
+    of: Reproduction, shown: PrintedTable, ours: Measured, ran: Collection[str]
+) -> list[ResultLine]:
     """The lines of one table, in its order; `ran` names the steps that were run.
 
     A difference of exactly the tolerance passes. Both sides are taken as they are: nothing is
@@ -214,9 +215,15 @@ def lines_of(of: Reproduction, shown: Shown, ours: Measured, ran: Collection[str
     return found
 
 
-def _line(of: Reproduction, shown: Shown, cell: Cell, ours: Measured, ran: Collection[str]) -> Line:
+def _line(
+    of: Reproduction,
+    shown: PrintedTable,
+    cell: PublishedValue,
+    ours: Measured,
+    ran: Collection[str],
+) -> ResultLine:
     if cell.about.board_only:
-        return Line(cell, "board only")
+        return ResultLine(cell, "board only")
     for each in _of_table(of.compared, shown):
         system = each.systems.get(cell.row, {}).get(cell.column)
         if system is None:
@@ -224,17 +231,17 @@ def _line(of: Reproduction, shown: Shown, cell: Cell, ours: Measured, ran: Colle
         measure = each.measures.get(cell.column, cell.about.measure)
         value = ours.get((each.step, each.queries, system, measure))
         if cell.about.measure == TIME:
-            return Line(cell, "not compared", value, each)
+            return ResultLine(cell, "not compared", value, each)
         if value is None:
-            return Line(cell, "not measured" if each.step in ran else "not run", None, each)
+            return ResultLine(cell, "not measured" if each.step in ran else "not run", None, each)
         if cell.is_inferred:
-            return Line(cell, "not printed", value, each)
+            return ResultLine(cell, "not printed", value, each)
         passed = abs(value - cell.value) <= each.within + _SLACK
-        return Line(cell, "pass" if passed else "fail", value, each)
-    return Line(cell, "not compared" if cell.about.measure == TIME else "as published")
+        return ResultLine(cell, "pass" if passed else "fail", value, each)
+    return ResultLine(cell, "not compared" if cell.about.measure == TIME else "as published")
 
 
-def _of_table(compared: Iterable[Compared], shown: Shown) -> list[Compared]:
+def _of_table(compared: Iterable[MeasuredRows], shown: PrintedTable) -> list[MeasuredRows]:
     return [e for e in compared if (e.source, e.table) == (shown.source, shown.table)]
 
 
@@ -313,12 +320,12 @@ def _rows(section: Section, verdict: Verdict) -> list[tuple[str, Sequence[Value]
     ]
 
 
-def _named(compared: Compared) -> str:
+def _named(compared: MeasuredRows) -> str:
     source = sources()[compared.source].source
     return f"{source}, {compared.table}: {', '.join(compared.systems)}"
 
 
-def _cited(of: Reproduction) -> list[Source]:
+def _cited(of: Reproduction) -> list[PublishedSource]:
     return [sources()[name] for name in dict.fromkeys(each.source for each in of.tables)]
 
 

@@ -9,9 +9,7 @@ from raypipe.evaluation.measures import warn_of
 from raypipe.evaluation.names import counts_in, parse_measures
 from raypipe.evaluation.paired import Difference, difference
 from raypipe.evaluation.tables import OUTSIDE, Results, rows_of
-from raypipe.report.finished import Finished
-from raypipe.report.measures import about, judgements_of, measured, measures_of
-from raypipe.report.overview import stale
+from raypipe.report.finished import Finished, about, judgements_of, measured, measures_of
 from raypipe.storage.files import replace_file
 from raypipe.vocabulary import Unit, units
 
@@ -99,7 +97,6 @@ def _results(finished: Finished, query_set: str, unit: Unit, measures: Sequence[
         notes=[
             *(described if notes is None else notes),
             *([OUTSIDE] if starred_here and OUTSIDE not in (notes or ()) else []),
-            *(f"stale: {line}" for line in stale(finished, query_set, means)),
         ],
         about=described,
     )

@@ -1,5 +1,10 @@
-"""One query of a finished workspace: its candidates side by side in every system."""
+"""One query of a finished workspace: its candidates side by side in every system.
 
+They are a table of a page, or text for a terminal: ranks in columns, texts cut to the width.
+"""
+
+import io
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,15 +17,18 @@ from urllib.parse import quote
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from rich import box
+from rich.console import Console
+from rich.table import Table as Grid
+from rich.text import Text
 
 from raypipe.errors import InputError
 from raypipe.evaluation.compare import DEFAULT_CUTOFF, unjudged
 from raypipe.evaluation.measures import evaluate, grades_of
 from raypipe.evaluation.names import cutoffs_in
-from raypipe.report.finished import Finished, Ranked
-from raypipe.report.measures import relevant_grade
+from raypipe.report.finished import Finished, RankedUnit, relevant_grade
 from raypipe.report.page import TWINS, write_with_twins
-from raypipe.report.section import Section, Table, Value
+from raypipe.report.section import Section, Table, Value, plain, shown
 from raypipe.vocabulary import Unit, units
 
 NUM_CANDIDATES = 10
@@ -31,7 +39,7 @@ LONGEST_NAME = 120
 _WORD = re.compile(r"\w+")
 
 
-class Found(NamedTuple):
+class QueryOfSet(NamedTuple):
     """A query of a set."""
 
     query_set: str
@@ -40,7 +48,7 @@ class Found(NamedTuple):
     text: str
 
 
-def find_query(finished: Finished, query_id: str, query_set: str | None) -> list[Found]:
+def find_query(finished: Finished, query_id: str, query_set: str | None) -> list[QueryOfSet]:
     """The query in each query set that has its id, or in the one that is named.
 
     Raises:
@@ -52,7 +60,7 @@ def find_query(finished: Finished, query_id: str, query_set: str | None) -> list
         ids = table["query_id"].to_pylist()
         if query_id in ids:
             row = ids.index(query_id)
-            found.append(Found(name, row, query_id, table["text"][row].as_py()))
+            found.append(QueryOfSet(name, row, query_id, table["text"][row].as_py()))
         told.append(f"{name} ({len(ids):,} queries)")
         known += ids
     if not found:
@@ -67,7 +75,7 @@ def _listed(ids: list[str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PlaceInList:
     """Where a system has a candidate."""
 
     rank: int
@@ -77,7 +85,7 @@ class Place:
     """The stage that scored it: below a reranker's first k, the stage before it."""
 
 
-Lists: TypeAlias = Mapping[str, Mapping[int, Place]]
+Lists: TypeAlias = Mapping[str, Mapping[int, PlaceInList]]
 """System -> row of each of its candidates -> place."""
 
 
@@ -92,7 +100,7 @@ class Candidate:
     text: str
     shared: Sequence[str]
     """The query's words that it has too."""
-    places: Mapping[str, Place]
+    places: Mapping[str, PlaceInList]
     """System -> place; without the systems that do not have it."""
 
 
@@ -153,10 +161,10 @@ def side_by_side(candidates: Sequence[Candidate], systems: Sequence[str], unit: 
 
 
 @dataclass(frozen=True)
-class Shown:
+class QueryView:
     """A query in the systems that rank passages, or in those that rank documents."""
 
-    query: Found
+    query: QueryOfSet
     unit: Unit
     systems: Table
     """A row for each system: its number of candidates, and what it is worth for this query."""
@@ -182,7 +190,7 @@ def show(
     query_set: str | None = None,
     systems: Sequence[str] = (),
     num: int = NUM_CANDIDATES,
-) -> list[Shown]:
+) -> list[QueryView]:
     """The query in every query set that has its id, of passages first, then of documents.
 
     Args:
@@ -218,7 +226,9 @@ def _check_systems(finished: Finished, query_set: str, systems: Sequence[str]) -
         raise InputError(problems)
 
 
-def _of_unit(finished: Finished, query: Found, unit: Unit, names: Sequence[str], num: int) -> Shown:
+def _of_unit(
+    finished: Finished, query: QueryOfSet, unit: Unit, names: Sequence[str], num: int
+) -> QueryView:
     runs = {name: finished.run_of_query(name, query.query_set, query.row) for name in names}
     lists = {name: _places(run) for name, run in runs.items()}
     judged = finished.judgements(query.query_set, unit)
@@ -249,15 +259,15 @@ def _of_unit(finished: Finished, query: Found, unit: Unit, names: Sequence[str],
         notes.append(f"relevant, but {where}: {', '.join(absent[:num])}{more}")
     notes += finished.left_out(query.query_set, names)
     of_unit = {name: finished.named(run, query.query_set, unit) for name, run in runs.items()}
-    return Shown(query, unit, _worth(finished, of_unit, judged), candidates, notes)
+    return QueryView(query, unit, _worth(finished, of_unit, judged), candidates, notes)
 
 
-def _places(run: pa.Table) -> dict[int, Place]:
+def _places(run: pa.Table) -> dict[int, PlaceInList]:
     columns = (run[name].to_pylist() for name in ("passage_row", "rank", "score", "scored_by"))
-    return {row: Place(*told) for row, *told in zip(*columns, strict=True)}
+    return {row: PlaceInList(*told) for row, *told in zip(*columns, strict=True)}
 
 
-def _rows_of(here: Ranked, lists: Lists, ids: Sequence[str]) -> dict[str, int]:
+def _rows_of(here: RankedUnit, lists: Lists, ids: Sequence[str]) -> dict[str, int]:
     """The rows of judged ids: of the index of ids, or of the lists where there is none."""
     if here.index is not None:
         found = zip(ids, here.rows_of(ids).tolist(), strict=True)
@@ -293,7 +303,7 @@ def _worth(finished: Finished, runs: dict[str, pa.Table], judged: pa.Table | Non
     return Table("Systems", columns, rows)
 
 
-def write_page(finished: Finished, shown: Sequence[Shown]) -> list[Path]:
+def write_page(finished: Finished, shown: Sequence[QueryView]) -> list[Path]:
     """The pages analysis/query.SET.ID.html, one for each query set; with a twin in JSON."""
     folder, written = finished.workspace.folder, []
     for query_set in dict.fromkeys(part.query.query_set for part in shown):
@@ -313,3 +323,82 @@ def _file_name(query_id: str) -> str:
     if len(quoted) <= LONGEST_NAME:
         return quoted
     return f"{quoted[:LONGEST_NAME]}-{sha256(query_id.encode()).hexdigest()[:16]}"
+
+
+WIDTH = 100
+"""Columns where there is no terminal that has its own."""
+NUM_LINES = 2
+"""Of a candidate's text."""
+LEAST_TEXT = 40
+"""Columns for texts; where the systems leave fewer, the ranks stand above the text instead."""
+
+
+def aligned(candidates: Sequence[Candidate], systems: Sequence[str], *, width: int = WIDTH) -> str:
+    """Each candidate's rank in every system with its true score below, and beside them its text.
+
+    A score in brackets is of a stage below, which the system left as it was. Texts are cut after
+    two lines. No line is longer than `width`.
+    """
+    ranks = [[_place(each.places.get(name), name) for name in systems] for each in candidates]
+    lengths = [
+        max(len(line) for cell in (name, *(row[at] for row in ranks)) for line in cell.split("\n"))
+        for at, name in enumerate(systems)
+    ]
+    beside = sum(lengths) + 2 * len(systems) + LEAST_TEXT <= width
+    grid = Grid(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="")
+    if beside:
+        for name, length in zip(systems, lengths, strict=True):
+            grid.add_column(name, justify="right", no_wrap=True, min_width=length)
+        grid.add_column("", overflow="fold")
+    else:
+        grid.add_column("", overflow="fold")
+    left = width - (sum(lengths) + 2 * len(systems) if beside else 0)
+    for each, row in zip(candidates, ranks, strict=True):
+        told = _told(each, left)
+        if beside:
+            grid.add_row(*map(Text, row), Text(told))
+        else:
+            places = zip(systems, row, strict=True)
+            stands = "  ".join(f"{name} {' '.join(cell.split())}" for name, cell in places)
+            grid.add_row(Text(f"{stands}\n{told}"))
+    return _printed(grid, width)
+
+
+def values(columns: Sequence[str], rows: Sequence[Sequence[Value]], *, width: int = WIDTH) -> str:
+    """A table of numbers under their names; names too long for the width are folded."""
+    grid = Grid(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, header_style="")
+    for place, column in enumerate(columns):
+        grid.add_column(column, justify="right" if place else "left", overflow="fold")
+    for row in rows:
+        grid.add_row(*(Text(shown(cell, name)) for cell, name in zip(row, columns, strict=True)))
+    return _printed(grid, width)
+
+
+def _printed(grid: Grid, width: int) -> str:
+    """The table's lines, without colours and blanks at their ends."""
+    stream = io.StringIO()
+    Console(file=stream, width=width, color_system=None, legacy_windows=False).print(grid)
+    return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()).strip("\n")
+
+
+def _place(place: PlaceInList | None, system: str) -> str:
+    if place is None:
+        return "-\n"
+    score = f"{place.score:.4g}" if math.isfinite(place.score) else str(place.score)
+    return f"{place.rank:,}\n" + (score if place.scored_by == system else f"({score})")
+
+
+def _told(candidate: Candidate, width: int) -> str:
+    """Grade and id, two lines of text, the words that it shares with the query, and a blank."""
+    grade = NOT_JUDGED if candidate.grade is None else f"grade {candidate.grade}"
+    lines = folded(plain(candidate.text) or "no text", width)
+    if len(lines) > NUM_LINES:
+        lines = [*lines[: NUM_LINES - 1], f"{folded(lines[NUM_LINES - 1], width - 4)[0]} ..."]
+    shared = f"shared: {', '.join(candidate.shared)}" if candidate.shared else "no shared word"
+    return "\n".join([f"{grade}  {plain(candidate.name)}", *lines, shared, ""])
+
+
+def folded(text: str, width: int) -> list[str]:
+    """The text's lines of at most `width` columns; words longer than a line are broken."""
+    lines = Text(text).wrap(Console(width=width), width, overflow="fold")
+    return [line.plain.rstrip() for line in lines]

@@ -12,8 +12,8 @@ from raypipe.report.cells import (
     NUM_SEEDS,
     Cell,
     Computed,
-    Costs,
-    Found,
+    GridCells,
+    MeasuredCosts,
     Scores,
     Setting,
     Stages,
@@ -24,8 +24,7 @@ from raypipe.report.cells import (
     k0s_of,
     stages_of,
 )
-from raypipe.report.finished import Finished
-from raypipe.report.measures import about, measures_of
+from raypipe.report.finished import Finished, about, measures_of
 from raypipe.report.section import Chart, Section, Table, Value
 
 
@@ -48,7 +47,9 @@ def tradeoff(finished: Finished, query_set: str, *, loss: float = 0.005) -> list
     return sections
 
 
-def _table(name: str, cells: Sequence[Cell], costs: Costs, measures: Sequence[str]) -> Table:
+def _table(
+    name: str, cells: Sequence[Cell], costs: MeasuredCosts, measures: Sequence[str]
+) -> Table:
     columns = ["k0", "k1", "method", "m", "inferences, paper", "inferences, needed"]
     columns += ["ms/query, derived", *measures, f"spread of {measures[0]}"]
     rows: list[list[Value]] = []
@@ -60,7 +61,7 @@ def _table(name: str, cells: Sequence[Cell], costs: Costs, measures: Sequence[st
     return Table(f"The grid of {name}", columns, rows)
 
 
-def _notes(found: Found, costs: Costs, measure: str, loss: float) -> list[str]:
+def _notes(found: GridCells, costs: MeasuredCosts, measure: str, loss: float) -> list[str]:
     notes = [
         "inferences a query: on the papers' axes k0 + k1 (k1 - 1), with k1 (m - 1) for sample; "
         "needed: what these queries' lists ask for, k0 + k1 min(m, k1 - 1) if they are long enough",
@@ -108,7 +109,7 @@ COSTS = ("inferences, paper", "inferences, needed", "ms/query, derived")
 
 
 @dataclass(frozen=True)
-class Named:
+class ChosenCell:
     """A setting with its part in the table; a system of the recipe has a draw's seed too."""
 
     part: str
@@ -138,7 +139,7 @@ def chosen(
         best = cheapest(cells, measure, 0.0)
         if near is None or best is None:
             continue
-        named = [Named("cheapest", near.setting), Named("best", best.setting)]
+        named = [ChosenCell("cheapest", near.setting), ChosenCell("best", best.setting)]
         told = [_told(part, cell, measure) for part, cell in (("cheapest", near), ("best", best))]
         for query_set in query_sets:
             own = _own(finished, query_set, stages)
@@ -189,7 +190,7 @@ def _measure(finished: Finished) -> str:
     return comparable[0]
 
 
-def _own(finished: Finished, query_set: str, stages: Stages) -> Iterator[Named]:
+def _own(finished: Finished, query_set: str, stages: Stages) -> Iterator[ChosenCell]:
     """The cells of the recipe's own systems."""
     k0 = k0s_of(stages.mono, finished.run(stages.mono.run, query_set))[-1]
     ran = finished.systems(query_set)
@@ -197,11 +198,13 @@ def _own(finished: Finished, query_set: str, stages: Stages) -> Iterator[Named]:
         if name not in ran:
             continue
         k1 = stages.duo.k1 if stage.k1 is None else stage.k1
-        yield Named(f"recipe: {name}", Setting(k0, k1, stage.method, stage.m), name, stage.seed)
+        yield ChosenCell(
+            f"recipe: {name}", Setting(k0, k1, stage.method, stage.m), name, stage.seed
+        )
 
 
 def _chosen_table(
-    finished: Finished, query_set: str, stages: Stages, named: Sequence[Named], measure: str
+    finished: Finished, query_set: str, stages: Stages, named: Sequence[ChosenCell], measure: str
 ) -> tuple[Table, list[str]]:
     """The cells on one query set, and what to know of them."""
     scores = Scores(finished, query_set, stages)
@@ -224,7 +227,7 @@ def _chosen_table(
     return Table(f"Cells of {stages.name} on {query_set}", columns, rows), notes
 
 
-def _computed(scores: Scores, named: Named) -> Computed | None:
+def _computed(scores: Scores, named: ChosenCell) -> Computed | None:
     """The cell; a system of the recipe as it was run."""
     if named.system is None:
         return scores.cell(named.setting)

@@ -19,8 +19,7 @@ from raypipe.errors import InputError
 from raypipe.models.folder.adapters import adapter_folder
 from raypipe.models.folder.evidence import read_object
 from raypipe.names import of_stage
-from raypipe.report.finished import Finished
-from raypipe.report.measures import about, measures_of, of_system
+from raypipe.report.finished import Finished, about, measures_of, of_system
 from raypipe.report.section import Chart, Section, Table, Value
 
 MOST_POINTS = 200
@@ -150,7 +149,7 @@ _NAME = re.compile(r" \([^()]*\)$")
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedStage:
     """A monoBERT stage whose model says how it was trained."""
 
     system: str
@@ -212,7 +211,7 @@ def training_size(finished: Finished, query_set: str) -> Section | None:
     return Section("training-size", query_set, tables, charts, notes)
 
 
-def _trained(finished: Finished, query_set: str, gone: list[str]) -> Iterator[Trained]:
+def _trained(finished: Finished, query_set: str, gone: list[str]) -> Iterator[TrainedStage]:
     """The monoBERT stages whose models raypipe trained and that are what they were then.
 
     `gone` gets a line for each model that cannot be read any more.
@@ -236,7 +235,7 @@ def _trained(finished: Finished, query_set: str, gone: list[str]) -> Iterator[Tr
         settings |= _flat(own) | {"saw": _NAME.sub("", str(body.get("start_weights_saw")))}
         training = f"{told['recipe']}.{told['phase']}" if "phase" in told else str(told["recipe"])
         step, steps, batch = (told[key] for key in ("step", "steps", "batch"))
-        yield Trained(name, stage, training, step, steps, batch, settings)
+        yield TrainedStage(name, stage, training, step, steps, batch, settings)
 
 
 def _is_training(told: Any) -> TypeGuard[dict[str, Any]]:
@@ -257,9 +256,9 @@ def _is_the_same(finished: Finished, query_set: str, name: str, stage: MonoScore
     return bool(scores["params"]["weights_sha256"] == found.weights_sha256)
 
 
-def _groups(found: Sequence[Trained]) -> list[list[Trained]]:
+def _groups(found: Sequence[TrainedStage]) -> list[list[TrainedStage]]:
     """Those that rerank the same candidates, the smallest training first."""
-    groups: dict[tuple[object, ...], list[Trained]] = {}
+    groups: dict[tuple[object, ...], list[TrainedStage]] = {}
     for each in sorted(found, key=lambda e: e.examples):
         stage = each.stage
         groups.setdefault((stage.run, stage.k0, stage.tail, stage.score, stage.blend), []).append(
@@ -268,9 +267,9 @@ def _groups(found: Sequence[Trained]) -> list[list[Trained]]:
     return list(groups.values())
 
 
-def _kinds(group: Sequence[Trained]) -> list[list[Trained]]:
+def _kinds(group: Sequence[TrainedStage]) -> list[list[TrainedStage]]:
     """Those of a group whose settings agree, where both say them."""
-    kinds: list[list[Trained]] = []
+    kinds: list[list[TrainedStage]] = []
     for each in group:
         for kind in kinds:
             if not _differ(kind[0], each):
@@ -281,13 +280,13 @@ def _kinds(group: Sequence[Trained]) -> list[list[Trained]]:
     return kinds
 
 
-def _differ(one: Trained, other: Trained) -> list[str]:
+def _differ(one: TrainedStage, other: TrainedStage) -> list[str]:
     """The settings that both say and that differ, sorted."""
     both = one.settings.keys() & other.settings.keys()
     return sorted(key for key in both if one.settings[key] != other.settings[key])
 
 
-def _differing(group: Sequence[Trained]) -> list[str]:
+def _differing(group: Sequence[TrainedStage]) -> list[str]:
     """What distinguishes the lines, and whose settings are not all known."""
     kinds = _kinds(group)
     notes = [

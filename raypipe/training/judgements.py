@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raypipe.config.training import TrainingSet
-from raypipe.data.files import open_binary
 from raypipe.data.qrels import read_qrels
 from raypipe.data.records import lines
 from raypipe.errors import InputError
+from raypipe.storage.compression import open_binary
 from raypipe.training.examples import Examples, pair_keys
 from raypipe.training.guard import Dropped, Guard
 

@@ -17,8 +17,7 @@ import ir_measures
 
 from raypipe.cli.main import run
 from raypipe.config.stages import Bm25Search, Fixed
-from raypipe.report.finished import open_finished
-from raypipe.report.measures import judgements_of, measures_of
+from raypipe.report.finished import judgements_of, measures_of, open_finished
 
 # pyserini asks its Java for a module that small runtimes lack; a JVM that runs already it takes.
 PYSERINI = """

@@ -27,7 +27,7 @@ FORWARD = {("models/encoder.py", "encode"), ("models/scorer.py", "score")}
 PLACES = {
     "engines/lucene/": "Lucene",
     "evaluation/": "evaluation",
-    "driver/report/": "evaluation",
+    "driver/measure.py": "evaluation",
     "driver/analysis/": "report page",
     "analysis/": "report page",
     "models/machine/": "probe of rows in company",

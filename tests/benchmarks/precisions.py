@@ -17,8 +17,7 @@ import raypipe
 from raypipe.evaluation.paired import difference
 from raypipe.models.machine.device import numerics_class
 from raypipe.models.machine.precision import able
-from raypipe.report.finished import Finished, open_finished
-from raypipe.report.measures import measured
+from raypipe.report.finished import Finished, measured, open_finished
 
 DATA = os.environ["RAYPIPE_DATA"]
 SETS = {

@@ -23,11 +23,11 @@ from fuzzing import fuzz, many, read_or_refused
 from mutants_of import mutants_of, structures_of, unpacked
 
 from raypipe.data.facts import count_file, from_json, to_json
-from raypipe.data.files import open_binary
 from raypipe.data.formats.car_topics import write_judgements, write_topics
 from raypipe.data.formats.registry import FORMATS
 from raypipe.data.reading import Tally, read_records
 from raypipe.data.records import BOM, lines
+from raypipe.storage.compression import open_binary
 
 FILES = {
     "msmarco-v1": b'0\tfirst "text"\n1\tsecond\ttext\r\n2\t\n'

@@ -8,7 +8,7 @@ from fuzzing import fuzz, many, read_or_refused
 from mutants_of import mutants_of, unpacked
 
 from raypipe.evaluation.run_files.runs import NotInPartsError, read_parts, read_run
-from raypipe.leaderboard.lines import read_run_lines
+from raypipe.leaderboard.rules import read_run_lines
 
 TREC = b"""q1 Q0 p1 1 9.5 tag
 q1 Q0 p2 2 8 tag

@@ -1,6 +1,6 @@
 """A leaderboard of three queries, and its metadata."""
 
-from raypipe.leaderboard.boards import BOARDS, Board
+from raypipe.leaderboard.boards import BOARDS, Board, mrr
 
 PASSAGE = BOARDS["msmarco-passage"]
 
@@ -11,7 +11,7 @@ SMALL = Board(
     ((PASSAGE.depths[0][0], 3),),
     num_passages=100,
     query_sets=(("dev", 2), ("eval", 1)),
-    cutoff=10,
+    measure=mrr(10),
     full_rows=True,
     metadata=True,
 )

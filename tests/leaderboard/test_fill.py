@@ -1,4 +1,4 @@
-from raypipe.leaderboard.fill import Filled, fill
+from raypipe.leaderboard.submission import Filled, fill
 
 
 def test_rows_are_filled_from_the_earlier_run_alone():

@@ -8,8 +8,7 @@ from small_board import GOOD, METADATA, PASSAGE, SMALL, write
 
 from raypipe.data.qrels import read_qrels
 from raypipe.errors import InputError
-from raypipe.leaderboard.pack import pack
-from raypipe.leaderboard.side import RunSide
+from raypipe.leaderboard.submission import RunSide, pack
 
 
 @pytest.fixture

@@ -6,9 +6,8 @@ import json
 import pytest
 
 from raypipe.errors import InputError
-from raypipe.leaderboard.boards import BOARDS, Board
-from raypipe.leaderboard.pack import pack
-from raypipe.leaderboard.side import RunSide
+from raypipe.leaderboard.boards import BOARDS, Board, mrr
+from raypipe.leaderboard.submission import RunSide, pack
 
 SMALL = Board(
     "msmarco-passage",
@@ -16,7 +15,7 @@ SMALL = Board(
     ((BOARDS["msmarco-passage"].depths[0][0], 3),),
     num_passages=100,
     query_sets=(("dev", 1),),
-    cutoff=10,
+    measure=mrr(10),
     full_rows=True,
     metadata=True,
 )

@@ -1,6 +1,5 @@
-from raypipe.leaderboard.boards import BOARDS, Board
-from raypipe.leaderboard.lines import read_run_lines
-from raypipe.leaderboard.rules import check_lines
+from raypipe.leaderboard.boards import BOARDS, Board, mrr
+from raypipe.leaderboard.rules import check_lines, read_run_lines
 
 
 def lines_of(tmp_path, text):
@@ -17,7 +16,7 @@ def rules(tmp_path, text, board, **options):
 NUMBERS = BOARDS["msmarco-passage"].depths[0][0]
 
 
-SMALL = Board("small", "msmarco", ((NUMBERS, 2),), num_passages=50, cutoff=10, full_rows=True)
+SMALL = Board("small", "msmarco", ((NUMBERS, 2),), num_passages=50, measure=mrr(10), full_rows=True)
 
 
 def test_ids_are_below_the_number_of_passages_without_leading_zeros(tmp_path):

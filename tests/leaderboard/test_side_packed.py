@@ -2,10 +2,8 @@ import numpy as np
 from small_board import DL, broken, write
 
 from raypipe.leaderboard.boards import BOARDS
-from raypipe.leaderboard.lines import read_run_lines
-from raypipe.leaderboard.pack import pack
-from raypipe.leaderboard.rules import check_lines
-from raypipe.leaderboard.side import RunSide
+from raypipe.leaderboard.rules import check_lines, read_run_lines
+from raypipe.leaderboard.submission import RunSide, pack
 
 
 def test_a_trec_task_packs_a_trec_file_with_falling_scores(tmp_path):

@@ -1,15 +1,29 @@
+"""After --until or --only the page tells of the stages that were run, and of no others."""
+
+import csv
 import json
 import re
+from dataclasses import replace
 from html import unescape
 
 import pytest
+import yaml
 from small_documents import recipe_of, write_inputs
+from watchers import Silent
 
 import raypipe
 from raypipe.cli.main import run
-from raypipe.report.contents import report
-from raypipe.report.finished import open_finished
+from raypipe.config import load_recipe
+from raypipe.driver.pipeline import Options, run_pipeline
+from raypipe.evaluation.tables import OUTSIDE, as_json, markdown
+from raypipe.report.contents import forecasting, report
+from raypipe.report.depth import depth
+from raypipe.report.finished import of_system, open_finished, recall_of
+from raypipe.report.fusion import fusion
+from raypipe.report.queries import queries
+from raypipe.report.results import results
 from raypipe.report.section import shown
+from raypipe.report.show import show
 
 
 @pytest.fixture(scope="module")
@@ -188,3 +202,174 @@ def test_runs_of_documents_have_an_overview_of_their_own(tmp_path, tiny_model, t
     measured = {row[0]: row[3] for row in systems["rows"]}
     means = done.summary["measures"]["test"]
     assert measured == {name: next(iter(values.values())) for name, values in means.items()}
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [{"until": "dense"}, {"until": "first"}, {"only": "second"}],
+    ids=str,
+)
+def test_a_section_of_stages_that_were_not_run_is_left_out(analysed, chosen, capsys):
+    if "only" in chosen:
+        analysed(name="part")
+    opened = analysed(name="part", chosen=chosen)
+    text = report(opened).read_text()
+    assert "<h2>overview: test</h2>" in text and "tradeoff" not in text
+    folder = str(opened.workspace.folder)
+    assert run(["analyse", "tradeoff", folder])[0] == 2
+    assert "expected a duoBERT stage" in capsys.readouterr().err
+    assert run(["analyse", "tradeoff", folder, "--fill"])[0] == 2
+    assert run(["analyse", "training-size", folder])[0] == 2
+
+
+def test_a_grid_without_an_aggregation_has_no_time_of_a_pair(analysed):
+    """All inputs of the grid were run; no stage that aggregates its pairs was."""
+    opened = analysed(name="pairs", chosen={"until": "pairs"})
+    assert "ms/query, derived" in report(opened).read_text()
+
+
+@pytest.fixture(scope="module")
+def nothing(tmp_path_factory, tiny_mono):
+    """q1 alone is judged; `one` and its reranker have passages for q2 only, `two` for both."""
+    folder = tmp_path_factory.mktemp("nothing")
+    (folder / "passages.tsv").write_text("".join(f"p{i}\tpassage {i}\n" for i in range(4)))
+    (folder / "queries.tsv").write_text("q1\tone\nq2\ttwo\n")
+    (folder / "qrels.txt").write_text("q1 0 p1 1\n")
+    (folder / "one.trec").write_text("q2 Q0 p0 1 2 x\nq2 Q0 p1 2 1 x\n")
+    (folder / "two.trec").write_text("q1 Q0 p0 1 2 x\nq1 Q0 p1 2 1 x\nq2 Q0 p3 1 1 x\n")
+    stages = {n: {"do": "read", "runs": {"test": f"{folder}/{n}.trec"}} for n in ("one", "two")}
+    recipe = {
+        "format": 1,
+        "name": "nothing",
+        "collection": {"format": "msmarco-v1", "input": f"{folder}/passages.tsv"},
+        "queries": {"test": {"file": f"{folder}/queries.tsv", "qrels": f"{folder}/qrels.txt"}},
+        "models": {"tiny": {"path": str(tiny_mono)}},
+        "stages": {**stages, "mono": {"do": "score", "run": "one", "model": "tiny", "k0": 2}},
+        "evaluate": {"measures": ["RR@10", "NumRet"], "baseline": "one"},
+        "resources": {"backend": "inline", "device": "cpu"},
+    }
+    loaded = load_recipe(yaml.safe_dump(recipe, sort_keys=False), source="nothing")
+    run_pipeline(loaded, folder / "work", Options(), watcher=Silent())
+    return open_finished(folder / "work")
+
+
+def test_a_run_without_a_judged_query_counts_0_and_the_pipeline_completes(nothing):
+    means = nothing.summary["measures"]["test"]
+    assert {name: each["RR@10"] for name, each in means.items()} == {
+        "one": 0.0, "two": 0.5, "mono": 0.0,
+    }  # fmt: skip
+    table = (nothing.workspace.folder / "table.md").read_text()
+    assert "one: judged queries without a result, each counting 0: 1" in table
+
+
+def test_its_page_and_its_tables_are_made_for_one_topic(nothing, capsys):
+    text = report(nothing).read_text()
+    assert "best by RR@10: two, 0.5000; +0.5000 [+0.5000, +0.5000] over one, p 1.0000" in text
+    assert "nan" not in text.lower().replace("tenant", "")
+    assert run(["table", str(nothing.workspace.folder), "--format", "csv"])[0] == 0
+    lines = {line["system"]: line for line in csv.DictReader(capsys.readouterr().out.splitlines())}
+    assert lines["two"]["RR@10 wins"] == lines["two"]["NumRet wins"] == "1"
+    assert lines["mono"]["RR@10 ties"] == "1" and lines["one"]["RR@10 ties"] == ""
+
+
+def test_a_run_without_a_line_has_no_depths(nothing):
+    class Empty(type(nothing)):
+        def run(self, system, query_set):
+            return super().run(system, query_set).slice(0, 0)
+
+    empty = Empty(nothing.workspace, nothing.recipe, nothing.summary)
+    assert of_system(empty, "test", "two").mean == {"RR@10": 0.0, "NumRet": 0.0}
+    assert recall_of(empty, "test", "two") == {} and fusion(empty, "test") is None
+    section = depth(empty, "test")
+    assert [table.rows for table in section.tables] == [[["one"], ["two"]]]
+
+
+@pytest.mark.parametrize("loss", ["nan", "inf", "-0.1"])
+def test_a_loss_that_is_no_loss_is_refused(nothing, loss, capsys):
+    command = ["analyse", "tradeoff", str(nothing.workspace.folder), f"--loss={loss}"]
+    assert run(command)[0] == 2
+    assert "expected a number from 0" in capsys.readouterr().err
+
+
+MEANING = OUTSIDE.removeprefix("* ")
+
+
+def test_the_pipelines_table_stars_them_and_says_once_what_it_means(outside):
+    opened, folder = outside
+    told = (folder / "work" / "table.md").read_text()
+    assert told.count(f"- \\{OUTSIDE}\n") == 1, "a star alone would begin a list in the list"
+    assert "| given * |" in told and "| other * |" in told and "| own     |" in told
+    assert markdown(results(opened)) == told
+    notes = opened.summary["notes"]["test"]["passages"]
+    before = {"test": {"passages": [note for note in notes if note != OUTSIDE]}}
+    old = replace(opened, summary={**opened.summary, "notes": before})
+    assert markdown(results(old)).count(OUTSIDE) == 1
+
+
+def test_csv_and_json_name_the_collection_and_say_what_follows(outside, capsys):
+    work = str(outside[0].workspace.folder)
+    assert run(["table", work, "--format", "csv"])[0] == 0
+    lines = {line["system"]: line for line in csv.DictReader(capsys.readouterr().out.splitlines())}
+    assert {n: line["larger_collection"] for n, line in lines.items()} == {
+        "own": "", "second": "", "given": "all of it", "other": "all of it",
+    }  # fmt: skip
+    assert [line["note"] for line in lines.values()] == ["", "", MEANING, MEANING]
+    assert lines["given"]["RR@10 wins"] == "" and lines["second"]["RR@10 losses"] == "1"
+    (table,) = json.loads(as_json(results(outside[0])))["tables"]
+    assert [each["larger_collection"] for each in table["systems"]] == [
+        None, None, "all of it", "all of it",
+    ]  # fmt: skip
+    assert table["notes"].count(OUTSIDE) == 1
+
+
+def test_queries_are_not_said_to_change_from_one_collection_to_another(outside):
+    section = queries(outside[0], "test")
+    by_title = {table.title: table for table in section.tables}
+    assert "RR@10: lost most, second over own" in by_title
+    columns = by_title["RR@10: hardest for every system"].columns
+    assert columns == ["query", "text", "relevant", "own", "second", "given *", "other *"]
+    assert [*section.charts[0].lines] == ["second"]
+    assert section.notes.count(OUTSIDE) == 1
+
+
+def test_the_hardest_are_hard_for_the_systems_over_this_collection(outside):
+    (hardest,) = [t for t in queries(outside[0], "test").tables if "hardest" in t.title]
+    assert [row[0] for row in hardest.rows] == ["q1", "q2"]
+    assert [max(row[3:5]) for row in hardest.rows] == [1.0, 1.0]
+
+
+def test_a_query_shown_says_which_of_its_runs_rank_another_collection(outside):
+    (shown,) = show(outside[0], "q1")
+    assert any(note.startswith("given ranks all of it, not this coll") for note in shown.notes)
+    (alone,) = show(outside[0], "q1", systems=["own"])
+    assert not any("not this collection" in note for note in alone.notes)
+
+
+SIDES = {"tokens": 110, "inferences": 0, "bytes": 90, "cpu_seconds": None}
+TOLD = {
+    "stages": {
+        "vectors": {"forecast": SIDES, "fact": {**SIDES, "tokens": 100, "cpu_seconds": 2.0}}
+    },
+    "totals": {
+        "forecast": {"tokens": 110, "cpu_seconds": None},
+        "fact": {"tokens": 100, "cpu_seconds": 2.0},
+        "off": {"tokens": 0.1, "cpu_seconds": None},
+    },
+    "notes": ["short"],
+}
+
+
+def test_a_run_without_a_forecast_has_no_section():
+    assert forecasting({}) is None
+
+
+def test_the_totals_and_the_stores_are_shown_with_what_they_are_off():
+    section = forecasting({"forecast": TOLD})
+    assert (section.name, section.query_set, section.notes) == ("forecast", "all", ["short"])
+    in_all, by_store = section.tables
+    assert in_all.rows == [
+        ["tokens that models read", 110, 100, "+10.0%"],
+        ["CPU seconds of the workers", None, 2.0, None],
+    ]
+    assert by_store.columns[:3] == ["store", "forecast tokens", "fact tokens"]
+    assert by_store.rows == [["vectors", 110, 100, 0, 0, 90, 90, None, 2.0]]

@@ -7,8 +7,14 @@ from raypipe.config import load_recipe
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import IncompleteError, InputError
 from raypipe.evaluation.measures import evaluate
-from raypipe.report.finished import Finished, open_finished
-from raypipe.report.measures import judgements_of, measured, needed, recalls
+from raypipe.report.finished import (
+    Finished,
+    judgements_of,
+    measured,
+    needed,
+    open_finished,
+    recalls,
+)
 
 
 def test_what_the_last_invocation_left_is_read(finished):

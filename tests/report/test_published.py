@@ -1,9 +1,26 @@
 """The published tables: complete, in range, and equal to what the papers print."""
 
-import pytest
+from functools import cache
+from pathlib import Path
 
+import pytest
+from packaged_recipes import ENV
+
+from raypipe.config import Recipe, Training, named_recipe, named_training, recipe_text, verb_of
+from raypipe.config.paths import recipe_inputs, training_inputs
+from raypipe.errors import InputError
 from raypipe.evaluation.names import parse_measures
-from raypipe.report.published import TIME, cells, sources
+from raypipe.report.published import (
+    TIME,
+    cells,
+    inputs,
+    names,
+    plan,
+    reproduction,
+    sources,
+    unset_variables,
+    variables,
+)
 
 PAPERS = {"monobert-2019": 16, "multistage-2019": 28, "repbert-2020": 103, "cip-2021": 18}
 """Source -> the number of its values."""
@@ -120,3 +137,171 @@ def test_one_collection_of_a_table_is_its_columns_alone():
     rows = {cell.row for cell in cells("monobert-2019", "Table 1", "trec-car-2017")}
     assert "Co-PACRR" in rows and "KNRM" not in rows
     assert {c.column for c in cells("monobert-2019", "Table 1", "trec-car-2017")} == {"test"}
+
+
+NAMES = ["bm25", "car", "cip", "duobert", "monobert", "multistage", "repbert"]
+TOLERANCES = {"the authors' weights": 0.001, "retrained": 0.01, "their run, measured here": 0.001}
+
+
+@cache
+def recipes_of(name):
+    """Each step's recipe, and the paths that it reads."""
+    env = ENV | {name: f"${{{name}}}" for name in inputs().folders} | {"OUT": "/out"}
+    found = {}
+    for step in reproduction(name).steps:
+        trains = verb_of(recipe_text(step.recipe)) == "train"
+        own = {key: value.replace("${OUT}", "/out") for key, value in step.environment.items()}
+        load = named_training if trains else named_recipe
+        recipe = load(step.recipe, overrides=step.settings, env=env | own)
+        read = training_inputs(recipe) if trains else recipe_inputs(recipe)
+        found[step.called] = recipe, [told[1] for told in read]
+    return found
+
+
+def test_there_is_one_for_every_name():
+    assert names() == NAMES
+    assert all(reproduction(name).name == name for name in NAMES)
+
+
+def test_an_unknown_name_is_told_with_the_nearest():
+    with pytest.raises(InputError, match="no 'monobart'; did you mean monobert. expected one of"):
+        reproduction("monobart")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_compared_is_measured_by_the_recipe_and_shown(name):
+    of = reproduction(name)
+    steps = {step.called: step for step in of.steps}
+    assert len(steps) == len(of.steps)
+    shown = {(each.source, each.table): each for each in of.tables}
+    seen = set()
+    for each in of.compared:
+        recipe, _ = recipes_of(name)[each.step]
+        table = shown[each.source, each.table]
+        published = {(c.row, c.column): c for c in cells(each.source, each.table, table.collection)}
+        for row, systems in each.systems.items():
+            for column, system in systems.items():
+                cell = published[row, column]
+                assert not cell.about.board_only
+                assert (each.source, each.table, row, column) not in seen
+                seen.add((each.source, each.table, row, column))
+                measure = each.measures.get(column, cell.about.measure)
+                if isinstance(recipe, Recipe):
+                    assert recipe.queries[each.queries].judged
+                    assert recipe.stages[system].produces == "run"
+                    assert measure in (*recipe.evaluate.measures, TIME)
+                else:
+                    phase, dev = system.split("/")
+                    (training,) = [p.training for p in recipe.phases if p.name == phase]
+                    assert dev in training.dev and training.validate_.measure == measure
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_tolerance_is_that_of_how_the_value_comes_about_and_has_a_reason(name):
+    for each in reproduction(name).compared:
+        assert each.why
+        if each.how == "our own baseline":
+            assert each.within in (0.001, 0.002, 0.003)
+        else:
+            assert each.within == TOLERANCES[each.how]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_input_is_described_or_made_by_an_earlier_step(name):
+    made = []
+    for step in reproduction(name).steps:
+        _, found = recipes_of(name)[step.called]
+        for path in found:
+            if not path.startswith(tuple(made)):
+                assert path[path.index("${") :] in inputs().inputs, path
+        made.append(f"/out/{step.folder}/")
+
+
+def test_no_description_is_of_a_file_that_nothing_reads():
+    read = {path for name in NAMES for _, found in recipes_of(name).values() for path in found}
+    assert {path[path.index("${") :] for path in read if "${" in path} == set(inputs().inputs)
+
+
+def test_every_paper_table_is_shown_under_some_name():
+    shown = {(t.source, t.table) for name in NAMES for t in reproduction(name).tables}
+    assert shown == {(name, t.name) for name, source in sources().items() for t in source.tables}
+
+
+def test_every_column_of_every_paper_is_shown_whole_under_some_name():
+    whole = {
+        (cell.source, cell.table, cell.row, cell.column)
+        for name in NAMES
+        for t in reproduction(name).tables
+        if t.others
+        for cell in cells(t.source, t.table, t.collection)
+    }
+    every = {
+        (cell.source, cell.table, cell.row, cell.column)
+        for name, source in sources().items()
+        for table in source.tables
+        for cell in cells(name, table.name)
+    }
+    assert every == whole
+
+
+OUT = Path("/out")
+
+
+def test_steps_have_their_folders_common_stores_and_the_models_of_earlier_steps():
+    mono, duo, last = plan(reproduction("duobert"), OUT, data=Path("/data"))
+    assert [each.folder for each in (mono, duo, last)] == [
+        OUT / "monobert-2019b", OUT / "duobert-2019", OUT / "duobert-multistage"
+    ]  # fmt: skip
+    assert isinstance(mono.recipe, Training) and isinstance(last.recipe, Recipe)
+    assert mono.recipe.model.start == "/data/models/bert-large-uncased"
+    assert last.recipe.stores == "/out/stores" and mono.recipe.stores is None
+    models = {name: model.path for name, model in last.recipe.models.items()}
+    assert models == {
+        "mono-model": "/out/monobert-2019b/models/monobert-2019b",
+        "duo-model": "/out/duobert-2019/models/duobert-2019",
+    }
+
+
+def test_two_trainings_may_share_a_workspace_and_read_what_a_pipeline_left():
+    steps = {each.step.called: each for each in plan(reproduction("car"), OUT, data=Path("/d"))}
+    assert steps["car-mono"].folder == steps["car-duo"].folder == OUT / "car-trained"
+    assert steps["car-mono"].recipe.train["car"].queries == "/out/car/topics/train/queries.tsv"
+    duo = steps["car-multistage"].recipe.models["duo-model"]
+    assert duo.path == "/out/car-trained/models/car-duo"
+
+
+def test_a_setting_is_of_every_step_or_of_the_one_that_it_names():
+    settings = ["resources.max_failures=7", "duobert-2019:steps=30000", "duobert-2019:seed=9"]
+    mono, duo = plan(
+        reproduction("duobert"), OUT, data=Path("/data"), settings=settings,
+        only=["monobert-2019b", "duobert-2019"],
+    )  # fmt: skip
+    assert (mono.recipe.steps, duo.recipe.steps) == (100_000, 30_000)
+    assert mono.recipe.resources.max_failures == duo.recipe.resources.max_failures == 7
+    assert duo.recipe.seed == 9 != mono.recipe.seed
+    settings = ["stages.mono.k0=5", "models.mono-model.path=/models/mono:2019"]
+    (only,) = plan(reproduction("monobert"), OUT, data=Path("/data"), settings=settings)
+    assert only.recipe.stages["mono"].k0 == 5  # the colon of a value names no step
+    assert only.recipe.models["mono-model"].path == "/models/mono:2019"
+
+
+def test_problems_of_every_step_are_told_together_with_its_name():
+    with pytest.raises(InputError) as found:
+        plan(reproduction("duobert"), OUT, data=Path("/data"), settings=["seed=x"])
+    assert {problem.split(":")[0] for problem in found.value.problems} == {
+        "monobert-2019b", "duobert-2019", "duobert-multistage"
+    }  # fmt: skip
+    with pytest.raises(InputError, match="duobert has no step 'duobert-2018'; did you mean duo"):
+        plan(reproduction("duobert"), OUT, only=["duobert-2018"])
+    with pytest.raises(InputError, match="no step 'duobert'; did you mean"):
+        plan(reproduction("duobert"), OUT, settings=["duobert:steps=1"])
+
+
+def test_a_variable_that_is_set_counts_more_than_the_folder_of_data():
+    env = {"MSMARCO": "/elsewhere"}
+    found = variables(env, Path("/data"))
+    assert found["MSMARCO"] == "/elsewhere" and found["MSMARCO_V2"] == "/data/msmarco-v2"
+    assert found["RAYPIPE_DATA"] == "/data/collections"
+    assert unset_variables(env, Path("/data")) == []
+    assert variables(env, None)["TRECCAR"] == "/${TRECCAR}"
+    assert unset_variables(env, None) == ["MSMARCO_V2", "MODELS", "RUNS", "TRECCAR", "RAYPIPE_DATA"]

@@ -1,6 +1,6 @@
 import json
 
-from raypipe.report.section import Chart, Section, Table, shown, to_text
+from raypipe.report.section import UNSHOWN, Chart, Section, Table, cut, plain, shown, to_text
 
 TABLE = Table("Values", ["name", "n", "mean"], [["a|b\nc", 1234, 0.25], ["d", 5, None]])
 SECTION = Section(
@@ -68,3 +68,17 @@ def test_json_has_every_value_as_it_is():
 def test_times_and_counts_have_one_digit_at_most():
     assert shown(1285.75, "ms/query") == "1,285.8" and shown(60.0, "inferences/query") == "60"
     assert shown(60.5, "inferences, needed") == "60.5" and shown(0.5, "mean") == "0.5000"
+
+
+def test_a_text_is_one_line_without_what_moves_a_cursor_or_turns_the_text():
+    assert plain(" a\tb\r\nc\u2028d\u00a0e ") == "a b c d e"
+    assert plain("\x1b[31mred\x07\x7f\x9b") == f"{UNSHOWN}[31mred{UNSHOWN * 3}"
+    assert plain("a\u202eb\u2066c\u2069") == f"a{UNSHOWN}b{UNSHOWN}c{UNSHOWN}"
+
+
+def test_other_letters_and_marks_stay():
+    assert plain("<b>ζ日本\u200d👩\u0301</b>") == "<b>ζ日本\u200d👩\u0301</b>"
+
+
+def test_a_longer_text_ends_with_dots():
+    assert (cut("abcdef", 6), cut("abc def", 4)) == ("abcdef", "abc ...")

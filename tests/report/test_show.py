@@ -3,9 +3,20 @@ from html.parser import HTMLParser
 
 import ir_measures
 import pytest
+from rich.cells import cell_len
 
 from raypipe.errors import InputError
-from raypipe.report.show import show, write_page
+from raypipe.report.show import (
+    Candidate,
+    PlaceInList,
+    aligned,
+    chosen,
+    folded,
+    show,
+    side_by_side,
+    values,
+    write_page,
+)
 
 
 def rows_of(shown):
@@ -163,3 +174,103 @@ def test_a_page_has_a_name_that_any_id_may_have(given, monkeypatch):
     assert (
         page.name.startswith("query.test.q%2-") and len(page.name) == len("query.test..html") + 20
     )
+
+
+def ranked(*rows, by="x"):
+    return {row: PlaceInList(rank, float(-rank), by) for rank, row in enumerate(rows, 1)}
+
+
+def test_the_first_of_each_system_are_in_the_order_of_the_last():
+    lists = {"one": ranked(1, 2, 3, 4), "two": ranked(5, 4, 1)}
+    # the first two: 1, 2 and 5, 4; in two: 5 at 1, 4 at 2, 1 at 3; 2 is only in one
+    assert chosen(lists, {}, 2) == [5, 4, 1, 2]
+    assert chosen({"one": ranked(1, 2, 3)}, {}, 2) == [1, 2]
+
+
+def test_relevant_ones_below_are_added_the_best_grades_first_and_no_more_than_asked():
+    lists = {"one": ranked(1, 2, 3, 4)}
+    assert chosen(lists, {4: 1, 3: 1}, 2) == [1, 2, 3, 4]
+    assert chosen(lists, {4: 2, 3: 1, 9: 1}, 1) == [1, 4]
+    # those of no list come last: higher grades first, then by row
+    assert chosen(lists, {2: 1, 9: 1, 8: 1, 7: 3}, 3) == [1, 2, 3, 7, 8, 9]
+
+
+def test_no_lists_and_no_judgements_are_no_candidates():
+    assert chosen({"one": {}, "two": {}}, {}, 10) == []
+
+
+def test_a_row_has_rank_and_true_score_in_each_system_and_who_scored_it():
+    places = {"one": PlaceInList(3, 0.25, "one"), "two": PlaceInList(1, -2.5, "one")}
+    candidates = [
+        Candidate("p1", 2, "a lease", ["lease"], places),
+        Candidate("p2", None, "", [], {"one": PlaceInList(4, 0.125, "one")}),
+    ]
+    table = side_by_side(candidates, ["one", "two"], "passages")
+    assert table.columns == [
+        "passage", "grade", "one", "one score", "two", "two score", "two scored by",
+        "shared words", "text",
+    ]  # fmt: skip
+    assert table.rows == [
+        ["p1", 2, 3, 0.25, 1, -2.5, "one", "lease", "a lease"],
+        ["p2", "not judged", 4, 0.125, None, None, None, "none", ""],
+    ]
+
+
+TEXT = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
+CANDIDATES = [
+    Candidate(
+        "p1", 1, "a lease", ["lease"],
+        {"bm25": PlaceInList(1, 12.3456789, "bm25"), "mono": PlaceInList(12, -0.5, "bm25")},
+    ),
+    Candidate("p2", None, f"{TEXT} {TEXT}", [], {"mono": PlaceInList(1000, 2.0, "mono")}),
+]  # fmt: skip
+
+
+def test_ranks_stand_in_columns_above_scores_and_beside_texts_cut_after_two_lines():
+    assert aligned(CANDIDATES, ["bm25", "mono"], width=70).splitlines() == [
+        " bm25    mono",
+        "    1      12  grade 1  p1",
+        "12.35  (-0.5)  a lease",
+        "               shared: lease",
+        "",
+        "    -   1,000  not judged  p2",
+        "            2  one two three four five six seven eight nine ten eleven",
+        "               twelve thirteen fourteen fifteen one two three four ...",
+        "               no shared word",
+    ]
+
+
+@pytest.mark.parametrize("width", [40, 70, 100])
+@pytest.mark.parametrize("num", [1, 12])
+def test_no_line_is_wider_than_asked_whatever_the_texts_and_the_number_of_systems(width, num):
+    names = [f"system-{number}" for number in range(num)]
+    places = {name: PlaceInList(17, -123.456, "other") for name in names}
+    wide = "日本語" * 100
+    candidates = [
+        Candidate("an-id-" + "x" * 200, 3, "y" * 500, ["z" * 150], places),
+        Candidate("\x1b[2J", None, f"{wide}\x1b]0;title\x07", [], {}),
+    ]
+    text = aligned(candidates, names, width=width)
+    assert max(cell_len(line) for line in text.splitlines()) <= width
+    assert "\x1b" not in text and "\x07" not in text
+    assert all(name in text for name in names)
+    assert text.count("17") >= num and text.count("(-123.5)") == num
+
+
+def test_many_systems_stand_above_the_text():
+    names = [f"system-{number}" for number in range(12)]
+    candidate = Candidate("p1", 0, "a lease", [], {names[3]: PlaceInList(2, 1.5, names[3])})
+    lines = aligned([candidate], names, width=60).splitlines()
+    told = " ".join(lines)
+    assert "system-2 -" in told and "system-3 2 1.5" in told and "grade 0  p1" in told
+
+
+def test_numbers_are_as_the_page_has_them_and_markup_is_text():
+    text = values(["system", "p", "n"], [["[red]a[/]", 1e-9, 1234], ["b", None, 5]], width=60)
+    assert "[red]a[/]" in text and "<0.0001" in text and "1,234" in text
+    assert text.splitlines()[-1].split() == ["b", "-", "5"]
+    assert "[bold]" in aligned([Candidate("p", 1, "[bold]x", [], {})], ["one"])
+
+
+def test_a_word_longer_than_a_line_is_broken():
+    assert folded("ab abcdefgh", 4) == ["ab", "abcd", "efgh"]

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from raypipe.data.files import open_binary
 from raypipe.data.formats.car import Kind, paragraph_id, read_items, text_of
 from raypipe.data.qrels import read_qrels
 from raypipe.data.records import Problems
 from raypipe.errors import InputError
+from raypipe.storage.compression import open_binary
 from raypipe.storage.files import replacing
 from raypipe.vocabulary import TopicLevel
 

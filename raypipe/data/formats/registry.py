@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from raypipe import foreign
-from raypipe.data.files import find_files, natural_key, open_binary, plain_name
+from raypipe.data.files import find_files, natural_key, plain_name
 from raypipe.data.formats import car, irds, json_lines, tables
 from raypipe.data.formats.fields import id_and_text, json_object
 from raypipe.data.formats.json_lines import Document
@@ -19,6 +19,7 @@ from raypipe.data.formats.msmarco import document_v1
 from raypipe.data.records import lines
 from raypipe.data.split import LINES, Split
 from raypipe.errors import InputError
+from raypipe.storage.compression import open_binary
 
 EXPECTED = (
     "lines of id TAB text (.tsv), a header such as docno,text (.csv), JSON lines (.jsonl), "

@@ -21,12 +21,13 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from raypipe import foreign
-from raypipe.data.files import find_files, open_binary
+from raypipe.data.files import find_files
 from raypipe.data.formats.fields import checked_id, titled
 from raypipe.data.records import BOM, MAX_LINE_BYTES, chunks, lines
 from raypipe.data.split import LINES, Counted, Split, counted
 from raypipe.errors import InputError
 from raypipe.regular import check_regular, reading_parquet
+from raypipe.storage.compression import open_binary
 
 MAGIC = b"PAR1"
 

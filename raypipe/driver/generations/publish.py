@@ -14,10 +14,10 @@ from raypipe.data.qrels import read_qrels
 from raypipe.driver.generations.changes import changes
 from raypipe.driver.generations.compared import counterpart, of_queries
 from raypipe.driver.generations.drift import Drift, DriftLimit, drift
+from raypipe.driver.measure import Measurement
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.system import System
 from raypipe.driver.recipe.watching import StageResult
-from raypipe.driver.report.measure import Measurement
 from raypipe.errors import LimitError, RefusedError, StorageError, ending_of
 from raypipe.names import Role, StoreName, of_collection
 from raypipe.storage.generations import (

@@ -6,6 +6,7 @@ Everything is read from files, so any process that sees the folder can ask, also
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,12 +14,13 @@ from pydantic import Field
 
 from raypipe.config import read_resolved
 from raypipe.driver.mirror import address_of, refuse_sweep
-from raypipe.driver.report.at_work import progress_of
 from raypipe.driver.summaries import read_summary, standing_of
 from raypipe.driver.workspace import LEASE, Workspace
 from raypipe.errors import InputError
-from raypipe.shapes import Shape, check_shape
+from raypipe.shapes import Shape, check_shape, fits
 from raypipe.storage.lease import living
+from raypipe.storage.ledger import Ledger, events, read_manifest, read_spec
+from raypipe.storage.storage import Storage
 
 INCOMPLETE = 3
 log = logging.getLogger(__name__)
@@ -162,3 +164,58 @@ def open_workspace(folder: Path) -> Workspace:
             f"{address_of(folder)}: no workspace; expected a folder that `--out` named"
         )
     return Workspace(folder, _stores(folder))
+
+
+_LAST_LINES = 20
+"""Of the log; where shards are computed, the last event of one that was done is among them."""
+
+
+def progress_of(stores: Storage, store: str, fingerprint: str) -> dict[str, Any]:
+    """The `state` of a store: complete, not planned, or incomplete.
+
+    Of an incomplete one also `shards`, `done` of them, `rows` and `rows_done`; and
+    `rows_per_second` since the first worker was ready, and `seconds_left` at that rate, once an
+    invocation has committed a shard.
+
+    Raises:
+        CorruptError: a record is damaged.
+    """
+    if read_manifest(stores, store, fingerprint) is not None:
+        return {"state": "complete"}
+    if not stores.exists(f"{store}/{fingerprint}/plan.json"):
+        return {"state": "not planned"}
+    ledger = Ledger(stores, store, read_spec(stores, store, fingerprint))
+    pending = ledger.pending()
+    rows = sum(shard.num_rows for shard in ledger.shards)
+    left = sum(shard.num_rows for shard in pending)
+    told: dict[str, Any] = {
+        "state": "incomplete",
+        "shards": len(ledger.shards),
+        "done": len(ledger.shards) - len(pending),
+        "rows": rows,
+        "rows_done": rows - left,
+    }
+    rate = _rate(stores, f"{store}/{fingerprint}/attempts.jsonl")
+    if rate is not None:
+        told |= {"rows_per_second": round(rate, 3), "seconds_left": round(left / rate)}
+    return told
+
+
+_Number = Annotated[float, Field(gt=0, lt=1e18, allow_inf_nan=False)]
+
+
+class _DoneShape(Shape):
+    """What the log says of a shard that was committed."""
+
+    so_far: Annotated[list[_Number], Field(min_length=2, max_length=2)]
+    """Rows and working seconds of the invocation up to then."""
+
+
+def _rate(stores: Storage, log: str) -> float | None:
+    """Rows in a second, by the last invocation that committed a shard; None if there is none."""
+    for line in islice(stores.newest(log), _LAST_LINES):
+        for event in events(line):
+            if event.get("event") == "done" and fits(event, _DoneShape):
+                rows, seconds = event["so_far"]
+                return float(rows / seconds)
+    return None

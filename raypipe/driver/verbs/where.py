@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from raypipe.config import Recipe
-from raypipe.data.files import COMPRESSED_SUFFIXES, open_binary
 from raypipe.errors import InputError
 from raypipe.models.folder.loading import packaged_folder
+from raypipe.storage.compression import COMPRESSED_SUFFIXES, open_binary
 from raypipe.uris import in_bucket
 
 INLINE_SECONDS = 60

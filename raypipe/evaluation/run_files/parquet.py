@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from raypipe import foreign
 from raypipe.errors import InputError
 from raypipe.evaluation.run_files.columns import encode
-from raypipe.evaluation.run_files.fields import narrowed
-from raypipe.evaluation.run_files.lines import Lines
+from raypipe.evaluation.run_files.lines import Lines, narrowed
 from raypipe.regular import check_ratio, check_regular, reading_parquet
 
 _IDS = ("query_id", "passage_id")

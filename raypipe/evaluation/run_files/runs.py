@@ -15,8 +15,15 @@ from numpy.typing import NDArray
 from raypipe import schema
 from raypipe.errors import InputError
 from raypipe.evaluation.run_files.columns import SHOWN, Codes, decode, places, repeats, unprintable
-from raypipe.evaluation.run_files.fields import Block, Problems
-from raypipe.evaluation.run_files.lines import Lines, lines_of, parsed_blocks, read_lines, sniff
+from raypipe.evaluation.run_files.lines import (
+    Block,
+    LineProblems,
+    Lines,
+    lines_of,
+    parsed_blocks,
+    read_lines,
+    sniff,
+)
 from raypipe.evaluation.run_files.parquet import is_parquet, read_parquet
 from raypipe.vocabulary import BreakTies
 
@@ -240,7 +247,7 @@ def read_parts(
 
 def _parts(path: Path, num_lines: int, break_ties: BreakTies) -> Iterator[pa.Table]:
     form = sniff(path)
-    problems = Problems(path)
+    problems = LineProblems(path)
     finished: set[str] = set()
     contradicted: list[str] = []
     for blocks in _of_whole_queries(parsed_blocks(path, form, problems), num_lines):

@@ -3,11 +3,11 @@ from typing import NamedTuple
 
 import pytest
 
-from raypipe.data.files import is_compressed, open_binary
 from raypipe.data.formats.irds import dataset_passages, files, stream
 from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries
 from raypipe.errors import InputError
+from raypipe.storage.compression import is_compressed, open_binary
 
 
 class Library:

@@ -19,9 +19,7 @@ from raypipe.driver.upkeep.status import open_workspace
 from raypipe.driver.upkeep.verify import verify
 from raypipe.errors import InputError, RefusedError
 from raypipe.leaderboard.boards import BOARDS
-from raypipe.leaderboard.lines import read_run_lines
-from raypipe.leaderboard.rules import check_lines
-from raypipe.leaderboard.script import reciprocal_rank
+from raypipe.leaderboard.rules import check_lines, read_run_lines
 from raypipe.models.folder.loading import resolve_model
 
 
@@ -187,7 +185,9 @@ def test_a_run_of_documents_holds_to_the_rules_of_their_board(done, folder):
     findings = check_lines(run, BOARDS["msmarco-doc"], queries=["q1", "q2", "q3"], fewer_rows=True)
     # But for the ids of the queries, which are numbers there.
     assert [f.rule for f in findings if not f.ok] == ["query ids"]
-    mean, num = reciprocal_rank(run.rankings(), read_qrels(folder / "qrels.txt"), cutoff=100)
+    mean, num = BOARDS["msmarco-doc"].measure.compute(
+        run.rankings(), read_qrels(folder / "qrels.txt")
+    )
     assert (mean, num) == (pytest.approx(done.summary["measures"]["test"]["maxp"]["RR@10"]), 2)
 
 

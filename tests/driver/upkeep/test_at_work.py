@@ -1,7 +1,7 @@
 import pytest
 from ledgers import SPEC, commit, ledger
 
-from raypipe.driver.report.at_work import progress_of
+from raypipe.driver.upkeep.status import progress_of
 from raypipe.storage.posix import PosixStorage
 
 

@@ -1,18 +1,66 @@
 """Progress on stderr: one display of all stages on a terminal, lines with times elsewhere."""
 
+import sys
 import time
 from datetime import timedelta
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from raypipe.cluster.report import Report
-from raypipe.driver.recipe.watching import StageResult
-from raypipe.driver.report.lines import stamped
-from raypipe.driver.report.words import words_of
-from raypipe.names import StoreName
+from raypipe.errors import visible
+from raypipe.names import Role, StoreName
+
+if TYPE_CHECKING:  # commands that only send a line to stderr load no tables for it
+    from raypipe.cluster.report import Report
+    from raypipe.driver.recipe.watching import StageResult
+
+WORDS = {
+    Role.COUNT: "counting",
+    Role.PASSAGES: "passages",
+    Role.IDS: "ids",
+    Role.HASHES: "hashes of the texts",
+    Role.DOCUMENTS: "documents",
+    Role.WINDOWS: "windows",
+    Role.HOMES: "the document of each passage",
+    Role.MAP: "the passages of each document",
+    Role.DOCUMENT_IDS: "ids of the documents",
+    Role.QUERIES: "queries",
+    Role.TOKENS: "word pieces",
+    Role.PIECES: "word pieces of the candidates",
+    Role.SCORES: "scores",
+    Role.RESULT: "",
+    Role.PARTS: "in parts",
+    Role.TUNE: "tuning",
+    Role.FILLED: "what the grid lacks",
+    Role.FILLED_PIECES: "word pieces of what the grid lacks",
+    Role.CENTRES: "centres",
+    Role.RECALL: "recall against exact search",
+    Role.EXAMPLES: "examples",
+    Role.WEIGHTS: "weights",
+}
+"""Role of a store -> what stands behind the name of its owner."""
+
+
+def words_of(name: StoreName) -> str:
+    """`dense on test`, `mono on dev: scores`, `collection: ids`."""
+    owner = name.owner if name.phase is None else f"{name.owner}, phase {name.phase}"
+    owner += "" if name.query_set is None else f" on {name.query_set}"
+    what = WORDS[name.role]
+    return f"{owner}: {what}" if what else owner
+
+
+def stamped(line: str, *, terminal: bool) -> str:
+    """The `visible` line, behind the local time unless a person watches it come."""
+    line = visible(line)
+    return line if terminal else f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}"
+
+
+def to_stderr(line: str) -> None:
+    """Send a message to stderr; stdout is for results only."""
+    print(stamped(line, terminal=sys.stderr.isatty()), file=sys.stderr, flush=True)
+
 
 LINE_SECONDS = 10.0
 WIDE = 90
@@ -36,7 +84,7 @@ class TerminalWatcher:
         self._num_expected = num_stages
         self._tell_all()
 
-    def began(self, name: StoreName, report: Report) -> None:
+    def began(self, name: StoreName, report: "Report") -> None:
         """See Watcher."""
         self._last_line = time.monotonic()
         if not self._console.is_terminal or self._console.is_dumb_terminal:
@@ -66,7 +114,7 @@ class TerminalWatcher:
             told=_done(report),
         )
 
-    def advanced(self, name: StoreName, report: Report) -> None:
+    def advanced(self, name: StoreName, report: "Report") -> None:
         """See Watcher."""
         if self._display is not None:
             self._tell_stage(report)
@@ -74,7 +122,7 @@ class TerminalWatcher:
             self._last_line = time.monotonic()
             self._line(f"{words_of(name)}: {_done(report)}")
 
-    def ended(self, name: StoreName, result: StageResult) -> None:
+    def ended(self, name: StoreName, result: "StageResult") -> None:
         """See Watcher."""
         self._forget_stage()
         self._num_ended += 1
@@ -114,7 +162,7 @@ class TerminalWatcher:
         told = f"{self._num_ended}{of} complete"
         self._display.update(self._all, total=total, completed=self._num_ended, told=told)
 
-    def _tell_stage(self, report: Report) -> None:
+    def _tell_stage(self, report: "Report") -> None:
         if self._display is not None and self._stage is not None:
             rows = report.num_rows_reused + report.num_rows
             self._display.update(self._stage, completed=rows, told=_done(report))
@@ -125,7 +173,7 @@ class TerminalWatcher:
             self._stage = None
 
 
-def _done(report: Report) -> str:
+def _done(report: "Report") -> str:
     """`1,200 of 8,000 rows, 300 rows/s, 0:00:23 left`, and what was lost on the way.
 
     The rate is that since the first worker was ready, so without loading.

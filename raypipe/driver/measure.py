@@ -1,11 +1,12 @@
-"""Writes the runs and their measures."""
+"""Writes the runs and their measures, and says what each system cost."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -14,20 +15,145 @@ from raypipe.config import Evaluate
 from raypipe.config.parts import RUN_ENDINGS
 from raypipe.config.recipe import larger_collections
 from raypipe.driver.recipe.basis import Basis
-from raypipe.driver.recipe.chain import Chain
+from raypipe.driver.recipe.chain import Asked, Chain
 from raypipe.driver.recipe.system import System
 from raypipe.driver.recipe.watching import StageResult
-from raypipe.driver.report.inferences import Inferences, inferences
-from raypipe.driver.report.notes import apart_of, notes_of
 from raypipe.driver.workspace import Workspace
 from raypipe.evaluation.exports import write_msmarco, write_trec
 from raypipe.evaluation.measures import Measured, evaluate, warn_of
 from raypipe.evaluation.paired import Difference, differences
-from raypipe.evaluation.tables import OUTSIDE, render, rows_of, title_of
+from raypipe.evaluation.tables import INFERENCES, OUTSIDE, render, rows_of, title_of
 from raypipe.names import Role, StoreName
-from raypipe.stages.run_tables import with_ids
+from raypipe.ranking.order import begins
+from raypipe.stages.run_tables import read_queries_of_run, with_ids
 from raypipe.storage.files import replace_file
 from raypipe.vocabulary import Unit, units
+
+BLOCK = 1000
+"""Queries whose candidates are held in memory at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inferences:
+    """The inferences of one system on one query set."""
+
+    alone: int
+    """What its chain asks for, each candidate once: its cost if it were the only system."""
+    computed: int
+    """Those that were computed for it, beyond what earlier systems had."""
+    copied: int
+    """Those whose scores were copied, from an earlier system's or from an older store."""
+
+    def to_json(self) -> dict[str, int]:
+        """The entries of summary.json."""
+        return {"inferences": self.alone, "computed": self.computed, "copied": self.copied}
+
+
+def inferences(
+    systems: Sequence[System], results: Mapping[StoreName, StageResult]
+) -> dict[str, Inferences]:
+    """System -> its inferences, for the systems of one table in which rerankers have a part.
+
+    A store of scores counts for the first system that has it in its chain, so the computed and the
+    copied ones of all systems add up to the rows of these stores. What an invocation copied before
+    it was interrupted counts as computed. Runs of documents have a table of their own: there, the
+    scores of their passages count for the first of them.
+    """
+    found = {}
+    numbers: dict[tuple[Asked, ...], int] = {}
+    counted: set[StoreName] = set()
+    for system in systems:
+        chain = system.chain
+        if not chain.asked:
+            continue
+        alone = 0
+        for asked in _by_table(chain.asked):
+            if asked not in numbers:
+                numbers[asked] = _number(asked)
+            alone += numbers[asked]
+        new = [s for s in chain.stores if s.role is Role.SCORES and s not in counted]
+        counted.update(new)
+        rows = sum(results[store].num_rows for store in new)
+        copied = min(rows, sum(results[store].num_copied_when_made for store in new))
+        found[system.name] = Inferences(alone, rows - copied, copied)
+    return found
+
+
+def _by_table(asked: Sequence[Asked]) -> list[tuple[Asked, ...]]:
+    """The requests of each table of scores together: they may have candidates in common."""
+    tables: dict[str, tuple[Asked, ...]] = {}
+    for each in asked:
+        tables[each.table] = (*tables.get(each.table, ()), each)
+    return list(tables.values())
+
+
+def _number(asked: tuple[Asked, ...]) -> int:
+    """The number of different candidates that some of the requests ask for."""
+    if len(asked) == 1:
+        return asked[0].request.num_keys(asked[0].run.whole_table(schema.RUN))
+    total = 0
+    for start in range(0, max(each.run.num_rows for each in asked), BLOCK):
+        keys = [
+            each.request.keys(read_queries_of_run(each.run, start, start + BLOCK)) for each in asked
+        ]
+        columns = [np.concatenate(parts) for parts in zip(*keys, strict=True)]
+        order = np.lexsort(columns)
+        total += int(begins(*(column[order] for column in columns)).sum())
+    return total
+
+
+OF_WIKIPEDIA = ("trec-car", "trec-car-tools")
+"""Formats whose passages are Wikipedia's."""
+WIKIPEDIA = (
+    "the passages are Wikipedia's: start weights that saw all of it, as BERT's own, saw the test's "
+    "pages; Nogueira & Cho 2019 pre-trained on the half of TREC CAR's training folds alone"
+)
+
+
+def apart_of(
+    wanted: Evaluate, larger: Mapping[str, str | None], measured: Iterable[str]
+) -> list[str]:
+    """The systems that rank another collection than the baseline: what differs is not theirs."""
+    baseline = wanted.baseline
+    return [name for name in measured if baseline and larger[name] != larger[baseline]]
+
+
+def notes_of(
+    basis: Basis,
+    wanted: Evaluate,
+    query_set: str,
+    measured: Mapping[str, Measured],
+    counts: Mapping[str, Inferences],
+    unit: Unit,
+) -> list[str]:
+    """Topics, grades, sizes, what times and inferences are, and what was copied or is missing."""
+    notes = []
+    if wanted.topics:
+        notes.append(f"topics: {wanted.topics}")
+    if wanted.relevance:
+        notes.append(f"relevant: {wanted.relevance}")
+    if basis.recipe.collection.format in OF_WIKIPEDIA:
+        notes.append(WIKIPEDIA)
+    sizes = f"{basis.collection().num_rows:,} passages"
+    if unit == "documents":
+        sizes = f"{basis.documents().num_rows:,} documents, {sizes}"
+    notes.append(f"{sizes}, {basis.queries(query_set).num_rows:,} queries")
+    notes.append("ms/query: wall time of the whole chain over all queries, loading excluded")
+    counted = {system: counts[system] for system in measured if system in counts}
+    notes += [INFERENCES] if counted else []
+    notes += [
+        f"{system}: {count.copied:,} scores copied from an older store, not computed"
+        for system, count in counted.items()
+        if count.copied
+    ]
+    if wanted.baseline is not None and wanted.baseline not in measured:
+        notes.append(f"no differences: the baseline, {wanted.baseline}, is not in this table")
+    for system, of_system in measured.items():
+        if of_system.missing_queries:
+            missing = len(of_system.missing_queries)
+            notes.append(f"{system}: judged queries without a result, each counting 0: {missing:,}")
+    return notes
+
 
 log = logging.getLogger(__name__)
 

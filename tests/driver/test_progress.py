@@ -1,12 +1,24 @@
 import io
+import re
+import sys
 import time
+from itertools import pairwise
 
 import pytest
 
 from raypipe.cluster.report import Report
+from raypipe.driver import progress
+from raypipe.driver.progress import WORDS, to_stderr, words_of
 from raypipe.driver.recipe.watching import StageResult
-from raypipe.driver.report import progress
-from raypipe.names import Role, of_stage
+from raypipe.names import (
+    Role,
+    StoreName,
+    of_collection,
+    of_queries,
+    of_stage,
+    of_training,
+    tokens_of,
+)
 
 NAME = of_stage("dense", "test")
 
@@ -34,7 +46,7 @@ def noon(monkeypatch):
     """The clock that is read off stands at noon."""
     real = time.strftime
     stands = (2026, 11, 23, 12, 0, 0, 0, 327, 0)
-    monkeypatch.setattr("raypipe.driver.report.lines.time.strftime", lambda how: real(how, stands))
+    monkeypatch.setattr("raypipe.driver.progress.time.strftime", lambda how: real(how, stands))
 
 
 def test_a_file_gets_lines_with_times_in_words_of_the_recipe(monkeypatch, noon):
@@ -165,3 +177,40 @@ def test_a_terminal_whose_cursor_does_not_move_gets_lines(monkeypatch):
         "dense on test: 200 of 900 rows",
         "dense on test: 1,200 rows in 1.3 s",
     ]
+
+
+@pytest.mark.parametrize(
+    "name, words",
+    [
+        (of_stage("dense", "test"), "dense on test"),
+        (of_stage("dense", "test", Role.PARTS), "dense on test: in parts"),
+        (of_stage("embeddings"), "embeddings"),
+        (of_stage("bm25", role=Role.TUNE), "bm25: tuning"),
+        (of_collection(Role.IDS), "collection: ids"),
+        (of_queries("dev"), "dev: queries"),
+        (tokens_of("minilm"), "minilm: word pieces"),
+        (of_stage("mono", "dev", Role.SCORES), "mono on dev: scores"),
+        (of_training(Role.WEIGHTS, "cip", "first"), "cip, phase first: weights"),
+    ],
+    ids=str,
+)
+def test_a_store_is_named_in_words_of_the_recipe(name, words):
+    assert words_of(name) == words
+
+
+def test_every_role_has_words_and_no_two_stores_of_one_owner_the_same():
+    assert set(WORDS) == set(Role)
+    names = sorted(words_of(StoreName(role, "x", "dev", n)) for role in Role for n in (1, 2))
+    assert all(one != other for one, other in pairwise(names))
+
+
+def test_a_line_has_a_time_stamp_where_stderr_is_no_terminal(capsys):
+    to_stderr("x")
+    out, error = capsys.readouterr()
+    assert out == "" and re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d x\n", error)
+
+
+def test_a_line_on_a_terminal_stands_as_it_is(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    to_stderr("x")
+    assert sys.stderr.getvalue() == "x\n"

@@ -1,17 +1,61 @@
-"""Recipes and workspaces that the other tests do not have."""
+"""Runs over a larger collection, and files that are gone, on the page and in tables."""
 
 import json
 import shutil
 
+import pytest
 from small_documents import recipe_of, write_inputs
 
 import raypipe
 from raypipe.cli.main import run
+from raypipe.errors import InputError
+from raypipe.evaluation.tables import latex
 from raypipe.report.contents import report
 from raypipe.report.depth import depth
-from raypipe.report.finished import open_finished
+from raypipe.report.finished import Finished, open_finished
 from raypipe.report.overview import overview
+from raypipe.report.page import make_twins_folder
+from raypipe.report.results import results
 from raypipe.report.tradeoff import tradeoff
+
+
+def test_without_a_baseline_a_run_over_a_larger_collection_is_still_not_the_best(outside):
+    opened, _ = outside
+    order = ["given", "other", "own", "second"]
+    systems = {name: opened.summary["systems"]["test"][name] for name in order}
+    summary = {**opened.summary, "systems": {"test": systems}}
+    for baseline in (None, "given"):
+        evaluate = opened.recipe.evaluate.model_copy(update={"baseline": baseline})
+        changed = opened.recipe.model_copy(update={"evaluate": evaluate})
+        section = overview(Finished(opened.workspace, changed, summary), "test")
+        assert " own, the first system," in section.lead and "given" not in section.lead
+        assert "baseline" not in section.lead
+
+
+def test_latex_stars_it_and_does_not_call_it_the_highest(outside):
+    text = latex(results(outside[0], "test"))
+    (given,) = [line for line in text.splitlines() if line.strip().startswith("given")]
+    assert given.strip().startswith("given$^{*}$ &") and "textbf" not in given
+    assert "ranks the larger collection all of it" in text and r"\textbf{1.0000}" in text
+
+
+def test_a_file_in_the_place_of_the_folder_of_analyses_is_an_error_of_the_user(outside, tmp_path):
+    copy = shutil.copytree(outside[0].workspace.folder, tmp_path / "copy")
+    (copy / "analysis").write_text("")
+    with pytest.raises(InputError, match="expected a folder for analyses, found a file"):
+        make_twins_folder(copy)
+
+
+def test_judged_is_the_measure_of_that_name(outside):
+    opened, _ = outside
+    evaluate = opened.recipe.evaluate.model_copy(update={"measures": ("RR@10",)})
+    recipe = opened.recipe.model_copy(update={"evaluate": evaluate})
+    told = overview(Finished(opened.workspace, recipe, opened.summary), "test").tables[0]
+    with_it = overview(opened, "test").tables[0]
+    values = [
+        [row[table.columns.index("Judged@10")] for row in table.rows] for table in (told, with_it)
+    ]
+    assert values[0] == pytest.approx(values[1])
 
 
 def test_a_recipe_without_measures_is_an_error_of_the_user(analysed, capsys):
@@ -34,21 +78,6 @@ def test_a_count_is_shown_and_compared_with_nothing(analysed):
     assert overview(opened, "test").lead.startswith("best by RR@10: ")
     counts = overview(analysed(name="counts", measures=["NumRet"]), "test")
     assert len(counts.tables) == 1 and "3 topics" in counts.notes
-
-
-def test_judgements_that_changed_since_are_told(analysed, tmp_path):
-    opened = analysed(name="judged")
-    assert not [note for note in overview(opened, "test").notes if "stale" in note]
-    qrels = opened.recipe.queries["test"].qrels
-    shutil.copy(qrels, tmp_path / "before")
-    try:
-        with open(qrels, "a") as stream:
-            stream.write("q2 0 p8 1\n")
-        notes = overview(open_finished(opened.workspace.folder), "test").notes
-    finally:
-        shutil.copy(tmp_path / "before", qrels)
-    (note,) = [note for note in notes if "stale" in note]
-    assert "judgements of test changed" in note
 
 
 def test_a_cell_ends_where_its_aggregation_drops_the_rest(analysed):
@@ -119,7 +148,6 @@ def test_a_run_over_a_larger_collection_is_marked_and_neither_best_nor_compared(
     assert means["given *"]["RR@10"] == means["own"]["RR@10"] == 1
     assert section.lead.startswith("best by RR@10: own")
     assert any(note.startswith("* a ranking of a larger collection") for note in section.notes)
-    assert not any(note.startswith("stale") for note in section.notes)
     told = (outside[1] / "work" / "table.md").read_text()
     assert "no differences to own, which ranks another collection: given, other" in told
     assert "| given " not in told.partition("Difference to own")[2]

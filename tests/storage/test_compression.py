@@ -5,13 +5,14 @@ import tracemalloc
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
 import zstandard
 
 from raypipe import regular
 from raypipe.data import records
-from raypipe.data.files import COMPRESSED_SUFFIXES, is_compressed, open_binary
 from raypipe.errors import InputError
+from raypipe.storage.compression import COMPRESSED_SUFFIXES, is_compressed, open_binary
 
 PACK = {".gz": gzip.compress, ".bz2": bz2.compress, ".zst": zstandard.ZstdCompressor().compress}
 
@@ -184,3 +185,13 @@ def test_a_pipe_and_a_device_are_refused_and_not_read(tmp_path, kind):
     for act in (open_binary, is_compressed):
         with pytest.raises(InputError, match=rf"{path}: expected a file, found a {kind}"):
             act(path)
+
+
+def test_a_file_of_an_ordinary_ratio_is_unpacked_once_also_by_a_wary_reader(tmp_path):
+    content = np.random.default_rng(0).integers(48, 58, 15 << 20, np.uint8).tobytes()
+    path = tmp_path / "run"
+    path.write_bytes(gzip.compress(content, 1))
+    with open_binary(path, wary=True) as stream:
+        first = stream.read(1)
+        path.unlink()  # a second look at it would fail
+        assert first + stream.read() == content

@@ -1,7 +1,7 @@
 from types import SimpleNamespace
 
 from raypipe.driver.machine.devices import Devices
-from raypipe.driver.report.summary import summary_of
+from raypipe.driver.pipeline import summary_of
 
 
 def test_a_summary_counts_each_stores_shards():

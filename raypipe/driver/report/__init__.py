@@ -1,1 +1,0 @@
-"""Run files, measures, the table, the summary and progress."""
