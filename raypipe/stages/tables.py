@@ -1,4 +1,4 @@
-"""Stages whose rows cost next to nothing: a function makes the table of each block of queries."""
+"""Stages whose rows cost next to nothing: a function makes a block's table, or the whole file."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -59,6 +59,37 @@ class TableStage:
     def open(self, site: Site) -> Opened:
         """See Stage; the table of each block. Its `run` raises what the function does."""
         return opened_blocks(site, self.block, self.columns)
+
+
+@dataclass(frozen=True)
+class WholeStage:
+    """One file, made in one shard of all rows of a store; a kind of stage is one such function."""
+
+    make_spec: Callable[[], StageSpec]
+    rows: Stored
+    """The store whose rows it has."""
+    write: Callable[[Site, Shard, Beat], Payload]
+    row_bytes: int = 0
+    """Estimated; 0 if the file is small."""
+    needs: Needs = Needs()
+    skips_rows: ClassVar[bool] = False
+
+    @property
+    def spec(self) -> StageSpec:
+        """See Stage."""
+        return self.make_spec()
+
+    def shards(self, sizing: Sizing) -> list[Shard]:
+        """One shard."""
+        return [Shard(0, 0, self.rows.num_rows)]
+
+    def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
+        """See Stage."""
+        return self.row_bytes * num_rows
+
+    def open(self, site: Site) -> Opened:
+        """See Stage; the file. Its `run` raises what the function does."""
+        return Opened(lambda shard, skip, beat: self.write(site, shard, beat))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from raypipe import schema
-from raypipe.stages.reuse.hashes import HashesStage
+from raypipe.stages.reuse.hashes import hashes_stage
 from raypipe.stages.stage import Site, Sizing
 from raypipe.stages.tables import Sides
 from raypipe.storage.ledger import Ledger, read_manifest
@@ -177,7 +177,7 @@ class Stores:
 
     def hashes(self, collection):
         """The hashes of a collection's texts, named as in a pipeline, where others find them."""
-        return self.finished(HashesStage(collection), store="hashes@collection")
+        return self.finished(hashes_stage(collection), store="hashes@collection")
 
     def reopened(self, store, fingerprint):
         """A published store of this folder that another process made."""

@@ -7,7 +7,7 @@ from raypipe.errors import InputError
 from raypipe.evaluation.run_files.runs import NotInPartsError, read_parts
 from raypipe.stages.read_run import read_stage
 from raypipe.stages.tables import Sides
-from raypipe.stages.texts.ids import IdsStage
+from raypipe.stages.texts.ids import ids_stage
 
 
 def rows_of(table):
@@ -25,7 +25,7 @@ def test_a_given_run_keeps_its_order_scores_and_ranks_by_query_row(stores, tmp_p
     file = run_file(
         tmp_path, "q2 Q0 p1 1 5 t\nq2 Q0 p0 2 4 t\nq0 Q0 p2 1 0.5 t\nq0 Q0 p1 2 0.25 t\n"
     )
-    ids = stores.finished(IdsStage(collection))
+    ids = stores.finished(ids_stage(collection))
     stored = stores.finished(read_stage("given", file, Sides(queries, collection), ids))
     assert rows_of(stored.whole_table(schema.RUN)) == [
         (0, 2, 1, 0.5, "given"), (0, 1, 2, 0.25, "given"),
@@ -36,7 +36,7 @@ def test_a_given_run_keeps_its_order_scores_and_ranks_by_query_row(stores, tmp_p
 
 def test_lines_of_queries_that_the_set_leaves_out_are_left_out_and_no_stranger(stores, tmp_path):
     collection, queries = stores.passages(["a", "b"]), stores.queries("x")
-    ids, sides = stores.finished(IdsStage(collection)), Sides(queries, collection)
+    ids, sides = stores.finished(ids_stage(collection)), Sides(queries, collection)
     file = run_file(tmp_path, "q7 Q0 p1 1 5 t\nq0 Q0 p1 1 4 t\nq7 Q0 p0 2 3 t\n")
     read = read_stage("given", file, sides, ids, unjudged=frozenset({"q7", "q8"}))
     assert rows_of(stores.finished(read).whole_table(schema.RUN)) == [(0, 1, 1, 4.0, "given")]
@@ -51,7 +51,7 @@ def test_a_run_of_many_parts_is_the_same_and_so_is_one_whose_queries_stand_apart
 ):
     collection, queries = stores.passages(["a", "b", "c"]), stores.queries(*"vwxyz")
     lines = [f"q{q} Q0 p{p} {p + 1} {-p - q} t\n" for q in (3, 0, 4, 1) for p in range(3)]
-    ids, sides = stores.finished(IdsStage(collection)), Sides(queries, collection)
+    ids, sides = stores.finished(ids_stage(collection)), Sides(queries, collection)
     whole = stores.finished(read_stage("given", run_file(tmp_path, "".join(lines)), sides, ids))
     expected = rows_of(whole.whole_table(schema.RUN))
     assert len(expected) == 12
@@ -74,7 +74,7 @@ def test_an_unknown_id_in_a_part_before_the_lines_that_stand_apart_is_told_once(
     stores, tmp_path, monkeypatch
 ):
     collection, queries = stores.passages(["a", "b"]), stores.queries("x", "y")
-    ids, sides = stores.finished(IdsStage(collection)), Sides(queries, collection)
+    ids, sides = stores.finished(ids_stage(collection)), Sides(queries, collection)
     monkeypatch.setattr("raypipe.evaluation.run_files.lines.BLOCK_BYTES", 20)
     monkeypatch.setattr("raypipe.stages.read_run.read_parts", partial(read_parts, num_lines=1))
     text = "q0 Q0 p9 1 5 t\nq1 Q0 p1 1 5 t\nq0 Q0 p1 2 4 t\n"
@@ -93,14 +93,14 @@ def test_an_unknown_id_in_a_part_before_the_lines_that_stand_apart_is_told_once(
 )
 def test_ids_that_nobody_has_are_refused(stores, tmp_path, line, said):
     collection, queries = stores.passages(["a", "b"]), stores.queries("x", "y")
-    ids, sides = stores.finished(IdsStage(collection)), Sides(queries, collection)
+    ids, sides = stores.finished(ids_stage(collection)), Sides(queries, collection)
     with pytest.raises(InputError, match=said):
         stores.finished(read_stage("given", run_file(tmp_path, line), sides, ids))
 
 
 def larger(stores, tmp_path, text, *, of_larger=True):
     collection, queries = stores.passages(["a", "b", "c"]), stores.queries("x", "y", "z")
-    sides, ids = Sides(queries, collection), stores.finished(IdsStage(collection))
+    sides, ids = Sides(queries, collection), stores.finished(ids_stage(collection))
     file = run_file(tmp_path, text)
     return stores.finished(read_stage("given", file, sides, ids, of_larger=of_larger))
 

@@ -31,7 +31,6 @@ from raypipe.models.folder.conventions import PairConventions
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.folder.opening import layouts_of, open_tokenizer
 from raypipe.ranking.candidates import Keys, missing
-from raypipe.stages.ann.recall import RecallStage
 from raypipe.stages.ann.search import AnnSearchStage
 from raypipe.stages.bm25 import Bm25Stage, IndexStage
 from raypipe.stages.documents.convert import RecordsStage
@@ -46,7 +45,7 @@ from raypipe.stages.scoring.scored import keys_of
 from raypipe.stages.scoring.token_rows import PassageTokensStage
 from raypipe.stages.search import PartsStage
 from raypipe.stages.stage import Sizing, Stage, ranges
-from raypipe.stages.tables import TableStage
+from raypipe.stages.tables import TableStage, WholeStage
 from raypipe.stages.texts.ids import column_of_rows
 from raypipe.stages.texts.prepare import ConvertStage
 from raypipe.stages.texts.tokenize import SHARD_ROWS, TokenizeStage, pieces_of
@@ -147,9 +146,9 @@ class Arithmetic:
                 points = len(stage.k1) * len(stage.b)
                 seconds = SEARCH_SECONDS + points * lines * BM25_LINE_SECONDS
                 return Amounts(rows=stage.queries.num_rows, seconds=seconds, payload=payload)
-            case RecallStage():
-                payload = json.dumps({"queries": stage.num_queries, "recall": {}}).encode()
-                return Amounts(rows=stage.vectors.num_rows, payload=payload, note=_UNTIMED)
+            case WholeStage(spec=StageSpec(stage="ann-recall", params=params)):
+                payload = json.dumps({"queries": params["queries"], "recall": {}}).encode()
+                return Amounts(rows=stage.rows.num_rows, payload=payload, note=_UNTIMED)
             case ScoreStage():
                 return self._scored(stage)
             case TableStage(spec=StageSpec(produces="pairs")):

@@ -18,10 +18,10 @@ from raypipe.driver.recipe.collection import counted_collection
 from raypipe.driver.recipe.stores import Stores
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.names import Role, StoreName, of_collection, of_queries, tokens_of
-from raypipe.stages.reuse.hashes import HashesStage
+from raypipe.stages.reuse.hashes import hashes_stage
 from raypipe.stages.stage import Needs, Stage
 from raypipe.stages.tables import Sides
-from raypipe.stages.texts.ids import IdsStage
+from raypipe.stages.texts.ids import ids_stage
 from raypipe.stages.texts.queries import QueriesStage
 from raypipe.stages.texts.tokenize import TokenizeStage
 from raypipe.storage.store import Stored
@@ -77,12 +77,12 @@ class Basis:
     def document_ids(self) -> Stored:
         """The id index of the documents."""
         name = of_collection(Role.DOCUMENT_IDS)
-        return self.once(name, lambda: IdsStage(self.documents()))
+        return self.once(name, lambda: ids_stage(self.documents()))
 
     def hashes(self) -> Stored:
         """The hashes of the collection's texts, by which rows are found again."""
         name = of_collection(Role.HASHES)
-        return self.once(name, lambda: HashesStage(self.collection()))
+        return self.once(name, lambda: hashes_stage(self.collection()))
 
     def queries(self, name: str) -> Stored:
         """A query set."""

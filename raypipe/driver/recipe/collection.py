@@ -24,7 +24,7 @@ from raypipe.stages.documents.passage_map import MapStage
 from raypipe.stages.documents.split import SplitStage
 from raypipe.stages.documents.windows import WindowsStage
 from raypipe.stages.stage import Stage
-from raypipe.stages.texts.ids import IdsStage
+from raypipe.stages.texts.ids import ids_stage
 from raypipe.stages.texts.prepare import ConvertStage, CountStage, counted
 from raypipe.storage.store import Stored
 from raypipe.text.split import Splitting
@@ -58,7 +58,7 @@ class CollectionFiles:
         counts = [facts.num_records for facts in self.facts]
         named = zip([f"{file}: {unit}" for file in self.files], counts, strict=False)
         dense = has_dense_ids(self.facts) and split is None
-        ids = IdsStage(found[Role.PASSAGES], dense, () if whole else tuple(named))
+        ids = ids_stage(found[Role.PASSAGES], dense, () if whole else tuple(named))
         return {**found, Role.IDS: self._ensure(Role.IDS, ids)}
 
     def _split(self) -> dict[Role, Stored]:

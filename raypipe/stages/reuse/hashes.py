@@ -1,20 +1,18 @@
 """The side store of a collection's texts: SHA-256 of each, and the row of each."""
 
 import hashlib
-from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from raypipe import schema
-from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
+from raypipe.stages.stage import Beat, Payload, Site
+from raypipe.stages.tables import WholeStage
 from raypipe.storage.payloads import map_tensors, write_tensors
 from raypipe.storage.records import Shard
-from raypipe.storage.spec import StageSpec
 from raypipe.storage.store import Stored, spec_over
 
 Hashes = NDArray[np.uint64]
@@ -23,41 +21,25 @@ Int64 = NDArray[np.int64]
 BYTES_PER_ROW = 28
 
 
-@dataclass(frozen=True)
-class HashesStage:
-    """A hash of each passage's text, and an index from hashes to rows."""
+def hashes_stage(collection: Stored) -> WholeStage:
+    """A hash of each passage's text, and an index from hashes to rows; it sorts all hashes.
 
-    collection: Stored
-    needs: Needs = Needs()
-    skips_rows: ClassVar[bool] = False
+    The file: `hashes` uint64 [rows, 2], `sorted` uint64 [rows] and `rows` [rows].
+    """
 
-    @property
-    def spec(self) -> StageSpec:
-        """The collection."""
-        return spec_over("hashes", 1, {}, {"collection": self.collection}, produces="hashes")
-
-    def shards(self, sizing: Sizing) -> list[Shard]:
-        """One shard: it sorts all hashes, at 28 bytes each."""
-        return [Shard(0, 0, self.collection.num_rows)]
-
-    def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
-        """See Stage."""
-        return BYTES_PER_ROW * num_rows
-
-    def open(self, site: Site) -> Opened:
-        """See Stage; `hashes` uint64 [rows, 2], `sorted` uint64 [rows] and `rows` [rows]."""
-        return Opened(partial(self._run, site.scratch))
-
-    def _run(self, scratch: Path, shard: Shard, skip: Rows, beat: Beat) -> Payload:
+    def write(site: Site, shard: Shard, beat: Beat) -> Payload:
         hashes = np.empty((shard.num_rows, 2), np.uint64)
         start = 0
-        for table in self.collection.tables(schema.PASSAGES):
+        for table in collection.tables(schema.PASSAGES):
             beat(())
             hashes[start : start + len(table)] = hashes_of(table["text"])
             start += len(table)
-        path = scratch / "hashes.safetensors"
+        path = site.scratch / "hashes.safetensors"
         write_tensors(path, _arrays(hashes))
         return Payload(path, {"rows": shard.num_rows})
+
+    spec = partial(spec_over, "hashes", 1, {}, {"collection": collection}, produces="hashes")
+    return WholeStage(spec, collection, write, BYTES_PER_ROW)
 
 
 def _arrays(hashes: Hashes) -> dict[str, NDArray[Any]]:

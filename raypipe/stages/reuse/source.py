@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raypipe.names import Role, of_collection
-from raypipe.stages.reuse.hashes import HashesStage, TextHashes
+from raypipe.stages.reuse.hashes import TextHashes, hashes_stage
 from raypipe.storage.ledger import find_spec, read_manifest
 from raypipe.storage.records import Record, Shard
 from raypipe.storage.store import Stored
@@ -53,7 +53,7 @@ def source_over(older: Sequence[Stored], hashes: Stored | None, *inputs: str) ->
 def hashes_of_collection(collection: Stored) -> Stored | None:
     """The stored hashes of a collection's texts; None if there are none."""
     store = str(of_collection(Role.HASHES))
-    fingerprint = HashesStage(collection).spec.fingerprint()
+    fingerprint = hashes_stage(collection).spec.fingerprint()
     manifest = read_manifest(collection.storage, store, fingerprint)
     return None if manifest is None else Stored(collection.storage, manifest)
 

@@ -1,10 +1,8 @@
 """Original ids and rows: the stage of the id index, and ids read back for users."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -13,67 +11,53 @@ from numpy.typing import NDArray
 from raypipe import schema
 from raypipe.data.ids import IdIndex, build_id_index, check_dense_ids
 from raypipe.names import Role, of_collection
-from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
+from raypipe.stages.stage import Beat, Payload, Site
+from raypipe.stages.tables import WholeStage
 from raypipe.storage.payloads import ROW_GROUP_ROWS, read_table
 from raypipe.storage.records import Shard
-from raypipe.storage.spec import StageSpec
 from raypipe.storage.store import Stored, spec_over
 
 ID_BYTES = 24
 
 
-@dataclass(frozen=True)
-class IdsStage:
-    """The id index of passages or documents; refuses duplicate ids and checks dense ones."""
+def ids_stage(
+    collection: Stored, dense: bool = False, files: Sequence[tuple[str, int]] = ()
+) -> WholeStage:
+    """The id index of passages or documents; refuses duplicate ids and checks dense ones.
 
-    collection: Stored
-    dense: bool = False
-    files: tuple[tuple[str, int], ...] = ()
-    """What messages call a record of each file whose records are the rows, and how many it has."""
-    needs: Needs = Needs()
-    skips_rows: ClassVar[bool] = False
+    Args:
+        collection: the passages or documents. All their ids are sorted, at 24 bytes each.
+        dense: whether the ids must be 0 to n-1.
+        files: what messages call a record of each file whose records are the rows, and how many
+            it has.
+    """
 
-    @property
-    def spec(self) -> StageSpec:
-        """The collection, and whether its ids must be 0 to n-1."""
-        stores = {"collection": self.collection}
-        return spec_over("ids", 1, {"dense": self.dense}, stores, produces="ids")
+    def write(site: Site, shard: Shard, beat: Beat) -> Payload:
+        def batches() -> Iterator[list[str]]:
+            for batch in all_ids(collection):
+                beat(())
+                yield batch
 
-    def shards(self, sizing: Sizing) -> list[Shard]:
-        """One shard: it sorts all ids, at 24 bytes each."""
-        return [Shard(0, 0, self.collection.num_rows)]
+        if dense:
+            check_dense_ids(batches(), name="collection")
+        path = site.scratch / "ids"
+        rows, place = partial(ids_of_rows, collection), partial(_place, files)
+        return Payload(
+            path, {"rows": build_id_index(batches(), path, ids_of_rows=rows, place=place)}
+        )
 
-    def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
-        """See Stage."""
-        return ID_BYTES * num_rows
+    stores = {"collection": collection}
+    spec = partial(spec_over, "ids", 1, {"dense": dense}, stores, produces="ids")
+    return WholeStage(spec, collection, write, ID_BYTES)
 
-    def open(self, site: Site) -> Opened:
-        """See Stage; the index file. Its `run` raises InputError for repeated ids."""
-        return Opened(partial(self._run, site.scratch))
 
-    def _run(self, scratch: Path, shard: Shard, skip: Rows, beat: Beat) -> Payload:
-        if self.dense:
-            check_dense_ids(self._batches(beat), name="collection")
-        path = scratch / "ids"
-        rows, place = self._ids_of_rows, self._place
-        count = build_id_index(self._batches(beat), path, ids_of_rows=rows, place=place)
-        return Payload(path, {"rows": count})
-
-    def _batches(self, beat: Beat) -> Iterator[list[str]]:
-        for batch in all_ids(self.collection):
-            beat(())
-            yield batch
-
-    def _place(self, row: int) -> str:
-        """The file and the number of a row's record in it, from 1."""
-        for name, num_records in self.files:
-            if row < num_records:
-                return f"{name} {row + 1:,}"
-            row -= num_records
-        return f"row {row + 1:,}"
-
-    def _ids_of_rows(self, rows: NDArray[np.int64]) -> Sequence[str]:
-        return ids_of_rows(self.collection, rows)
+def _place(files: Sequence[tuple[str, int]], row: int) -> str:
+    """The file and the number of a row's record in it, from 1."""
+    for name, num_records in files:
+        if row < num_records:
+            return f"{name} {row + 1:,}"
+        row -= num_records
+    return f"row {row + 1:,}"
 
 
 def all_ids(collection: Stored) -> Iterator[list[str]]:

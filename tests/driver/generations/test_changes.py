@@ -5,9 +5,9 @@ import pytest
 
 from raypipe import schema
 from raypipe.driver.generations.changes import Changes, changes
-from raypipe.stages.reuse.hashes import HashesStage
+from raypipe.stages.reuse.hashes import hashes_stage
 from raypipe.stages.stage import Site, Sizing
-from raypipe.stages.texts.ids import IdsStage
+from raypipe.stages.texts.ids import ids_stage
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.payloads import write_table
 from raypipe.storage.posix import PosixStorage
@@ -29,7 +29,7 @@ def sides(tmp_path):
         write_table(file, schema.PASSAGES, [pa.table(columns, schema=schema.PASSAGES)])
         ledger.commit(ledger.shards[0], file, {"rows": len(passages)})
         collection = Stored(storage, ledger.publish())
-        return [finished(storage, stage(collection)) for stage in (IdsStage, HashesStage)]
+        return [finished(storage, stage(collection)) for stage in (ids_stage, hashes_stage)]
 
     return make
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from plain_stores import spec_of
 
-from raypipe.stages.reuse.hashes import HashesStage
+from raypipe.stages.reuse.hashes import hashes_stage
 from raypipe.stages.reuse.source import OpenedSource, Source, hashes_of_collection, origin_of
-from raypipe.stages.texts.ids import IdsStage
+from raypipe.stages.texts.ids import ids_stage
 from raypipe.storage.records import Shard
 
 
@@ -16,7 +16,7 @@ def source(stores):
 
     def make(older, now, *, skipped=(), numerics="test", classes=None):
         vectors = [np.ones((len(texts), 2)) for texts in older]
-        hashes = [stores.finished(HashesStage(stores.passages(*side))) for side in (older, [now])]
+        hashes = [stores.finished(hashes_stage(stores.passages(*side))) for side in (older, [now])]
         made = Source(stores.vectors(*vectors, skipped=skipped, classes=classes), *hashes)
         return OpenedSource(made, numerics)
 
@@ -81,7 +81,7 @@ def test_nothing_is_found_in_a_store_without_rows(source):
 def test_a_store_is_followed_to_what_it_was_made_from_while_that_exists(stores):
     texts = stores.passages(["a"])
     hashes = stores.hashes(texts)
-    ids = stores.finished(IdsStage(texts))
+    ids = stores.finished(ids_stage(texts))
     assert origin_of(hashes, "collection") == texts
     assert origin_of(hashes, "texts") is None and origin_of(hashes) == hashes
     assert origin_of(hashes, "collection", "texts") is None

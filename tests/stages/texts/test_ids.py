@@ -7,7 +7,7 @@ import pytest
 from raypipe import schema
 from raypipe.errors import InputError
 from raypipe.stages.stage import Site
-from raypipe.stages.texts.ids import IdsStage, column_of_rows, id_index, ids_of_rows
+from raypipe.stages.texts.ids import column_of_rows, id_index, ids_of_rows, ids_stage
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.payloads import ROW_GROUP_ROWS, write_table
 from raypipe.storage.posix import PosixStorage
@@ -35,7 +35,7 @@ def test_columns_of_rows_come_in_the_order_asked_over_groups_and_shards(large):
 
 def test_the_id_index_finds_the_row_of_every_id_and_minus_one_for_others(stores, large):
     beats = []
-    stored = stores.finished(IdsStage(large), beats=beats)
+    stored = stores.finished(ids_stage(large), beats=beats)
     index = id_index(large, stored)
     last = large.num_rows - 1
     assert index.rows_of(["p0", f"p{last}", "nobody", f"p{ROW_GROUP_ROWS}"]).tolist() == [
@@ -48,13 +48,13 @@ def test_the_id_index_finds_the_row_of_every_id_and_minus_one_for_others(stores,
 def test_repeated_ids_are_refused(stores):
     twice = stores.tables(schema.PASSAGES, [["a", "b"], ["x", "y"]], [["a"], ["z"]])
     with pytest.raises(InputError, match="a"):
-        stores.finished(IdsStage(twice))
+        stores.finished(ids_stage(twice))
 
 
 def test_whether_ids_must_be_dense_names_the_id_index(stores):
     collection = stores.passages(["a"])
-    assert IdsStage(collection).spec == IdsStage(collection, dense=False).spec
-    assert IdsStage(collection).spec != IdsStage(collection, dense=True).spec
+    assert ids_stage(collection).spec == ids_stage(collection, dense=False).spec
+    assert ids_stage(collection).spec != ids_stage(collection, dense=True).spec
 
 
 def collection(tmp_path, *shards):
@@ -71,7 +71,7 @@ def collection(tmp_path, *shards):
 
 
 def run(stored, *, dense):
-    stage = IdsStage(stored, dense)
+    stage = ids_stage(stored, dense)
     opened = stage.open(Site(stored.storage.scratch()))
     (shard,) = stage.shards(None)
     return opened.run(shard, (), lambda rows: None)

@@ -12,7 +12,7 @@ from raypipe.errors import InputError
 from raypipe.names import Role, StoreName, of_stage, tokens_of
 from raypipe.stages.ann.hnsw import HnswStage
 from raypipe.stages.ann.ivf_pq import CodesStage, TrainStage
-from raypipe.stages.ann.recall import Recall, RecallStage, measured
+from raypipe.stages.ann.recall import Recall, measured, recall_stage
 from raypipe.stages.ann.search import AnnSearchStage
 from raypipe.stages.stage import Stage
 from raypipe.storage.store import Stored
@@ -90,7 +90,7 @@ def search_system(
     )
     store, recall_store = of_stage(name, query_set), of_stage(name, query_set, Role.RECALL)
     stored = basis.stores.ensure(store, search)
-    recall = RecallStage(stored, embeddings, of_queries, stage.depth, stage.ann.recall_queries)
+    recall = recall_stage(stored, embeddings, of_queries, stage.depth, stage.ann.recall_queries)
     found = measured(basis.stores.ensure(recall_store, recall))
     chain = Chain((tokens_of(index.model, query_set), of_stage(built.embeddings, query_set), store))
     return System(
