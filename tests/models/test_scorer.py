@@ -11,8 +11,7 @@ from transformers import BertForSequenceClassification
 
 from raypipe.errors import InputError
 from raypipe.models.folder.conventions import PairConventions
-from raypipe.models.folder.loading import resolve_model
-from raypipe.models.folder.opening import open_tokenizer
+from raypipe.models.folder.loading import open_tokenizer, resolve_model
 from raypipe.models.scorer import load_scorer, scores_of
 from raypipe.text.inputs import TextSlice, cut_to
 
