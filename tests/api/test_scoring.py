@@ -125,7 +125,7 @@ def test_scores_that_are_not_finite_are_named(tiny_mono, monkeypatch):
     from raypipe.stages import in_memory
 
     scores = np.array([0, np.nan], np.float32)
-    monkeypatch.setattr(in_memory.Scorer, "score", lambda *args: scores)
+    monkeypatch.setattr(in_memory.Scorer, "score", lambda *texts, **settings: scores)
     with pytest.raises(RowsFailed) as failed:
         raypipe.score([("q", "a"), ("q", "b")], model=tiny_mono)
     assert failed.value.rows == (1,)
