@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from raypipe.errors import InputError
 from raypipe.models.bert.family import FAMILY as BERT
-from raypipe.models.relatives.family import CAMEMBERT, DISTILBERT, ROBERTA, XLM_ROBERTA
-from raypipe.models.t5.family import FAMILIES as T5
+from raypipe.models.relatives import CAMEMBERT, DISTILBERT, ROBERTA, XLM_ROBERTA
 from raypipe.models.tensors import Named, Shape
 from raypipe.models.whole.family import FAMILIES as WHOLE
 from raypipe.text.inputs import Layout
@@ -264,7 +263,6 @@ FAMILIES: Mapping[str, Family[Any]] = {
     "roberta": ROBERTA,
     "xlm-roberta": XLM_ROBERTA,
     **WHOLE,
-    **T5,
 }
 """By model_type of config.json."""
 

@@ -18,8 +18,8 @@ from torch import Tensor
 
 from raypipe.errors import InputError
 from raypipe.models.folder.layers import WEIGHTS, DenseFile
+from raypipe.models.folder.loading import here
 from raypipe.models.folder.model_folder import ModelFolder
-from raypipe.models.folder.opening import here
 from raypipe.models.packed import Groups, Linear, Product, linear
 from raypipe.storage.records import hash_file
 

@@ -10,20 +10,23 @@ from raypipe.errors import InputError
 from raypipe.models.buffers import Buffers, in_halves
 from raypipe.models.family import Body, Head
 from raypipe.models.folder.conventions import PairConventions
+from raypipe.models.folder.loading import layouts_of, load_weights
 from raypipe.models.folder.model_folder import ModelFolder
-from raypipe.models.folder.opening import layouts_of, load_weights
 from raypipe.models.gpu.engine import FixedEngine
 from raypipe.models.gpu.opening import FixedSettings, Work, placed
 from raypipe.models.gpu.step import units
-from raypipe.models.machine.placing import Place
+from raypipe.models.machine.device import Place
 from raypipe.models.machine.precision import set_products
 from raypipe.models.packed import Product, attend_by_length, first_tokens, groups_of, linear
-from raypipe.models.t5.body import T5Body
+from raypipe.models.whole.body import T5Body
+from raypipe.ranking.candidates import Keys
 from raypipe.text.batches import batches
 from raypipe.text.inputs import Layouts, TextSlice, cut_to, make_inputs, taken
 from raypipe.text.prompts import PromptLayout
 
 Float64 = NDArray[np.float64]
+Texts = Callable[[NDArray[np.int64]], TextSlice]
+"""The pieces of these rows' texts, in order, as one text of each input."""
 
 
 class Scorer:
@@ -72,6 +75,30 @@ class Scorer:
         for rows, logits in self._logits(texts, lengths, self._place.budget(budget_tokens), beat):
             scores[rows] = scores_of(logits, self.conventions).astype(np.float32)
         return scores
+
+    def score_keys(
+        self,
+        queries: Texts,
+        passages: Texts,
+        keys: Keys,
+        *,
+        budget_tokens: int | None = None,
+        beat: Callable[[Sequence[int]], None] = lambda rows: None,
+    ) -> tuple[NDArray[np.float32], int]:
+        """`score` of each key, float32 [B], and the number of tokens that it read.
+
+        Args:
+            queries: reads all pieces of queries.
+            passages: reads those of passages.
+            keys: (query row, passage row, other row) of each input; a monoBERT model ignores the
+                other row.
+            budget_tokens: see `score`.
+            beat: see `score`.
+        """
+        query_rows, *sides = keys[: 1 + self.conventions.num_passages]
+        query, texts = queries(query_rows), [passages(rows) for rows in sides]
+        scores = self.score(query, texts, budget_tokens=budget_tokens, beat=beat)
+        return scores, self.num_tokens(query, texts)
 
     def num_tokens(self, query: TextSlice, passages: Sequence[TextSlice]) -> int:
         """The number of tokens that `score` reads of such inputs, special tokens included."""

@@ -15,9 +15,9 @@ from tokenizers import Tokenizer
 from raypipe.errors import RowsFailed
 from raypipe.models.encoder import Encoder, load_encoder
 from raypipe.models.folder.conventions import AnyConventions
+from raypipe.models.folder.loading import open_tokenizer
 from raypipe.models.folder.model_folder import ModelFolder
-from raypipe.models.folder.opening import open_tokenizer
-from raypipe.models.scorer import Scorer, load_scorer
+from raypipe.models.scorer import Scorer, Texts, load_scorer
 from raypipe.ranking.candidates import Keys
 from raypipe.stages.encode import as_stored
 from raypipe.stages.texts.tokenize import (
@@ -27,7 +27,7 @@ from raypipe.stages.texts.tokenize import (
     refuse_other_inputs,
 )
 from raypipe.storage.payloads import Flat, Offsets, concatenate
-from raypipe.text.inputs import TextSlice
+from raypipe.text.inputs import TextSlice, taken
 from raypipe.text.word_pieces import WordPieces
 
 ENCODED_ROWS = 8192
@@ -106,9 +106,9 @@ def score_texts(
         forward = opened.forward
         assert isinstance(forward, Scorer)
         query_rows, *sides = keys[: 1 + model.reranker.num_passages]
-        (query,) = _parts(opened.tokenizer, model, queries, "query", [query_rows])
-        parts = _parts(opened.tokenizer, model, passages, "passage", sides)
-        scores = forward.score(query, parts)
+        asked = _reader(opened.tokenizer, model, queries, "query", query_rows)
+        answers = _reader(opened.tokenizer, model, passages, "passage", np.concatenate(sides))
+        scores, _ = forward.score_keys(asked, answers, keys)
     bad = np.flatnonzero(~np.isfinite(scores))
     if len(bad):
         raise RowsFailed(bad.tolist(), "the score is not finite")
@@ -148,16 +148,15 @@ def _pieces(
     return concatenate([*pieces_of(WordPieces(tokenizer), batches, model, prefix)])
 
 
-def _parts(
+def _reader(
     tokenizer: Tokenizer,
     model: ModelFolder,
     texts: Sequence[str],
     side: str,
-    columns: Sequence[NDArray[np.int64]],
-) -> list[TextSlice]:
-    """The pieces of each column's rows, as one text of each input."""
-    named = np.unique(np.concatenate(columns))
+    rows: NDArray[np.int64],
+) -> Texts:
+    """Reads the pieces of these rows, each of which is tokenised once, now."""
+    named = np.unique(rows)
     flat, offsets = _pieces(tokenizer, model, [texts[row] for row in named.tolist()], side)
-    starts, counts = offsets[:-1], np.diff(offsets)
-    places = [np.searchsorted(named, column) for column in columns]
-    return [TextSlice(flat, starts[place], counts[place]) for place in places]
+    each = TextSlice(flat, offsets[:-1], np.diff(offsets))
+    return lambda rows: taken(each, np.searchsorted(named, rows))

@@ -18,8 +18,8 @@ from raypipe.config.training import steps_of
 from raypipe.errors import InputError
 from raypipe.models.folder.adapters import PEFT, adapter_folder
 from raypipe.models.folder.conventions import AnyConventions, Conventions, PairConventions
+from raypipe.models.folder.loading import here
 from raypipe.models.folder.model_folder import ModelFolder
-from raypipe.models.folder.opening import here
 from raypipe.models.machine.device import numerics_class
 from raypipe.models.tokenizer import read_tokenizer, tokenizer_sha256
 from raypipe.models.units import unit_names

@@ -6,7 +6,6 @@ from functools import cached_property
 from raypipe.config.training import TrainedModel, Training
 from raypipe.errors import InputError
 from raypipe.models.folder.adapters import WEIGHTS, adapter_folder
-from raypipe.models.folder.config_checks import initializer_range
 from raypipe.models.folder.conventions import (
     AnyConventions,
     Conventions,
@@ -14,6 +13,7 @@ from raypipe.models.folder.conventions import (
     PretrainedConventions,
     conventions_problems,
 )
+from raypipe.models.folder.evidence import initializer_range
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.folder.presets import PRESETS, conventions_from
 from raypipe.names import Role, of_training

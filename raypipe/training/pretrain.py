@@ -12,7 +12,7 @@ from torch import Tensor
 
 from raypipe.errors import InputError
 from raypipe.models.folder.conventions import PretrainedConventions
-from raypipe.models.folder.opening import open_tokenizer
+from raypipe.models.folder.loading import open_tokenizer
 from raypipe.models.machine.device import BUDGET_TOKENS
 from raypipe.stages.scoring.token_rows import TokenRows
 from raypipe.text.batches import batches

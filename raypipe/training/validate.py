@@ -16,8 +16,7 @@ from raypipe.errors import InputError
 from raypipe.evaluation.measures import evaluate
 from raypipe.models.folder.conventions import AnyConventions, Conventions, PairConventions
 from raypipe.models.folder.model_folder import ModelFolder
-from raypipe.models.machine.device import BUDGET_TOKENS
-from raypipe.models.machine.placing import unproven
+from raypipe.models.machine.device import BUDGET_TOKENS, unproven
 from raypipe.models.scorer import Scorer
 from raypipe.ranking.aggregate import aggregate
 from raypipe.ranking.blend import Blend
@@ -224,19 +223,17 @@ def _scores(
     trainee: Trainee, model: ModelFolder, data: DevData, keys: Keys, layouts: Layouts
 ) -> NDArray[np.float32]:
     """One score per key, float32."""
-    queries, first, second = keys
-    query, passage = data.queries.part(queries), data.passages.part(first)
     if isinstance(trainee.conventions, Conventions):
+        query, passage = data.queries.part(keys[0]), data.passages.part(keys[1])
         return _products(trainee, query, passage, trainee.conventions, layouts)
     assert isinstance(trainee.conventions, PairConventions)
-    others = [data.passages.part(second)] if trainee.conventions.kind == "duo" else []
     conventions = trainee.conventions
     if data.documents is not None or conventions.blend:
         conventions = _raw(conventions)
     as_trained = replace(model, conventions=conventions)
     place = unproven(trainee.device)
     scorer = Scorer(as_trained, trainee.body(), trainee.head(), layouts, place)
-    return scorer.score(query, [passage, *others])
+    return scorer.score_keys(data.queries.part, data.passages.part, keys)[0]
 
 
 def _products(

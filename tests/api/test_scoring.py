@@ -121,11 +121,19 @@ def test_a_run_of_other_texts_is_refused(tiny_mono):
         raypipe.score(run, {"q": "of", "r": "of"}, {"a": "run", "zz": "of"}, tiny_mono, k=0)
 
 
+def test_a_passage_that_is_only_second_in_pairs_is_read(tiny_duo):
+    both = raypipe.score([("q", "run", "of"), ("q", "of", "run")], model=tiny_duo)
+    alone = [
+        raypipe.score([("q", *pair)], model=tiny_duo) for pair in (("run", "of"), ("of", "run"))
+    ]
+    assert np.concatenate(alone).tobytes() == both.tobytes()
+
+
 def test_scores_that_are_not_finite_are_named(tiny_mono, monkeypatch):
     from raypipe.stages import in_memory
 
     scores = np.array([0, np.nan], np.float32)
-    monkeypatch.setattr(in_memory.Scorer, "score", lambda *args: scores)
+    monkeypatch.setattr(in_memory.Scorer, "score", lambda *texts, **settings: scores)
     with pytest.raises(RowsFailed) as failed:
         raypipe.score([("q", "a"), ("q", "b")], model=tiny_mono)
     assert failed.value.rows == (1,)

@@ -24,8 +24,7 @@ import torch
 from scipy.stats import kendalltau
 from sentence_transformers import CrossEncoder
 
-from raypipe.models.folder.loading import resolve_model
-from raypipe.models.folder.opening import open_tokenizer
+from raypipe.models.folder.loading import open_tokenizer, resolve_model
 from raypipe.models.machine.device import numerics_class
 from raypipe.models.machine.precision import able
 from raypipe.models.scorer import load_scorer

@@ -25,8 +25,7 @@ import numpy as np
 import pyarrow as pa
 from transformers import BertTokenizerFast
 
-from raypipe.models.folder.loading import resolve_model
-from raypipe.models.folder.opening import open_tokenizer
+from raypipe.models.folder.loading import open_tokenizer, resolve_model
 from raypipe.text.tokenize import tokenize_batch
 from raypipe.text.word_pieces import WordPieces
 

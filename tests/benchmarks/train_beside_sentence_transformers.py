@@ -31,8 +31,13 @@ from sentence_transformers.training_args import SentenceTransformerTrainingArgum
 from torch.utils.data import BatchSampler, SequentialSampler
 from transformers import BertConfig, TrainerCallback
 
-from raypipe.models.folder.loading import packaged_folder, resolve_model
-from raypipe.models.folder.opening import layouts_of, load_weights, open_tokenizer
+from raypipe.models.folder.loading import (
+    layouts_of,
+    load_weights,
+    open_tokenizer,
+    packaged_folder,
+    resolve_model,
+)
 from raypipe.models.folder.presets import PRESETS
 from raypipe.models.machine.device import numerics_class
 from raypipe.text.inputs import TextSlice

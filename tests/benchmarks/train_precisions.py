@@ -18,8 +18,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from raypipe.models.folder.loading import resolve_model
-from raypipe.models.folder.opening import layouts_of, load_weights, open_tokenizer
+from raypipe.models.folder.loading import layouts_of, load_weights, open_tokenizer, resolve_model
 from raypipe.models.folder.presets import PRESETS
 from raypipe.models.machine.device import numerics_class
 from raypipe.text.inputs import TextSlice, make_inputs, taken

@@ -21,8 +21,7 @@ from small_model import (
 )
 
 from raypipe.models.convert.describe import describe
-from raypipe.models.folder.loading import resolve_model
-from raypipe.models.folder.opening import layouts_of
+from raypipe.models.folder.loading import layouts_of, resolve_model
 from raypipe.models.tokenizer import read_tokenizer
 
 MONO = {

@@ -13,8 +13,7 @@ import torch
 import torch.distributed as dist
 from safetensors.torch import save_file
 
-from raypipe.models.folder.loading import resolve_model
-from raypipe.models.folder.opening import layouts_of, load_weights
+from raypipe.models.folder.loading import layouts_of, load_weights, resolve_model
 from raypipe.models.folder.presets import PRESETS
 from raypipe.text.inputs import TextSlice
 from raypipe.training.batch import Batch

@@ -4,8 +4,7 @@ import drawn_models
 import numpy as np
 
 from raypipe.models.encoder import load_encoder
-from raypipe.models.folder.loading import resolve_model
-from raypipe.models.folder.opening import open_tokenizer
+from raypipe.models.folder.loading import open_tokenizer, resolve_model
 from raypipe.text.tokenize import tokenize_batch
 
 

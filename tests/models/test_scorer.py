@@ -1,6 +1,7 @@
 """Scores of rerankers: transformers' own, one pair at a time; and bytes that know no neighbours."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,10 +12,9 @@ from transformers import BertForSequenceClassification
 
 from raypipe.errors import InputError
 from raypipe.models.folder.conventions import PairConventions
-from raypipe.models.folder.loading import resolve_model
-from raypipe.models.folder.opening import open_tokenizer
+from raypipe.models.folder.loading import open_tokenizer, resolve_model
 from raypipe.models.scorer import load_scorer, scores_of
-from raypipe.text.inputs import TextSlice, cut_to
+from raypipe.text.inputs import TextSlice, cut_to, taken
 
 RNG = np.random.default_rng(11)
 WORDS = ["lease", "shards", "rank", "zebra", "querying", "of", "passages", "running", "the"]
@@ -84,6 +84,23 @@ def test_duo_scores_are_those_of_one_pair_at_a_time(tiny, tmp_path, choice, limi
     # Both orders are asked: p(i, j) and p(j, i) need not sum to 1.
     swapped = load_scorer(model).score(parts[0], [parts[2], parts[1]])
     assert np.abs(found + swapped - 1).max() > 1e-3
+
+
+def test_scores_of_keys_are_those_of_their_texts_in_order(tiny, tmp_path):
+    model = resolve_model(str(tiny.make_tiny_reranker(tmp_path / "m", kind="duo")))
+    queries, passages = parts_of(model, texts(3, 10), texts(5, 20))
+    keys = np.array([[2, 0, 1], [4, 1, 0], [3, 2, 4]])
+    scorer, seen = load_scorer(model), []
+    found, num_tokens = scorer.score_keys(
+        partial(taken, queries), partial(taken, passages), tuple(keys), budget_tokens=1,
+        beat=lambda rows: seen.append(list(rows)),
+    )  # fmt: skip
+    parts = [
+        taken(text, rows) for text, rows in zip((queries, passages, passages), keys, strict=True)
+    ]
+    assert found.tobytes() == scorer.score(parts[0], parts[1:]).tobytes()
+    assert num_tokens == scorer.num_tokens(parts[0], parts[1:]) > 3
+    assert sorted(seen) == [[0], [1], [2]]  # with so small a budget, each alone
 
 
 @pytest.mark.parametrize("kind", ["mono", "duo"])

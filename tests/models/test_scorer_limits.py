@@ -7,8 +7,7 @@ from stage_inputs import parts_of
 
 from raypipe.errors import InputError
 from raypipe.models.folder.conventions import PairConventions
-from raypipe.models.folder.loading import resolve_model
-from raypipe.models.folder.opening import open_tokenizer
+from raypipe.models.folder.loading import open_tokenizer, resolve_model
 from raypipe.models.scorer import load_scorer, scores_of
 
 LONG = "zebra " * 100

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, pre_tokenizers
 from tokenizers.models import WordLevel
 
-from raypipe.models.folder.loading import resolve_model
-from raypipe.models.folder.opening import open_tokenizer
+from raypipe.models.folder.loading import open_tokenizer, resolve_model
 from raypipe.text import tokenize
 from raypipe.text.tokenize import tokenize_batch
 

@@ -3,8 +3,7 @@
 from dataclasses import replace
 from types import SimpleNamespace
 
-from raypipe.models.folder.loading import resolve_model
-from raypipe.models.folder.opening import layouts_of
+from raypipe.models.folder.loading import layouts_of, resolve_model
 from raypipe.models.folder.presets import PRESETS
 from raypipe.text.inputs import Layout
 from raypipe.training.start import layouts_for

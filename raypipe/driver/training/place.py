@@ -13,9 +13,13 @@ from raypipe.errors import InputError, RaypipeError
 from raypipe.hub_names import address
 from raypipe.models.folder.adapters import is_adapter
 from raypipe.models.folder.conventions import Conventions
-from raypipe.models.folder.loading import folder_of, resolve_configuration, resolve_model
+from raypipe.models.folder.loading import (
+    folder_of,
+    layouts_of,
+    resolve_configuration,
+    resolve_model,
+)
 from raypipe.models.folder.model_folder import PACKAGED, ModelFolder
-from raypipe.models.folder.opening import layouts_of
 from raypipe.training.job import conventions_of_training
 from raypipe.training.start import missing_problems
 

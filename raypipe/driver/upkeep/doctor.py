@@ -12,7 +12,7 @@ from raypipe.numerics import STRICT, VARIABLE
 from raypipe.storage.posix import PosixStorage
 
 if TYPE_CHECKING:
-    from raypipe.models.machine.placing import Settled
+    from raypipe.models.machine.device import Settled
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +60,7 @@ def _torch() -> str:
 
 def _numerics() -> str:
     from raypipe.driver.machine.devices import choose, num_cores
-    from raypipe.models.machine.device import BUDGET_TOKENS, numerics_class
-    from raypipe.models.machine.placing import bert_shapes, settle
+    from raypipe.models.machine.device import BUDGET_TOKENS, bert_shapes, numerics_class, settle
 
     chosen = choose()
     if chosen.device == "cuda":
@@ -98,8 +97,7 @@ def _ray() -> str:
 
 def _model() -> str:
     from raypipe.models.encoder import load_encoder
-    from raypipe.models.folder.loading import resolve_model
-    from raypipe.models.folder.opening import open_tokenizer
+    from raypipe.models.folder.loading import open_tokenizer, resolve_model
     from raypipe.text.tokenize import tokenize_batch
 
     model = resolve_model("minilm")

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
     from torch import Tensor
 
-    from raypipe.models.bert.forward import Bert, Head
-    from raypipe.models.bert.pretraining import BertPretraining
+    from raypipe.models.bert.forward import Bert, BertPretraining, Head
     from raypipe.models.packed import Updates
 
 
@@ -27,7 +26,7 @@ class BertFamily:
     @property
     def pretraining(self) -> BertPretraining:
         """See Family."""
-        from raypipe.models.bert.pretraining import PRETRAINING
+        from raypipe.models.bert.forward import PRETRAINING
 
         return PRETRAINING
 

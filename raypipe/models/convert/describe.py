@@ -28,7 +28,6 @@ from raypipe.models.folder.adapters import (
     missing_tensors,
     summed_shapes,
 )
-from raypipe.models.folder.config_checks import config_problems, tensor_shapes
 from raypipe.models.folder.conventions import (
     AnyConventions,
     Conventions,
@@ -36,13 +35,13 @@ from raypipe.models.folder.conventions import (
     PretrainedConventions,
 )
 from raypipe.models.folder.discover import RECORD, Discovered, discover
-from raypipe.models.folder.evidence import read_object
+from raypipe.models.folder.evidence import config_problems, read_object, tensor_shapes
 from raypipe.models.folder.layers import layers_of
 from raypipe.models.folder.loading import ends_problems, packaged_folder
 from raypipe.models.folder.model_folder import PACKAGED
-from raypipe.models.t5.files import PIECES
 from raypipe.models.tensors import PICKLES, Named, Shape
 from raypipe.models.tokenizer import read_tokenizer
+from raypipe.models.whole.t5 import PIECES
 from raypipe.regular import check_regular, similar
 from raypipe.storage.records import hash_file
 

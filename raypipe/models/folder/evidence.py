@@ -1,4 +1,7 @@
-"""The settings in a model folder's own files, each with its source."""
+"""What a model folder's own files say: its settings, each with its source, and its config.json.
+
+The family that config.json names checks it.
+"""
 
 import json
 from collections.abc import Mapping
@@ -6,9 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError, safe_open
+
 from raypipe.errors import InputError
 from raypipe.models.family import family_of
+from raypipe.models.tensors import Shape
 from raypipe.models.tokenizer import read_tokenizer
+from raypipe.models.whole.files import OWN_CODE
 from raypipe.regular import check_regular
 from raypipe.text.inputs import Layout
 from raypipe.text.prompts import sliced
@@ -169,3 +176,52 @@ def check_tokenizer(folder: Path, found: Evidence, *, pair: bool) -> Layout | No
             f"{own.type_ids}"
         )
     return layout
+
+
+INITIALIZER_RANGE = 0.02
+"""BERT's own value, used if config.json does not state one."""
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """The content of config.json, if raypipe can compute the model.
+
+    Raises:
+        InputError: not a JSON object, another architecture, or values that its family does not
+            allow; all problems together.
+    """
+    file = folder / "config.json"
+    config = read_object(file)
+    problems = config_problems(config)
+    if problems:
+        raise InputError([f"{file}: {problem}" for problem in problems])
+    return config
+
+
+def config_problems(config: Mapping[str, Any]) -> list[str]:
+    """Why raypipe cannot compute the model of a folder's config.json; empty if it can."""
+    # A body of its own code may have the tensors of a family and compute something else.
+    own_code = [OWN_CODE] if "auto_map" in config else []
+    try:
+        problems = family_of(config).files.own_problems(config)
+    except InputError as error:
+        problems = list(error.problems)
+    return list(dict.fromkeys(own_code + problems))
+
+
+def initializer_range(config: Mapping[str, Any]) -> float:
+    """The standard deviation of weights that a training initialises."""
+    return float(config.get("initializer_range", INITIALIZER_RANGE))
+
+
+def tensor_shapes(file: Path) -> dict[str, Shape]:
+    """Shapes by saved name; does not read the tensors.
+
+    Raises:
+        InputError: not a safetensors file.
+    """
+    check_regular(file, "a safetensors file")
+    try:
+        with safe_open(file, framework="numpy") as opened:
+            return {n: tuple(opened.get_slice(n).get_shape()) for n in opened.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError) as error:
+        raise InputError(f"{file}: not a safetensors file: {error}") from error

@@ -9,9 +9,8 @@ from pydantic import BaseModel, Field
 
 from raypipe.errors import InputError
 from raypipe.models.family import family_of
-from raypipe.models.folder.config_checks import tensor_shapes
 from raypipe.models.folder.conventions import AnyConventions, Conventions
-from raypipe.models.folder.evidence import read_object
+from raypipe.models.folder.evidence import read_object, tensor_shapes
 from raypipe.models.folder.schema import Flag, one_of, schema_problems
 from raypipe.storage.records import hash_once
 

@@ -1,7 +1,10 @@
-"""Finds and hashes model folders, of which a hub's are fetched. Weights are safetensors."""
+"""Finds and hashes model folders, of which a hub's are fetched. Weights are safetensors.
+
+Where work is done a folder is opened, and compared with its hashes.
+"""
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,21 +23,24 @@ from raypipe.models.folder.adapters import (
     adapter_names,
     base_of,
     is_adapter,
+    merge,
     missing_problems,
     missing_tensors,
 )
-from raypipe.models.folder.config_checks import read_config, tensor_shapes
-from raypipe.models.folder.conventions import Conventions
+from raypipe.models.folder.conventions import Conventions, PairConventions, PretrainedConventions
 from raypipe.models.folder.discover import discover
-from raypipe.models.folder.evidence import read_object
+from raypipe.models.folder.evidence import read_config, read_object, tensor_shapes
 from raypipe.models.folder.layers import layers_of
 from raypipe.models.folder.model_folder import PACKAGED, RANDOM, ModelFolder
 from raypipe.models.folder.presets import conventions_of
 from raypipe.models.hub import snapshot_of
-from raypipe.models.tokenizer import read_tokenizer, tokenizer_file, tokenizer_sha256
+from raypipe.models.tokenizer import as_first, read_tokenizer, tokenizer_file, tokenizer_sha256
 from raypipe.models.whole.family import DECODERS, ends_of
+from raypipe.models.whole.t5 import no_prompt, reads_prompts
 from raypipe.regular import similar
-from raypipe.storage.records import hash_once
+from raypipe.storage.records import hash_file, hash_once
+from raypipe.text.inputs import Layout, Layouts
+from raypipe.text.prompts import PromptLayout, prompt_layout
 
 
 def ends_problems(folder: Path, tokenizer: Tokenizer, config: Mapping[str, Any]) -> list[str]:
@@ -246,3 +252,109 @@ def _check_files(folder: Path, *, weights: bool = True) -> None:
         problems.append(f"{folder}: no tokenizer.json or vocab.txt; put the tokenizer beside it")
     if problems:
         raise InputError(problems)
+
+
+def here(model: ModelFolder) -> ModelFolder:
+    """The model itself; a hub's with this node's own snapshot, which need be on no other node.
+
+    Raises:
+        InputError: the hub does not give it here.
+    """
+    if model.hub is not None:
+        model = replace(model, folder=snapshot_of(model.hub))
+    if model.adapter_hub is not None:
+        model = replace(model, adapter=snapshot_of(model.adapter_hub))
+    return model
+
+
+def open_tokenizer(model: ModelFolder) -> Tokenizer:
+    """The tokenizer without truncation and padding; special tokens are added by slicing.
+
+    Raises:
+        InputError: it is not the tokenizer that the driver found.
+    """
+    model = here(model)
+    tokenizer = read_tokenizer(model.folder)
+    found = tokenizer_sha256(tokenizer)
+    if found != model.tokenizer_sha256:
+        raise InputError(
+            f"{tokenizer_file(model.folder)}: expected the tokenizer with SHA-256 "
+            f"{model.tokenizer_sha256}, as at the start, found {found}; every node must "
+            "hold the same model folder"
+        )
+    settings = model.conventions
+    first = isinstance(settings, PairConventions) and settings.first_tokenizer
+    return as_first(tokenizer) if first else tokenizer
+
+
+def layouts_of(model: ModelFolder) -> Layouts:
+    """How the model's inputs are made: an encoder's `query` and `passage`, a reranker's `pair`.
+
+    Those of a pre-training are `text`, alone, and `pair`.
+
+    Raises:
+        InputError: the tokenizer is not the one that the driver found, or lacks a special token.
+    """
+    tokenizer, found = open_tokenizer(model), model.conventions
+    if isinstance(found, PretrainedConventions):
+        return {
+            "text": layout_of(model, tokenizer, (0,)),
+            "pair": layout_of(model, tokenizer, (0, 1)),
+        }
+    if isinstance(found, PairConventions) and found.prompt is not None:
+        return {"pair": prompt_of(model, tokenizer)}
+    if isinstance(found, PairConventions):
+        return {"pair": layout_of(model, tokenizer, found.segments)}
+    sides = ("query", "passage")
+    return {side: layout_of(model, tokenizer, (found.segment(side),)) for side in sides}
+
+
+def layout_of(model: ModelFolder, tokenizer: Tokenizer, segments: Sequence[int]) -> Layout:
+    """How inputs with one text per segment are made.
+
+    Raises:
+        InputError: the model's tokenizer lacks a special token.
+    """
+    try:
+        return model.family.layout(tokenizer, segments)
+    except InputError as error:
+        raise InputError([f"{model.folder}: {problem}" for problem in error.problems]) from error
+
+
+def prompt_of(model: ModelFolder, tokenizer: Tokenizer) -> PromptLayout:
+    """How the prompts of a model whose settings have one are made.
+
+    Raises:
+        InputError: the model reads no prompt; or see `prompt_layout`.
+    """
+    found = model.reranker
+    assert found.prompt is not None and found.answers is not None
+    if not reads_prompts(model.config()):  # an adapter's, whose own folder names no architecture
+        raise InputError(f"{model.path}: {no_prompt(model.config())}")
+    try:
+        return prompt_layout(tokenizer, found.prompt, found.answers, found)
+    except InputError as error:
+        raise InputError([f"{model.folder}: {problem}" for problem in error.problems]) from error
+
+
+def load_weights(model: ModelFolder) -> Mapping[str, Any]:
+    """Tensors by saved name.
+
+    Raises:
+        InputError: the file changed since it was hashed.
+    """
+    from safetensors.torch import load_file
+
+    model = here(model)
+    file = model.folder / "model.safetensors"
+    found, named = hash_file(file), str(file)
+    if model.adapter is not None:
+        parts = [found, hash_file(model.adapter / WEIGHTS), hash_file(model.adapter / CONFIG)]
+        found, named = sha256_of_adapted(parts), f"{model.adapter} over {file}"
+    if found != model.weights_sha256:
+        raise InputError(
+            f"{named}: expected weights with SHA-256 {model.weights_sha256}, as at the "
+            f"start, found {found}; every node must hold the same model folder"
+        )
+    tensors = load_file(file)
+    return tensors if model.adapter is None else merge(tensors, model.config(), model.adapter)

@@ -28,8 +28,14 @@ from raypipe.models.gpu.step import (
     found_varlen,
     step_of,
 )
-from raypipe.models.machine.device import MOST_TOKENS, numerics_class, tokens_of_pass
-from raypipe.models.machine.placing import Place, settle_on, shapes_of
+from raypipe.models.machine.device import (
+    MOST_TOKENS,
+    Place,
+    numerics_class,
+    settle_on,
+    shapes_of,
+    tokens_of_pass,
+)
 from raypipe.models.machine.precision import DTYPES, set_products
 from raypipe.models.packed import Groups, Linear
 from raypipe.text.inputs import Layout, TextSlice, taken

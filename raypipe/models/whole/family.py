@@ -3,6 +3,9 @@
 The states of a decoder, such as Qwen3-Embedding, are pooled as embeddings. Each token sees those
 before it, so the last one has read the whole text: the one that the tokenizer puts there. Inputs of
 one length need no padding, and so none on the left.
+
+Rerankers of T5's architecture read a prompt and answer with a word (monoT5, duoT5): the encoder
+reads the prompt, and the decoder takes one step, whose logits of the answers are the model's units.
 """
 
 from __future__ import annotations
@@ -14,6 +17,9 @@ from raypipe.errors import InputError
 from raypipe.models.no_pretraining import NoPretraining
 from raypipe.models.units import check_units, is_reranker
 from raypipe.models.whole.files import LAST_BIASES, WholeFiles, config_of, has_head, module_of
+from raypipe.models.whole.t5 import KINDS as T5_KINDS
+from raypipe.models.whole.t5 import T5Files, start_of
+from raypipe.models.whole.t5 import module_of as t5_module_of
 from raypipe.text.inputs import Layout
 from raypipe.text.tokenize import encoded
 
@@ -22,7 +28,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from raypipe.models.packed import Attention, Dropout, Groups, Product, RunLayer, Updates
-    from raypipe.models.whole.body import Whole, WholeHead
+    from raypipe.models.whole.body import T5Body, Whole, WholeHead
 
 
 TEXT = "a"
@@ -180,6 +186,53 @@ class DecoderFamily(WholeFamily):
         raise InputError(f"model_type {self.files.kind}: {ENCODES}")
 
 
+class T5Family(WholeFamily):
+    """An encoder and a decoder, as transformers opens them."""
+
+    def __init__(self, kind: str) -> None:
+        """Of models with this model_type."""
+        super().__init__(T5Files(kind))
+
+    def read(
+        self,
+        weights: Mapping[str, Tensor],
+        config: Mapping[str, Any],
+        *,
+        updates: Updates | None = None,
+    ) -> T5Body:
+        """See Family."""
+        from raypipe.models.whole.body import T5Body
+
+        named = self.files.canonical_names(weights).found
+        held = {place: weights[source.name] for place, source in named.items()}
+        return T5Body(
+            t5_module_of(config, held),
+            width=int(config["d_model"]),
+            num_positions=self.files.num_positions(config),
+            num_segments=1,
+            start=start_of(config),
+        )
+
+    def head(
+        self,
+        weights: Mapping[str, Tensor],
+        *,
+        relevant_label: int | None,
+        updates: Updates | None = None,
+    ) -> WholeHead:
+        """See Family; the units are those of the settings' answers, which the body computes."""
+        from raypipe.models.whole.body import WholeHead
+
+        return WholeHead()
+
+    def layout(self, tokenizer: Tokenizer, segments: Sequence[int]) -> Layout:
+        """Raises InputError: its inputs are prompts, which the settings name."""
+        raise InputError(
+            f"model_type {self.files.kind}: expected settings with a prompt, found some of another "
+            "architecture; name the preset monot5 or duot5"
+        )
+
+
 WITH_SEGMENTS = ("albert", "electra", "ernie", "megatron-bert", "rembert")
 WITHOUT_SEGMENTS = ("deberta", "deberta-v2", "eurobert", "modernbert", "mpnet")
 KINDS = (*WITH_SEGMENTS, *WITHOUT_SEGMENTS)
@@ -189,4 +242,5 @@ DECODERS = ("gemma3_text", "llama", "mistral", "qwen2", "qwen3")
 FAMILIES: dict[str, WholeFamily] = {
     **{kind: WholeFamily(WholeFiles(kind, has_segments=kind in WITH_SEGMENTS)) for kind in KINDS},
     **{kind: DecoderFamily(kind) for kind in DECODERS},
+    **{kind: T5Family(kind) for kind in T5_KINDS},
 }

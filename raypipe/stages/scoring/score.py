@@ -28,6 +28,7 @@ from raypipe.storage.payloads import write_table
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec, settings_digest
 from raypipe.storage.store import Stored, spec_over
+from raypipe.text.inputs import TextSlice
 
 if TYPE_CHECKING:
     from raypipe.models.scorer import Scorer
@@ -163,24 +164,24 @@ class _OpenedScores:
     ) -> tuple[NDArray[np.float32], int]:
         """The scores of the candidates to compute, each text once, then one that nobody reads; and
         the number of tokens that were read."""
-        stage, rows = self._stage, division.rows[division.computed]
-        query_rows, *both = (column[division.computed] for column in keys)
-        passages = both[: stage.model.reranker.num_passages]
-        query = self._queries.part(query_rows)
-        texts = [self._passages.part(self._place(of_side)) for of_side in passages]
-        scores = self._scorer.score(
-            query,
-            texts,
-            budget_tokens=stage.budget_tokens,
+        rows = division.rows[division.computed]
+        query_rows, first, second = (column[division.computed] for column in keys)
+        scores, num_tokens = self._scorer.score_keys(
+            self._queries.part,
+            self._passage_texts,
+            (query_rows, first, second),
+            budget_tokens=self._stage.budget_tokens,
             beat=lambda places: beat(rows[list(places)].tolist()),
         )
         bad = np.flatnonzero(~np.isfinite(scores))
         if len(bad):
             raise RowsFailed(division.all_rows_of(bad.tolist()), "the score is not finite")
-        return np.append(scores, np.float32(np.nan)), self._scorer.num_tokens(query, texts)
+        return np.append(scores, np.float32(np.nan)), num_tokens
 
-    def _place(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        return rows if self._rows is None else np.searchsorted(self._rows, rows)
+    def _passage_texts(self, rows: NDArray[np.int64]) -> TextSlice:
+        """The pieces of passages, whose store may hold those of the candidates alone."""
+        places = rows if self._rows is None else np.searchsorted(self._rows, rows)
+        return self._passages.part(places)
 
 
 def _mean_pieces(tokens: Stored) -> float:

@@ -12,8 +12,7 @@ from pathlib import Path
 
 from safetensors.torch import load_file, save_file
 
-from raypipe.models.folder.loading import resolve_model
-from raypipe.models.folder.opening import load_weights
+from raypipe.models.folder.loading import load_weights, resolve_model
 
 
 def main(model: Path, out: Path, scale: float) -> None:

@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from raypipe.errors import InputError
-from raypipe.models.folder.loading import resolve_model
-from raypipe.models.folder.opening import layouts_of, load_weights, open_tokenizer
+from raypipe.models.folder.loading import layouts_of, load_weights, open_tokenizer, resolve_model
 from raypipe.models.hub import newest_commit, snapshot_of
 
 NAME = "acme/tiny-encoder"

@@ -16,8 +16,7 @@ def test_the_model_scores_and_opens_in_transformers_with_equal_numbers(
 ):
     from transformers import AutoModelForSequenceClassification
 
-    from raypipe.models.folder.loading import resolve_model
-    from raypipe.models.folder.opening import layouts_of
+    from raypipe.models.folder.loading import layouts_of, resolve_model
     from raypipe.models.scorer import load_scorer
 
     said = []
@@ -93,8 +92,7 @@ def test_every_kind_trains_and_loads(
 def test_an_adapter_is_merged_by_peft_to_the_model_that_was_trained(
     small_recipe, weights, train, tiny, tmp_path
 ):
-    from raypipe.models.folder.loading import resolve_model
-    from raypipe.models.folder.opening import load_weights
+    from raypipe.models.folder.loading import load_weights, resolve_model
 
     for kind, limits in (("monobert", {}), ("duobert", {"passage_limit": 20})):
         start = tiny.make_tiny_bert(tmp_path / f"start-{kind}")

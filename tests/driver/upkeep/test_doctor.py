@@ -9,8 +9,7 @@ from raypipe.driver.machine.devices import num_cores
 from raypipe.driver.upkeep import doctor
 from raypipe.driver.upkeep.doctor import _numerics, neighbours_line
 from raypipe.errors import InputError
-from raypipe.models.machine.device import numerics_class
-from raypipe.models.machine.placing import Settled
+from raypipe.models.machine.device import Settled, numerics_class
 
 
 @pytest.mark.slow

@@ -2,7 +2,7 @@
 
 import torch
 
-from raypipe.models.bert.pretraining import PRETRAINING
+from raypipe.models.bert.forward import PRETRAINING
 
 TRANSFORM = "cls.predictions.transform"
 CONFIG = {"hidden_size": 4, "vocab_size": 9}

@@ -4,7 +4,7 @@ import checkpoints as made
 import pytest
 
 from raypipe.errors import InputError
-from raypipe.models.convert.tokenizer import find_tokenizer, write_tokenizer
+from raypipe.models.convert.convert import find_tokenizer, write_tokenizer
 
 
 def touch(folder, *names):

@@ -9,8 +9,7 @@ from tiny_t5 import DUO, MONO, make_tiny_t5
 from raypipe.errors import InputError
 from raypipe.models.folder.conventions import PairConventions, conventions_problems
 from raypipe.models.folder.discover import discover
-from raypipe.models.folder.loading import resolve_configuration, resolve_model
-from raypipe.models.folder.opening import layouts_of
+from raypipe.models.folder.loading import layouts_of, resolve_configuration, resolve_model
 from raypipe.models.folder.presets import PRESETS
 
 ENCODER = {"kind": "encoder", "pooling": "mean", "normalise": False, "query_segment": 0,

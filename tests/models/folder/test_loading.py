@@ -9,9 +9,8 @@ from safetensors.torch import load_file, save_file
 
 from raypipe.errors import InputError
 from raypipe.models.encoder import load_encoder
-from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.loading import layouts_of, resolve_model
 from raypipe.models.folder.model_folder import starting_weights
-from raypipe.models.folder.opening import layouts_of
 from raypipe.models.scorer import load_scorer
 
 

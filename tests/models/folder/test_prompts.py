@@ -6,9 +6,14 @@ import shutil
 import pytest
 
 from raypipe.errors import InputError
-from raypipe.models.folder.discover import discover
+from raypipe.models.folder.discover import (
+    KNOWN,
+    discover,
+    family_that_asks,
+    hub_name_of,
+    known_prompts,
+)
 from raypipe.models.folder.loading import packaged_folder
-from raypipe.models.folder.prompts import KNOWN, family_that_asks, hub_name_of, known_prompts
 
 
 @pytest.mark.parametrize(

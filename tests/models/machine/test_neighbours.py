@@ -7,8 +7,8 @@ import torch
 from safetensors.torch import load_file
 
 from raypipe.models.bert.forward import read_bert
-from raypipe.models.machine import device, placing
-from raypipe.models.machine.placing import (
+from raypipe.models.machine import device
+from raypipe.models.machine.device import (
     COMPANY,
     Settled,
     Shape,
@@ -151,7 +151,7 @@ def test_a_larger_budget_is_tried_whole_by_who_loads_a_model(tiny_model, monkeyp
         asked.append((len(shapes), given["rows"]))
         return Settled(1, False)
 
-    monkeypatch.setattr(placing, "settle", settle)
+    monkeypatch.setattr(device, "settle", settle)
     model = resolve_model(str(tiny_model))
     assert encoder.load_encoder(model).numerics.endswith("neighbours: unproven")
     encoder.load_encoder(model, budget_tokens=6000)
@@ -174,5 +174,5 @@ def test_companies_end_with_the_rows_of_a_forward():
         return x[:, :1]
 
     assert settled({Shape(20, 10)}, device="cpu", threads=1, rows=5000, product=product).proven
-    assert rows[: placing.DISTINCT] == [1] * placing.DISTINCT
-    assert rows[placing.DISTINCT :] == [*list(COMPANY)[:-2], 5000, 5000, 5000]
+    assert rows[: device.DISTINCT] == [1] * device.DISTINCT
+    assert rows[device.DISTINCT :] == [*list(COMPANY)[:-2], 5000, 5000, 5000]

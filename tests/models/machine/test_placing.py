@@ -1,5 +1,10 @@
-from raypipe.models.machine.device import BUDGET_TOKENS, MOST_TOKENS, numerics_class
-from raypipe.models.machine.placing import Place, unproven
+from raypipe.models.machine.device import (
+    BUDGET_TOKENS,
+    MOST_TOKENS,
+    Place,
+    numerics_class,
+    unproven,
+)
 
 
 def test_a_place_computes_what_is_asked_for_up_to_what_its_device_takes():

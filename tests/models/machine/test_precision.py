@@ -13,7 +13,7 @@ from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.conventions import PretrainedConventions
 from raypipe.models.folder.loading import resolve_model
 from raypipe.models.machine import precision
-from raypipe.models.machine.placing import settle
+from raypipe.models.machine.device import settle
 from raypipe.models.machine.precision import able, auto, refuse_unable, set_products
 from raypipe.models.packed import TILE_ROWS, linear
 from raypipe.models.scorer import load_scorer
@@ -132,6 +132,6 @@ def test_all_rows_have_one_value_in_reduced_precision_here():
 
 
 def precision_shape(inner, outer):
-    from raypipe.models.machine.placing import Shape
+    from raypipe.models.machine.device import Shape
 
     return Shape(inner, outer, precision.DTYPES["bf16"])

@@ -14,7 +14,7 @@ from raypipe.models.buffers import Buffers
 from raypipe.models.family import FAMILIES
 from raypipe.models.folder.loading import resolve_model
 from raypipe.models.machine import precision
-from raypipe.models.machine.placing import Settled, Shape, settled
+from raypipe.models.machine.device import Settled, Shape, settled
 from raypipe.models.machine.precision import TILE_ROWS, int8_linear
 from raypipe.models.packed import linear
 from raypipe.models.scorer import load_scorer

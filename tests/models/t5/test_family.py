@@ -7,9 +7,8 @@ from tokenizers import pre_tokenizers
 
 from raypipe.errors import InputError
 from raypipe.models.family import family_of
-from raypipe.models.folder.loading import resolve_model
-from raypipe.models.folder.opening import open_tokenizer
-from raypipe.models.t5.files import KINDS
+from raypipe.models.folder.loading import open_tokenizer, resolve_model
+from raypipe.models.whole.t5 import KINDS
 from raypipe.stages.texts.tokenize import refuse_other_inputs
 
 

@@ -1,1 +1,0 @@
-"""Families with BERT's layers under other names: RoBERTa, XLM-RoBERTa, CamemBERT, DistilBERT."""
