@@ -544,11 +544,16 @@ def _(world):
     return unread(lambda out: world.night("--forzen", stdout=out))
 
 
-for verb, code in (("table", 3), ("history", 3), ("gc", 3), ("gc --yes", 0), ("report", 0)):
+FULL = {
+    **{"table": 3, "table --out=x.md": 0, "history": 3, "gc": 3, "gc --yes": 0},
+    **{"report": 0, "report -h": 3},
+}
+for verb, code in FULL.items():
 
     @outcome(f"{verb} on a full disk below stdout", code, summary=0)
     def _(world, verb=verb):
         first, *more = verb.split()
+        more = [word.replace("x.md", str(world.folder / "x.md")) for word in more]
         return world.run(first, world.work, *more, stdout="/dev/full")
 
 
@@ -800,10 +805,46 @@ def test_a_recipe_of_another_name_passes_no_limit_unseen(world):
     assert world.run("reindex", world.recipe, "--out", first, *LIMIT, "name=m") == 0
 
 
-def test_a_lost_summary_is_no_first_night(world):
-    (world.work / "summary.json").unlink()
+LOST = {
+    "gone": lambda file: file.unlink(),
+    "cut short": lambda file: rewrite(file, lambda data: data[:-9]),
+}
+
+
+@pytest.mark.parametrize("rolled_back", [False, True])
+@pytest.mark.parametrize("lost", LOST)
+def test_a_lost_summary_is_no_first_night(world, lost, rolled_back):
+    LOST[lost](world.work / "summary.json")
+    if rolled_back:
+        assert world.run("rollback", world.work) == 0
     assert world.night("--frozen", "stages.both.depth=2") == 4
-    assert world.night("--frozen") == 0
+    assert world.night("--frozen", "name=m") == 4 and "expected night" in world.told
+    assert world.night(*LIMIT, "name=m") == 5, world.told
+
+
+@pytest.mark.parametrize("rolled_back", [False, True])
+@pytest.mark.parametrize("lost", LOST)
+def test_after_a_lost_summary_the_same_recipe_is_frozen(world, lost, rolled_back):
+    LOST[lost](world.work / "summary.json")
+    if rolled_back:
+        assert world.run("rollback", world.work) == 0
+    assert world.night("--frozen") == 0, world.told
+
+
+def test_a_night_that_ended_before_its_work_changes_no_comparison(world):
+    written = world.recipe.read_text()
+    world.write(passages_jsonl='{"_id": "p1", "text": "x"}\n')
+    beir = written.replace("msmarco-v1", "beir").replace("passages.tsv", "passages.jsonl")
+    world.write(night_yaml=beir)
+    with_a_full_disk(world)
+    world.write(night_yaml=written)
+    assert world.night("--frozen") == 0, world.told
+
+
+def test_files_that_no_summary_lists_are_not_taken_for_an_accepted_build(world):
+    assert changed(*LIMIT)(world) == 5
+    assert world.night(*LIMIT, at=("refused/", failing(errno.ENOSPC))) == 3
+    assert world.night("--accept") == 0 and shown(world) is None
 
 
 def test_a_renamed_query_set_of_several_runs_is_compared_by_stage(world):

@@ -15,7 +15,7 @@ import typer.exceptions
 from raypipe import numerics
 from raypipe.cli import analyse, models, pipeline, reproduce, runs, stages, upkeep
 from raypipe.cli.terminal import LEFT, guard_terminal, make_lasting, say, stdout_error
-from raypipe.cli.workspaces import with_folders, workspace_of
+from raypipe.cli.workspaces import HELP, with_folders, workspace_of
 from raypipe.driver.early_end import last_run, record_end
 from raypipe.driver.machine import signals
 from raypipe.errors import Ending, InputError, RaypipeError, ending_of
@@ -203,14 +203,12 @@ def _cut_off(error: OSError) -> Ended:
     return _tell(error, ending_of(error))
 
 
-WRITING = ("report", "fuse", "export", "gc", "reproduce", "leaderboard pack", "model convert")
-"""The commands beside those that work in a workspace whose work is to write or delete files."""
-
-
 def _writes(arguments: Sequence[str]) -> bool:
-    if arguments[:1] == ["gc"]:
-        return "--yes" in arguments
-    return any(" ".join(arguments[:count]) in WRITING for count in (1, 2))
+    """Whether the work of a command that works in no workspace is to write or delete files."""
+    if {*HELP} & {*arguments}:
+        return False
+    out = any(word.partition("=")[0] == "--out" for word in arguments)
+    return out or arguments[0] in ("report", "reproduce") or "--yes" in arguments
 
 
 def _cause(error: OSError) -> str:

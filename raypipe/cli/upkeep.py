@@ -88,7 +88,11 @@ def gc(
         workspace.settle()
     garbage = find_garbage(workspace)
     names = garbage.names
-    deleted = delete(workspace, garbage) if yes else []
+    try:
+        deleted = delete(workspace, garbage) if yes else []
+    except OSError:
+        print("\n".join([*names, "some of them were deleted before storage failed"]))
+        raise
     if as_json:
         found = {"names": names, "bytes": garbage.num_bytes, "left": garbage.strangers}
         print(json.dumps({**found, "deleted": deleted}))

@@ -54,6 +54,15 @@ class _Compared:
     workspace: Workspace
     lines: list[str] = field(default_factory=list)
 
+    def _before(self, store: str) -> str | None:
+        """The fingerprint that the last invocation used whose files stand.
+
+        One that ended before its work may have left other references.
+        """
+        shown = [place for place in self.workspace.shown if place.startswith(f"{store}/")]
+        found = self.workspace.refs().get(store)
+        return shown[0].rpartition("/")[2] if shown and f"{store}/{found}" not in shown else found
+
     def fixed(self, name: StoreName) -> Stored | None:
         """See Stores; every store is compared."""
         return None
@@ -65,7 +74,7 @@ class _Compared:
             _Unknown: it does not exist or is not complete.
         """
         store, stores = str(name), self.workspace.stores
-        before = self.workspace.refs().get(store)
+        before = self._before(store)
         if name.role in (Role.PIECES, Role.SCORES):  # a run's own settings say what it is made of
             return Stored(stores, Manifest(store, before or "", (), ()))
         if before is None:
@@ -88,7 +97,7 @@ class _Compared:
     def find(self, name: StoreName, spec: StageSpec) -> Stored | None:
         """See Stores; that of the last invocation, if its settings are the same."""
         store, stores = str(name), self.workspace.stores
-        before = self.workspace.refs().get(store)
+        before = self._before(store)
         found = None if before is None else find_spec(stores, store, before)
         if before is None or found is None or found.settings_diff(spec):
             return None

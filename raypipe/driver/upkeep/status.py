@@ -70,6 +70,8 @@ def standing(folder: Path) -> dict[str, Any] | None:
     newest = read_summary(folder)
     if newest is None or (found := standing_of(newest)) is newest:
         return newest
+    if found["status"] != "complete":  # refused by a limit: nothing of it is shown
+        return found
     ended = status(folder)
     log.warning(
         "%s: shown is the invocation of %s, the last complete one; the newest one wrote no files "
