@@ -660,7 +660,7 @@ def _(world):
 
 
 @pytest.mark.fault(
-    45, "76 outcomes: where a workspace can be written, process, summary and `status` agree"
+    45, "80 outcomes: where a workspace can be written, process, summary and `status` agree"
 )
 @pytest.mark.parametrize("name", OUTCOMES)
 def test_process_summary_and_status_agree(world, name):

@@ -7,6 +7,7 @@ import numpy as np
 from raypipe import schema
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.graph import Graph
+from raypipe.models.scorer import Scorer
 from raypipe.stages.stage import Copying, Site, Sizing
 from raypipe.storage.ledger import Ledger, find_spec, read_manifest
 from raypipe.storage.store import Stored
@@ -123,8 +124,11 @@ class StubScorer:
 
     numerics, engine = "stub", None
 
-    def __init__(self, seen=None):
-        self.seen = [] if seen is None else seen
+    def __init__(self, model):
+        self.conventions, self.seen = model.conventions, []
+
+    def score_keys(self, *given, **options):
+        return Scorer.score_keys(self, *given, **options)
 
     def score(self, queries, passages, *, budget_tokens, beat):
         sides = [pieces_of(side) for side in (queries, *passages)]
