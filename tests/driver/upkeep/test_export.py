@@ -117,6 +117,19 @@ def test_an_export_takes_the_newest_complete_store_or_the_one_named(stores, tmp_
     assert not (tmp_path / "d").exists()
 
 
+def test_a_store_in_a_bucket_leaves_by_name_and_by_fingerprint(stores, tmp_path, bucket_uri):
+    from s3fs import S3FileSystem
+
+    S3FileSystem().put(str(stores), f"{bucket_uri}/stores", recursive=True)
+    (fingerprint,) = (path.name for path in (stores / "vectors").iterdir())
+    assert export(stores / "vectors", "numpy", tmp_path / "here") == 5
+    expected = (tmp_path / "here" / "embeddings.npy").read_bytes()
+    for number, place in enumerate(("vectors", f"vectors/{fingerprint}")):
+        out = tmp_path / str(number)
+        assert export(f"{bucket_uri}/stores/{place}", "numpy", out) == 5
+        assert (out / "embeddings.npy").read_bytes() == expected
+
+
 def test_an_export_without_what_its_store_was_made_from_leaves_nothing(stores, tmp_path):
     copied = shutil.copytree(stores, tmp_path / "stores", copy_function=shutil.copy2)
     shutil.rmtree(copied / "tokens@tiny")
