@@ -11,7 +11,6 @@ from typing import BinaryIO, TypeVar
 
 from raypipe.errors import InputError
 from raypipe.regular import check_not_utf16
-from raypipe.storage.compression import open_binary
 
 MAX_SHOWN = 10
 
@@ -139,6 +138,8 @@ def parsed_lines(
     Raises:
         InputError: the file cannot be read.
     """
+    from raypipe.storage.compression import open_binary  # a GPU machine may lack what it needs
+
     with open_binary(path) as stream:
         for number, line in enumerate(lines(stream, name=str(path)), 1):
             try:
