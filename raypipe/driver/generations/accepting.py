@@ -27,7 +27,7 @@ def accept_refused(workspace: Workspace, name: str) -> Generation:
     with invocation(workspace, name) as summary:  # nobody else publishes meanwhile
         made = accept(workspace, name)
         built = {f"{store}/{of_it}" for store, of_it in made.stores.items()}
-        if "files" in before and built.issubset(before["stores"]):
+        if "files" in before and built.issubset(before.get("stores", ())):
             workspace.used |= {*before["stores"]}
             summary |= {key: before[key] for key in _OF_THE_BUILD if key in before}
         summary["generations"] = generation_numbers(workspace.stores, name)
