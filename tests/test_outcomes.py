@@ -557,6 +557,11 @@ for verb, code in FULL.items():
         return world.run(first, world.work, *more, stdout="/dev/full")
 
 
+@outcome("plan on a full disk below stdout", 3, summary=0)
+def _(world):
+    return world.run("plan", world.recipe, "--out", world.work, stdout="/dev/full")
+
+
 @outcome("help on a full disk below stdout", 3, summary=0)
 def _(world):
     return world.night("-h", stdout="/dev/full")
@@ -660,7 +665,7 @@ def _(world):
 
 
 @pytest.mark.fault(
-    45, "80 outcomes: where a workspace can be written, process, summary and `status` agree"
+    45, "81 outcomes: where a workspace can be written, process, summary and `status` agree"
 )
 @pytest.mark.parametrize("name", OUTCOMES)
 def test_process_summary_and_status_agree(world, name):
@@ -776,6 +781,8 @@ def test_a_build_that_is_accepted_later_is_shown_as_long_as_its_files_stand(worl
     for verb in ("verify", "status", "history", "gc"):
         assert world.run(verb, world.work) == 0, (verb, world.told)
     assert shown(world) == expected
+    summary = json.loads((world.work / "summary.json").read_text())
+    assert ("last_complete" in summary) == (name == "another pipeline")
     for words in (("report", world.work), ("show", world.work, "--query", "q1")):
         assert world.run(*words) == (2 if expected is None else 0), world.told
     assert world.night() == 0 and shown(world) in (BUILT, OTHER)
@@ -799,7 +806,7 @@ def test_a_rollback_after_a_killed_night_is_no_table(world):
 def test_a_recipe_of_another_name_passes_no_limit_unseen(world):
     assert world.night("--frozen", "name=m") == 4 and "expected night" in world.told
     assert world.night(*LIMIT, "name=m") == 5
-    assert "overlap@10=0.99 could not be tried: the generations here are of night" in world.told
+    assert "overlap@10=0.99 could not be tried" in world.told and "are of night" in world.told
     assert world.night("--accept", "name=m") == 0 == world.night(*LIMIT, "name=m")
     first = world.folder / "first"
     assert world.run("reindex", world.recipe, "--out", first, *LIMIT, "name=m") == 0
@@ -839,6 +846,34 @@ def test_a_night_that_ended_before_its_work_changes_no_comparison(world):
     with_a_full_disk(world)
     world.write(night_yaml=written)
     assert world.night("--frozen") == 0, world.told
+
+
+def test_what_a_lost_file_leaves_passes_no_limit_under_another_name(world):
+    assert changed(*LIMIT, "name=m")(world) == 5  # recipe.yaml has the new name
+    (world.work / "summary.json").unlink()
+    assert world.night(*LIMIT, "name=m") == 5, world.told
+    (world.work / "recipe.yaml").unlink()
+    assert world.night(*LIMIT, "name=n") == 5, world.told
+
+
+def test_without_its_recipe_a_workspace_knows_the_name_by_its_summary(world):
+    (world.work / "recipe.yaml").unlink()
+    assert world.night("--frozen", "name=m") == 4 and "expected night" in world.told
+
+
+def test_a_first_night_killed_at_its_start_and_mistyped_is_no_finished_one(world):
+    kill = ("summary.json", killed(signal.SIGKILL))
+    world.work = world.folder / "first"
+    assert world.night(at=kill) == -signal.SIGKILL and world.night("--forzen") == 2
+    assert world.night("--frozen") == 0, world.told
+
+
+def test_an_acceptance_after_a_failure_that_wrote_nothing(world):
+    assert changed(*LIMIT)(world) == 5
+    full = ("recipe.yaml", failing(errno.ENOSPC))
+    assert world.night("stages.both.depth=2", at=full) == 3 and world.night("--forzen") == 2
+    assert world.night("--accept") == 0 == world.run("verify", world.work), world.told
+    assert world.night("--accept") == 2 and "is one of them the recipe" not in world.told
 
 
 def test_files_that_no_summary_lists_are_not_taken_for_an_accepted_build(world):

@@ -205,10 +205,10 @@ def _cut_off(error: OSError) -> Ended:
 
 def _writes(arguments: Sequence[str]) -> bool:
     """Whether the work of a command that works in no workspace is to write or delete files."""
-    if {*HELP} & {*arguments}:
+    if {*HELP} & {*arguments} or arguments[:1] == ["plan"]:
         return False
     out = any(word.partition("=")[0] == "--out" for word in arguments)
-    return out or arguments[0] in ("report", "reproduce") or "--yes" in arguments
+    return out or "--yes" in arguments or arguments[:1] in (["report"], ["reproduce"])
 
 
 def _cause(error: OSError) -> str:

@@ -91,7 +91,8 @@ def gc(
     try:
         deleted = delete(workspace, garbage) if yes else []
     except OSError:
-        print("\n".join([*names, "some of them were deleted before storage failed"]))
+        if not as_json:
+            print("\n".join([*names, "some of them were deleted before storage failed"]))
         raise
     if as_json:
         found = {"names": names, "bytes": garbage.num_bytes, "left": garbage.strangers}

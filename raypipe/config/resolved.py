@@ -62,6 +62,16 @@ def _settings(name: str, value: Any, source: str) -> Iterator[tuple[str, str, st
         yield name, _inline(value), source
 
 
+def is_resolved(path: Path) -> bool:
+    """Whether a file begins as `resolved_yaml` does; a user's own recipe does not."""
+    try:
+        check_regular(path, "a recipe")
+        with path.open("rb") as file:
+            return file.read(len(HEADER)) == HEADER.encode()
+    except (InputError, OSError):
+        return False
+
+
 def read_resolved(path: Path) -> dict[str, Any]:
     """The data of the recipe that `resolved_yaml` wrote to a file, with all its defaults.
 

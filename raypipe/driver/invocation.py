@@ -37,8 +37,6 @@ def invocation(workspace: Workspace, recipe: str) -> Iterator[dict[str, Any]]:
         begin(workspace.folder)
         before = _files_before(workspace)
         summary |= carried(workspace.folder)
-        if "finished_before" not in summary:  # the first one, unless summary.json was lost
-            summary["finished_before"] = bool(workspace.refs())
         workspace.used.clear()
         workspace.computed.clear()
         workspace.written.clear()
@@ -79,11 +77,9 @@ def invocation(workspace: Workspace, recipe: str) -> Iterator[dict[str, Any]]:
 
 def work_begins(workspace: Workspace, summary: dict[str, Any]) -> None:
     """Say that from here on files of the last complete invocation are written over."""
-    recipes = [name for name in summary.get("recipes", ()) if name != summary["recipe"]]
-    summary["recipes"] = [*recipes, summary["recipe"]]
-    summary.pop("last_complete", None)
     workspace.shown.clear()
-    workspace.tell_stores()
+    if summary.pop("last_complete", None) is not None:
+        workspace.tell_stores()
 
 
 def _stores(workspace: Workspace) -> dict[str, Any]:

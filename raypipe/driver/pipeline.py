@@ -104,11 +104,7 @@ def run_pipeline(
             base,
             reading,
         ):
-            published = None
-            if options.reindex:
-                recipes = summary.get("recipes", ())
-                others = tuple(name for name in recipes if generation_numbers(stores, name))
-                published = Publication(base, limits, others)
+            published = Publication(base, limits) if options.reindex else None
             table = _run(
                 recipe,
                 workspace,
@@ -168,8 +164,7 @@ def _run(
             )
         named = with_topics(named, workspace, say, frozen=frozen)
         if frozen and not problems:
-            last = (summary.get("recipes") or [recipe.name])[-1]
-            refuse_changes(named, workspace, models, last=last)
+            refuse_changes(named, workspace, models)
         if needed:
             problems = [*problems, *collection_problems(named)]
         judgements = read_first(named, problems)
@@ -214,7 +209,7 @@ def _run(
         if publication is not None:
             seconds = time.monotonic() - began
             built = Built(basis, systems, execution.results, measurement, seconds)
-            summary["generation"] = publish(workspace.stores, publication, built)
+            summary["generation"] = publish(workspace, publication, built)
             if options.keep is not None:
                 try:
                     retire_older(workspace.stores, recipe.name, options.keep)

@@ -4,10 +4,9 @@ import json
 import time
 import uuid
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 
-from raypipe.config import read_resolved
+from raypipe.config.resolved import is_resolved
 from raypipe.driver.mirror import write_out
 from raypipe.errors import CorruptError, InputError
 from raypipe.regular import check_regular
@@ -32,31 +31,21 @@ def carried(folder: Path) -> dict[str, Json]:
     """What a new summary keeps of the one that it replaces.
 
     `finished_before` says whether an invocation was ever complete here; where summary.json is lost,
-    `invocation` asks the references. `last_complete` is the summary of the last one with results,
-    complete or refused by a limit, as long as its files stand: see `invocation`. `recipes` are the
-    names of the recipes that worked here, the last one last; that of recipe.yaml at least.
+    the recipe.yaml of one that worked counts. `last_complete` is the summary of the last one with
+    results, complete or refused by a limit, as long as its files stand: see `invocation`.
     """
     try:
         before = read_summary(folder)
     except CorruptError:
-        return {"finished_before": True, "recipes": _written_recipes(folder)}  # it may have been
+        return {"finished_before": True}  # it may have been
     if before is None:
-        return {"recipes": _written_recipes(folder)}
+        return {"finished_before": is_resolved(folder / "recipe.yaml")}
     standing = standing_of(before)
     complete = standing.get("status") == "complete"
-    found = {
-        "finished_before": complete or before.get("finished_before", True),
-        "recipes": before.get("recipes") or _written_recipes(folder),
-    }
+    found = {"finished_before": complete or before.get("finished_before", True)}
     if has_results(standing) and (complete or standing.get("exit") == BEYOND_A_LIMIT):
         found["last_complete"] = standing
     return found
-
-
-def _written_recipes(folder: Path) -> list[str]:
-    with suppress(InputError, KeyError):
-        return [str(read_resolved(folder / "recipe.yaml")["name"])]
-    return []
 
 
 def has_results(summary: Mapping[str, Json]) -> bool:

@@ -8,7 +8,7 @@ from raypipe.errors import CorruptError
 from raypipe.storage.generations import Generation, generation_numbers
 from raypipe.storage.records import Json
 
-_OF_THE_BUILD = ("systems", "measures", "stages", "device", "versions")
+_OF_THE_BUILD = ("systems", "measures", "notes", "stages", "device", "versions")
 
 
 def accept_refused(workspace: Workspace, name: str) -> Generation:
@@ -27,7 +27,8 @@ def accept_refused(workspace: Workspace, name: str) -> Generation:
     with invocation(workspace, name) as summary:  # nobody else publishes meanwhile
         made = accept(workspace, name)
         built = {f"{store}/{of_it}" for store, of_it in made.stores.items()}
-        if "files" in before and built.issubset(before.get("stores", ())):
+        same = before.get("measures") == made.facts.get("measures", {})  # by the same qrels
+        if same and "files" in before and built.issubset(before.get("stores", ())):
             workspace.used |= {*before["stores"]}
             summary |= {key: before[key] for key in _OF_THE_BUILD if key in before}
         summary["generations"] = generation_numbers(workspace.stores, name)

@@ -92,7 +92,9 @@ def accept(workspace: Workspace, name: str) -> Generation:
         return newest
     if found is None:
         others = ", ".join(
-            line for line in generation_names(stores) if refused_numbers(stores, line)
+            line
+            for line in generation_names(stores)
+            if line != name and refused_numbers(stores, line)
         )
         raise InputError(
             f"{name}: nothing was refused after generation {number - 1}, so nothing can be "

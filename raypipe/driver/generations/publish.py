@@ -18,11 +18,13 @@ from raypipe.driver.measure import Measurement
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.system import System
 from raypipe.driver.recipe.watching import StageResult
+from raypipe.driver.workspace import Workspace
 from raypipe.errors import LimitError, RefusedError, StorageError, ending_of
 from raypipe.names import Role, StoreName, of_collection
 from raypipe.storage.generations import (
     Generation,
     create_generation,
+    generation_names,
     newest_generation,
     refuse_generation,
 )
@@ -41,8 +43,6 @@ class Publication:
     base: Generation | None
     """The generation that was current when the invocation began."""
     limits: Sequence[DriftLimit] = ()
-    others: Sequence[str] = ()
-    """Names of recipes whose generations this workspace has worked on; its own may be one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Built:
     seconds: float
 
 
-def publish(stores: Storage, wanted: Publication, built: Built) -> dict[str, Json]:
+def publish(workspace: Workspace, wanted: Publication, built: Built) -> dict[str, Json]:
     """The number of the current generation and what changed, for the summary.
 
     Nothing is created if every store and measure is the current generation's.
@@ -66,13 +66,15 @@ def publish(stores: Storage, wanted: Publication, built: Built) -> dict[str, Jso
             as refused.
         RefusedError: another invocation has published a generation since this one began.
     """
-    name, base = built.basis.recipe.name, wanted.base
+    stores, name, base = workspace.stores, built.basis.recipe.name, wanted.base
     number = base.number + 1 if base else 1
-    found = _generation(stores, name, number, base, built)
+    found = _generation(workspace, name, number, base, built)
     if base is not None and _is_same(base, found):
         log.info("nothing changed: generation %d of %s stays current", base.number, name)
         return {"number": base.number, "published": False}
-    problems = _beyond(found, base, wanted.limits) if base else _untried(wanted)
+    problems = (
+        _beyond(found, base, wanted.limits) if base else _untried(workspace, name, wanted.limits)
+    )
     if problems:
         refuse_generation(stores, found)
         raise LimitError(
@@ -113,20 +115,21 @@ def create(stores: Storage, generation: Generation) -> None:
 
 
 def _generation(
-    stores: Storage, name: str, number: int, base: Generation | None, built: Built
+    workspace: Workspace, name: str, number: int, base: Generation | None, built: Built
 ) -> Generation:
     kept = {store: result for store, result in built.results.items() if store.role not in _APART}
     facts: dict[str, Json] = {
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
         "base": base.number if base else None,
+        "workspace": workspace.id,
         "passages": built.basis.collection().num_rows,
         "rows_copied": sum(result.num_copied for result in kept.values()),
         "seconds": round(built.seconds, 1),
         "measures": built.measurement.means,
     }
     if base is not None:
-        facts |= _changes(stores, base, built.basis)
-        facts |= _drifts(stores, base, built)
+        facts |= _changes(workspace.stores, base, built.basis)
+        facts |= _drifts(workspace.stores, base, built)
     return Generation(name, number, {str(s): r.fingerprint for s, r in kept.items()}, facts)
 
 
@@ -193,12 +196,28 @@ def _drift(
     return drift(before, now, judged, recipe.evaluate.measures, num_queries=len(kept))
 
 
-def _untried(wanted: Publication) -> list[str]:
-    """The limits of a first generation, where this workspace has some of another recipe's name."""
-    if not (wanted.limits and wanted.others):
+def _untried(workspace: Workspace, name: str, limits: Sequence[DriftLimit]) -> list[str]:
+    """The limits of the first generation of a name, where this workspace has published others.
+
+    Earlier versions did not write which workspace published one: it was this one, if no other
+    refers to the stores.
+    """
+    stores = workspace.stores
+    alone = all(Path(refs).stem == workspace.id for refs in stores.names("refs"))
+    others = []
+    for other in generation_names(stores) if limits else ():
+        newest = newest_generation(stores, other)
+        if newest is None:
+            continue
+        publisher = newest.facts.get("workspace", workspace.id if alone else None)
+        if publisher == workspace.id:
+            others.append(other)
+    if not others:
         return []
-    told, others = ", ".join(map(str, wanted.limits)), ", ".join(wanted.others)
-    return [f"{told} could not be tried: the generations here are of {others}, another recipe"]
+    return [
+        f"{', '.join(map(str, limits))} could not be tried: it would be the first generation of "
+        f"{name}, and those that this workspace published are of {', '.join(others)}"
+    ]
 
 
 def _beyond(generation: Generation, base: Generation, limits: Sequence[DriftLimit]) -> list[str]:

@@ -1,13 +1,15 @@
 """`--frozen`: refuse before any work when a setting differs from the last invocation's."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
-from raypipe.config import Recipe
+from raypipe.config import Recipe, read_resolved
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.graph import Graph
+from raypipe.driver.summaries import standing_of
 from raypipe.driver.workspace import Workspace
-from raypipe.errors import RefusedError
+from raypipe.errors import InputError, RefusedError
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.names import Role, StoreName
 from raypipe.stages.stage import Stage
@@ -22,17 +24,16 @@ class _Unknown(Exception):
 
 
 def refuse_changes(
-    recipe: Recipe, workspace: Workspace, models: Mapping[str, ModelFolder] | None, *, last: str
+    recipe: Recipe, workspace: Workspace, models: Mapping[str, ModelFolder] | None = None
 ) -> None:
     """Compare the recipe's settings with those of the last invocation's stores; reads no content.
-
-    `last` is the name of the recipe that worked in the workspace last.
 
     Raises:
         RefusedError: another recipe's name, or a stage's settings changed, or the stage is new; one
             line for each.
     """
-    if recipe.name != last:
+    last = _last_name(workspace)
+    if last not in (None, recipe.name):
         raise RefusedError(f"--frozen: name: expected {last}, the last one's, found {recipe.name}")
     compared = _Compared(workspace)
     graph = Graph(Basis(recipe, compared, models=models or {}))
@@ -47,6 +48,14 @@ def refuse_changes(
         raise RefusedError("--frozen: " + "\n".join(dict.fromkeys(compared.lines)))
 
 
+def _last_name(workspace: Workspace) -> str | None:
+    """The name of the recipe that worked here last: that of recipe.yaml, or else of the summary."""
+    with suppress(InputError):
+        return read_resolved(workspace.folder / "recipe.yaml").get("name")
+    name: str | None = standing_of(workspace.read_summary() or {}).get("recipe")
+    return name
+
+
 @dataclass
 class _Compared:
     """The stores of the last invocation: differences are noted, nothing is computed."""
@@ -59,7 +68,7 @@ class _Compared:
 
         One that ended before its work may have left other references.
         """
-        shown = [place for place in self.workspace.shown if place.startswith(f"{store}/")]
+        shown = sorted(each for each in self.workspace.shown if each.startswith(f"{store}/"))
         found = self.workspace.refs().get(store)
         return shown[0].rpartition("/")[2] if shown and f"{store}/{found}" not in shown else found
 

@@ -152,8 +152,8 @@ def test_the_base_is_held_while_the_next_generation_is_built(nights, monkeypatch
     nights.run(TEXTS)
     seen = []
 
-    def publish(stores, wanted, built):
-        seen.extend(stores.names("generations/nightly/0000001.readers"))
+    def publish(workspace, wanted, built):
+        seen.extend(workspace.stores.names("generations/nightly/0000001.readers"))
         return {}
 
     monkeypatch.setattr("raypipe.driver.pipeline.publish", publish)

@@ -6,6 +6,5 @@ from raypipe.driver.upkeep.status import open_workspace
 def test_settings_are_compared_and_nothing_is_written(finished):
     root, _ = finished
     before = {path: path.stat().st_mtime_ns for path in root.rglob("*")}
-    recipe = load_recipe(root / "work" / "recipe.yaml")
-    refuse_changes(recipe, open_workspace(root / "work"), {}, last=recipe.name)
+    refuse_changes(load_recipe(root / "work" / "recipe.yaml"), open_workspace(root / "work"))
     assert {path: path.stat().st_mtime_ns for path in root.rglob("*")} == before
