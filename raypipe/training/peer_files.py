@@ -183,7 +183,7 @@ def model_card(job: Job, made: Mapping[str, Any], table: str) -> str:
     lines = ["---", f"library_name: {library}", "tags: [raypipe]", "---", ""]
     lines += [f"# {made['recipe']}", "", f"{kind}, made by `raypipe train`.", ""]
     lines += ["```python", *_opening(job), "```", ""]
-    start = job.start.of_hub or job.recipe.model.start
+    start = job.start.of_hub or Path(job.recipe.model.start).name  # readers have another disk
     lines += [f"- {note}" for note in peer_notes(job.conventions)]
     lines += [
         f"- start: {start} (weights with SHA-256 {made['start_sha256']})",
