@@ -1,11 +1,13 @@
-"""The files to read from the files and folders that a user names, in natural order."""
+"""The files to read from the files and folders that a user names, and their parsed lines."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
+from raypipe.data.records import Problems, lines
 from raypipe.errors import InputError
-from raypipe.storage.compression import COMPRESSED_SUFFIXES
+from raypipe.storage.compression import COMPRESSED_SUFFIXES, open_binary
 
 _ARCHIVES = re.compile(r"\.(tar(\.\w+)?|tgz|tbz2?|zip|7z)$", re.IGNORECASE)
 
@@ -76,3 +78,26 @@ def _twice(found: Sequence[Path]) -> list[str]:
             problems.append(f"{path}: the same file as {seen[plain]}; name one of them")
         seen.setdefault(plain, path)
     return problems
+
+
+Row = TypeVar("Row")
+
+
+def parsed_lines(
+    path: Path, parse: Callable[[bytes], Row], problems: Problems
+) -> Iterator[tuple[int, Row]]:
+    """Line number (from 1) and parsed row of each valid line; the others are added to `problems`.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    with open_binary(path) as stream:
+        for number, line in enumerate(lines(stream, name=str(path)), 1):
+            try:
+                row = parse(line)
+            except UnicodeError as error:
+                problems.add(f"{path}: line {number:,}: not UTF-8 ({error})")
+            except ValueError as error:
+                problems.add(f"{path}: line {number:,}: {error}")
+            else:
+                yield number, row

@@ -7,10 +7,11 @@ from pathlib import Path
 import pyarrow as pa
 
 from raypipe import foreign
+from raypipe.data.files import parsed_lines
 from raypipe.data.formats import irds
 from raypipe.data.formats.fields import checked_id, shown
 from raypipe.data.formats.tables import is_parquet, read_columns
-from raypipe.data.records import Problems, chunks, parsed_lines
+from raypipe.data.records import Problems, chunks
 from raypipe.errors import InputError
 from raypipe.nested import nested_entries
 from raypipe.schema import QRELS

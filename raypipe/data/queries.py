@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from raypipe import foreign
-from raypipe.data.files import find_files
+from raypipe.data.files import find_files, parsed_lines
 from raypipe.data.formats import irds
 from raypipe.data.formats.fields import checked_id, id_and_text, json_id, json_object, json_text
 from raypipe.data.formats.json_lines import names_of
 from raypipe.data.formats.msmarco import parse_candidate
 from raypipe.data.formats.tables import QUOTES, is_parquet, read_columns
-from raypipe.data.records import BOM, MAX_LINE_BYTES, Problems, lines, parsed_lines
+from raypipe.data.records import BOM, MAX_LINE_BYTES, Problems, lines
 from raypipe.errors import InputError
 from raypipe.storage.compression import open_binary
 from raypipe.uris import dataset_id

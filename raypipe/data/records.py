@@ -5,9 +5,8 @@ text mode, csv readers and `splitlines` split records there, or lose them withou
 Problems are collected, so that a user sees them together.
 """
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import BinaryIO, TypeVar
+from collections.abc import Iterator
+from typing import BinaryIO
 
 from raypipe.errors import InputError
 from raypipe.regular import check_not_utf16
@@ -125,28 +124,3 @@ def _split(blocks: Iterator[bytes], *, limit: int) -> Iterator[bytes]:
             tail, tail_bytes = [rest[-1]], len(rest[-1])
     if tail_bytes:
         yield b"".join(tail)
-
-
-Row = TypeVar("Row")
-
-
-def parsed_lines(
-    path: Path, parse: Callable[[bytes], Row], problems: Problems
-) -> Iterator[tuple[int, Row]]:
-    """Line number (from 1) and parsed row of each valid line; the others are added to `problems`.
-
-    Raises:
-        InputError: the file cannot be read.
-    """
-    from raypipe.storage.compression import open_binary  # a GPU machine may lack what it needs
-
-    with open_binary(path) as stream:
-        for number, line in enumerate(lines(stream, name=str(path)), 1):
-            try:
-                row = parse(line)
-            except UnicodeError as error:
-                problems.add(f"{path}: line {number:,}: not UTF-8 ({error})")
-            except ValueError as error:
-                problems.add(f"{path}: line {number:,}: {error}")
-            else:
-                yield number, row

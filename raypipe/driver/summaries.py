@@ -8,7 +8,7 @@ from pathlib import Path
 
 from raypipe.config.resolved import is_resolved
 from raypipe.driver.mirror import write_out
-from raypipe.errors import CorruptError, InputError
+from raypipe.errors import CorruptError, InputError, LimitError
 from raypipe.regular import check_regular
 from raypipe.storage.records import Json, digest
 
@@ -16,8 +16,6 @@ FILE = "summary.json"
 FORMAT = 2
 """1 had no notes, and of inferences neither `computed` nor `copied`; it is still read."""
 _SEAL = "sha256"
-BEYOND_A_LIMIT = 5
-"""The exit code of an invocation whose results can be accepted."""
 
 
 def new_summary(recipe: str | None) -> dict[str, Json]:
@@ -43,7 +41,7 @@ def carried(folder: Path) -> dict[str, Json]:
     standing = standing_of(before)
     complete = standing.get("status") == "complete"
     found = {"finished_before": complete or before.get("finished_before", True)}
-    if has_results(standing) and (complete or standing.get("exit") == BEYOND_A_LIMIT):
+    if has_results(standing) and (complete or standing.get("exit") == LimitError.exit_code):
         found["last_complete"] = standing
     return found
 

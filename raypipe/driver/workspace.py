@@ -21,6 +21,9 @@ from raypipe.storage.records import FORMAT, Json, seal, unseal, unseal_format
 from raypipe.storage.root import check_root, mark_root, open_storage
 from raypipe.storage.storage import Storage
 
+LEASE = "lease.json"
+log = logging.getLogger(__name__)
+
 
 def place_of(own: Storage, stores: Storage) -> dict[str, str]:
     """Where a workspace and its stores are, as its refs record it."""
@@ -57,10 +60,6 @@ def _is_same(one: str, other: str) -> bool:
 
 def _resolved(uri: str) -> str:
     return uri if "://" in uri else os.path.realpath(uri)
-
-
-LEASE = "lease.json"
-log = logging.getLogger(__name__)
 
 
 class Workspace:

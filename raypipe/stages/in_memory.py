@@ -106,9 +106,10 @@ def score_texts(
         forward = opened.forward
         assert isinstance(forward, Scorer)
         query_rows, *sides = keys[: 1 + model.reranker.num_passages]
-        asked = _reader(opened.tokenizer, model, queries, "query", query_rows)
-        answers = _reader(opened.tokenizer, model, passages, "passage", np.concatenate(sides))
-        scores, _ = forward.score_keys(asked, answers, keys)
+        passage_rows = np.concatenate(sides)
+        read_queries = _reader(opened.tokenizer, model, queries, "query", query_rows)
+        read_passages = _reader(opened.tokenizer, model, passages, "passage", passage_rows)
+        scores, _ = forward.score_keys(read_queries, read_passages, keys)
     bad = np.flatnonzero(~np.isfinite(scores))
     if len(bad):
         raise RowsFailed(bad.tolist(), "the score is not finite")
@@ -159,4 +160,4 @@ def _reader(
     named = np.unique(rows)
     flat, offsets = _pieces(tokenizer, model, [texts[row] for row in named.tolist()], side)
     each = TextSlice(flat, offsets[:-1], np.diff(offsets))
-    return lambda rows: taken(each, np.searchsorted(named, rows))
+    return lambda some: taken(each, np.searchsorted(named, some))

@@ -1,4 +1,9 @@
-"""Deletes what nothing refers to, beside invocations that may begin to use it at any moment."""
+"""Finds and deletes what nothing refers to, beside invocations that may begin to use it.
+
+Only files written by raypipe are touched: folders NAME/FINGERPRINT whose spec.json has that
+fingerprint, and in them files with known names; blobs under their hash; unfinished files.
+Everything else is left alone.
+"""
 
 import errno
 import re
@@ -21,6 +26,7 @@ from raypipe.storage.storage import Entry, Storage
 
 SPARED_SECONDS = 24 * 3600.0
 CLOCK = "gc/clock"
+LEASE = "gc/lease.json"
 _ORDER = (
     r"manifest\.json",
     r"steps/\d{7,}\.json",
@@ -225,10 +231,6 @@ def named_payloads(stores: Storage, names: Iterable[str]) -> set[str]:
         data = stores.peek(name) or b""  # a training removes its older checkpoints
         held |= set(re.findall(r"[0-9a-f]{64}", data.decode(errors="replace")))
     return held
-
-
-__all__ = ["Garbage", "delete", "find_garbage"]
-LEASE = "gc/lease.json"
 
 
 def delete(

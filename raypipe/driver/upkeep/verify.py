@@ -29,6 +29,10 @@ from raypipe.storage.records import Json, Manifest, Record, Shard, unseal
 from raypipe.storage.root import ROOT_FORMAT, root_damage
 from raypipe.storage.storage import Storage
 
+GONE = "no such file"
+_OF_TRAINING = re.compile(r"(steps|measurements)/\d{7,}\.json")
+FILLED = f"{Role.FILLED.value}@"
+
 
 @dataclass(frozen=True, slots=True)
 class Damage:
@@ -57,10 +61,6 @@ def _whole(name: str) -> str:
         if made in parts[:-1]:
             return "the folder " + "/".join(parts[: parts.index(made) + depth])
     return name
-
-
-GONE = "no such file"
-_OF_TRAINING = re.compile(r"(steps|measurements)/\d{7,}\.json")
 
 
 class Place(NamedTuple):
@@ -166,10 +166,6 @@ def _training(place: Place, complete: bool) -> Iterator[Damage]:
             continue  # a training at work removes its older checkpoints
         except CorruptError as error:
             yield Damage(name, str(error), remedy)
-
-
-__all__ = ["Damage", "verify"]
-FILLED = f"{Role.FILLED.value}@"
 
 
 @dataclass

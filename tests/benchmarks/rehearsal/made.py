@@ -5,9 +5,10 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 
+from raypipe.data.files import parsed_lines
 from raypipe.data.formats.fields import id_and_text
 from raypipe.data.queries import read_queries
-from raypipe.data.records import Problems, parsed_lines
+from raypipe.data.records import Problems
 from raypipe.errors import InputError
 from raypipe.storage.files import replace_file
 from raypipe.storage.records import hash_file
