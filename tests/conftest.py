@@ -153,7 +153,7 @@ def raypipe_here():
 def inline(monkeypatch):
     """Stages of this process run in it, where they would start a Ray: for what no Ray tells."""
     from raypipe.cluster.inline import InlineBackend
-    from raypipe.driver.machine import place
+    from raypipe.driver import place
 
     def started(at, chosen, **more):
         return InlineBackend(device=chosen.device, threads=chosen.threads)

@@ -47,7 +47,7 @@ ALLOWED = {
         "models/whole/files.py",
     },
     "peft": {"models/folder/adapters.py"},
-    "tensorboardX": {"driver/training/curves.py"},
+    "tensorboardX": {"driver/training/log.py"},
     "matplotlib": {"report/charts.py"},
     "jinja2": {"report/page.py"},
     "jnius": {"engines/lucene/java.py"},

@@ -468,7 +468,7 @@ def model_of(
         InputError: there is no such model, or it cannot be used; see `resolve_model`.
     """
     numerics.set_strict()
-    from raypipe.driver.models.fitting import unfit
+    from raypipe.driver.models import unfit
     from raypipe.models.folder.loading import resolve_model
 
     path = str(model)
@@ -536,7 +536,7 @@ def placed(model: "ModelFolder", device: str, precision: str) -> tuple["ModelFol
 @cache
 def _chosen(device: str, precision: str) -> tuple[str, str]:
     """Device and precision."""
-    from raypipe.driver.machine.devices import choose
+    from raypipe.driver.devices import choose
 
     found = choose(device, precision=precision)
     return found.device, found.precision

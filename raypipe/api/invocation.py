@@ -19,7 +19,7 @@ from raypipe.names import Role, StoreName, of_collection, of_queries, of_stage
 
 if TYPE_CHECKING:
     from raypipe.api.opened.ray import Ray
-    from raypipe.driver.recipe.watching import Watcher
+    from raypipe.driver.execute import Watcher
     from raypipe.storage.store import Stored
 
 
@@ -213,7 +213,7 @@ def run(
 
 def watching(progress: bool) -> "AbstractContextManager[Watcher]":
     """A watcher with a line for each stage on stderr, or one that tells nobody."""
-    from raypipe.driver.recipe.watching import Silent
+    from raypipe.driver.execute import Silent
 
     if not progress:
         return nullcontext(Silent())

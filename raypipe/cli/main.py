@@ -16,8 +16,8 @@ from raypipe import numerics
 from raypipe.cli import analyse, models, pipeline, reproduce, runs, stages, upkeep
 from raypipe.cli.terminal import LEFT, guard_terminal, make_lasting, say, stdout_error
 from raypipe.cli.workspaces import HELP, with_folders, workspace_of
-from raypipe.driver.early_end import last_run, record_end
-from raypipe.driver.machine import signals
+from raypipe.driver import signals
+from raypipe.driver.summaries import last_run, record_end
 from raypipe.errors import Ending, InputError, RaypipeError, ending_of
 from raypipe.package import VERSION
 

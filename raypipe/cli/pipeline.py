@@ -110,7 +110,7 @@ def beir(
 ) -> None:
     """Search a collection of BEIR with BM25, with an encoder and with both, and measure it."""
     from raypipe.driver.pipeline import Options
-    from raypipe.driver.verbs.beir import beir_recipe
+    from raypipe.driver.verbs.single_stage import beir_recipe
 
     recipe = beir_recipe(folder, split, model, overrides or [])
     address = os.environ.get("RAY_ADDRESS")
@@ -287,8 +287,8 @@ def rollback(
     as_json: AsJson = False,
 ) -> None:
     """Make an earlier generation current again, as a new one."""
+    from raypipe.driver.generations.past import line_of_generations
     from raypipe.driver.generations.past import rollback as rolled_back
-    from raypipe.driver.verbs.reading import line_of_generations
 
     made = rolled_back(_workspace(folder), line_of_generations(folder), to)
     told = {"number": made.number, **made.facts}
@@ -301,7 +301,7 @@ def rollback(
 def history(folder: Folder, as_json: AsJson = False) -> None:
     """List the generations: when they were made, and what changed."""
     from raypipe.driver.generations.past import history as past
-    from raypipe.driver.verbs.reading import line_of_generations
+    from raypipe.driver.generations.past import line_of_generations
     from raypipe.storage.generations import none_yet
 
     stores, name = _workspace(folder).stores, line_of_generations(folder)
@@ -339,7 +339,7 @@ def line_of(generation: dict[str, Any]) -> str:
 
 
 def _accept(out: Path, name: str, as_json: bool) -> None:
-    from raypipe.driver.generations.accepting import accept_refused
+    from raypipe.driver.generations.past import accept_refused
 
     made = accept_refused(_workspace(out), name)
     text = f"generation {made.number} is current, as it was built"

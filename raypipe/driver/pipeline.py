@@ -8,29 +8,25 @@ from pathlib import Path
 from typing import Any
 
 from raypipe.config import Recipe, missing_inputs, resolved_yaml, select
+from raypipe.driver import devices
+from raypipe.driver.execute import Execution, StageResult, Watcher
+from raypipe.driver.forecast.forecast import beside_facts, check_forecast, run_forecast
 from raypipe.driver.forecast.planning import line_of
-from raypipe.driver.forecast.run import beside_facts, check_forecast, run_forecast
 from raypipe.driver.generations.drift import limits_of
 from raypipe.driver.generations.held import generations_held
 from raypipe.driver.generations.publish import Built, Publication, publish
 from raypipe.driver.generations.retire import retire_older
+from raypipe.driver.inputs import with_copies, with_files, with_topics
 from raypipe.driver.invocation import invocation, work_begins
-from raypipe.driver.machine import devices
-from raypipe.driver.machine.inputs import with_copies
-from raypipe.driver.machine.place import Place, SharedRay, backends_at
-from raypipe.driver.machine.signals import interruptible
 from raypipe.driver.measure import Measurement, measure
-from raypipe.driver.metrics import Exporting, RayMetrics
 from raypipe.driver.mirror import address_of, refuse_sweep, write_out
-from raypipe.driver.models.named import with_commits
-from raypipe.driver.models.opened import open_or_tell
-from raypipe.driver.recipe.execute import Execution
+from raypipe.driver.models import open_or_tell, with_commits
+from raypipe.driver.place import Place, SharedRay, backends_at
+from raypipe.driver.progress import Exporting, RayMetrics
 from raypipe.driver.recipe.frozen import refuse_changes
 from raypipe.driver.recipe.read_first import collection_problems, read_first
 from raypipe.driver.recipe.walking import systems_of
-from raypipe.driver.recipe.watching import StageResult, Watcher
-from raypipe.driver.recipe.written.builtin import with_files
-from raypipe.driver.recipe.written.topics import with_topics
+from raypipe.driver.signals import interruptible
 from raypipe.driver.working import basis_at, devices_for, sizing_of
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, RaypipeError, ending_of

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 
 from raypipe.config import Recipe
 from raypipe.config.parts import Resources
-from raypipe.driver.machine.devices import Devices
-from raypipe.driver.machine.place import Place, devices_at
+from raypipe.driver.devices import Devices
+from raypipe.driver.place import Place, devices_at
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.stores import Stores
 from raypipe.errors import RaypipeError

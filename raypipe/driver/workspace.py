@@ -4,7 +4,7 @@ import logging
 import os
 import secrets
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,11 +14,13 @@ from raypipe.driver.summaries import read_summary, standing_of, write_summary
 from raypipe.errors import CorruptError, RaypipeError
 from raypipe.regular import check_folder
 from raypipe.shapes import Place, Shape, check_shape
+from raypipe.storage.cleanup import wait_for_gc
 from raypipe.storage.files import make_folder
 from raypipe.storage.holder import Process
-from raypipe.storage.ledger import read_manifest, work_label
-from raypipe.storage.records import FORMAT, Json, seal, unseal, unseal_format
+from raypipe.storage.ledger import Ledger, read_manifest, restore_plan, restore_spec, work_label
+from raypipe.storage.records import FORMAT, Json, Manifest, Shard, seal, unseal, unseal_format
 from raypipe.storage.root import check_root, mark_root, open_storage
+from raypipe.storage.spec import StageSpec
 from raypipe.storage.storage import Storage
 
 LEASE = "lease.json"
@@ -307,3 +309,38 @@ def read_refs(stores: Storage, workspace_id: str) -> Refs:
         dict(body.get("place", {})),
         set(body.get("beside", ())),
     )
+
+
+def complete_store(workspace: Workspace, store: str, spec: StageSpec) -> Manifest | None:
+    """The manifest of a complete store, to which the workspace refers from now on; None if none."""
+    stores, fingerprint = workspace.stores, spec.fingerprint()
+    manifest = read_manifest(stores, store, fingerprint)
+    if manifest is None:
+        return None
+    workspace.mark()
+    restore_spec(stores, store, spec)
+    restore_plan(stores, manifest)
+    workspace.refer(store, fingerprint)
+    if wait_for_gc(stores, f"{store}/{fingerprint}"):
+        return complete_store(workspace, store, spec)
+    # A gc that saw no ref may also have ended just before this one looked for its mark.
+    return read_manifest(stores, store, fingerprint)
+
+
+def begun_store(
+    workspace: Workspace, store: str, spec: StageSpec, planned: Sequence[Shard]
+) -> Ledger:
+    """The ledger of a store to be computed; its plan is written unless one stands.
+
+    The workspace refers to it from now on. Its lease must be held.
+    """
+    stores, fingerprint = workspace.stores, spec.fingerprint()
+    Ledger(stores, store, spec, planned)
+    workspace.refer(store, fingerprint)
+    workspace.computed.add(f"{store}/{fingerprint}")
+    workspace.tell_stores()
+    wait_for_gc(stores, f"{store}/{fingerprint}")
+    # A gc that saw no ref has ended, here or before, and may have deleted the plan.
+    ledger = Ledger(stores, store, spec, planned)
+    restore_spec(stores, store, spec)
+    return ledger

@@ -6,14 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from raypipe.driver.machine.inputs import with_copies
-from raypipe.driver.machine.place import Place, backends_at
-from raypipe.driver.machine.signals import interruptible
+from raypipe.driver.execute import Execution, Watcher
+from raypipe.driver.inputs import with_copies
+from raypipe.driver.place import Place, backends_at
 from raypipe.driver.recipe.basis import Basis
-from raypipe.driver.recipe.execute import Execution
 from raypipe.driver.recipe.kinds.score import model_of
 from raypipe.driver.recipe.score_table import scored
-from raypipe.driver.recipe.watching import Watcher
+from raypipe.driver.signals import interruptible
 from raypipe.driver.summaries import standing_of
 from raypipe.driver.working import basis_at, devices_for, sizing_of
 from raypipe.driver.workspace import LEASE

@@ -16,11 +16,9 @@ from raypipe.config import Recipe, load_recipe, read_resolved
 from raypipe.config.recipe import larger_collections
 from raypipe.config.rules import units_of
 from raypipe.config.stages import Read
-from raypipe.driver.machine.inputs import with_copies
+from raypipe.driver.inputs import with_copies, with_files, with_topics
 from raypipe.driver.recipe.kinds.read import left_out
 from raypipe.driver.recipe.read_first import read_first
-from raypipe.driver.recipe.written.builtin import with_files
-from raypipe.driver.recipe.written.topics import with_topics
 from raypipe.driver.upkeep.status import open_workspace, standing, status
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import IncompleteError, InputError

@@ -108,7 +108,7 @@ def where(frame: FrameType | None) -> Key:
             kind = kind or work_in(inside)
             if inside == "cluster/worker.py" and function in ("introduce", "perform"):
                 stage = frame.f_locals["task"].ledger.store
-            elif inside == "driver/recipe/execute.py" and function == "ensure":
+            elif inside == "driver/execute.py" and function == "ensure":
                 stage = stage or str(frame.f_locals.get("name", ""))
         elif not kind and "/ray/" in path:
             kind = "Ray's Python"

@@ -44,7 +44,7 @@ FIND = "<frozen importlib._bootstrap>"
         ([("/x/raypipe/text/inputs.py", "make"), ("/x/raypipe/models/scorer.py", "score"), PERFORM],
          ("mono.test", "model forward")),
         ([("/x/raypipe/models/machine/device.py", "f")], ("", "probe of rows in company")),
-        ([("/x/raypipe/ranking/fuse.py", "f"), ("/x/raypipe/driver/recipe/execute.py", "ensure",
+        ([("/x/raypipe/ranking/fuse.py", "f"), ("/x/raypipe/driver/execute.py", "ensure",
                                                  {"name": "fused"})], ("fused", "ranking/fuse.py")),
         ([(FIND, "_find_and_load", {"name": "torch._C"}), ("/t/torch/__init__.py", "<module>"),
           (FIND, "_find_and_load", {"name": "torch"}), ("/x/raypipe/stages/encode.py", "<module>"),

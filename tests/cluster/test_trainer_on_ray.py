@@ -20,7 +20,7 @@ from killed_trainings import (
     weights,
 )
 
-from raypipe.driver.machine.devices import num_cores
+from raypipe.driver.devices import num_cores
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(420), pytest.mark.slow]
 

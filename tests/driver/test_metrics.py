@@ -11,9 +11,9 @@ from watchers import Silent
 import raypipe
 from raypipe.cluster.report import Report
 from raypipe.config import load_recipe
-from raypipe.driver.metrics import ROWS, SHARDS, SUCCESS, Exporting, RayMetrics
+from raypipe.driver.execute import StageResult
 from raypipe.driver.pipeline import Options, run_pipeline
-from raypipe.driver.recipe.watching import StageResult
+from raypipe.driver.progress import ROWS, SHARDS, SUCCESS, Exporting, RayMetrics
 from raypipe.names import of_queries, of_stage
 
 DENSE = of_stage("dense", "dev")

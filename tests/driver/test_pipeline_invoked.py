@@ -9,8 +9,8 @@ import pytest
 from small_invocation import RECIPE, Watching
 
 from raypipe.config import load_recipe
+from raypipe.driver import execute
 from raypipe.driver.pipeline import Options, run_pipeline
-from raypipe.driver.recipe import execute
 from raypipe.driver.upkeep.status import open_workspace
 from raypipe.errors import InputError, Interrupted, RefusedError
 from raypipe.storage.lease import lease_state

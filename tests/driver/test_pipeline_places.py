@@ -3,13 +3,12 @@ from types import SimpleNamespace
 import pytest
 from small_invocation import Watching
 
-from raypipe.driver import working
-from raypipe.driver.machine import devices
-from raypipe.driver.machine.devices import Devices
-from raypipe.driver.machine.place import Place, devices_at, started
+from raypipe.driver import devices, working
+from raypipe.driver.devices import Devices
+from raypipe.driver.execute import Execution
 from raypipe.driver.pipeline import Options, run_pipeline
+from raypipe.driver.place import Place, devices_at, started
 from raypipe.driver.recipe.basis import Basis
-from raypipe.driver.recipe.execute import Execution
 from raypipe.driver.training import place
 from raypipe.driver.workspace import Workspace
 from raypipe.names import of_queries

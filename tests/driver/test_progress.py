@@ -8,8 +8,8 @@ import pytest
 
 from raypipe.cluster.report import Report
 from raypipe.driver import progress
+from raypipe.driver.execute import StageResult
 from raypipe.driver.progress import WORDS, to_stderr, words_of
-from raypipe.driver.recipe.watching import StageResult
 from raypipe.names import (
     Role,
     StoreName,

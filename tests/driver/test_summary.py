@@ -1,6 +1,6 @@
 from types import SimpleNamespace
 
-from raypipe.driver.machine.devices import Devices
+from raypipe.driver.devices import Devices
 from raypipe.driver.pipeline import summary_of
 
 

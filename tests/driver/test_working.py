@@ -3,7 +3,7 @@ from types import SimpleNamespace
 from raypipe.config import load_recipe
 from raypipe.config.parts import Resources
 from raypipe.driver import working
-from raypipe.driver.machine.place import Place
+from raypipe.driver.place import Place
 from raypipe.driver.working import basis_at, devices_for, sizing_of
 
 RECIPE = """

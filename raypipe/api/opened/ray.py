@@ -4,7 +4,7 @@ import os
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from raypipe.driver.machine.place import SharedRay
+from raypipe.driver.place import SharedRay
 from raypipe.errors import InputError
 
 

@@ -10,21 +10,24 @@ from typing import Any, Literal
 
 from raypipe.cluster.inline import InlineBackend
 from raypipe.config import Recipe, missing_inputs, select
-from raypipe.driver.forecast.flops import UTILISATION, assumed_rate
+from raypipe.driver.devices import Devices, num_cores
+from raypipe.driver.execute import Execution, Silent
 from raypipe.driver.forecast.forecast import Forecast, forecast_of, pending_inputs, totals_of
-from raypipe.driver.forecast.rates import Key, Rate, key_of, logged_rates, probed_rates
+from raypipe.driver.forecast.rates import (
+    UTILISATION,
+    Key,
+    Rate,
+    assumed_rate,
+    key_of,
+    logged_rates,
+    probed_rates,
+)
 from raypipe.driver.forecast.walk import Expected, expected_stores
-from raypipe.driver.machine.devices import Devices, num_cores
-from raypipe.driver.machine.inputs import with_copies
-from raypipe.driver.machine.place import LazyBackends, Place
+from raypipe.driver.inputs import with_copies, with_files, with_topics
 from raypipe.driver.mirror import default_stores
-from raypipe.driver.models.named import with_commits
-from raypipe.driver.models.opened import open_or_tell
-from raypipe.driver.recipe.execute import Execution
+from raypipe.driver.models import open_or_tell, with_commits
+from raypipe.driver.place import LazyBackends, Place
 from raypipe.driver.recipe.read_first import read_first
-from raypipe.driver.recipe.watching import Silent
-from raypipe.driver.recipe.written.builtin import with_files
-from raypipe.driver.recipe.written.topics import with_topics
 from raypipe.driver.working import devices_for, sizing_of
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, LimitError

@@ -13,11 +13,11 @@ import numpy as np
 
 from raypipe import schema
 from raypipe.config import Recipe
+from raypipe.driver.devices import Devices
+from raypipe.driver.execute import older_stores
 from raypipe.driver.forecast.amounts import ID_BYTES, Amounts, mean_bytes
 from raypipe.driver.forecast.arithmetic import Arithmetic
-from raypipe.driver.machine.devices import Devices
 from raypipe.driver.recipe.basis import Basis
-from raypipe.driver.recipe.older import older_stores
 from raypipe.driver.recipe.system import System
 from raypipe.driver.recipe.walking import systems_of
 from raypipe.driver.working import basis_at, sizing_of

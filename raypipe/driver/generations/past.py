@@ -1,12 +1,19 @@
-"""What was published when, and the way back to it."""
+"""Existing generations: their history, the one to read, acceptance and the way back."""
 
 from contextlib import suppress
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
+import yaml
+
 from raypipe.driver.generations.publish import create
+from raypipe.driver.invocation import invocation
+from raypipe.driver.summaries import standing_of
+from raypipe.driver.upkeep.status import open_workspace
 from raypipe.driver.workspace import LEASE, Workspace
-from raypipe.errors import IncompleteError, InputError
+from raypipe.errors import CorruptError, IncompleteError, InputError
+from raypipe.regular import check_regular
 from raypipe.storage.cleanup import wait_for_gc
 from raypipe.storage.generations import (
     Generation,
@@ -20,6 +27,7 @@ from raypipe.storage.generations import (
     refused_numbers,
 )
 from raypipe.storage.lease import acquire
+from raypipe.storage.records import Json
 from raypipe.storage.storage import Storage
 
 
@@ -127,3 +135,78 @@ def _told_of(generation: Generation) -> dict[str, Any]:
     kept = ("passages", "measures")
     facts = {key: value for key, value in generation.facts.items() if key in kept}
     return {**facts, "made": datetime.now(UTC).isoformat(timespec="seconds")}
+
+
+_OF_THE_BUILD = ("systems", "measures", "notes", "stages", "device", "versions")
+
+
+def accept_refused(workspace: Workspace, name: str) -> Generation:
+    """The generation that is current now: what the last re-indexing built beyond a limit.
+
+    The summary says `complete` again, and of the build what the refused invocation said, as long as
+    its files stand; else those of the last complete invocation are shown.
+
+    Raises:
+        InputError: nothing was refused.
+        IncompleteError: stores that it names were deleted.
+        RefusedError: another invocation is working, or the generation that it was compared with is
+            no longer current.
+    """
+    before = _summary(workspace)
+    with invocation(workspace, name) as summary:  # nobody else publishes meanwhile
+        made = accept(workspace, name)
+        built = {f"{store}/{of_it}" for store, of_it in made.stores.items()}
+        same = before.get("measures") == made.facts.get("measures", {})  # by the same qrels
+        if same and "files" in before and built.issubset(before.get("stores", ())):
+            workspace.used |= {*before["stores"]}
+            summary |= {key: before[key] for key in _OF_THE_BUILD if key in before}
+        summary["generations"] = generation_numbers(workspace.stores, name)
+        summary["generation"] = {"number": made.number, "published": True, **made.facts}
+    return made
+
+
+def _summary(workspace: Workspace) -> dict[str, Json]:
+    """What the last invocation said; nothing if that is damaged, since this one writes it anew."""
+    try:
+        return standing_of(workspace.read_summary() or {})
+    except CorruptError:
+        return {}
+
+
+def line_of_generations(folder: Path) -> str:
+    """The name of a workspace's generations: that of the recipe that it holds.
+
+    Raises:
+        InputError: the workspace has no recipe yet, or a damaged one.
+    """
+    path = folder / "recipe.yaml"
+    if not path.is_file():
+        raise InputError(f"{path}: no such file; run `raypipe reindex` first")
+    check_regular(path)
+    try:
+        return str(yaml.safe_load(path.read_bytes())["name"])
+    except (yaml.YAMLError, KeyError, TypeError, ValueError, RecursionError) as error:
+        raise InputError(
+            f"{path}: expected the recipe of the last invocation, found none with a name; run the "
+            "recipe again with the same --out"
+        ) from error
+
+
+def generation_to_read(folder: Path, number: int | None) -> tuple[str, int | None] | None:
+    """(name, number or None for the newest) of a workspace's generations; None if it has none.
+
+    A path that is no workspace, such as a collection file, has none.
+
+    Raises:
+        InputError: a generation is asked for where there is none.
+    """
+    if not (folder / "recipe.yaml").is_file() or not (folder / "workspace.json").is_file():
+        numbers, name = [], ""
+    else:
+        name = line_of_generations(folder)
+        numbers = generation_numbers(open_workspace(folder).stores, name)
+    if not numbers and number is not None:
+        raise InputError(
+            f"--generation {number}: {folder} has no generations; `raypipe reindex` makes them"
+        )
+    return (name, number) if numbers else None

@@ -7,20 +7,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from raypipe.data.qrels import read_qrels
-from raypipe.driver.generations.changes import changes
-from raypipe.driver.generations.compared import counterpart, of_queries
-from raypipe.driver.generations.drift import Drift, DriftLimit, drift
+from raypipe.driver.execute import StageResult
+from raypipe.driver.generations.drift import Drift, DriftLimit, counterpart, drift, of_queries
 from raypipe.driver.measure import Measurement
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.system import System
-from raypipe.driver.recipe.watching import StageResult
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import LimitError, RefusedError, StorageError, ending_of
 from raypipe.names import Role, StoreName, of_collection
+from raypipe.stages.reuse.hashes import TextHashes
 from raypipe.storage.generations import (
     Generation,
     create_generation,
@@ -30,6 +31,7 @@ from raypipe.storage.generations import (
 )
 from raypipe.storage.records import Json
 from raypipe.storage.storage import Storage
+from raypipe.storage.store import Stored
 
 log = logging.getLogger(__name__)
 _APART = (Role.COUNT,)
@@ -253,3 +255,46 @@ def _beyond(generation: Generation, base: Generation, limits: Sequence[DriftLimi
 
 def _measured(generation: Generation, query_set: str, system: str) -> bool:
     return bool(generation.facts.get("measures", {}).get(query_set, {}).get(system))
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Numbers of passages, by their ids."""
+
+    added: int
+    removed: int
+    changed: int
+    """Passages that kept their id and have another text."""
+    unchanged: int
+
+
+def changes(
+    ids: Stored, hashes: Stored | None, older_ids: Stored, older_hashes: Stored | None
+) -> Changes:
+    """What distinguishes a collection from an older one.
+
+    Ids are compared by their 64-bit hashes, so the numbers are exact but for a collision. Without
+    hashes of both sides' texts, every passage that stayed counts as unchanged.
+    """
+    now, rows = _sorted_ids(ids)
+    before, older_rows = _sorted_ids(older_ids)
+    place = np.searchsorted(before, now).clip(max=max(0, len(before) - 1))
+    stayed = before[place] == now if len(before) else np.zeros(len(now), bool)
+    num_stayed, num_changed = int(stayed.sum()), 0
+    if hashes is not None and older_hashes is not None:
+        mine = TextHashes(hashes).hashes[rows[stayed]]
+        other = TextHashes(older_hashes).hashes[older_rows[place[stayed]]]
+        num_changed = int((mine != other).any(axis=1).sum())
+    return Changes(
+        added=len(now) - num_stayed,
+        removed=len(before) - num_stayed,
+        changed=num_changed,
+        unchanged=num_stayed - num_changed,
+    )
+
+
+def _sorted_ids(ids: Stored) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """The sorted hashes of a collection's ids, and their rows."""
+    (record,) = ids.manifest.records
+    hashes, rows = np.load(ids.path(record), mmap_mode="r")
+    return hashes, rows.astype(np.int64)

@@ -13,7 +13,7 @@ from raypipe import schema
 from raypipe.config import Recipe
 from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries
-from raypipe.driver.models.opened import opened
+from raypipe.driver.models import opened
 from raypipe.driver.recipe.collection import counted_collection
 from raypipe.driver.recipe.stores import Stores
 from raypipe.models.folder.model_folder import ModelFolder

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 
 from raypipe.cluster.backend import Backend
 from raypipe.config import Training
-from raypipe.driver.machine import devices
-from raypipe.driver.machine.place import LazyBackends, Place, devices_at, started
-from raypipe.driver.recipe.watching import Watcher
+from raypipe.driver import devices
+from raypipe.driver.execute import Watcher
+from raypipe.driver.place import LazyBackends, Place, devices_at, started
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, RaypipeError
 from raypipe.hub_names import address

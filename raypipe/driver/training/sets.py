@@ -13,10 +13,10 @@ from raypipe.config.training_rules import schedule_problems
 from raypipe.config.yaml import dotted
 from raypipe.data.queries import read_queries
 from raypipe.data.triple_texts import FILES, split_triples
+from raypipe.driver.execute import Execution
+from raypipe.driver.inputs import with_files
 from raypipe.driver.recipe.basis import Basis
-from raypipe.driver.recipe.execute import Execution
 from raypipe.driver.recipe.graph import Graph
-from raypipe.driver.recipe.written.builtin import with_files
 from raypipe.driver.training.parts import (
     model_name,
     parts_recipe,

@@ -10,14 +10,11 @@ from typing import Any
 from raypipe.config import Training, missing_training_inputs
 from raypipe.config.phases import PhasedTraining, resolved_training, trainings_of
 from raypipe.config.training_rules import kind_of
+from raypipe.driver.execute import Watcher
 from raypipe.driver.invocation import invocation, work_begins
-from raypipe.driver.machine.place import LazyBackends
-from raypipe.driver.machine.signals import interruptible
 from raypipe.driver.mirror import write_out
-from raypipe.driver.models.named import with_start
-from raypipe.driver.models.own_settings import with_own_settings
-from raypipe.driver.recipe.watching import Watcher
-from raypipe.driver.referring import begun_store, complete_store
+from raypipe.driver.place import LazyBackends
+from raypipe.driver.signals import interruptible
 from raypipe.driver.training.log import Follower
 from raypipe.driver.training.phases import Part, check_phases, check_reachable, in_phases
 from raypipe.driver.training.place import (
@@ -31,7 +28,8 @@ from raypipe.driver.training.place import (
     threads_of,
 )
 from raypipe.driver.training.sets import Sets, training_sets, with_ids, with_length
-from raypipe.driver.workspace import Workspace
+from raypipe.driver.training.start import with_own_settings, with_start
+from raypipe.driver.workspace import Workspace, begun_store, complete_store
 from raypipe.errors import InputError, RaypipeError, RefusedError
 from raypipe.evaluation.names import parse_measures
 from raypipe.hub_names import is_hub

@@ -53,13 +53,13 @@ def _disk(folder: Path) -> str:
 
 
 def _torch() -> str:
-    from raypipe.driver.machine.devices import choose
+    from raypipe.driver.devices import choose
 
     return choose().line().removeprefix("device: ")
 
 
 def _numerics() -> str:
-    from raypipe.driver.machine.devices import choose, num_cores
+    from raypipe.driver.devices import choose, num_cores
     from raypipe.models.machine.device import BUDGET_TOKENS, bert_shapes, numerics_class, settle
 
     chosen = choose()

@@ -2,8 +2,7 @@
 
 from types import SimpleNamespace
 
-from raypipe.driver.forecast.forecast import Forecast, Line
-from raypipe.driver.forecast.run import beside_facts
+from raypipe.driver.forecast.forecast import Forecast, Line, beside_facts
 from raypipe.names import Role, of_stage
 
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from raypipe.driver.forecast.flops import PEAK_TFLOPS, assumed_rate, flops_of
+from raypipe.driver.forecast.rates import PEAK_TFLOPS, assumed_rate, flops_of
 from raypipe.errors import InputError
 
 CONFIG = {"hidden_size": 4, "intermediate_size": 10, "num_hidden_layers": 3}

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from raypipe import schema
-from raypipe.driver.generations.changes import Changes, changes
+from raypipe.driver.generations.publish import Changes, changes
 from raypipe.stages.reuse.hashes import hashes_stage
 from raypipe.stages.stage import Site, Sizing
 from raypipe.stages.texts.ids import ids_stage

@@ -6,8 +6,8 @@ import pytest
 from watchers import Silent
 
 from raypipe.config import load_recipe
+from raypipe.driver.execute import Execution
 from raypipe.driver.pipeline import Options, run_pipeline
-from raypipe.driver.recipe.execute import Execution
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, LimitError, RefusedError
 from raypipe.storage.generations import (
@@ -97,7 +97,7 @@ def test_rows_are_copied_from_the_current_generation_before_any_other_store(nigh
     nights.run(TEXTS)
     given = []
     monkeypatch.setattr(
-        "raypipe.driver.recipe.execute.older_stores",
+        "raypipe.driver.execute.older_stores",
         lambda stores, own, base, name, spec: given.append(base.number) or [],
     )
     assert nights.run({**TEXTS, "f": "the run"})["generation"]["rows_copied"] == 0

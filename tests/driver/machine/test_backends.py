@@ -2,7 +2,7 @@ import threading
 
 import pytest
 
-from raypipe.driver.machine.place import LazyBackends
+from raypipe.driver.place import LazyBackends
 
 
 class Machine:

@@ -2,8 +2,8 @@ import pytest
 import ray
 
 from raypipe.cluster.ray_start import start_local
-from raypipe.driver.machine import capability
-from raypipe.driver.machine.capability import gpu_capability
+from raypipe.driver import devices as capability
+from raypipe.driver.devices import gpu_capability
 from raypipe.errors import IncompleteError, Interrupted
 
 

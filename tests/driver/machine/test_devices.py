@@ -4,8 +4,8 @@ from functools import partial
 
 import pytest
 
-from raypipe.driver.machine import devices
-from raypipe.driver.machine.devices import Devices, choose, nvidia_devices
+from raypipe.driver import devices
+from raypipe.driver.devices import Devices, choose, nvidia_devices
 from raypipe.errors import InputError
 
 of_cluster = partial(devices.of_cluster, capability=lambda: (9, 0))

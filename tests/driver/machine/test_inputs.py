@@ -3,7 +3,7 @@
 import pytest
 
 from raypipe.config import load_recipe
-from raypipe.driver.machine.inputs import with_copies
+from raypipe.driver.inputs import with_copies
 from raypipe.storage.bucket import BucketStorage
 
 RECIPE = """

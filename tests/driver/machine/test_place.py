@@ -1,6 +1,6 @@
 """Where an invocation runs: here, on a Ray of its own, or in a cluster."""
 
-from raypipe.driver.machine.place import Place, devices_at, started
+from raypipe.driver.place import Place, devices_at, started
 
 
 def test_inline_work_stays_here_and_has_the_device_and_threads_asked_for():

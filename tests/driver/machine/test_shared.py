@@ -6,9 +6,9 @@ import pytest
 
 from raypipe.cluster import ray_start
 from raypipe.cluster.ray_pool import RayBackend
-from raypipe.driver.machine import place as at_place
-from raypipe.driver.machine.devices import Devices
-from raypipe.driver.machine.place import Place, SharedRay, backends_at, devices_at
+from raypipe.driver import place as at_place
+from raypipe.driver.devices import Devices
+from raypipe.driver.place import Place, SharedRay, backends_at, devices_at
 from raypipe.errors import IncompleteError, InputError
 
 CPU = Devices("cpu", 0, "", 0, 3, 1, "2")
@@ -170,7 +170,7 @@ def test_a_cluster_is_left_at_the_end_and_joined_again_for_another_backend(clust
 def test_a_place_lends_by_threads_and_here_also_by_what_ray_was_started_with(monkeypatch):
     seen = []
     monkeypatch.setattr(at_place.SharedRay, "lend", lambda *given: seen.append(given[2:]))
-    monkeypatch.setattr("raypipe.driver.machine.devices.num_cores", lambda: 2)
+    monkeypatch.setattr("raypipe.driver.devices.num_cores", lambda: 2)
     backends_at(Place("ray", "h:1", shared=SharedRay("h:1")), CPU)
     backends_at(Place("ray", shared=SharedRay()), CPU)
     assert seen == [(3, (1,)), (3, (1, 0, 3))]

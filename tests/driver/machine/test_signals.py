@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from raypipe.driver.machine.signals import RAYS_SWITCH, interruptible, leave_to_python
+from raypipe.driver.signals import RAYS_SWITCH, interruptible, leave_to_python
 from raypipe.errors import Interrupted
 
 
@@ -31,7 +31,7 @@ def test_a_signal_is_a_question_and_then_an_ending(number):
 
 ALARMED = """
 import os, signal, sys
-from raypipe.driver.machine.signals import interruptible
+from raypipe.driver.signals import interruptible
 if sys.argv[1:]:
     sys.modules["ray"] = sys
 try:

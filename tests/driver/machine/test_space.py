@@ -4,9 +4,8 @@ import pytest
 from watchers import Silent
 
 from raypipe.config import load_recipe
-from raypipe.driver.machine.space import check_space
+from raypipe.driver.execute import Execution, check_space
 from raypipe.driver.pipeline import run_pipeline
-from raypipe.driver.recipe.execute import Execution
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import StorageError
 from raypipe.stages.fuse import fuse_stage

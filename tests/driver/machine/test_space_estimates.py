@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from raypipe.driver.machine.space import check_space, estimated_bytes
+from raypipe.driver.execute import check_space, estimated_bytes
 from raypipe.errors import StorageError
 from raypipe.models.folder.loading import resolve_model
 from raypipe.stages.bm25 import Bm25Stage, IndexStage

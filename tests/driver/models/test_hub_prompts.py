@@ -4,7 +4,7 @@ import pytest
 from stage_inputs import parts_of
 from tiny_t5 import make_tiny_t5
 
-from raypipe.driver.models.fitting import unfit
+from raypipe.driver.models import unfit
 from raypipe.errors import InputError
 from raypipe.models.folder.loading import resolve_model
 from raypipe.models.scorer import load_scorer

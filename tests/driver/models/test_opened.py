@@ -7,8 +7,7 @@ import drawn_models
 import pytest
 
 from raypipe.config.parts import Model
-from raypipe.driver.models.fitting import unfit
-from raypipe.driver.models.opened import opened
+from raypipe.driver.models import opened, unfit
 from raypipe.models.folder.loading import resolve_model
 
 RECIPE = """

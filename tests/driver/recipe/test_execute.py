@@ -3,7 +3,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from raypipe.driver.recipe.execute import _compare_workers, _published
+from raypipe.driver.execute import _compare_workers, _published
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError
 

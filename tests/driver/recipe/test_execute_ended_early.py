@@ -4,8 +4,8 @@ import pytest
 from small_invocation import Watching
 
 from raypipe.cluster.inline import InlineBackend
+from raypipe.driver import execute
 from raypipe.driver.pipeline import Options, run_pipeline
-from raypipe.driver.recipe import execute
 from raypipe.errors import IncompleteError
 from raypipe.storage.holder import this_process
 from raypipe.storage.lease import Lease

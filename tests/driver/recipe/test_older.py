@@ -2,7 +2,7 @@
 
 import pytest
 
-from raypipe.driver.recipe.older import older_stores
+from raypipe.driver.execute import older_stores
 from raypipe.driver.workspace import Workspace
 from raypipe.names import Role, of_stage
 from raypipe.storage.generations import Generation

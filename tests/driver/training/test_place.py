@@ -5,8 +5,8 @@ import pytest
 from training_body import recipe
 
 from raypipe.cluster import ray_start
-from raypipe.driver.machine import capability, devices
-from raypipe.driver.machine.devices import Devices
+from raypipe.driver import devices
+from raypipe.driver.devices import Devices
 from raypipe.driver.training import place
 from raypipe.driver.training.place import (
     TrainOptions,
@@ -120,7 +120,7 @@ def test_the_precision_that_is_told_is_the_recipes_and_no_worker_is_asked_for_on
 ):
     """A training computes in what the recipe says, and has no `auto`."""
     monkeypatch.setattr(ray_start, "connect", lambda *at, **how: {"CPU": 4.0, "GPU": 2.0})
-    monkeypatch.setattr(capability, "gpu_capability", lambda: pytest.fail("a worker was asked"))
+    monkeypatch.setattr(devices, "gpu_capability", lambda: pytest.fail("a worker was asked"))
     backend = "inline" if options is HERE else "ray"
     device = "cpu" if options is HERE else "auto"
     given = {"backend": backend, "device": device, "precision": precision}

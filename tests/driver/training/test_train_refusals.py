@@ -79,8 +79,8 @@ def test_what_a_workspace_of_score_kept_below_its_candidates_teaches_nothing(
     small_recipe, train, small_files, tiny_model, tiny_mono, tmp_path
 ):
     from raypipe.config import load_recipe
+    from raypipe.driver.execute import Silent
     from raypipe.driver.pipeline import Options, run_pipeline
-    from raypipe.driver.recipe.watching import Silent
 
     path = small_recipe(loss={"name": "margin-mse"})
     run = tmp_path / "train.trec"

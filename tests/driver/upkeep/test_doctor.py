@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from raypipe.cli.main import run
-from raypipe.driver.machine.devices import num_cores
+from raypipe.driver.devices import num_cores
 from raypipe.driver.upkeep import doctor
 from raypipe.driver.upkeep.doctor import _numerics, neighbours_line
 from raypipe.errors import InputError
@@ -67,7 +67,7 @@ def test_what_is_not_promised_is_said_with_the_remedy():
 def test_of_a_gpu_it_says_when_rows_are_tested(monkeypatch):
     """Passes of one shape are tested with the model itself, not by products of many sizes."""
     cuda = SimpleNamespace(device="cuda", threads=1)
-    monkeypatch.setattr("raypipe.driver.machine.devices.choose", lambda: cuda)
+    monkeypatch.setattr("raypipe.driver.devices.choose", lambda: cuda)
     monkeypatch.setattr("torch.cuda.get_device_name", lambda number: "NVIDIA H100")
     told = _numerics()
     assert told.startswith("NVIDIA H100, torch ")

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from raypipe.cli.main import run
-from raypipe.driver.verbs.beir import beir_recipe
+from raypipe.driver.verbs.single_stage import beir_recipe
 from raypipe.errors import InputError
 
 TEXTS = {"d1": "a zebra runs", "d2": "the lease of a shard", "d3": "ranks and shards"}

@@ -83,7 +83,7 @@ def test_a_folder_that_does_not_say_that_it_encodes_is_refused(tmp_path):
 
 
 def test_a_decoder_is_no_reranker(tmp_path):
-    from raypipe.driver.models.fitting import unfit
+    from raypipe.driver.models import unfit
 
     make(tmp_path, "qwen3")
     (problem,) = unfit(opened(tmp_path, **MONO))

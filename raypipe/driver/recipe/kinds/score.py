@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from raypipe.config.stages import DuoScore, MonoScore
-from raypipe.driver.models.opened import check_kind
+from raypipe.driver.models import check_kind
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.chain import Asked, Chain
 from raypipe.driver.recipe.score_table import scored

@@ -5,8 +5,8 @@ import pytest
 
 from raypipe.config import load_recipe
 from raypipe.data.python_docs.build import PythonDocs
-from raypipe.driver.recipe.written import builtin
-from raypipe.driver.recipe.written.builtin import with_files
+from raypipe.driver import inputs as builtin
+from raypipe.driver.inputs import with_files
 from raypipe.errors import InputError
 
 DOCS = """

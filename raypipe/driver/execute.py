@@ -1,33 +1,119 @@
 """Completes one stage: reuses what exists, computes what is missing, publishes."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import Protocol
 
-from raypipe.cluster.backend import Task
+from raypipe.cluster.backend import Backend, Task
 from raypipe.cluster.loop import run
-from raypipe.cluster.report import Report, report_of
+from raypipe.cluster.report import Limits, Report, report_of
 from raypipe.cluster.worker import worker_facts
-from raypipe.driver.machine.space import check_space
-from raypipe.driver.recipe.older import older_stores
-from raypipe.driver.recipe.watching import Backends, StageResult, Watcher
-from raypipe.driver.referring import begun_store, complete_store
-from raypipe.driver.workspace import Workspace
-from raypipe.errors import LEAVE_INPUTS, IncompleteError, InputError, RaypipeError, RefusedError
-from raypipe.names import StoreName, Thing
-from raypipe.stages.stage import Copying, Sizing, Stage
+from raypipe.driver.workspace import Refs, Workspace, begun_store, complete_store, read_refs
+from raypipe.errors import (
+    LEAVE_INPUTS,
+    IncompleteError,
+    InputError,
+    RaypipeError,
+    RefusedError,
+    StorageError,
+)
+from raypipe.names import Role, StoreName, Thing
+from raypipe.stages.stage import Copying, Needs, Sizing, Stage
 from raypipe.storage.generations import Generation
 from raypipe.storage.holder import Process, wait_until_dead
 from raypipe.storage.lease import Lease, LeaseState, acquire
 from raypipe.storage.ledger import Ledger, events, find_spec, read_manifest
 from raypipe.storage.records import Json, Manifest, Shard
 from raypipe.storage.spec import StageSpec
+from raypipe.storage.storage import Storage
 from raypipe.storage.store import Stored
 
 log = logging.getLogger(__name__)
 ENDING_SECONDS = 5.0
 """For workers that were killed; they end in moments."""
+
+
+class Backends(Protocol):
+    """A source of backends; one is started when the first shard needs it."""
+
+    def warm(self) -> None:
+        """Start the backend in the background."""
+
+    def get(self) -> Backend:
+        """The backend, started."""
+
+    def limits(self, needs: Needs, shards: int) -> Limits:
+        """The limits for such a stage, with its number of actors."""
+
+
+class Watcher(Protocol):
+    """Is notified of each stage's progress."""
+
+    def expects(self, num_stages: int) -> None:
+        """So many stages are foreseen, those that are reused among them."""
+
+    def began(self, name: StoreName, report: Report) -> None:
+        """Shards of a stage are being computed."""
+
+    def advanced(self, name: StoreName, report: Report) -> None:
+        """A shard was committed."""
+
+    def ended(self, name: StoreName, result: "StageResult") -> None:
+        """A stage is complete."""
+
+
+class Silent:
+    """A watcher that tells nobody."""
+
+    def expects(self, num_stages: int) -> None:
+        """See Watcher."""
+
+    def began(self, name: StoreName, report: Report) -> None:
+        """See Watcher."""
+
+    def advanced(self, name: StoreName, report: Report) -> None:
+        """See Watcher."""
+
+    def ended(self, name: StoreName, result: "StageResult") -> None:
+        """See Watcher."""
+
+
+@dataclass(frozen=True, slots=True)
+class StageResult:
+    """What a stage contributed to this invocation."""
+
+    store: str
+    fingerprint: str
+    reused: bool
+    num_rows: int
+    num_shards: int
+    num_shards_reused: int
+    num_quarantined: int
+    coverage: float
+    num_copied: int
+    """Rows whose values this invocation took from older stores."""
+    seconds: float
+    working_seconds: float | None
+    """Computing time of the store without loading; None if several invocations computed it."""
+    num_copied_when_made: int = 0
+    """Rows whose values the invocation that completed the store took from older stores."""
+    num_rows_computed: int = 0
+    """Rows of the shards that this invocation committed."""
+    num_bytes: int = 0
+    """Of the payloads that this invocation committed."""
+    num_tokens: int = 0
+    """Tokens that a model read in this invocation."""
+    num_searched: int = 0
+    """Queries that the invocation which completed the store searched exactly, once for each span of
+    embeddings; 0 of other stages, and where it is not known."""
+    num_repeated: int = 0
+    """Those of them that needed the second pass."""
+    cpu_seconds: float = 0.0
+    """CPU time of this invocation's workers over the store's shards, loading excluded."""
 
 
 @dataclass
@@ -261,3 +347,85 @@ def _published(workspace: Workspace, manifest: Manifest) -> Mapping[str, Json]:
 
 _LAST_LINES = 20
 """Publishing is the last event, unless others computed the store at the same time."""
+
+
+def older_stores(
+    stores: Storage, own: str | None, base: Generation | None, name: StoreName, spec: StageSpec
+) -> list[Stored]:
+    """Complete stores of this name and of the same settings, the most likely source first.
+
+    Those of the current generation come before what this workspace used last, and that before what
+    it used until then. Scores are copied from those of every stage of the query set, and of every
+    workspace of the same root, own ones first.
+
+    Args:
+        stores: the root.
+        own: the id of the workspace, if there is one.
+        base: the current generation.
+        name: of the store to fill.
+        spec: what it will hold.
+    """
+    found, current = [], dict(base.stores) if base is not None else {}
+    refs = Refs() if own is None else read_refs(stores, own)
+    places = [(str(name), current[str(name)])] if str(name) in current else []
+    places += [(str(name), each) for each in refs.older(str(name), "")]
+    if name.role in (Role.SCORES, Role.FILLED):
+        places += [place for each in (current, refs.stores, refs.sources) for place in each.items()]
+        for others in _other_refs(stores, own):
+            places += [*others.stores.items(), *others.sources.items()]
+        scores = re.compile(rf"(scores|filled)@[^.]+\.{name.query_set}(\.\d+)?")  # once in parts
+        places = [place for place in places if scores.fullmatch(place[0])]
+    itself = str(name), spec.fingerprint()
+    for store, fingerprint in dict.fromkeys(place for place in places if place != itself):
+        manifest = read_manifest(stores, store, fingerprint)
+        settings = find_spec(stores, store, fingerprint)
+        if manifest is not None and settings is not None and settings.reuse_key == spec.reuse_key:
+            found.append(Stored(stores, manifest))
+    return found
+
+
+def _other_refs(stores: Storage, own: str | None) -> Iterator[Refs]:
+    """What the other workspaces of the same stores refer to; a damaged file is left to verify."""
+    for file in sorted(stores.names("refs/")):
+        other = file.removeprefix("refs/").removesuffix(".json")
+        if other != own:
+            with suppress(RaypipeError):  # damaged, or of another format
+                yield read_refs(stores, other)
+
+
+def check_space(storage: Storage, stage: Stage, ledger: Ledger) -> None:
+    """Returns nothing if the pending shards fit the free space of the stores.
+
+    Raises:
+        StorageError: they do not fit; the message gives the needed and the free bytes.
+    """
+    free = storage.free_bytes()
+    if free is None:
+        return
+    needed = estimated_bytes(stage, ledger.shards, ledger.pending())
+    if needed > free:
+        raise StorageError(
+            f"{ledger.store}: {storage.uri}: expected {size_of(needed)} free for the "
+            f"missing shards, found {size_of(free)}; free space there, or name another place with "
+            "the recipe key `stores`. Committed work is kept"
+        )
+
+
+def estimated_bytes(stage: Stage, planned: Sequence[Shard], pending: Sequence[Shard]) -> int:
+    """The estimated size in bytes of a stage's pending shards; 0 if they are small."""
+    num_rows, num_planned = (sum(shard.num_rows for shard in s) for s in (pending, planned))
+    return stage.estimated_bytes(num_rows, num_planned) if pending else 0
+
+
+def size_of(num_bytes: float) -> str:
+    """`1.5 GB (1,500,000,000 bytes)`."""
+    return f"{rounded(num_bytes)} ({num_bytes:,.0f} bytes)"
+
+
+def rounded(num_bytes: float) -> str:
+    """`1.5 GB`, or in the largest unit of which there is one."""
+    unit, word = next((each for each in _UNITS if num_bytes >= each[0]), _UNITS[-1])
+    return f"{num_bytes / unit:.1f} {word}"
+
+
+_UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from raypipe.cluster.backend import Backend
 from raypipe.cluster.inline import InlineBackend
 from raypipe.cluster.report import Limits
-from raypipe.driver.machine import devices
-from raypipe.driver.machine.devices import Devices
+from raypipe.driver import devices
+from raypipe.driver.devices import Devices
 from raypipe.errors import RaypipeError
 from raypipe.stages.stage import Needs
 
@@ -203,7 +203,7 @@ def devices_at(
     if not place.joins or place.ray_address is None:
         return devices.choose(device, **asked)
     from raypipe.cluster import ray_start
-    from raypipe.driver.machine.capability import gpu_capability
+    from raypipe.driver.devices import gpu_capability
 
     if place.shared is not None:
         resources = place.shared.resources()

@@ -1,16 +1,40 @@
-"""The settings of a trained model that its recipe leaves to the start's own folder."""
+"""The model that a training starts from: its commit, and settings that only its folder has."""
 
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+from raypipe.config.parts import Model
 from raypipe.config.phases import PhasedTraining, trainings_of
 from raypipe.config.training import Training
 from raypipe.config.training_rules import kind_of, training_problems
 from raypipe.config.yaml import dotted
-from raypipe.driver.models.named import with_model
+from raypipe.driver.models import at_commit, models_before
 from raypipe.errors import InputError
-from raypipe.hub_names import address
+from raypipe.hub_names import address, is_hub
 from raypipe.models.folder.conventions import AnyConventions, Conventions, PairConventions
 from raypipe.models.folder.loading import resolve_model
+
+
+def with_start(
+    recipe: Training | PhasedTraining, folder: Path, say: Callable[[str], None]
+) -> Training | PhasedTraining:
+    """A training's recipe, all of whose phases name the commit of its starting model.
+
+    Raises:
+        InputError: the hub does not say.
+    """
+    first = trainings_of(recipe)[0].model
+    if not is_hub(first.start):
+        return recipe
+    model = Model(path=first.start, revision=first.revision, branch=first.branch)
+    try:
+        pinned = at_commit("model.start", model, models_before(folder), say)
+    except InputError as error:
+        raise InputError([f"model.start: {problem}" for problem in error.problems]) from error
+    update = {"revision": pinned.revision, "branch": pinned.branch}
+    return with_model(recipe, lambda training: update)
 
 
 def with_own_settings(recipe: Training | PhasedTraining) -> Training | PhasedTraining:
@@ -64,3 +88,18 @@ def _settings(training: Training, found: AnyConventions) -> dict[str, Any]:
     if one_unit and "head" not in training.model.model_fields_set:
         update["head"] = 1
     return update
+
+
+def with_model(
+    recipe: Training | PhasedTraining, update: Callable[[Training], Mapping[str, Any]]
+) -> Training | PhasedTraining:
+    """The recipe, whose `model` section gets these keys, in each phase."""
+    if isinstance(recipe, Training):
+        model = recipe.model.model_copy(update=update(recipe))
+        return recipe.model_copy(update={"model": model})
+    phases = []
+    for phase in recipe.phases:
+        training = with_model(phase.training, update)
+        assert isinstance(training, Training)
+        phases.append(replace(phase, training=training))
+    return PhasedTraining(tuple(phases))

@@ -1,1 +1,0 @@
-"""The machine: devices, backends, signals and disk space."""

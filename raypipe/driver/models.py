@@ -1,0 +1,275 @@
+"""Opens every model of a recipe before its first store: a model that cannot be used costs no work.
+
+Read are config.json, the tokenizer, the header of the weights and the bytes for their hash; nothing
+is computed, so a driver on a machine without an accelerator can do it too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from raypipe.config import Recipe, read_resolved
+from raypipe.config.parts import Model
+from raypipe.config.stages import DuoScore, Encode, MonoScore
+from raypipe.driver.inputs import has_copies
+from raypipe.errors import InputError
+from raypipe.hub_names import NEWEST, SCHEME, HubName, address, is_hub
+from raypipe.models.folder.adapters import summed_shapes
+from raypipe.models.folder.conventions import Conventions, PairConventions, PretrainedConventions
+from raypipe.models.folder.evidence import tensor_shapes
+from raypipe.models.folder.loading import layouts_of, resolve_model
+from raypipe.models.folder.model_folder import ModelFolder
+from raypipe.models.hub import newest_commit, snapshot_of
+from raypipe.text.inputs import Layouts
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def open_models(
+    recipe: Recipe, selected: Collection[str], say: Callable[[str], None] = lambda line: None
+) -> dict[str, ModelFolder]:
+    """The models by their names in the recipe, each one hashed and in the recipe's precision.
+
+    A hub's is fetched to huggingface_hub's cache if that lacks its commit, and `say` gets a line.
+
+    Models of stages that are not `selected` are opened too; only their kind may be another.
+
+    Raises:
+        InputError: every problem of every model, with its name: an architecture that cannot be
+            computed, limits beyond its positions, segments or a head that it lacks, a tokenizer or
+            settings that do not fit, or a stage that needs another kind of model.
+    """
+    found: dict[str, ModelFolder] = {}
+    problems: list[str] = []
+    for name, wanted in recipe.models.items():
+        of_hub = is_hub(wanted.path)
+        if of_hub and not HubName(wanted.path, wanted.revision).is_commit:
+            continue  # the hub did not say its commit, which is among the problems already
+        told: list[str] = []
+        try:
+            if of_hub:
+                uri = address(wanted.path, wanted.revision)
+                snapshot_of(uri, partial(_say, say, f"models.{name}"))
+            found[name] = opened(wanted, recipe.resources.precision)
+            told += unfit(found[name])
+        except InputError as error:
+            told += error.problems
+        problems += [f"models.{name}: {problem}" for problem in dict.fromkeys(told)]
+    for name in selected:
+        stage = recipe.stages[name]
+        if isinstance(stage, Encode | MonoScore | DuoScore) and stage.model in found:
+            try:
+                check_kind(found[stage.model], name, stage)
+            except InputError as error:
+                problems += error.problems
+    if problems:
+        raise InputError(problems)
+    return found
+
+
+def _say(say: Callable[[str], None], key: str, line: str) -> None:
+    say(f"{key}: {line}")
+
+
+def open_or_tell(
+    recipe: Recipe,
+    selected: Collection[str],
+    others: Sequence[str],
+    say: Callable[[str], None],
+) -> tuple[dict[str, ModelFolder], list[str]]:
+    """The models, and their problems after `others`, to be told with those of the other inputs.
+
+    Raises:
+        InputError: there are problems, and an input would have to be fetched to find its own.
+    """
+    try:
+        models, problems = open_models(recipe, selected, say), [*others]
+    except InputError as error:
+        models, problems = {}, [*others, *error.problems]
+    if problems and has_copies(recipe):
+        raise InputError(problems)
+    return models, problems
+
+
+def opened(wanted: Model, precision: str) -> ModelFolder:
+    """One model of a recipe, hashed; `auto` and `fastest` leave its precision open.
+
+    Raises:
+        InputError: see `resolve_model`.
+    """
+    path = address(wanted.path, wanted.revision)
+    found = resolve_model(
+        path, wanted.preset, segment_row=wanted.segment_row, settings=wanted.settings
+    )
+    return found if precision in ("auto", "fastest") else found.in_precision(precision)
+
+
+def check_kind(model: ModelFolder, name: str, stage: Encode | MonoScore | DuoScore) -> None:
+    """Returns nothing if the model is of the kind that the stage `name` needs.
+
+    Raises:
+        InputError: it is of another kind.
+    """
+    try:
+        if isinstance(stage, Encode):
+            assert model.encoder
+            return
+        conventions = model.reranker
+    except InputError as error:
+        raise InputError(
+            [f"stages.{name}: {stage.model}: {problem}" for problem in error.problems]
+        ) from error
+    wanted = "mono" if isinstance(stage, MonoScore) else "duo"
+    if conventions.kind != wanted:
+        remedy = "give k1 (and no k0)" if conventions.kind == "duo" else "give k0 (and no k1)"
+        raise InputError(
+            f"stages.{name}: {stage.model} is of kind {conventions.kind}, and the stage needs a "
+            f"model of kind {wanted}; {remedy}"
+        )
+
+
+def unfit(model: ModelFolder) -> list[str]:
+    """The problems of a model's tokenizer, limits, segments and head; empty if it can compute.
+
+    Of an adapter, tokenizer and positions are its base's, segments and head those of the two
+    together, which were compared with each other when it was found.
+    """
+    if isinstance(model.conventions, PretrainedConventions):
+        return []  # it neither encodes nor scores, and whoever asks it to is told so
+    try:
+        layouts = layouts_of(model)
+    except InputError as error:
+        return list(error.problems)
+    problems = _limits(model, layouts)
+    tensors = _empty_tensors(model)
+    where = model.folder if model.adapter is None else model.path
+    for check in (_segments, _head):
+        try:
+            check(model, layouts, tensors)
+        except InputError as error:
+            problems += [f"{where}: {problem}" for problem in error.problems]
+    return problems
+
+
+def _empty_tensors(model: ModelFolder) -> dict[str, Tensor]:
+    """The checkpoint's tensors by saved name: their shapes, without memory or values."""
+    import torch
+
+    shapes = tensor_shapes(model.folder / "model.safetensors")
+    if model.adapter is not None:
+        shapes = summed_shapes(shapes, model.config(), model.adapter)
+    return {name: torch.empty(shape, device="meta") for name, shape in shapes.items()}
+
+
+def _limits(model: ModelFolder, layouts: Layouts) -> list[str]:
+    found = model.conventions
+    if isinstance(found, Conventions):
+        longest = max(found.limit(side) + layouts[side].num_specials for side in layouts)
+    else:
+        longest = found.total_limit
+    positions = model.family.files.num_positions(model.config())
+    if longest <= positions:
+        return []
+    return [
+        f"{model.folder}: the settings allow {longest} tokens, the model has {positions} positions"
+    ]
+
+
+def _segments(model: ModelFolder, layouts: Layouts, tensors: Mapping[str, Tensor]) -> None:
+    """Returns nothing if the model's table has every segment that the settings use."""
+    import torch
+
+    from raypipe.models.segments import with_third_segment
+
+    found, files = model.conventions, model.family.files
+    source = files.canonical_names(tensors).found.get(files.SEGMENTS)
+    table = torch.empty(1, 1, device="meta") if source is None else tensors[source.name]
+    if isinstance(found, PairConventions) and found.three_segments:
+        table = with_third_segment(table, found.segment_row)
+    highest = max(max(layout.segments) for layout in layouts.values())
+    if highest >= len(table):
+        raise InputError(
+            f"the settings use segment {highest}, the model has {len(table)} segment rows"
+        )
+
+
+def _head(model: ModelFolder, layouts: Layouts, tensors: Mapping[str, Tensor]) -> None:
+    """Returns nothing if a reranker has its whole head, with the units that the settings say."""
+    if isinstance(model.conventions, PairConventions):
+        model.family.head(tensors, relevant_label=model.conventions.relevant_label)
+
+
+def with_commits(
+    recipe: Recipe, folder: Path, say: Callable[[str], None]
+) -> tuple[Recipe, list[str]]:
+    """The recipe with the commit of each model of a hub, and the problems of models for which the
+    hub does not say one, which keep their names.
+
+    A commit that the last invocation in the workspace `folder` found stays: a hub is asked only for
+    a model that the workspace has not named before.
+    """
+    if not any(is_hub(model.path) for model in recipe.models.values()):
+        return recipe, []
+    before = models_before(folder)
+    models, problems = dict(recipe.models), list[str]()
+    for name, model in recipe.models.items():
+        try:
+            models[name] = at_commit(f"models.{name}", model, before, say)
+        except InputError as error:
+            problems += [f"models.{name}: {problem}" for problem in error.problems]
+    return recipe.model_copy(update={"models": models}), problems
+
+
+def at_commit(
+    key: str, model: Model, before: Mapping[tuple[str, str], str], say: Callable[[str], None]
+) -> Model:
+    """A hub's model with its commit: its own, that of the last invocation, or the newest.
+
+    Any other model stays as it is.
+
+    Args:
+        key: where the recipe names it.
+        model: of a hub, or any other.
+        before: (path, branch) -> commit, of the last invocation.
+        say: a line if the commit was not in the recipe.
+
+    Raises:
+        InputError: the hub does not say.
+    """
+    if not is_hub(model.path):
+        return model
+    named = HubName(model.path.removeprefix(SCHEME), model.revision)
+    if named.is_commit:
+        of = (path_branch[1] for path_branch, commit in before.items() if commit == model.revision)
+        return model.model_copy(update={"branch": model.branch or next(of, None)})
+    branch = model.revision or NEWEST
+    known = before.get((model.path, branch))
+    commit = known or newest_commit(named.repository, model.revision)
+    how = "as in this workspace before" if known else f"the newest of {branch}"
+    say(f"{key}: {named.repository} at {commit}, {how}; to take another, name its commit")
+    return model.model_copy(update={"revision": commit, "branch": branch})
+
+
+def models_before(folder: Path) -> dict[tuple[str, str], str]:
+    """(path, branch) -> commit of the hub's models in a workspace's recipe.yaml.
+
+    A recipe.yaml that cannot be read knows none: it is written anew.
+    """
+    try:
+        body = read_resolved(folder / "recipe.yaml")
+    except InputError:
+        return {}
+    models = body.get("models")
+    parts: list[Any] = [*models.values()] if isinstance(models, dict) else []
+    phases = body.get("phases")
+    trained = phases[0] if isinstance(phases, list) and phases else body
+    parts.append(trained.get("model") if isinstance(trained, dict) else None)
+    return {
+        (str(part.get("path", part.get("start"))), str(part["branch"])): str(part["revision"])
+        for part in parts
+        if isinstance(part, dict) and "branch" in part and "revision" in part
+    }
