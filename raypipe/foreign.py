@@ -4,6 +4,9 @@ import csv
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 QUERY_ID = ("query_id", "qid", "q_id", "query-id", "queryid")
 PASSAGE_ID = (
     *("passage_id", "docno", "doc_id", "docid", "corpus-id", "corpus_id", "pid", "document_id"),
@@ -79,3 +82,17 @@ def also(wanted: Mapping[str, Sequence[str]], *columns: str) -> str:
     return "; ".join(
         f"for {own} also {', '.join(wanted[own][1:])}" for own in columns if len(wanted[own]) > 1
     )
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a column of this type holds texts, in whatever layout."""
+    kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    return any(is_kind(kind) for is_kind in kinds)
+
+
+def num_characters(texts: pa.Array) -> int:
+    """The bytes of all texts of a dictionary, each as often as it occurs; 0 of other types."""
+    if not pa.types.is_dictionary(texts.type):
+        return 0
+    lengths = pc.binary_length(texts.dictionary)
+    return int(pc.sum(lengths.take(texts.indices).cast(pa.int64())).as_py() or 0)

@@ -729,7 +729,7 @@ def test_what_a_refused_job_leaves(world, monkeypatch, job):
     assert read(world) == ((2, 2) if job.stem in WORK_IN_ONE else (0, 0))
 
 
-LIMIT = ("--max-drift", "overlap@10=0.99")
+LIMIT, DEPTH = ("--max-drift", "overlap@10=0.99"), "stages.both.depth=2"
 BUILT, BEFORE, OTHER = "1.0000", "0.5000", "0.0000"
 """RR@10 of `one` in a refused build, in the night before it, and under other judgements."""
 
@@ -790,9 +790,7 @@ def test_a_build_that_is_accepted_later_is_shown_as_long_as_its_files_stand(worl
 
 def test_a_full_disk_leaves_the_last_table(world):
     with_a_full_disk(world)
-    assert shown(world) == BEFORE and world.run("verify", world.work, stdout="/tmp/vv") == 0, (
-        world.told
-    )
+    assert shown(world) == BEFORE and world.run("verify", world.work) == 0, world.told
 
 
 def test_a_rollback_after_a_killed_night_is_no_table(world):
@@ -854,6 +852,37 @@ def test_what_a_lost_file_leaves_passes_no_limit_under_another_name(world):
     assert world.night(*LIMIT, "name=m") == 5, world.told
     (world.work / "recipe.yaml").unlink()
     assert world.night(*LIMIT, "name=n") == 5, world.told
+
+
+@pytest.mark.parametrize("rolled_back", [True, False], ids=["a rollback", "the other's last"])
+def test_a_new_name_passes_no_limit_where_workspaces_share_their_stores(world, rolled_back):
+    def night(work, *more):
+        world.work = world.folder / work
+        return world.night(f"stores={world.folder / 'shared'}", *more)
+
+    assert night("first") == 0 == night("second", *(["name=other"] if rolled_back else [DEPTH]))
+    if rolled_back:
+        world.change()
+        assert night("first") == 0 == world.run("rollback", world.work)
+    assert night("first", *LIMIT, "name=m") == 5, world.told
+    assert night("third", *LIMIT, "name=n") == 0, world.told
+
+
+def test_refs_alone_are_no_first_night(world):
+    for lost in ("summary.json", "recipe.yaml"):
+        (world.work / lost).unlink()
+    assert world.night("--frozen", "stages.both.depth=2") == 4 and "depth" in world.told
+
+
+@pytest.mark.parametrize("verb", ["report", "table", "analyse queries", "analyse fusion"])
+def test_a_recipe_that_was_cut_off_is_damage_to_readers(world, verb):
+    file = world.work / "recipe.yaml"
+    text = file.read_text()
+    file.unlink()  # it is one file with that of other tests
+    file.write_text(text[: text.index("  two:")])
+    assert world.run(*verb.split(), world.work) == 3, world.told
+    assert "recipe.yaml: its bytes are not those that were written" in world.told
+    assert world.night() == 0 == world.run(*verb.split(), world.work)
 
 
 def test_without_its_recipe_a_workspace_knows_the_name_by_its_summary(world):

@@ -17,7 +17,6 @@ from raypipe.cli import analyse, models, pipeline, reproduce, runs, stages, upke
 from raypipe.cli.terminal import LEFT, guard_terminal, make_lasting, say, stdout_error
 from raypipe.cli.workspaces import HELP, with_folders, workspace_of
 from raypipe.driver import signals
-from raypipe.driver.summaries import last_run, record_end
 from raypipe.errors import Ending, InputError, RaypipeError, ending_of
 from raypipe.package import VERSION
 
@@ -167,7 +166,11 @@ def run_and_tell(arguments: list[str], problems: Sequence[str] = ()) -> Ended:
         folder = workspace_of(command, arguments)
     except OSError as error:  # of a name that no file system takes
         return _tell(error, ending_of(error))
-    before = None if folder is None else last_run(folder)
+    before = None
+    if folder is not None:  # commands without a workspace begin sooner without it
+        from raypipe.driver.invocation import last_run, record_end
+
+        before = last_run(folder)
     ended = _run(command, arguments) if refused is None else _tell(refused, ending_of(refused))
     unprinted = stdout_error()
     if unprinted is not None and not ended.exit_code:

@@ -287,8 +287,8 @@ def rollback(
     as_json: AsJson = False,
 ) -> None:
     """Make an earlier generation current again, as a new one."""
-    from raypipe.driver.generations.past import line_of_generations
     from raypipe.driver.generations.past import rollback as rolled_back
+    from raypipe.driver.upkeep.status import line_of_generations
 
     made = rolled_back(_workspace(folder), line_of_generations(folder), to)
     told = {"number": made.number, **made.facts}
@@ -301,7 +301,7 @@ def rollback(
 def history(folder: Folder, as_json: AsJson = False) -> None:
     """List the generations: when they were made, and what changed."""
     from raypipe.driver.generations.past import history as past
-    from raypipe.driver.generations.past import line_of_generations
+    from raypipe.driver.upkeep.status import line_of_generations
     from raypipe.storage.generations import none_yet
 
     stores, name = _workspace(folder).stores, line_of_generations(folder)

@@ -187,7 +187,7 @@ def search(
         return
     if queries is None or out is None:
         raise InputError("search: expected --queries FILE and --out DIR, or --query TEXT")
-    from raypipe.driver.generations.past import generation_to_read
+    from raypipe.driver.upkeep.status import generation_to_read
     from raypipe.driver.verbs.single_stage import search_recipe
 
     recipe = search_recipe(index, queries, model=model, depth=depth or DEPTH, k1=k1, b=b)
@@ -359,8 +359,8 @@ def score(
     as_json: AsJson = False,
 ) -> None:
     """Score a run's candidates: monoBERT writes runs/queries/score.trec, duoBERT its pairs."""
-    from raypipe.driver.generations.past import generation_to_read
     from raypipe.driver.progress import to_stderr
+    from raypipe.driver.upkeep.status import generation_to_read
     from raypipe.driver.verbs.single_stage import model_of, score_recipe, with_commit
     from raypipe.models.folder.loading import resolve_model
     from raypipe.models.folder.model_folder import measurements

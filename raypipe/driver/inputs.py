@@ -23,6 +23,28 @@ from raypipe.storage.records import Json, digest, hash_file
 from raypipe.uris import dataset_id, in_bucket
 
 
+def with_local_files(
+    recipe: Recipe,
+    workspace: Workspace,
+    say: Callable[[str], None] = lambda line: None,
+    *,
+    collection: bool = True,
+    frozen: bool = False,
+    on_making: Callable[[], None] = lambda: None,
+) -> tuple[Recipe, Mapping[str, str]]:
+    """The recipe whose inputs are all files of this machine, and by path of a copy its URI.
+
+    What is fetched or made is kept in the workspace's folder, and made again only if its sources
+    changed. See `with_files`, `with_copies` and `with_topics`, also for the errors.
+    """
+    made = workspace.folder / "python-docs"
+    named = with_files(recipe, made, on_making=on_making)
+    if named is not recipe:
+        workspace.wrote(made)
+    named, sources = with_copies(named, workspace.folder / "inputs", collection=collection)
+    return with_topics(named, workspace, say, frozen=frozen), sources
+
+
 def with_copies(
     recipe: Recipe, folder: Path, *, collection: bool = True
 ) -> tuple[Recipe, Mapping[str, str]]:

@@ -1,16 +1,28 @@
-"""What surrounds the work of every invocation: the lease and the summary."""
+"""What surrounds the work of every invocation: the lease, the summary, and how it ended."""
 
+import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
-from raypipe.driver.mirror import begin, copy_out, is_copied_out
-from raypipe.driver.summaries import carried, has_results, new_summary, now, standing_of
+from raypipe.driver.mirror import begin, copy_out, is_copied_out, own_storage
+from raypipe.driver.summaries import (
+    carried,
+    has_results,
+    new_summary,
+    now,
+    read_summary,
+    standing_of,
+    write_summary,
+)
 from raypipe.driver.workspace import LEASE, Workspace
-from raypipe.errors import CorruptError, LimitError, StorageError, ending_of
-from raypipe.storage.lease import Lease, acquire
-from raypipe.storage.records import hash_file
+from raypipe.errors import CorruptError, LimitError, RaypipeError, StorageError, ending_of
+from raypipe.regular import check_regular
+from raypipe.storage.holder import this_process
+from raypipe.storage.lease import Lease, acquire, lease_state, living
+from raypipe.storage.records import hash_file, unseal_format
 
 
 @contextmanager
@@ -36,7 +48,7 @@ def invocation(workspace: Workspace, recipe: str) -> Iterator[dict[str, Any]]:
     try:
         begin(workspace.folder)
         before = _files_before(workspace)
-        summary |= carried(workspace.folder)
+        summary |= carried(workspace.folder, worked=bool(workspace.refs()))
         workspace.used.clear()
         workspace.computed.clear()
         workspace.written.clear()
@@ -80,6 +92,53 @@ def work_begins(workspace: Workspace, summary: dict[str, Any]) -> None:
     workspace.shown.clear()
     if summary.pop("last_complete", None) is not None:
         workspace.tell_stores()
+
+
+def last_run(folder: Path) -> str | None:
+    """The id of the invocation that summary.json is about; None if it cannot be read."""
+    try:
+        check_regular(folder / "summary.json")
+        return str(json.loads((folder / "summary.json").read_bytes())["run"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def record_end(folder: Path, before: str | None, code: int, reason: str) -> None:
+    """Write how the command ended, unless summary.json says so or another one is at work.
+
+    Nothing is written in a folder that is no workspace or one of another format, or if its lease
+    cannot be read.
+
+    Args:
+        folder: where the command works; it may not exist.
+        before: its `last_run` before the command.
+        code: the exit code.
+        reason: one line.
+    """
+    if not (folder / "workspace.json").is_file():
+        return
+    try:
+        own = own_storage(folder)
+        unseal_format(str(folder), own.read("workspace.json"))
+        lease = lease_state(own, LEASE)
+        mine = lease is not None and lease.holder == this_process()
+        if not mine and living(own, LEASE) is not None:
+            return
+    except RaypipeError:
+        return  # the command itself says what is wrong with the folder
+    try:
+        standing = read_summary(folder) or {}
+    except CorruptError:
+        standing = {}
+    began = last_run(folder) != before
+    said = standing.get("exit") == code and (began or code == 0)
+    if said or (began and not mine):
+        return
+    ended = {"status": "failed" if code else "complete", "exit": code, "reason": reason}
+    if not began:  # of the last invocation only this is still true
+        kept = {key: standing[key] for key in ("workspace", "files") if key in standing}
+        standing = new_summary(None) | carried(folder) | kept
+    write_summary(folder, standing | ended | {"ended": now()})
 
 
 def _stores(workspace: Workspace) -> dict[str, Any]:

@@ -2,29 +2,32 @@
 
 import platform
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from raypipe.config import Recipe, missing_inputs, resolved_yaml, select
-from raypipe.driver import devices
+from raypipe.driver.devices import Devices
 from raypipe.driver.execute import Execution, StageResult, Watcher
-from raypipe.driver.forecast.forecast import beside_facts, check_forecast, run_forecast
+from raypipe.driver.forecast.forecast import Forecast, beside_facts, check_forecast, run_forecast
 from raypipe.driver.forecast.planning import line_of
-from raypipe.driver.generations.drift import limits_of
-from raypipe.driver.generations.held import generations_held
+from raypipe.driver.generations.drift import DriftLimit, limits_of
 from raypipe.driver.generations.publish import Built, Publication, publish
 from raypipe.driver.generations.retire import retire_older
-from raypipe.driver.inputs import with_copies, with_files, with_topics
+from raypipe.driver.inputs import with_local_files
 from raypipe.driver.invocation import invocation, work_begins
 from raypipe.driver.measure import Measurement, measure
 from raypipe.driver.mirror import address_of, refuse_sweep, write_out
 from raypipe.driver.models import open_or_tell, with_commits
-from raypipe.driver.place import Place, SharedRay, backends_at
+from raypipe.driver.place import LazyBackends, Place, SharedRay, backends_at
 from raypipe.driver.progress import Exporting, RayMetrics
+from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.frozen import refuse_changes
 from raypipe.driver.recipe.read_first import collection_problems, read_first
+from raypipe.driver.recipe.system import System
 from raypipe.driver.recipe.walking import systems_of
 from raypipe.driver.signals import interruptible
 from raypipe.driver.working import basis_at, devices_for, sizing_of
@@ -32,7 +35,8 @@ from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, RaypipeError, ending_of
 from raypipe.names import StoreName, Thing
 from raypipe.package import VERSION
-from raypipe.storage.generations import Generation, generation_numbers
+from raypipe.storage.generations import Generation, generation_numbers, generations_held
+from raypipe.vocabulary import Unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,28 @@ class Outcome:
     table: str = ""
 
 
+@dataclass(frozen=True)
+class Pipeline:
+    """One execution of a recipe in a workspace: what its steps share."""
+
+    recipe: Recipe
+    """In the precision of the devices, with the commits of its models."""
+    selected: list[str]
+    options: Options
+    workspace: Workspace
+    summary: dict[str, Any]
+    """Filled step by step; see `invocation`."""
+    chosen: Devices
+    backends: LazyBackends
+    base: Generation | None
+    """The current generation, on which the next one is built."""
+    reading: Generation | None
+    """A generation whose collection and indexes are read, whatever the recipe's files hold."""
+    watcher: Watcher
+    say: Callable[[str], None]
+    should_stop: Callable[[], RaypipeError | None]
+
+
 def run_pipeline(
     recipe: Recipe,
     out: Path,
@@ -94,132 +120,184 @@ def run_pipeline(
     if recipe.stores == str((out / "stores").absolute()):  # even if the workspace is moved
         recipe = recipe.model_copy(update={"stores": None})
     workspace = Workspace(out, recipe.stores)
-    with invocation(workspace, recipe.name) as summary, interruptible() as should_stop:
-        stores, builds = workspace.stores, options.reindex
-        with generations_held(stores, recipe.name, builds=builds, reading=options.reading) as (
-            base,
-            reading,
-        ):
-            published = Publication(base, limits) if options.reindex else None
-            table = _run(
-                recipe,
-                workspace,
-                selected,
-                options,
-                watcher,
-                say,
-                should_stop,
-                published,
-                reading,
-                summary,
-            )
-    return Outcome(summary, table)
+    with (
+        invocation(workspace, recipe.name) as summary,
+        interruptible() as should_stop,
+        generations_held(
+            workspace.stores, recipe.name, builds=options.reindex, reading=options.reading
+        ) as (base, reading),
+    ):
+        began = time.monotonic()
+        recipe, chosen, backends = _place(recipe, options, say, should_stop)
+        recipe, problems = with_commits(recipe, out, say)
+        on_ray = recipe.resources.backend == "ray" and not options.inline
+        exporting = Exporting(watcher, recipe.name, RayMetrics())
+        pipeline = Pipeline(
+            recipe=recipe,
+            selected=selected,
+            options=options,
+            workspace=workspace,
+            summary=summary,
+            chosen=chosen,
+            backends=backends,
+            base=base,
+            reading=reading,
+            watcher=exporting if on_ray else watcher,
+            say=say,
+            should_stop=should_stop,
+        )
+        try:
+            basis, execution, judgements = _open(pipeline, problems)
+            forecast = _forecast(pipeline, basis, execution)
+            systems = _make_stores(pipeline, basis)
+            measurement = measure(basis, workspace, systems, execution.results, judgements)
+            _summarise(pipeline, measurement, execution.results, forecast)
+            if options.reindex:
+                seconds = time.monotonic() - began
+                built = Built(basis, systems, execution.results, measurement, seconds)
+                _publish(pipeline, limits, built)
+            if selected == [*recipe.stages]:
+                workspace.forget_sources()
+            if on_ray:
+                exporting.succeeded()
+        finally:
+            backends.close()
+    return Outcome(summary, measurement.table)
 
 
-def _run(
+def _place(
     recipe: Recipe,
-    workspace: Workspace,
-    selected: list[str],
     options: Options,
-    watcher: Watcher,
     say: Callable[[str], None],
     should_stop: Callable[[], RaypipeError | None],
-    publication: Publication | None,
-    reading: Generation | None,
-    summary: dict[str, Any],
-) -> str:
-    """The table; the summary is filled before a limit may refuse what was built."""
-    began = time.monotonic()
+) -> tuple[Recipe, Devices, LazyBackends]:
+    """The recipe in the precision of the devices, the devices, and their backend."""
     wanted = recipe.resources
     if options.inline:  # one worker, with all cores
         wanted = wanted.model_copy(update={"backend": "inline", "actors": 1})
     place = Place(wanted.backend, options.ray_address, options.allow_open_cluster, options.shared)
-    exporting = None
-    if wanted.backend == "ray":
-        watcher = exporting = Exporting(watcher, recipe.name, RayMetrics())
     chosen = devices_for(place, wanted, should_stop)
     why = f", {'inline' if wanted.backend == 'inline' else 'on Ray'}: {options.why}"
     say(chosen.line() + (why if options.why else ""))
     precise = recipe.resources.model_copy(update={"precision": chosen.precision})
     recipe = recipe.model_copy(update={"resources": precise})
-    recipe, problems = with_commits(recipe, workspace.folder, say)
-    models, problems = open_or_tell(recipe, selected, problems, say)
-    backends = backends_at(place, chosen)
-    try:
-        made = workspace.folder / "python-docs"
-        named = with_files(recipe, made, on_making=backends.warm)
-        if named is not recipe:
-            workspace.wrote(made)
-        needed = options.reading is None
-        named, sources = with_copies(named, workspace.folder / "inputs", collection=needed)
-        frozen = options.frozen and summary["finished_before"]
-        if options.frozen and not frozen:
-            say(
-                f"--frozen: no earlier invocation finished in {address_of(workspace.folder)}, so "
-                "nothing is compared; the next one is compared with this one"
-            )
-        named = with_topics(named, workspace, say, frozen=frozen)
-        if frozen and not problems:
-            refuse_changes(named, workspace, models)
-        if needed:
-            problems = [*problems, *collection_problems(named)]
-        judgements = read_first(named, problems)
-        allowed = _allowed(named, selected) if options.only else None
-        execution = Execution(
-            workspace=workspace,
-            backends=backends,
-            sizing=sizing_of(wanted, chosen),
-            watcher=watcher,
-            max_failed_rows=wanted.max_failed_rows,
-            numerics_one=wanted.numerics == "one",
-            reuse=wanted.reuse,
-            base=None if publication is None else publication.base,
-            reading=reading,
-            may_run=allowed or (lambda store: True),
-            should_stop=should_stop,
-            on_change=say,
+    return recipe, chosen, backends_at(place, chosen)
+
+
+def _open(
+    pipeline: Pipeline, problems: Sequence[str]
+) -> tuple[Basis, Execution, Mapping[tuple[str, Unit], pa.Table]]:
+    """The recipe's stores, what completes them, and the judgements; nothing is computed yet.
+
+    `problems` were found before, and are told with those that are found here.
+
+    Raises:
+        InputError: every problem of the models, inputs and judgements.
+        RefusedError: `frozen`, and a setting is not the last invocation's.
+    """
+    recipe, options, say = pipeline.recipe, pipeline.options, pipeline.say
+    workspace = pipeline.workspace
+    models, found = open_or_tell(recipe, pipeline.selected, problems, say)
+    reads_files = options.reading is None
+    frozen = options.frozen and pipeline.summary["finished_before"]
+    if options.frozen and not frozen:
+        say(
+            f"--frozen: no earlier invocation finished in {address_of(workspace.folder)}, so "
+            "nothing is compared; the next one is compared with this one"
         )
-        basis = basis_at(named, execution, chosen, sources, models)
-        forecast = None
-        if options.reading is None and options.tokens_of is None:
-            forecast = run_forecast(
-                basis, selected, chosen, workspace=workspace, compute=execution.ensure
-            )
-        if forecast is not None:
-            say(line_of(forecast))
-            watcher.expects(len(forecast.lines))
-            summary["plan"] = [line.store for line in forecast.lines]
-            workspace.tell_stores()
-            check_forecast(forecast, workspace)
-        work_begins(workspace, summary)
-        write_out(workspace.folder, "recipe.yaml", resolved_yaml(recipe).encode())
-        workspace.wrote(workspace.folder / "recipe.yaml")
-        if options.tokens_of is not None:
-            basis.tokens(options.tokens_of)
-        systems = systems_of(basis, selected)
-        measurement = measure(basis, workspace, systems, execution.results, judgements)
-        summary.pop("plan", None)  # from here on `stages` has it
-        summary |= summary_of(measurement, execution.results, chosen)
-        if forecast is not None:
-            summary["forecast"] = beside_facts(forecast, execution.results, workspace.folder)
-        if publication is not None:
-            seconds = time.monotonic() - began
-            built = Built(basis, systems, execution.results, measurement, seconds)
-            summary["generation"] = publish(workspace, publication, built)
-            if options.keep is not None:
-                try:
-                    retire_older(workspace.stores, recipe.name, options.keep)
-                except OSError as error:  # the generation is published all the same
-                    why = ending_of(error).reason
-                    say(f"warning: the generation is current, but none was retired: {why}")
-            summary["generations"] = generation_numbers(workspace.stores, recipe.name)
-        if selected == [*recipe.stages]:
-            workspace.forget_sources()
-        if exporting is not None:
-            exporting.succeeded()
-    finally:
-        backends.close()
-    return measurement.table
+    named, sources = with_local_files(
+        recipe,
+        workspace,
+        say,
+        collection=reads_files,
+        frozen=frozen,
+        on_making=pipeline.backends.warm,
+    )
+    if frozen and not found:
+        refuse_changes(named, workspace, models)
+    if reads_files:
+        found = [*found, *collection_problems(named)]
+    judgements = read_first(named, found)
+    wanted = recipe.resources
+    allowed = _allowed(named, pipeline.selected) if options.only else None
+    execution = Execution(
+        workspace=workspace,
+        backends=pipeline.backends,
+        sizing=sizing_of(wanted, pipeline.chosen),
+        watcher=pipeline.watcher,
+        max_failed_rows=wanted.max_failed_rows,
+        numerics_one=wanted.numerics == "one",
+        reuse=wanted.reuse,
+        base=pipeline.base,
+        reading=pipeline.reading,
+        may_run=allowed or (lambda store: True),
+        should_stop=pipeline.should_stop,
+        on_change=say,
+    )
+    return basis_at(named, execution, pipeline.chosen, sources, models), execution, judgements
+
+
+def _forecast(pipeline: Pipeline, basis: Basis, execution: Execution) -> Forecast | None:
+    """The forecast, which the free space holds; None of tokens and searches alone.
+
+    Raises:
+        StorageError: the stores or the runs do not fit.
+    """
+    if pipeline.options.reading is not None or pipeline.options.tokens_of is not None:
+        return None
+    forecast = run_forecast(
+        basis,
+        pipeline.selected,
+        pipeline.chosen,
+        workspace=pipeline.workspace,
+        compute=execution.ensure,
+    )
+    if forecast is not None:
+        pipeline.say(line_of(forecast))
+        pipeline.watcher.expects(len(forecast.lines))
+        pipeline.summary["plan"] = [line.store for line in forecast.lines]
+        pipeline.workspace.tell_stores()
+        check_forecast(forecast, pipeline.workspace)
+    return forecast
+
+
+def _make_stores(pipeline: Pipeline, basis: Basis) -> dict[str, list[System]]:
+    """The selected stages, run to completion, by query set; the work begins here."""
+    workspace = pipeline.workspace
+    work_begins(workspace, pipeline.summary)
+    write_out(workspace.folder, "recipe.yaml", resolved_yaml(pipeline.recipe).encode())
+    workspace.wrote(workspace.folder / "recipe.yaml")
+    if pipeline.options.tokens_of is not None:
+        basis.tokens(pipeline.options.tokens_of)
+    return systems_of(basis, pipeline.selected)
+
+
+def _summarise(
+    pipeline: Pipeline,
+    measurement: Measurement,
+    results: Mapping[StoreName, StageResult],
+    forecast: Forecast | None,
+) -> None:
+    """Fill the summary before a limit may refuse what was built."""
+    summary = pipeline.summary
+    summary.pop("plan", None)  # from here on `stages` has it
+    summary |= summary_of(measurement, results, pipeline.chosen)
+    if forecast is not None:
+        summary["forecast"] = beside_facts(forecast, results, pipeline.workspace.folder)
+
+
+def _publish(pipeline: Pipeline, limits: Sequence[DriftLimit], built: Built) -> None:
+    """The next generation, unless a limit refuses it; see `publish`."""
+    summary, stores, name = pipeline.summary, pipeline.workspace.stores, pipeline.recipe.name
+    keep = pipeline.options.keep
+    summary["generation"] = publish(pipeline.workspace, Publication(pipeline.base, limits), built)
+    if keep is not None:
+        try:
+            retire_older(stores, name, keep)
+        except OSError as error:  # the generation is published all the same
+            why = ending_of(error).reason
+            pipeline.say(f"warning: the generation is current, but none was retired: {why}")
+    summary["generations"] = generation_numbers(stores, name)
 
 
 def _allowed(recipe: Recipe, selected: list[str]) -> Callable[[StoreName], bool]:
@@ -235,7 +313,7 @@ def _allowed(recipe: Recipe, selected: list[str]) -> Callable[[StoreName], bool]
 
 
 def summary_of(
-    measurement: Measurement, results: Mapping[StoreName, StageResult], chosen: devices.Devices
+    measurement: Measurement, results: Mapping[StoreName, StageResult], chosen: Devices
 ) -> dict[str, Any]:
     """The entries for systems, measures, notes, stages, device and versions."""
     return {

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from raypipe.config.resolved import is_resolved
 from raypipe.driver.mirror import write_out
-from raypipe.errors import CorruptError, InputError, LimitError, RaypipeError
+from raypipe.errors import CorruptError, InputError, LimitError
 from raypipe.regular import check_regular
 from raypipe.storage.records import Json, digest
 
@@ -25,19 +25,20 @@ def new_summary(recipe: str | None) -> dict[str, Json]:
     return {"format": FORMAT, **state, "began": now(), "run": run, "recipe": recipe}
 
 
-def carried(folder: Path) -> dict[str, Json]:
+def carried(folder: Path, *, worked: bool = False) -> dict[str, Json]:
     """What a new summary keeps of the one that it replaces.
 
     `finished_before` says whether an invocation was ever complete here; where summary.json is lost,
-    the recipe.yaml of one that worked counts. `last_complete` is the summary of the last one with
-    results, complete or refused by a limit, as long as its files stand: see `invocation`.
+    the recipe.yaml of one that worked counts, or `worked`. `last_complete` is the summary of the
+    last one with results, complete or refused by a limit, as long as its files stand: see
+    `invocation`.
     """
     try:
         before = read_summary(folder)
     except CorruptError:
         return {"finished_before": True}  # it may have been
     if before is None:
-        return {"finished_before": is_resolved(folder / "recipe.yaml")}
+        return {"finished_before": worked or is_resolved(folder / "recipe.yaml")}
     standing = standing_of(before)
     complete = standing.get("status") == "complete"
     found = {"finished_before": complete or before.get("finished_before", True)}
@@ -99,56 +100,3 @@ def read_summary(folder: Path) -> dict[str, Json] | None:
 def _sealed(summary: Mapping[str, Json]) -> bytes:
     body = json.dumps(dict(summary), indent=1)
     return json.dumps({**json.loads(body), _SEAL: digest(body.encode())}, indent=1).encode() + b"\n"
-
-
-def last_run(folder: Path) -> str | None:
-    """The id of the invocation that summary.json is about; None if it cannot be read."""
-    try:
-        check_regular(folder / "summary.json")
-        return str(json.loads((folder / "summary.json").read_bytes())["run"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return None
-
-
-def record_end(folder: Path, before: str | None, code: int, reason: str) -> None:
-    """Write how the command ended, unless summary.json says so or another one is at work.
-
-    Nothing is written in a folder that is no workspace or one of another format, or if its lease
-    cannot be read.
-
-    Args:
-        folder: where the command works; it may not exist.
-        before: its `last_run` before the command.
-        code: the exit code.
-        reason: one line.
-    """
-    from raypipe.driver.mirror import own_storage
-    from raypipe.driver.workspace import LEASE
-    from raypipe.storage.holder import this_process
-    from raypipe.storage.lease import lease_state, living
-    from raypipe.storage.records import unseal_format
-
-    if not (folder / "workspace.json").is_file():
-        return
-    try:
-        own = own_storage(folder)
-        unseal_format(str(folder), own.read("workspace.json"))
-        lease = lease_state(own, LEASE)
-        mine = lease is not None and lease.holder == this_process()
-        if not mine and living(own, LEASE) is not None:
-            return
-    except RaypipeError:
-        return  # the command itself says what is wrong with the folder
-    try:
-        standing = read_summary(folder) or {}
-    except CorruptError:
-        standing = {}
-    began = last_run(folder) != before
-    said = standing.get("exit") == code and (began or code == 0)
-    if said or (began and not mine):
-        return
-    ended = {"status": "failed" if code else "complete", "exit": code, "reason": reason}
-    if not began:  # of the last invocation only this is still true
-        kept = {key: standing[key] for key in ("workspace", "files") if key in standing}
-        standing = new_summary(None) | carried(folder) | kept
-    write_summary(folder, standing | ended | {"ended": now()})

@@ -16,12 +16,12 @@ from raypipe.config import Recipe, load_recipe, read_resolved
 from raypipe.config.recipe import larger_collections
 from raypipe.config.rules import units_of
 from raypipe.config.stages import Read
-from raypipe.driver.inputs import with_copies, with_files, with_topics
+from raypipe.driver.inputs import with_local_files
 from raypipe.driver.recipe.kinds.read import left_out
 from raypipe.driver.recipe.read_first import read_first
 from raypipe.driver.upkeep.status import open_workspace, standing, status
 from raypipe.driver.workspace import Workspace
-from raypipe.errors import IncompleteError, InputError
+from raypipe.errors import CorruptError, IncompleteError, InputError
 from raypipe.evaluation.measures import Measured, evaluate
 from raypipe.evaluation.names import parse_measures
 from raypipe.evaluation.tables import OUTSIDE, starred
@@ -29,6 +29,7 @@ from raypipe.names import Role, StoreName, of_collection, of_queries, of_stage
 from raypipe.stages.run_tables import read_queries_of_run, with_ids
 from raypipe.stages.texts.ids import all_ids, column_of_rows, id_index, ids_of_rows
 from raypipe.storage.ledger import find_spec, read_manifest
+from raypipe.storage.records import hash_file
 from raypipe.storage.store import Stored
 from raypipe.vocabulary import Unit
 
@@ -118,7 +119,14 @@ def open_finished(folder: Path) -> "Finished":
             "version; run its recipe again with the same --out, which computes only what is missing"
         )
     path = folder / "recipe.yaml"
-    return Finished(workspace, load_recipe(read_resolved(path), source=str(path)), summary)
+    remedy = "run its recipe again with the same --out, which writes this file anew"
+    body = read_resolved(path)
+    if hash_file(path) != summary.get("files", {}).get(path.name):
+        raise CorruptError(f"{path}: its bytes are not those that were written; {remedy}")
+    try:
+        return Finished(workspace, load_recipe(body, source=str(path)), summary)
+    except InputError as error:  # of an earlier version
+        raise InputError([f"{problem}; or {remedy}" for problem in error.problems]) from error
 
 
 @dataclass(frozen=True)
@@ -244,11 +252,7 @@ class Finished:
     @cached_property
     def with_inputs(self) -> Recipe:
         """The recipe with the files of built-in query sets, topics and buckets."""
-        folder = self.workspace.folder
-        named, _ = with_copies(
-            with_files(self.recipe, folder / "python-docs"), folder / "inputs", collection=False
-        )
-        return with_topics(named, self.workspace, lambda line: None)
+        return with_local_files(self.recipe, self.workspace, collection=False)[0]
 
     @cached_property
     def _judgements(self) -> Mapping[tuple[str, Unit], pa.Table]:

@@ -16,7 +16,7 @@ import errno
 import re
 import secrets
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
 from raypipe.errors import CorruptError, InputError
@@ -277,3 +277,27 @@ def _remove(storage: Storage, folder: str, label: str) -> None:
     for file in list(storage.names(folder)):
         if file.startswith(label):
             storage.delete(file)
+
+
+@contextmanager
+def generations_held(
+    stores: Storage, name: str, *, builds: bool, reading: tuple[str, int | None] | None
+) -> Iterator[tuple[Generation | None, Generation | None]]:
+    """The generation to build on and the one to read, held while the block runs.
+
+    Args:
+        stores: the root of the stores.
+        name: of the line of generations that is built.
+        builds: whether the next one is built; on none if it is the first.
+        reading: name and number (None: the newest) of the one to read, if any.
+
+    Raises:
+        InputError: there is no such generation to read.
+    """
+    with ExitStack() as held:
+        base = read = None
+        if builds and newest_generation(stores, name) is not None:
+            base = held.enter_context(held_generation(stores, name))
+        if reading is not None:
+            read = held.enter_context(held_generation(stores, *reading))
+        yield base, read

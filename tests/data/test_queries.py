@@ -195,3 +195,15 @@ def test_a_text_in_csv_may_be_long_whatever_was_read_before(tmp_path):
     long = "a" * 200_000
     csv.field_size_limit(131_072)  # Python's own
     assert read_queries(write(tmp_path, f'qid,query\n1,"{long}"\n')) == [("1", long)]
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string()], ids=str)
+def test_one_long_text_in_many_rows_of_a_parquet_file_is_held_once_and_refused(tmp_path, kind):
+    path, same = tmp_path / "queries.parquet", pa.array([0] * 10_000, pa.int32())
+    texts = pa.DictionaryArray.from_arrays(same, pa.array(["a" * 100_000], kind))
+    rows = pa.table({"query_id": [f"q{row}" for row in range(10_000)], "text": texts})
+    pq.write_table(rows, path)
+    before = pa.default_memory_pool().max_memory()
+    with pytest.raises(InputError, match=r"queries\.parquet: expected at most 200 times its"):
+        read_queries(path)
+    assert pa.default_memory_pool().max_memory() - before < 64 << 20

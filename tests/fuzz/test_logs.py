@@ -9,7 +9,8 @@ from mutants_of import BEYOND_JSON, as_json, mutants_of, structures_of
 
 from raypipe.cluster.failures import evidence_name, read_evidence
 from raypipe.config.training import Validate
-from raypipe.driver.summaries import last_run, new_summary, write_summary
+from raypipe.driver.invocation import last_run
+from raypipe.driver.summaries import new_summary, write_summary
 from raypipe.driver.training.log import ordered, values_of
 from raypipe.driver.upkeep.status import status
 from raypipe.driver.workspace import Workspace

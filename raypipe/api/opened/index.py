@@ -24,9 +24,8 @@ from raypipe.api.inputs import (
 from raypipe.config.rules import units_of
 from raypipe.config.stages import Bm25Search, DenseSearch, Encode, Rm3, Tuned
 from raypipe.config.stages import Index as LuceneIndex
-from raypipe.driver.generations.past import line_of_generations
 from raypipe.driver.mirror import mirror_of
-from raypipe.driver.upkeep.status import open_workspace
+from raypipe.driver.upkeep.status import line_of_generations, open_workspace
 from raypipe.errors import IncompleteError, InputError
 from raypipe.hub_names import address
 from raypipe.names import Role, StoreName, of_collection, of_queries, of_stage

@@ -26,7 +26,7 @@ from raypipe.data.formats.fields import checked_id, titled
 from raypipe.data.records import BOM, MAX_LINE_BYTES, chunks, lines
 from raypipe.data.split import LINES, Counted, Split, counted
 from raypipe.errors import InputError
-from raypipe.regular import check_regular, reading_parquet
+from raypipe.regular import check_ratio, check_regular, reading_parquet
 from raypipe.storage.compression import open_binary
 
 MAGIC = b"PAR1"
@@ -53,8 +53,17 @@ def read_columns(
     """
     columns = parquet_columns(path, wanted, *wanted)
     with reading_parquet(path):
-        table = pq.read_table(path, columns=list(columns.values()), page_checksum_verification=True)
+        names, schema = [*columns.values()], pq.read_schema(path)
+        texts = [name for name in names if foreign.is_text(schema.field(name).type)]
+        table = pq.read_table(
+            path,
+            columns=names,
+            read_dictionary=texts,  # equal texts are held once until they are counted
+            page_checksum_verification=True,
+        )
         table.validate(full=True)
+    for name in names:
+        check_ratio(path, path.stat().st_size, sum(map(foreign.num_characters, table[name].chunks)))
     found = {}
     for own, name in columns.items():
         column = table[name]
@@ -172,8 +181,11 @@ def _row_records(stream: BinaryIO, *, name: str, at: int, first: int, skip: int)
         first_group = bisect_right(ends, start)
         begins = ends[first_group - 1] if first_group else 0
         groups, wanted = range(first_group, num_groups), list(columns.values())
+        num_packed, num_unpacked = path.stat().st_size, 0
         for batch in file.iter_batches(BATCH_ROWS, row_groups=list(groups), columns=wanted):
             batch.validate(full=True)
+            num_unpacked += batch.nbytes
+            check_ratio(path, num_packed, num_unpacked)
             if begins + len(batch) > start:
                 yield from _rows(path, batch.slice(max(0, start - begins)), columns, begins)
             begins += len(batch)

@@ -23,7 +23,7 @@ from raypipe.driver.forecast.rates import (
     probed_rates,
 )
 from raypipe.driver.forecast.walk import Expected, expected_stores
-from raypipe.driver.inputs import with_copies, with_files, with_topics
+from raypipe.driver.inputs import with_local_files
 from raypipe.driver.mirror import default_stores
 from raypipe.driver.models import open_or_tell, with_commits
 from raypipe.driver.place import LazyBackends, Place
@@ -186,9 +186,7 @@ def make_plan(recipe: Recipe, out: Path, wanted: Wanted = Wanted()) -> Plan:
     with tempfile.TemporaryDirectory(prefix="raypipe-plan-") as folder:
         aside = Path(folder)
         workspace = Workspace(aside / "work")
-        named = with_files(recipe, aside / "python-docs")
-        named, sources = with_copies(named, aside / "inputs")
-        named = with_topics(named, workspace, lambda line: None)
+        named, sources = with_local_files(recipe, workspace)
         read_first(named, problems)
         backends = LazyBackends(InlineBackend, chosen.num_actors)
         execution = Execution(workspace, backends, sizing_of(named.resources, chosen), Silent())

@@ -18,7 +18,7 @@ from raypipe.driver.generations.drift import Drift, DriftLimit, counterpart, dri
 from raypipe.driver.measure import Measurement
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.system import System
-from raypipe.driver.workspace import Workspace
+from raypipe.driver.workspace import Workspace, read_refs
 from raypipe.errors import LimitError, RefusedError, StorageError, ending_of
 from raypipe.names import Role, StoreName, of_collection
 from raypipe.stages.reuse.hashes import TextHashes
@@ -26,7 +26,9 @@ from raypipe.storage.generations import (
     Generation,
     create_generation,
     generation_names,
+    generation_numbers,
     newest_generation,
+    read_generation,
     refuse_generation,
 )
 from raypipe.storage.records import Json
@@ -201,19 +203,26 @@ def _drift(
 def _untried(workspace: Workspace, name: str, limits: Sequence[DriftLimit]) -> list[str]:
     """The limits of the first generation of a name, where this workspace has published others.
 
-    Earlier versions did not write which workspace published one: it was this one, if no other
-    refers to the stores.
+    Earlier versions did not write which workspace published one: it was this one, if it refers to
+    its stores, or no other workspace refers to any.
     """
     stores = workspace.stores
     alone = all(Path(refs).stem == workspace.id for refs in stores.names("refs"))
-    others = []
-    for other in generation_names(stores) if limits else ():
-        newest = newest_generation(stores, other)
-        if newest is None:
-            continue
-        publisher = newest.facts.get("workspace", workspace.id if alone else None)
-        if publisher == workspace.id:
-            others.append(other)
+    referred = read_refs(stores, workspace.id).places()
+
+    def is_own(generation: Generation) -> bool:
+        places = {f"{store}/{held}" for store, held in generation.stores.items()}
+        earlier = workspace.id if alone or places <= referred else None
+        return bool(generation.facts.get("workspace", earlier) == workspace.id)
+
+    others = [
+        other
+        for other in (generation_names(stores) if limits else ())
+        if any(
+            is_own(read_generation(stores, other, number))
+            for number in generation_numbers(stores, other)
+        )
+    ]
     if not others:
         return []
     return [

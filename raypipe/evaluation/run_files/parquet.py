@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -43,13 +42,13 @@ def read_parquet(path: Path) -> Lines:
         found = pq.read_schema(path)
         columns = _columns(path, found.names)
         ids = [columns[own] for own in _IDS]
-        texts = [name for name in ids if _is_text(found.field(name).type)]
+        texts = [name for name in ids if foreign.is_text(found.field(name).type)]
         file = pq.ParquetFile(path, page_checksum_verification=True, read_dictionary=texts)
         check_ratio(path, num_bytes, file.metadata.num_rows * _ROW_BYTES)
         table = file.read(columns=list(columns.values()))
         table.validate(full=True)
     for name in ids:
-        check_ratio(path, num_bytes, sum(map(_num_characters, table[name].chunks)))
+        check_ratio(path, num_bytes, sum(map(foreign.num_characters, table[name].chunks)))
     if not len(table):
         raise InputError(f"{path}: no rows; expected a run (parquet)")
     return table_lines(path, table)
@@ -96,16 +95,11 @@ def _columns(path: Path, found: Sequence[str]) -> dict[str, str]:
 def _ids(path: Path, table: pa.Table, name: str) -> pa.ChunkedArray:
     column = table[name]
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    if not (pa.types.is_integer(kind) or _is_text(kind)):
+    if not (pa.types.is_integer(kind) or foreign.is_text(kind)):
         raise InputError(f"{path}: column {name}: expected strings; found {column.type}")
     if column.null_count:
         raise InputError(f"{path}: column {name}: {column.null_count} rows are null; expected ids")
     return column.cast(pa.string())
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
-    return any(is_kind(kind) for is_kind in kinds)
 
 
 def _values(path: Path, table: pa.Table, name: str) -> NDArray[np.float32]:
@@ -115,11 +109,3 @@ def _values(path: Path, table: pa.Table, name: str) -> NDArray[np.float32]:
     if column.null_count:
         raise InputError(f"{path}: column {name}: {column.null_count} rows are null")
     return narrowed(column.cast(pa.float64(), safe=False).to_numpy())  # int64 is rounded
-
-
-def _num_characters(ids: pa.Array) -> int:
-    """The bytes of all its texts, each as often as it occurs; 0 for other types."""
-    if not pa.types.is_dictionary(ids.type):
-        return 0
-    lengths = pc.binary_length(ids.dictionary)
-    return int(pc.sum(lengths.take(ids.indices).cast(pa.int64())).as_py() or 0)

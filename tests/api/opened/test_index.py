@@ -9,8 +9,9 @@ from watchers import Silent
 
 import raypipe
 from raypipe.config import load_recipe
-from raypipe.driver.generations.past import generation_to_read, history
+from raypipe.driver.generations.past import history
 from raypipe.driver.pipeline import Options, run_pipeline
+from raypipe.driver.upkeep.status import generation_to_read
 from raypipe.driver.verbs.single_stage import model_of, score_recipe, search_recipe
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import IncompleteError, InputError

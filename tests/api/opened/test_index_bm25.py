@@ -7,8 +7,8 @@ from watchers import Silent
 
 import raypipe
 from raypipe.config import load_recipe
-from raypipe.driver.generations.past import generation_to_read
 from raypipe.driver.pipeline import Options, run_pipeline
+from raypipe.driver.upkeep.status import generation_to_read
 from raypipe.driver.verbs.single_stage import search_recipe
 from raypipe.errors import InputError
 

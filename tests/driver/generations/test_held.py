@@ -2,9 +2,13 @@
 
 import pytest
 
-from raypipe.driver.generations.held import generations_held
 from raypipe.errors import InputError
-from raypipe.storage.generations import Generation, create_generation, reader_leases
+from raypipe.storage.generations import (
+    Generation,
+    create_generation,
+    generations_held,
+    reader_leases,
+)
 from raypipe.storage.posix import PosixStorage
 
 

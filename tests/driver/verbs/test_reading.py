@@ -2,7 +2,7 @@
 
 import pytest
 
-from raypipe.driver.generations.past import generation_to_read, line_of_generations
+from raypipe.driver.upkeep.status import generation_to_read, line_of_generations
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError
 from raypipe.storage.generations import Generation, create_generation
