@@ -43,7 +43,6 @@ ALLOWED = {
     "transformers": {
         "models/tokenizer.py",
         "models/folder/adapters.py",
-        "models/whole/t5.py",
         "models/whole/files.py",
     },
     "peft": {"models/folder/adapters.py"},

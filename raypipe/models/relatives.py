@@ -10,15 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from raypipe.errors import InputError
 from raypipe.models.bert import files as bert
 from raypipe.models.bert.family import FAMILY as BERT
 from raypipe.models.bert.files import BUFFERS, SEGMENTS, expected_shapes, named_by
-from raypipe.models.no_pretraining import NoPretraining
-from raypipe.models.tensors import Named, Shape, shape_problems
-from raypipe.models.units import unit_names
+from raypipe.models.tensors import Named, Shape, no_pretraining, shape_problems, unit_names
 from raypipe.text.inputs import Layout
 
 if TYPE_CHECKING:
@@ -240,8 +238,12 @@ class RelativeFamily:
     ) -> None:
         """`activation` returns what a head computes between its layers; it may import torch."""
         self.files = RelativeFiles(names)
-        self.pretraining = NoPretraining(names.kind)
         self._names, self._activation = names, activation
+
+    @property
+    def pretraining(self) -> NoReturn:
+        """Raises InputError."""
+        raise no_pretraining(self._names.kind)
 
     def read(
         self,

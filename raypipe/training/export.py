@@ -21,8 +21,8 @@ from raypipe.models.folder.conventions import AnyConventions, Conventions, PairC
 from raypipe.models.folder.loading import here
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.machine.device import numerics_class
+from raypipe.models.tensors import unit_names
 from raypipe.models.tokenizer import read_tokenizer, tokenizer_sha256
-from raypipe.models.units import unit_names
 from raypipe.storage.files import folder_beside, replace_folder
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.payloads import writing

@@ -72,7 +72,7 @@ def _segments(model: ModelFolder, layouts: Layouts, tensors: Mapping[str, Tensor
     """Returns nothing if the model's table has every segment that the settings use."""
     import torch
 
-    from raypipe.models.segments import with_third_segment
+    from raypipe.models.tensors import with_third_segment
 
     found, files = model.conventions, model.family.files
     source = files.canonical_names(tensors).found.get(files.SEGMENTS)

@@ -10,8 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from raypipe.models.tensors import Named, Shape, Source
-from raypipe.models.units import unit_names
+from raypipe.models.tensors import Named, Shape, Source, unit_names
 
 if TYPE_CHECKING:
     from torch import Tensor

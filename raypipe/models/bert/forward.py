@@ -32,9 +32,7 @@ from raypipe.models.packed import (
     normed,
     plus,
 )
-from raypipe.models.segments import with_third_segment
-from raypipe.models.tensors import Named, Shape
-from raypipe.models.units import check_units
+from raypipe.models.tensors import Named, Shape, check_units, with_third_segment
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from raypipe.models.folder.discover import RECORD, Discovered, discover
 from raypipe.models.folder.evidence import read_object
 from raypipe.models.folder.sentence_transformers import transformer_folder
 from raypipe.models.tokenizer import read_tokenizer
-from raypipe.models.whole.t5 import PIECES, reads_prompts
+from raypipe.models.whole.files import PIECES, reads_prompts
 from raypipe.package import VERSION
 from raypipe.storage.files import appear, folder_beside
 from raypipe.storage.payloads import writing

@@ -41,7 +41,7 @@ from raypipe.models.folder.loading import ends_problems, packaged_folder
 from raypipe.models.folder.model_folder import PACKAGED
 from raypipe.models.tensors import PICKLES, Named, Shape
 from raypipe.models.tokenizer import read_tokenizer
-from raypipe.models.whole.t5 import PIECES
+from raypipe.models.whole.files import PIECES
 from raypipe.regular import check_regular, similar
 from raypipe.storage.records import hash_file
 

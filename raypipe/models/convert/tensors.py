@@ -17,8 +17,7 @@ from raypipe.models.folder.conventions import (
     PairConventions,
     PretrainedConventions,
 )
-from raypipe.models.tensors import Named, Source
-from raypipe.models.units import expected_units
+from raypipe.models.tensors import Named, Source, expected_units
 
 if TYPE_CHECKING:  # importing torch takes seconds, and checking does not need it
     from torch import Tensor
@@ -172,7 +171,7 @@ def rename(
         InputError: tensors are missing, have another shape or the same name, or the third segment
             row is not chosen; all problems together.
     """
-    from raypipe.models.segments import with_third_segment
+    from raypipe.models.tensors import with_third_segment
 
     files = family_of(config).files
     table = files.SEGMENTS

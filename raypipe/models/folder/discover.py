@@ -32,9 +32,9 @@ from raypipe.models.folder.sentence_transformers import (
     read_cross_encoder,
     read_sentence_transformer,
 )
-from raypipe.models.units import is_reranker
+from raypipe.models.tensors import is_reranker
 from raypipe.models.whole.family import DECODERS
-from raypipe.models.whole.t5 import no_prompt, reads_prompts
+from raypipe.models.whole.files import no_prompt, reads_prompts
 from raypipe.storage.records import hash_once
 
 RECORD = "made_by"

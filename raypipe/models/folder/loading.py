@@ -36,7 +36,7 @@ from raypipe.models.folder.presets import conventions_of
 from raypipe.models.hub import snapshot_of
 from raypipe.models.tokenizer import as_first, read_tokenizer, tokenizer_file, tokenizer_sha256
 from raypipe.models.whole.family import DECODERS, ends_of
-from raypipe.models.whole.t5 import no_prompt, reads_prompts
+from raypipe.models.whole.files import no_prompt, reads_prompts
 from raypipe.regular import similar
 from raypipe.storage.records import hash_file, hash_once
 from raypipe.text.inputs import Layout, Layouts

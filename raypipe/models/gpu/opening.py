@@ -18,9 +18,10 @@ from torch import Tensor
 from raypipe.errors import InputError
 from raypipe.models.family import Body, Family, PackedBody
 from raypipe.models.folder.model_folder import ModelFolder
-from raypipe.models.gpu.engine import RESIDENT_BYTES, FixedEngine
-from raypipe.models.gpu.step import (
+from raypipe.models.gpu.passes import (
+    RESIDENT_BYTES,
     Finish,
+    FixedEngine,
     FixedShape,
     Gathered,
     Step,
