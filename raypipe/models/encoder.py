@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from raypipe.errors import InputError, RowsFailed
 from raypipe.models.family import Body
-from raypipe.models.folder.loading import layouts_of, load_weights
-from raypipe.models.folder.model_folder import ModelFolder
+from raypipe.models.folder.model_folder import ModelFolder, layouts_of, load_weights
 from raypipe.models.gpu.opening import FixedSettings, Work, placed
 from raypipe.models.gpu.passes import FixedEngine, vectors
 from raypipe.models.machine.device import Buffers, Place, in_halves

@@ -8,9 +8,8 @@ from numpy.typing import NDArray
 
 from raypipe.errors import InputError
 from raypipe.models.family import Body, Head
-from raypipe.models.folder.conventions import PairConventions
-from raypipe.models.folder.loading import layouts_of, load_weights
-from raypipe.models.folder.model_folder import ModelFolder
+from raypipe.models.folder.model_folder import ModelFolder, layouts_of, load_weights
+from raypipe.models.folder.settings import PairConventions
 from raypipe.models.gpu.opening import FixedSettings, Work, placed
 from raypipe.models.gpu.passes import FixedEngine, units
 from raypipe.models.machine.device import Buffers, Place, in_halves

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 
 from raypipe.errors import InputError
 from raypipe.models.folder.adapters import summed_shapes
-from raypipe.models.folder.conventions import Conventions, PairConventions, PretrainedConventions
-from raypipe.models.folder.evidence import tensor_shapes
-from raypipe.models.folder.loading import layouts_of
-from raypipe.models.folder.model_folder import ModelFolder
+from raypipe.models.folder.files import tensor_shapes
+from raypipe.models.folder.model_folder import ModelFolder, layouts_of
+from raypipe.models.folder.settings import Conventions, PairConventions, PretrainedConventions
 from raypipe.text.inputs import Layouts
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from raypipe.driver.machine.inputs import has_copies
 from raypipe.driver.models.fitting import unfit
 from raypipe.errors import InputError
 from raypipe.hub_names import HubName, address, is_hub
-from raypipe.models.folder.loading import resolve_model
-from raypipe.models.folder.model_folder import ModelFolder
+from raypipe.models.folder.model_folder import ModelFolder, resolve_model
 from raypipe.models.hub import snapshot_of
 
 

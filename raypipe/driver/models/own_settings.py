@@ -9,8 +9,8 @@ from raypipe.config.yaml import dotted
 from raypipe.driver.models.named import with_model
 from raypipe.errors import InputError
 from raypipe.hub_names import address
-from raypipe.models.folder.conventions import AnyConventions, Conventions, PairConventions
-from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.model_folder import resolve_model
+from raypipe.models.folder.settings import AnyConventions, Conventions, PairConventions
 
 
 def with_own_settings(recipe: Training | PhasedTraining) -> Training | PhasedTraining:

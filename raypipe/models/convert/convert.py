@@ -19,13 +19,18 @@ from safetensors.torch import save_file
 from tokenizers import BertWordPieceTokenizer, Tokenizer
 
 from raypipe.errors import InputError
-from raypipe.models.convert.checkpoint import SavedTensors, find_checkpoint, read_checkpoint
-from raypipe.models.convert.tensors import Renamed, rename
+from raypipe.models.convert.checkpoint import (
+    Renamed,
+    SavedTensors,
+    find_checkpoint,
+    read_checkpoint,
+    rename,
+)
 from raypipe.models.family import family_of
-from raypipe.models.folder.conventions import AnyConventions, PairConventions, PretrainedConventions
 from raypipe.models.folder.discover import RECORD, Discovered, discover
-from raypipe.models.folder.evidence import read_object
+from raypipe.models.folder.files import read_object
 from raypipe.models.folder.sentence_transformers import transformer_folder
+from raypipe.models.folder.settings import AnyConventions, PairConventions, PretrainedConventions
 from raypipe.models.tokenizer import read_tokenizer
 from raypipe.models.whole.files import PIECES, reads_prompts
 from raypipe.package import VERSION

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from safetensors import SafetensorError, safe_open
 
 from raypipe.errors import InputError
-from raypipe.models.convert.tensors import (
+from raypipe.models.convert.checkpoint import (
     limit_problems,
     pretraining_problems,
     tensor_problems,
@@ -28,17 +28,16 @@ from raypipe.models.folder.adapters import (
     missing_tensors,
     summed_shapes,
 )
-from raypipe.models.folder.conventions import (
+from raypipe.models.folder.discover import RECORD, Discovered, discover
+from raypipe.models.folder.files import config_problems, read_object, tensor_shapes
+from raypipe.models.folder.model_folder import PACKAGED, ends_problems, packaged_folder
+from raypipe.models.folder.sentence_transformers import layers_of
+from raypipe.models.folder.settings import (
     AnyConventions,
     Conventions,
     PairConventions,
     PretrainedConventions,
 )
-from raypipe.models.folder.discover import RECORD, Discovered, discover
-from raypipe.models.folder.evidence import config_problems, read_object, tensor_shapes
-from raypipe.models.folder.layers import layers_of
-from raypipe.models.folder.loading import ends_problems, packaged_folder
-from raypipe.models.folder.model_folder import PACKAGED
 from raypipe.models.tensors import PICKLES, Named, Shape
 from raypipe.models.tokenizer import read_tokenizer
 from raypipe.models.whole.files import PIECES

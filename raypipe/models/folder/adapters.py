@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from raypipe.errors import InputError
 from raypipe.models.family import family_of
-from raypipe.models.folder.evidence import read_object, tensor_shapes
+from raypipe.models.folder.files import read_object, tensor_shapes
 from raypipe.models.tensors import Shape
 from raypipe.storage.records import hash_file
 

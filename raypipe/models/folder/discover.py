@@ -18,19 +18,23 @@ from pathlib import Path
 from typing import Any
 
 from raypipe.errors import InputError
-from raypipe.models.folder.conventions import (
-    DOCUMENTED,
-    AnyConventions,
-    Conventions,
-    PairConventions,
-    settings_problems,
-)
-from raypipe.models.folder.evidence import STATED, Evidence, read_object
-from raypipe.models.folder.presets import KINDS, PRESETS, conventions_of
+from raypipe.models.folder.files import read_object
 from raypipe.models.folder.sentence_transformers import (
+    STATED,
+    Evidence,
     is_sentence_transformer,
     read_cross_encoder,
     read_sentence_transformer,
+)
+from raypipe.models.folder.settings import (
+    DOCUMENTED,
+    KINDS,
+    PRESETS,
+    AnyConventions,
+    Conventions,
+    PairConventions,
+    conventions_of,
+    settings_problems,
 )
 from raypipe.models.tensors import is_reranker
 from raypipe.models.whole.family import DECODERS

@@ -32,131 +32,6 @@ OWN_CODE = (
 )
 LAST_BIASES = ("classifier.bias", "classifier.out_proj.bias")
 """Ends of the name of a head's last bias in transformers' classes."""
-
-
-def has_head(config: Mapping[str, Any], names: Iterable[str]) -> bool:
-    """Whether a checkpoint is a reranker's: its architecture says so, or all of its tensors do.
-
-    An architecture that is missing, or that of another head, does not lose a head that is there.
-    """
-    if is_reranker(config):
-        return True
-    names = set(names)
-    if not any(name.endswith(LAST_BIASES) for name in names):
-        return False
-    wanted = shapes_of(config, head=True)
-    return len(names_of(names, wanted, prefix_of(config))) == len(wanted)
-
-
-def config_of(config: Mapping[str, Any]) -> Any:
-    """transformers' configuration, which gives defaults for what config.json leaves out.
-
-    Raises:
-        InputError: it refuses the values, or asks for code from the model's folder.
-    """
-    from transformers import AutoConfig
-
-    if "auto_map" in config:
-        raise InputError(OWN_CODE)
-    values = {key: value for key, value in config.items() if key not in NOT_DECISIVE}
-    kind = values.pop("model_type")
-    try:
-        return AutoConfig.for_model(kind, **values)
-    except Exception as error:  # of many kinds: whatever a configuration's own checks raise
-        raise InputError(f"config.json: refused by transformers: {first_line(error)}") from error
-
-
-def shapes_of(config: Mapping[str, Any], *, head: bool) -> dict[str, Shape]:
-    """Shapes of the tensors by transformers' names, without computing or drawing any.
-
-    Those of an encoder's pooler, which is not read, are left out.
-    """
-    shapes = _shapes(canonical(dict(config)), head)
-    return {name: shape for name, shape in shapes if not _unread(name, head)}
-
-
-def module_of(config: Mapping[str, Any], weights: Mapping[str, Tensor], *, head: bool) -> nn.Module:
-    """The module with these weights, which does not drop out.
-
-    Raises:
-        InputError: tensors are missing; the message names all.
-    """
-    module: nn.Module = _built(config, head)
-    wanted = module.state_dict()
-    named = names_of(weights, wanted, prefix_of(config))
-    missing = [name for name in wanted if name not in named and not _unread(name, head)]
-    if missing:
-        raise InputError([f"the checkpoint lacks the tensor {name}" for name in missing])
-    found = {name: weights[place].float() for name, place in named.items()}
-    module.load_state_dict(found, strict=False)
-    return module.eval()
-
-
-def built(config: Mapping[str, Any], opened: Any) -> Any:
-    """The module that one of transformers' automatic classes makes, with weights that it draws.
-
-    Raises:
-        InputError: the configuration or the class refuses config.json.
-    """
-    made = config_of(config)
-    try:
-        return opened.from_config(made)
-    except Exception as error:  # of many kinds, as above
-        raise InputError(f"config.json: refused by transformers: {first_line(error)}") from error
-
-
-def _built(config: Mapping[str, Any], head: bool) -> Any:
-    from transformers import AutoModel, AutoModelForSequenceClassification
-
-    return built(config, AutoModelForSequenceClassification if head else AutoModel)
-
-
-def _unread(name: str, head: bool) -> bool:
-    """Whether no output depends on the tensor: an encoder's pooler."""
-    return not head and name.startswith("pooler.")
-
-
-def names_of(held: Iterable[str], wanted: Iterable[str], prefix: str) -> dict[str, str]:
-    """transformers' name -> the checkpoint's, which may have or lack the prefix of the body."""
-    names = set(held)
-    found = {}
-    for name in wanted:
-        others = (name, f"{prefix}.{name}", name.removeprefix(f"{prefix}."))
-        place = next((other for other in others if other in names), None)
-        if place is not None:
-            found[name] = place
-    return found
-
-
-def arguments_of(module: nn.Module) -> frozenset[str]:
-    """What its forward pass takes."""
-    return frozenset(signature(module.forward).parameters)
-
-
-@lru_cache(maxsize=8)
-def _shapes(config: bytes, head: bool) -> tuple[tuple[str, Shape], ...]:
-    import torch
-
-    with torch.device("meta"):
-        module = _built(json.loads(config), head)
-    return tuple((name, tuple(tensor.shape)) for name, tensor in module.state_dict().items())
-
-
-def prefix_of(config: Mapping[str, Any]) -> str:
-    """What the names of the body's tensors begin with in a model with a head."""
-    from transformers import MODEL_MAPPING
-
-    prefix: str = MODEL_MAPPING[type(config_of(config))].base_model_prefix
-    return prefix
-
-
-def version() -> str:
-    """transformers' version, which decides the values of a row."""
-    import transformers
-
-    return str(transformers.__version__)
-
-
 FIRST_POSITIONS = {"mpnet": 2}
 """Where positions begin, if not at 0."""
 ANY_POSITIONS = 1 << 20
@@ -170,6 +45,26 @@ SIZES = {
     "intermediate_size": None,
 }
 """BERT's names of counts that others state too, and the largest that is computed."""
+T5_KINDS = ("t5", "mt5")
+"""By model_type; Flan-T5 and T5 version 1.1 are t5."""
+T5_SIZES = ("vocab_size", "d_model", "d_kv", "d_ff", "num_layers", "num_heads")
+"""What config.json must state: transformers' own values for them are those of T5-small."""
+WORDS, HEAD = "shared.weight", "lm_head.weight"
+"""The table of word pieces, and the layer that gives their logits."""
+COPIES = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
+"""The table again, as a checkpoint may have it under the names of those who read it."""
+LONGEST = 512
+"""Tokens of the inputs that T5 was trained with; its positions are relative and have no table."""
+PAD = 0
+"""T5's padding token, with which its decoder begins (Raffel et al. 2020)."""
+_OWN = re.compile(
+    r"(?:shared|lm_head)\.weight|(?:encoder|decoder)\.(?:block\.\d+\.layer\.|final_layer_norm\.).+"
+)
+_NOT_READ = "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"
+"""In checkpoints of early versions; no version has read it."""
+GATED = 1.5
+"""A gated layer has three products in the place of two."""
+PIECES = "spiece.model"
 
 
 class WholeFiles:
@@ -297,92 +192,6 @@ def _of_any_layer(name: str, prefix: str) -> str:
     return re.sub(r"\d+", "", name.removeprefix(f"{prefix}."))
 
 
-WORDS, HEAD = "shared.weight", "lm_head.weight"
-"""The table of word pieces, and the layer that gives their logits."""
-COPIES = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
-"""The table again, as a checkpoint may have it under the names of those who read it."""
-
-
-def t5_shapes(config: Mapping[str, Any]) -> dict[str, Shape]:
-    """Shapes of the tensors by transformers' names, the table of word pieces once."""
-    return dict(_t5_shapes(canonical(dict(config))))
-
-
-def t5_module(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> nn.Module:
-    """The module with these weights, fp32, which does not drop out.
-
-    Args:
-        config: config.json.
-        weights: by transformers' names; without HEAD, the table of word pieces is in its place.
-
-    Raises:
-        InputError: tensors are missing; the message names all.
-    """
-    module = _t5_built(config)
-    given = {**weights, HEAD: weights.get(HEAD, weights.get(WORDS))}
-    missing = [
-        name for name in module.state_dict() if name not in COPIES and given.get(name) is None
-    ]
-    if missing:
-        raise InputError([f"the checkpoint lacks the tensor {name}" for name in missing])
-    found = {name: tensor.float() for name, tensor in given.items() if tensor is not None}
-    module.load_state_dict(found, strict=False, assign=True)
-    module.set_input_embeddings(module.shared)
-    return module.eval()  # type: ignore[no-any-return]
-
-
-@lru_cache(maxsize=8)
-def _t5_shapes(config: bytes) -> tuple[tuple[str, Shape], ...]:
-    held = _t5_built(json.loads(config)).state_dict()
-    return tuple((name, tuple(held[name].shape)) for name in held if name not in COPIES)
-
-
-def _t5_built(config: Mapping[str, Any]) -> Any:
-    """The module without memory for its weights."""
-    import torch
-    from transformers import AutoModelForSeq2SeqLM
-
-    with torch.device("meta"):
-        return built(config, AutoModelForSeq2SeqLM)
-
-
-T5_KINDS = ("t5", "mt5")
-"""By model_type; Flan-T5 and T5 version 1.1 are t5."""
-T5_SIZES = ("vocab_size", "d_model", "d_kv", "d_ff", "num_layers", "num_heads")
-"""What config.json must state: transformers' own values for them are those of T5-small."""
-LONGEST = 512
-"""Tokens of the inputs that T5 was trained with; its positions are relative and have no table."""
-PAD = 0
-"""T5's padding token, with which its decoder begins (Raffel et al. 2020)."""
-_OWN = re.compile(
-    r"(?:shared|lm_head)\.weight|(?:encoder|decoder)\.(?:block\.\d+\.layer\.|final_layer_norm\.).+"
-)
-_NOT_READ = "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"
-"""In checkpoints of early versions; no version has read it."""
-GATED = 1.5
-"""A gated layer has three products in the place of two."""
-
-
-def reads_prompts(config: Mapping[str, Any]) -> bool:
-    """Whether config.json names a model that reads a prompt, and nothing else."""
-    return config.get("model_type") in T5_KINDS
-
-
-def no_prompt(config: Mapping[str, Any]) -> str:
-    """What is wrong with settings that have a prompt, for a model that reads none."""
-    kind = config.get("model_type", "not stated")
-    return (
-        f"prompt: the settings have one, and model_type {kind} reads none; name a preset or "
-        "settings without it"
-    )
-
-
-def start_of(config: Mapping[str, Any]) -> int:
-    """The token with which the decoder begins, if config.json has no problems."""
-    stated = (config.get(name) for name in ("decoder_start_token_id", "pad_token_id"))
-    return next((int(token) for token in stated if token is not None), PAD)
-
-
 class T5Files(WholeFiles):
     """See Files; a tensor has one name, the checkpoint's."""
 
@@ -499,7 +308,190 @@ class T5Files(WholeFiles):
         )
 
 
-PIECES = "spiece.model"
+def reads_prompts(config: Mapping[str, Any]) -> bool:
+    """Whether config.json names a model that reads a prompt, and nothing else."""
+    return config.get("model_type") in T5_KINDS
+
+
+def no_prompt(config: Mapping[str, Any]) -> str:
+    """What is wrong with settings that have a prompt, for a model that reads none."""
+    kind = config.get("model_type", "not stated")
+    return (
+        f"prompt: the settings have one, and model_type {kind} reads none; name a preset or "
+        "settings without it"
+    )
+
+
+def start_of(config: Mapping[str, Any]) -> int:
+    """The token with which the decoder begins, if config.json has no problems."""
+    stated = (config.get(name) for name in ("decoder_start_token_id", "pad_token_id"))
+    return next((int(token) for token in stated if token is not None), PAD)
+
+
+def has_head(config: Mapping[str, Any], names: Iterable[str]) -> bool:
+    """Whether a checkpoint is a reranker's: its architecture says so, or all of its tensors do.
+
+    An architecture that is missing, or that of another head, does not lose a head that is there.
+    """
+    if is_reranker(config):
+        return True
+    names = set(names)
+    if not any(name.endswith(LAST_BIASES) for name in names):
+        return False
+    wanted = shapes_of(config, head=True)
+    return len(names_of(names, wanted, prefix_of(config))) == len(wanted)
+
+
+def config_of(config: Mapping[str, Any]) -> Any:
+    """transformers' configuration, which gives defaults for what config.json leaves out.
+
+    Raises:
+        InputError: it refuses the values, or asks for code from the model's folder.
+    """
+    from transformers import AutoConfig
+
+    if "auto_map" in config:
+        raise InputError(OWN_CODE)
+    values = {key: value for key, value in config.items() if key not in NOT_DECISIVE}
+    kind = values.pop("model_type")
+    try:
+        return AutoConfig.for_model(kind, **values)
+    except Exception as error:  # of many kinds: whatever a configuration's own checks raise
+        raise InputError(f"config.json: refused by transformers: {first_line(error)}") from error
+
+
+def shapes_of(config: Mapping[str, Any], *, head: bool) -> dict[str, Shape]:
+    """Shapes of the tensors by transformers' names, without computing or drawing any.
+
+    Those of an encoder's pooler, which is not read, are left out.
+    """
+    shapes = _shapes(canonical(dict(config)), head)
+    return {name: shape for name, shape in shapes if not _unread(name, head)}
+
+
+def module_of(config: Mapping[str, Any], weights: Mapping[str, Tensor], *, head: bool) -> nn.Module:
+    """The module with these weights, which does not drop out.
+
+    Raises:
+        InputError: tensors are missing; the message names all.
+    """
+    module: nn.Module = _built(config, head)
+    wanted = module.state_dict()
+    named = names_of(weights, wanted, prefix_of(config))
+    missing = [name for name in wanted if name not in named and not _unread(name, head)]
+    if missing:
+        raise InputError([f"the checkpoint lacks the tensor {name}" for name in missing])
+    found = {name: weights[place].float() for name, place in named.items()}
+    module.load_state_dict(found, strict=False)
+    return module.eval()
+
+
+def built(config: Mapping[str, Any], opened: Any) -> Any:
+    """The module that one of transformers' automatic classes makes, with weights that it draws.
+
+    Raises:
+        InputError: the configuration or the class refuses config.json.
+    """
+    made = config_of(config)
+    try:
+        return opened.from_config(made)
+    except Exception as error:  # of many kinds, as above
+        raise InputError(f"config.json: refused by transformers: {first_line(error)}") from error
+
+
+def _built(config: Mapping[str, Any], head: bool) -> Any:
+    from transformers import AutoModel, AutoModelForSequenceClassification
+
+    return built(config, AutoModelForSequenceClassification if head else AutoModel)
+
+
+def _unread(name: str, head: bool) -> bool:
+    """Whether no output depends on the tensor: an encoder's pooler."""
+    return not head and name.startswith("pooler.")
+
+
+def names_of(held: Iterable[str], wanted: Iterable[str], prefix: str) -> dict[str, str]:
+    """transformers' name -> the checkpoint's, which may have or lack the prefix of the body."""
+    names = set(held)
+    found = {}
+    for name in wanted:
+        others = (name, f"{prefix}.{name}", name.removeprefix(f"{prefix}."))
+        place = next((other for other in others if other in names), None)
+        if place is not None:
+            found[name] = place
+    return found
+
+
+def arguments_of(module: nn.Module) -> frozenset[str]:
+    """What its forward pass takes."""
+    return frozenset(signature(module.forward).parameters)
+
+
+@lru_cache(maxsize=8)
+def _shapes(config: bytes, head: bool) -> tuple[tuple[str, Shape], ...]:
+    import torch
+
+    with torch.device("meta"):
+        module = _built(json.loads(config), head)
+    return tuple((name, tuple(tensor.shape)) for name, tensor in module.state_dict().items())
+
+
+def prefix_of(config: Mapping[str, Any]) -> str:
+    """What the names of the body's tensors begin with in a model with a head."""
+    from transformers import MODEL_MAPPING
+
+    prefix: str = MODEL_MAPPING[type(config_of(config))].base_model_prefix
+    return prefix
+
+
+def version() -> str:
+    """transformers' version, which decides the values of a row."""
+    import transformers
+
+    return str(transformers.__version__)
+
+
+def t5_shapes(config: Mapping[str, Any]) -> dict[str, Shape]:
+    """Shapes of the tensors by transformers' names, the table of word pieces once."""
+    return dict(_t5_shapes(canonical(dict(config))))
+
+
+def t5_module(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> nn.Module:
+    """The module with these weights, fp32, which does not drop out.
+
+    Args:
+        config: config.json.
+        weights: by transformers' names; without HEAD, the table of word pieces is in its place.
+
+    Raises:
+        InputError: tensors are missing; the message names all.
+    """
+    module = _t5_built(config)
+    given = {**weights, HEAD: weights.get(HEAD, weights.get(WORDS))}
+    missing = [
+        name for name in module.state_dict() if name not in COPIES and given.get(name) is None
+    ]
+    if missing:
+        raise InputError([f"the checkpoint lacks the tensor {name}" for name in missing])
+    found = {name: tensor.float() for name, tensor in given.items() if tensor is not None}
+    module.load_state_dict(found, strict=False, assign=True)
+    module.set_input_embeddings(module.shared)
+    return module.eval()  # type: ignore[no-any-return]
+
+
+@lru_cache(maxsize=8)
+def _t5_shapes(config: bytes) -> tuple[tuple[str, Shape], ...]:
+    held = _t5_built(json.loads(config)).state_dict()
+    return tuple((name, tuple(held[name].shape)) for name in held if name not in COPIES)
+
+
+def _t5_built(config: Mapping[str, Any]) -> Any:
+    """The module without memory for its weights."""
+    import torch
+    from transformers import AutoModelForSeq2SeqLM
+
+    with torch.device("meta"):
+        return built(config, AutoModelForSeq2SeqLM)
 
 
 def read_pieces(folder: Path) -> Tokenizer:

@@ -9,7 +9,7 @@ import pytest
 from raypipe.config.parts import Model
 from raypipe.driver.models.fitting import unfit
 from raypipe.driver.models.opened import opened
-from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.model_folder import resolve_model
 
 RECIPE = """
 format: 1

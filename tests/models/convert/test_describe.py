@@ -11,10 +11,8 @@ from safetensors.torch import load_file, save_file
 from raypipe.errors import InputError
 from raypipe.models.convert.describe import describe
 from raypipe.models.folder.adapters import shipped_folder
-from raypipe.models.folder.evidence import (
-    tensor_shapes,
-)
-from raypipe.models.folder.loading import load_weights, resolve_model
+from raypipe.models.folder.files import tensor_shapes
+from raypipe.models.folder.model_folder import load_weights, resolve_model
 from raypipe.models.scorer import load_scorer
 
 

@@ -7,7 +7,7 @@ from safetensors.torch import save_file
 
 from raypipe.errors import InputError
 from raypipe.models.folder.adapters import adapter_facts, is_adapter
-from raypipe.models.folder.loading import load_weights, resolve_model
+from raypipe.models.folder.model_folder import load_weights, resolve_model
 
 
 def test_an_adapters_file_is_counted_by_hand_and_needs_a_classifier(tmp_path, encoder):

@@ -11,7 +11,7 @@ import torch
 
 from raypipe.errors import InputError
 from raypipe.models.family import FAMILIES
-from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.model_folder import resolve_model
 from raypipe.models.machine import precision
 from raypipe.models.machine.device import Buffers, Settled, Shape, settled
 from raypipe.models.machine.precision import TILE_ROWS, int8_linear

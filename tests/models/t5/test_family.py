@@ -7,7 +7,7 @@ from tokenizers import pre_tokenizers
 
 from raypipe.errors import InputError
 from raypipe.models.family import family_of
-from raypipe.models.folder.loading import open_tokenizer, resolve_model
+from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
 from raypipe.models.whole.files import T5_KINDS
 from raypipe.stages.texts.tokenize import refuse_other_inputs
 

@@ -8,7 +8,7 @@ from tiny_t5 import SIZES, VERSIONS, make_tiny_t5
 from raypipe.errors import InputError
 from raypipe.models.convert.describe import describe
 from raypipe.models.family import family_of
-from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.model_folder import resolve_model
 from raypipe.models.whole.files import reads_prompts, start_of
 
 FILES = family_of({"model_type": "t5"}).files
