@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from raypipe.errors import InputError
+from raypipe.models.bert.family import CAMEMBERT, DISTILBERT, ROBERTA, XLM_ROBERTA
 from raypipe.models.bert.family import FAMILY as BERT
-from raypipe.models.relatives import CAMEMBERT, DISTILBERT, ROBERTA, XLM_ROBERTA
 from raypipe.models.tensors import Named, Shape
 from raypipe.models.whole.family import FAMILIES as WHOLE
 from raypipe.text.inputs import Layout

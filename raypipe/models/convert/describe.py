@@ -1,10 +1,10 @@
 """Describes a model folder and its problems, without loading a tensor."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from math import prod
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
@@ -30,7 +30,7 @@ from raypipe.models.folder.adapters import (
 )
 from raypipe.models.folder.discover import RECORD, Discovered, discover
 from raypipe.models.folder.files import config_problems, read_object, tensor_shapes
-from raypipe.models.folder.model_folder import PACKAGED, ends_problems, packaged_folder
+from raypipe.models.folder.model_folder import PACKAGED, ends_problems, packaged_folder, tried
 from raypipe.models.folder.sentence_transformers import layers_of
 from raypipe.models.folder.settings import (
     AnyConventions,
@@ -43,8 +43,6 @@ from raypipe.models.tokenizer import read_tokenizer
 from raypipe.models.whole.files import PIECES
 from raypipe.regular import check_regular, similar
 from raypipe.storage.records import hash_file
-
-Found = TypeVar("Found")
 
 
 @dataclass(slots=True)
@@ -70,15 +68,6 @@ class Description:
     """yes, or no with the reason."""
     notes: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
-
-
-def tried(step: Callable[..., Found], *arguments: Any, problems: list[str]) -> Found | None:
-    """The result of a step; if it raises an InputError, None, and its problems are added."""
-    try:
-        return step(*arguments)
-    except InputError as error:
-        problems += error.problems
-        return None
 
 
 def tell_adapter(

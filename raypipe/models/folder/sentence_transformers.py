@@ -27,7 +27,6 @@ from raypipe.text.inputs import Layout
 from raypipe.text.prompts import sliced
 from raypipe.text.tokenize import encoded
 
-
 STATED = " prompts."
 """In the source of a prefix that the folder's own files state, if only as empty text."""
 LARGEST_LENGTH = 1e300

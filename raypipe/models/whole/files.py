@@ -215,7 +215,7 @@ class T5Files(WholeFiles):
         self, config: Mapping[str, Any], *, num_labels: int | None
     ) -> dict[str, Shape]:
         """See Files; with a head of its own if config.json says that it has one."""
-        shapes = t5_shapes(config)
+        shapes = shapes_of(config, head=True)
         if getattr(config_of(config), "scale_decoder_outputs", True):  # of version 1.0 alone
             del shapes[HEAD]
         return shapes
@@ -278,7 +278,7 @@ class T5Files(WholeFiles):
         named = self.canonical_names(shapes).found
         expected = self.expected_shapes(config, num_labels=None)
         if HEAD in named:
-            expected[HEAD] = t5_shapes(config)[HEAD]
+            expected[HEAD] = shapes_of(config, head=True)[HEAD]
         held = {place: (source.name, shapes[source.name]) for place, source in named.items()}
         unknown = [
             f"{source.name}: no such tensor in a model of the sizes in config.json"
@@ -363,7 +363,7 @@ def config_of(config: Mapping[str, Any]) -> Any:
 def shapes_of(config: Mapping[str, Any], *, head: bool) -> dict[str, Shape]:
     """Shapes of the tensors by transformers' names, without computing or drawing any.
 
-    Those of an encoder's pooler, which is not read, are left out.
+    Those that are not read are left out.
     """
     shapes = _shapes(canonical(dict(config)), head)
     return {name: shape for name, shape in shapes if not _unread(name, head)}
@@ -386,12 +386,16 @@ def module_of(config: Mapping[str, Any], weights: Mapping[str, Tensor], *, head:
     return module.eval()
 
 
-def built(config: Mapping[str, Any], opened: Any) -> Any:
+def _built(config: Mapping[str, Any], head: bool) -> Any:
     """The module that one of transformers' automatic classes makes, with weights that it draws.
 
     Raises:
         InputError: the configuration or the class refuses config.json.
     """
+    from transformers import AutoModel, AutoModelForSeq2SeqLM, AutoModelForSequenceClassification
+
+    opened = AutoModelForSequenceClassification if head else AutoModel
+    opened = AutoModelForSeq2SeqLM if reads_prompts(config) else opened
     made = config_of(config)
     try:
         return opened.from_config(made)
@@ -399,15 +403,9 @@ def built(config: Mapping[str, Any], opened: Any) -> Any:
         raise InputError(f"config.json: refused by transformers: {first_line(error)}") from error
 
 
-def _built(config: Mapping[str, Any], head: bool) -> Any:
-    from transformers import AutoModel, AutoModelForSequenceClassification
-
-    return built(config, AutoModelForSequenceClassification if head else AutoModel)
-
-
 def _unread(name: str, head: bool) -> bool:
-    """Whether no output depends on the tensor: an encoder's pooler."""
-    return not head and name.startswith("pooler.")
+    """Whether no output depends on the tensor: an encoder's pooler, or a copy of a T5's table."""
+    return name in COPIES or (not head and name.startswith("pooler."))
 
 
 def names_of(held: Iterable[str], wanted: Iterable[str], prefix: str) -> dict[str, str]:
@@ -451,11 +449,6 @@ def version() -> str:
     return str(transformers.__version__)
 
 
-def t5_shapes(config: Mapping[str, Any]) -> dict[str, Shape]:
-    """Shapes of the tensors by transformers' names, the table of word pieces once."""
-    return dict(_t5_shapes(canonical(dict(config))))
-
-
 def t5_module(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> nn.Module:
     """The module with these weights, fp32, which does not drop out.
 
@@ -466,32 +459,20 @@ def t5_module(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> nn.Mo
     Raises:
         InputError: tensors are missing; the message names all.
     """
-    module = _t5_built(config)
+    import torch
+
+    with torch.device("meta"):  # without memory
+        module = _built(config, head=True)
     given = {**weights, HEAD: weights.get(HEAD, weights.get(WORDS))}
-    missing = [
-        name for name in module.state_dict() if name not in COPIES and given.get(name) is None
-    ]
+    wanted = (name for name in module.state_dict() if not _unread(name, head=True))
+    missing = [name for name in wanted if given.get(name) is None]
     if missing:
         raise InputError([f"the checkpoint lacks the tensor {name}" for name in missing])
     found = {name: tensor.float() for name, tensor in given.items() if tensor is not None}
     module.load_state_dict(found, strict=False, assign=True)
     module.set_input_embeddings(module.shared)
-    return module.eval()  # type: ignore[no-any-return]
-
-
-@lru_cache(maxsize=8)
-def _t5_shapes(config: bytes) -> tuple[tuple[str, Shape], ...]:
-    held = _t5_built(json.loads(config)).state_dict()
-    return tuple((name, tuple(held[name].shape)) for name in held if name not in COPIES)
-
-
-def _t5_built(config: Mapping[str, Any]) -> Any:
-    """The module without memory for its weights."""
-    import torch
-    from transformers import AutoModelForSeq2SeqLM
-
-    with torch.device("meta"):
-        return built(config, AutoModelForSeq2SeqLM)
+    evaluated: nn.Module = module.eval()
+    return evaluated
 
 
 def read_pieces(folder: Path) -> Tokenizer:
