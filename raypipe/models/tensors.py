@@ -15,8 +15,13 @@ from raypipe.errors import InputError
 if TYPE_CHECKING:  # importing torch takes seconds, and checking does not need it
     from torch import Tensor
 
+    Tensors = Mapping[str, Tensor]
+    """By a checkpoint's or another name."""
+
 
 Shape = tuple[int, ...]
+Config = Mapping[str, Any]
+"""The content of config.json."""
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 """The endings of files of tensors that can run code."""
 HEAD = "ForSequenceClassification"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from raypipe.errors import InputError
 from raypipe.models.bert import files
 from raypipe.models.bert.files import BUFFERS, SEGMENTS, expected_shapes, named_by
-from raypipe.models.tensors import Named, Shape, no_pretraining, shape_problems, unit_names
+from raypipe.models.tensors import Config, Named, Shape, no_pretraining, shape_problems, unit_names
 from raypipe.text.inputs import Layout
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from raypipe.models.bert.forward import Bert, BertPretraining, Head
     from raypipe.models.packed import Updates
+    from raypipe.models.tensors import Tensors
 
 
 LAYERS_OF_BERT = "encoder.layer."
@@ -48,13 +49,7 @@ class BertFamily:
 
         return PRETRAINING
 
-    def read(
-        self,
-        weights: Mapping[str, Tensor],
-        config: Mapping[str, Any],
-        *,
-        updates: Updates | None = None,
-    ) -> Bert:
+    def read(self, weights: Tensors, config: Config, *, updates: Updates | None = None) -> Bert:
         """See Family."""
         from raypipe.models.bert.forward import read_bert
 
@@ -67,11 +62,7 @@ class BertFamily:
         return hidden_states(body, *tokens, **settings)
 
     def head(
-        self,
-        weights: Mapping[str, Tensor],
-        *,
-        relevant_label: int | None,
-        updates: Updates | None = None,
+        self, weights: Tensors, *, relevant_label: int | None, updates: Updates | None = None
     ) -> Head:
         """See Family."""
         from raypipe.models.bert.forward import read_head
@@ -129,7 +120,7 @@ class Names:
         part = next((pair for pair in self.parts if pair[0] in name), ("", ""))
         return name.replace(*part).replace(LAYERS_OF_BERT, self.layers)
 
-    def as_bert(self, config: Mapping[str, Any]) -> dict[str, Any]:
+    def as_bert(self, config: Config) -> dict[str, Any]:
         """The values of config.json under BERT's keys, those that are missing left out."""
         own = set(self.keys.values())
         found = {key: value for key, value in config.items() if key not in own}
@@ -175,7 +166,7 @@ class RelativeFiles:
                 found[name] = self.saved_name(place, head=True)
         return found
 
-    def linear_names(self, tensors: Mapping[str, Tensor], *, head: bool) -> list[str]:
+    def linear_names(self, tensors: Tensors, *, head: bool) -> list[str]:
         """See Files."""
         first = self.names.head[0] + "weight"
         return [
@@ -189,9 +180,7 @@ class RelativeFiles:
             )
         ]
 
-    def expected_shapes(
-        self, config: Mapping[str, Any], *, num_labels: int | None
-    ) -> dict[str, Shape]:
+    def expected_shapes(self, config: Config, *, num_labels: int | None) -> dict[str, Shape]:
         """See Files."""
         found = expected_shapes(self.names.as_bert(config), num_labels=num_labels)
         if not self.names.has_segments:
@@ -202,11 +191,11 @@ class RelativeFiles:
         """See Files."""
         return self._in_head(name)
 
-    def config_problems(self, config: Mapping[str, Any]) -> list[str]:
+    def config_problems(self, config: Config) -> list[str]:
         """See Files."""
         return self._renamed(files.config_problems(self.names.as_bert(config)))
 
-    def own_problems(self, config: Mapping[str, Any]) -> list[str]:
+    def own_problems(self, config: Config) -> list[str]:
         """See Files."""
         problems = self._renamed(files.own_problems(self.names.as_bert(config)))
         return problems + [
@@ -215,21 +204,21 @@ class RelativeFiles:
             if config.get(key) != value
         ]
 
-    def decisive(self, config: Mapping[str, Any]) -> dict[str, Any]:
+    def decisive(self, config: Config) -> dict[str, Any]:
         """See Files; under BERT's keys."""
         return files.decisive(self.names.as_bert(config)) | {"model_type": self.names.kind}
 
-    def num_positions(self, config: Mapping[str, Any]) -> int:
+    def num_positions(self, config: Config) -> int:
         """See Files."""
         positions = int(self.names.as_bert(config)["max_position_embeddings"])
         return positions - self.names.first_position
 
-    def as_bert(self, config: Mapping[str, Any]) -> dict[str, Any]:
+    def as_bert(self, config: Config) -> dict[str, Any]:
         """See Files."""
         return self.names.as_bert(config)
 
     def contradictions(
-        self, config: Mapping[str, Any], shapes: Mapping[str, Shape], *, any_segments: bool = False
+        self, config: Config, shapes: Mapping[str, Shape], *, any_segments: bool = False
     ) -> list[str]:
         """See Files."""
         found = self.canonical_names(shapes).found
@@ -245,7 +234,7 @@ class RelativeFiles:
         ]
 
     def converted_config(
-        self, config: Mapping[str, Any], *, segment_rows: int, num_labels: int | None
+        self, config: Config, *, segment_rows: int, num_labels: int | None
     ) -> dict[str, Any]:
         """See Files."""
         body = dict(config) | {"architectures": [self.architecture(head=num_labels is not None)]}
@@ -298,13 +287,7 @@ class RelativeFamily:
         """Raises InputError."""
         raise no_pretraining(self._names.kind)
 
-    def read(
-        self,
-        weights: Mapping[str, Tensor],
-        config: Mapping[str, Any],
-        *,
-        updates: Updates | None = None,
-    ) -> Bert:
+    def read(self, weights: Tensors, config: Config, *, updates: Updates | None = None) -> Bert:
         """See Family."""
         import torch
 
@@ -323,11 +306,7 @@ class RelativeFamily:
         return FAMILY.forward(body, *tokens, **settings)
 
     def head(
-        self,
-        weights: Mapping[str, Tensor],
-        *,
-        relevant_label: int | None,
-        updates: Updates | None = None,
+        self, weights: Tensors, *, relevant_label: int | None, updates: Updates | None = None
     ) -> Head:
         """See Family."""
         pooler, head = FAMILY.files.POOLER, FAMILY.files.HEADS
@@ -355,7 +334,7 @@ class RelativeFamily:
         place = self._names.first_position
         return Layout(first_id, between, last_id, zeros, place, has_segments=False)
 
-    def _as_bert(self, weights: Mapping[str, Tensor], names: Any) -> dict[str, Tensor]:
+    def _as_bert(self, weights: Tensors, names: Any) -> dict[str, Tensor]:
         """The tensors by these canonical names of BERT's, without those that are missing."""
         places = {name: self._saved(name, weights) for name in names}
         return {name: weights[saved] for name, saved in places.items() if saved is not None}

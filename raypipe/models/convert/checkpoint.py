@@ -29,12 +29,21 @@ from raypipe.models.folder.settings import (
     PairConventions,
     PretrainedConventions,
 )
-from raypipe.models.tensors import PICKLES, Named, Source, expected_units, with_third_segment
+from raypipe.models.tensors import (
+    PICKLES,
+    Config,
+    Named,
+    Source,
+    expected_units,
+    with_third_segment,
+)
 from raypipe.regular import check_ratio
 from raypipe.storage.records import hash_file
 
 if TYPE_CHECKING:  # importing torch takes seconds, and checking does not need it
     from torch import Tensor
+
+    from raypipe.models.tensors import Tensors
 
 
 STANDARD = (
@@ -267,11 +276,7 @@ class Renamed:
 
 
 def rename(
-    tensors: Mapping[str, Tensor],
-    config: Mapping[str, Any],
-    conventions: AnyConventions,
-    *,
-    segment_row: str | None,
+    tensors: Tensors, config: Config, conventions: AnyConventions, *, segment_row: str | None
 ) -> Renamed:
     """The model's tensors in a checkpoint, renamed.
 
@@ -334,11 +339,11 @@ def rename(
     )
 
 
-def _taken(source: Source, tensors: Mapping[str, Tensor]) -> Tensor:
+def _taken(source: Source, tensors: Tensors) -> Tensor:
     return tensors[source.name].T if source.transpose else tensors[source.name]
 
 
-def _shapes_of(named: Named, tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
+def _shapes_of(named: Named, tensors: Tensors) -> dict[str, tuple[int, ...]]:
     return {p: tuple(_taken(source, tensors).shape) for p, source in named.found.items()}
 
 
@@ -350,7 +355,7 @@ def units_of(conventions: AnyConventions) -> int | None:
 
 
 def tensor_problems(
-    shapes: Mapping[str, tuple[int, ...]], config: Mapping[str, Any], units: int | None
+    shapes: Mapping[str, tuple[int, ...]], config: Config, units: int | None
 ) -> list[str]:
     """Why tensors, by canonical name, do not fit this model; empty if they do.
 
@@ -382,9 +387,7 @@ def _misshapen(
     return f"{name}: expected shape {list(expected)} from config.json, found {list(shape)}"
 
 
-def pretraining_problems(
-    shapes: Mapping[str, tuple[int, ...]], config: Mapping[str, Any]
-) -> list[str]:
+def pretraining_problems(shapes: Mapping[str, tuple[int, ...]], config: Config) -> list[str]:
     """Why a checkpoint's heads, by name, are not those of this model's pre-training.
 
     The head for masked words must be there; pooler and classifier for next sentences may be.
@@ -420,7 +423,7 @@ def segment_problems(rows: int, choice: str | None) -> list[str]:
     return [] if rows >= 2 else [f"a duoBERT model has three segments, the checkpoint has {rows}"]
 
 
-def limit_problems(conventions: AnyConventions, config: Mapping[str, Any], rows: int) -> list[str]:
+def limit_problems(conventions: AnyConventions, config: Config, rows: int) -> list[str]:
     """Limits and segments beyond the model's; `rows` of its segment table, 0 if it has none."""
     files = family_of(config).files
     positions = files.num_positions(config)

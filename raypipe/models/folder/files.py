@@ -9,7 +9,7 @@ from safetensors import SafetensorError, safe_open
 
 from raypipe.errors import InputError
 from raypipe.models.family import family_of
-from raypipe.models.tensors import Shape
+from raypipe.models.tensors import Config, Shape
 from raypipe.models.whole.files import OWN_CODE
 from raypipe.regular import check_regular
 
@@ -82,7 +82,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     return config
 
 
-def config_problems(config: Mapping[str, Any]) -> list[str]:
+def config_problems(config: Config) -> list[str]:
     """Why raypipe cannot compute the model of a folder's config.json; empty if it can."""
     # A body of its own code may have the tensors of a family and compute something else.
     own_code = [OWN_CODE] if "auto_map" in config else []
@@ -93,7 +93,7 @@ def config_problems(config: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(own_code + problems))
 
 
-def initializer_range(config: Mapping[str, Any]) -> float:
+def initializer_range(config: Config) -> float:
     """The standard deviation of weights that a training initialises."""
     return float(config.get("initializer_range", INITIALIZER_RANGE))
 

@@ -40,6 +40,7 @@ from raypipe.models.folder.settings import (
     conventions_of,
 )
 from raypipe.models.hub import snapshot_of
+from raypipe.models.tensors import Config
 from raypipe.models.tokenizer import as_first, read_tokenizer, tokenizer_file, tokenizer_sha256
 from raypipe.models.whole.family import DECODERS, ends_of
 from raypipe.models.whole.files import no_prompt, reads_prompts
@@ -203,8 +204,8 @@ def measurements(model: ModelFolder) -> str | None:
     folder = model.folder if model.adapter is None else model.adapter
     path = folder / "raypipe.json"
     made_by = read_object(path).get("made_by") if path.exists() else None
-    told = made_by.get("measured") if isinstance(made_by, dict) else None
-    return told if isinstance(told, str) else None
+    stated = made_by.get("measured") if isinstance(made_by, dict) else None
+    return stated if isinstance(stated, str) else None
 
 
 def starting_weights(model: ModelFolder) -> str:
@@ -213,9 +214,9 @@ def starting_weights(model: ModelFolder) -> str:
         return "nothing (random weights)"
     if model.path == PACKAGED:
         return PRESETS[PACKAGED].start_weights_saw
-    told = read_object(model.folder / "raypipe.json").get("start_weights_saw")
+    stated = read_object(model.folder / "raypipe.json").get("start_weights_saw")
     own = model.conventions.start_weights_saw
-    return own if model.adapter is not None or not isinstance(told, str) else told
+    return own if model.adapter is not None or not isinstance(stated, str) else stated
 
 
 def resolve_model(
@@ -301,7 +302,7 @@ def _settings(folder: Path, preset: str | None, more: Mapping[str, Any] | None) 
     return discover(folder, preset, settings=more).conventions
 
 
-def _beyond_table(folder: Path, tokenizer: Tokenizer, config: Mapping[str, Any]) -> list[str]:
+def _beyond_table(folder: Path, tokenizer: Tokenizer, config: Config) -> list[str]:
     """The problem of a word piece without an embedding, which only some texts would meet."""
     rows, largest = config["vocab_size"], max(tokenizer.get_vocab().values(), default=-1)
     if largest < rows:
@@ -312,7 +313,7 @@ def _beyond_table(folder: Path, tokenizer: Tokenizer, config: Mapping[str, Any])
     ]
 
 
-def ends_problems(folder: Path, tokenizer: Tokenizer, config: Mapping[str, Any]) -> list[str]:
+def ends_problems(folder: Path, tokenizer: Tokenizer, config: Config) -> list[str]:
     """What a decoder's tokenizer_config.json asks for and its tokenizer.json does not do.
 
     Releases of transformers differ on who is right, and the embedding is the state of such a token.
@@ -322,11 +323,11 @@ def ends_problems(folder: Path, tokenizer: Tokenizer, config: Mapping[str, Any])
     """
     file = folder / "tokenizer_config.json"
     stated = read_object(file) if config.get("model_type") in DECODERS else {}
-    asked = {side: stated.get(f"add_{side}_token") is True for side in ("bos", "eos")}
-    if tokenizer.post_processor is None or not any(asked.values()):
+    wanted = {side: stated.get(f"add_{side}_token") is True for side in ("bos", "eos")}
+    if tokenizer.post_processor is None or not any(wanted.values()):
         return []
     try:
-        found = dict(zip(asked, ends_of(tokenizer), strict=True))
+        found = dict(zip(wanted, ends_of(tokenizer), strict=True))
     except InputError as error:
         return [f"{folder}: {problem}" for problem in error.problems]
     where = {"bos": "before", "eos": "after"}
@@ -334,8 +335,8 @@ def ends_problems(folder: Path, tokenizer: Tokenizer, config: Mapping[str, Any])
         f"{file}: add_{side}_token: expected none, as tokenizer.json adds no token "
         f"{where[side]} a text, found true; add it to the post_processor of tokenizer.json if the "
         "model was trained with it, or remove the key if it was not"
-        for side in asked
-        if asked[side] and found[side] is None
+        for side in wanted
+        if wanted[side] and found[side] is None
     ]
 
 

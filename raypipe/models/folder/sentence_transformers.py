@@ -21,6 +21,7 @@ from raypipe.models.folder.settings import (
     one_of,
     schema_problems,
 )
+from raypipe.models.tensors import Config
 from raypipe.models.tokenizer import read_tokenizer
 from raypipe.storage.records import hash_once
 from raypipe.text.inputs import Layout
@@ -262,7 +263,7 @@ def read_cross_encoder(folder: Path) -> Evidence:
     return found
 
 
-def num_labels_of(config: Mapping[str, Any]) -> int:
+def num_labels_of(config: Config) -> int:
     """Number of head units: num_labels, or the labels named, or transformers' default of two.
 
     Raises:
@@ -276,7 +277,7 @@ def num_labels_of(config: Mapping[str, Any]) -> int:
     return len(named) if isinstance(named, dict | list) and named else TWO_UNITS
 
 
-def _read_score(folder: Path, config: Mapping[str, Any], found: Evidence) -> None:
+def _read_score(folder: Path, config: Config, found: Evidence) -> None:
     """Reads the activation saved by sentence-transformers; otherwise the unit's raw value."""
     stated = {
         "config.json sentence_transformers.activation_fn": part_of(
@@ -302,7 +303,7 @@ def _read_score(folder: Path, config: Mapping[str, Any], found: Evidence) -> Non
         found.add(source, score=score)
 
 
-def token_limit(folder: Path, config: Mapping[str, Any]) -> tuple[int | None, str]:
+def token_limit(folder: Path, config: Config) -> tuple[int | None, str]:
     """(tokens of an input with special tokens, source), as sentence-transformers reads it.
 
     It is max_seq_length, or the tokenizer's model_max_length up to the model's positions.
@@ -321,7 +322,7 @@ def token_limit(folder: Path, config: Mapping[str, Any]) -> tuple[int | None, st
     return positions, "config.json max_position_embeddings, specials included"
 
 
-def _positions(config: Mapping[str, Any]) -> int | None:
+def _positions(config: Config) -> int | None:
     """Tokens of the longest input; of a family that is unknown, its positions."""
     stated = config.get("max_position_embeddings")
     try:
@@ -416,7 +417,7 @@ class DenseConfig(BaseModel):
 
 
 def layers_of(
-    folder: Path, own: AnyConventions | None, config: Mapping[str, Any] | None
+    folder: Path, own: AnyConventions | None, config: Config | None
 ) -> tuple[DenseFile | None, ...]:
     """The layers named by an encoder's settings, in order, and None for each `normalise`; none if
     the settings or config.json could not be read.
@@ -461,8 +462,8 @@ def _read_layer(folder: Path, name: str) -> DenseFile:
     if Path(name).name != name or not place.is_dir():
         raise InputError(f"{folder}: dense: expected {NORMALISE} or a folder in it, found {name!r}")
     config = read_object(place / "config.json")
-    told = schema_problems(DenseConfig, config, missing=f"save {folder} anew")
-    problems = [f"{place / 'config.json'}: {each}" for each in told]
+    wrong = schema_problems(DenseConfig, config, missing=f"save {folder} anew")
+    problems = [f"{place / 'config.json'}: {each}" for each in wrong]
     file = place / WEIGHTS
     if not file.exists():
         raise InputError([*problems, _without_weights(folder, place)])
@@ -481,7 +482,7 @@ def _read_layer(folder: Path, name: str) -> DenseFile:
     return DenseFile(name, ACTIVATIONS[_activation(config)], hash_once(file), inner, outer)
 
 
-def _activation(config: Mapping[str, Any]) -> str:
+def _activation(config: Config) -> str:
     return str(config.get("activation_function", TANH))
 
 

@@ -219,8 +219,8 @@ def open_fixed(
     assert body.packed
     packed = cast(PackedBody, body)
     set_products(precision)
-    asked = min(budget_tokens or tokens_of_pass(device), MOST_TOKENS[device])
-    tokens = max(asked, work.longest, 16)
+    request = min(budget_tokens or tokens_of_pass(device), MOST_TOKENS[device])
+    tokens = max(request, work.longest, 16)
     varlen = settings.varlen or found_varlen(
         device, DTYPES[precision], packed.width // packed.num_heads
     )

@@ -277,9 +277,9 @@ class Place:
     precision: str = "fp32"
     """Of the products."""
 
-    def budget(self, asked: int | None) -> int:
-        """Tokens in one forward pass if `asked` are requested; None means those of the place."""
-        return min(asked or self.budget_tokens, MOST_TOKENS[self.device])
+    def budget(self, request: int | None) -> int:
+        """Tokens in one forward pass at a request of so many; None means those of the place."""
+        return min(request or self.budget_tokens, MOST_TOKENS[self.device])
 
 
 def unproven(device: str) -> Place:

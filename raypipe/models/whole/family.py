@@ -10,12 +10,12 @@ reads the prompt, and the decoder takes one step, whose logits of the answers ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from raypipe.errors import InputError
-from raypipe.models.tensors import check_units, is_reranker, no_pretraining
+from raypipe.models.tensors import Config, check_units, is_reranker, no_pretraining
 from raypipe.models.whole.files import (
     LAST_BIASES,
     T5_KINDS,
@@ -35,7 +35,8 @@ if TYPE_CHECKING:  # importing torch takes seconds, and planning does not need i
     from tokenizers import Tokenizer
     from torch import Tensor, nn
 
-    from raypipe.models.packed import Attention, Dropout, Groups, Linear, Product, RunLayer, Updates
+    from raypipe.models.packed import Attention, Dropout, Groups, Linear, Updates
+    from raypipe.models.tensors import Tensors
 
 
 TEXT = "a"
@@ -56,13 +57,7 @@ class WholeFamily:
         """Raises InputError."""
         raise no_pretraining(self.files.kind)
 
-    def read(
-        self,
-        weights: Mapping[str, Tensor],
-        config: Mapping[str, Any],
-        *,
-        updates: Updates | None = None,
-    ) -> Whole:
+    def read(self, weights: Tensors, config: Config, *, updates: Updates | None = None) -> Whole:
         """See Family."""
         built = module_of(config, weights, head=has_head(config, weights))
         found = config_of(config)
@@ -83,19 +78,13 @@ class WholeFamily:
         attend: Attention,
         *,
         wanted: Tensor | None = None,
-        drop: Dropout = lambda x: x,
-        run_layer: RunLayer = lambda layer, x: layer(x),
-        product: Product | None = None,
+        **packed: Any,
     ) -> Tensor:
         """See Family; with `wanted`, the first tokens', a reranker's units in their place."""
         return body.outputs(ids_T, segments, groups, of_head=wanted is not None)
 
     def head(
-        self,
-        weights: Mapping[str, Tensor],
-        *,
-        relevant_label: int | None,
-        updates: Updates | None = None,
+        self, weights: Tensors, *, relevant_label: int | None, updates: Updates | None = None
     ) -> WholeHead:
         """See Family."""
         last = next((name for name in weights if name.endswith(LAST_BIASES)), None)
@@ -146,7 +135,7 @@ class DecoderFiles(WholeFiles):
 
     USED = "encoded with"
 
-    def config_problems(self, config: Mapping[str, Any]) -> list[str]:
+    def config_problems(self, config: Config) -> list[str]:
         """See Files."""
         problems = super().config_problems(config)
         if is_reranker(config):
@@ -163,11 +152,7 @@ class DecoderFamily(WholeFamily):
         super().__init__(DecoderFiles(kind, has_segments=False))
 
     def head(
-        self,
-        weights: Mapping[str, Tensor],
-        *,
-        relevant_label: int | None,
-        updates: Updates | None = None,
+        self, weights: Tensors, *, relevant_label: int | None, updates: Updates | None = None
     ) -> WholeHead:
         """Raises InputError."""
         self._refuse()
@@ -200,13 +185,7 @@ class T5Family(WholeFamily):
         """Of models with this model_type."""
         super().__init__(T5Files(kind))
 
-    def read(
-        self,
-        weights: Mapping[str, Tensor],
-        config: Mapping[str, Any],
-        *,
-        updates: Updates | None = None,
-    ) -> T5Body:
+    def read(self, weights: Tensors, config: Config, *, updates: Updates | None = None) -> T5Body:
         """See Family."""
         named = self.files.canonical_names(weights).found
         held = {place: weights[source.name] for place, source in named.items()}
@@ -219,11 +198,7 @@ class T5Family(WholeFamily):
         )
 
     def head(
-        self,
-        weights: Mapping[str, Tensor],
-        *,
-        relevant_label: int | None,
-        updates: Updates | None = None,
+        self, weights: Tensors, *, relevant_label: int | None, updates: Updates | None = None
     ) -> WholeHead:
         """See Family; the units are those of the settings' answers, which the body computes."""
         return WholeHead()

@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from tokenizers import Tokenizer
 
 from raypipe.errors import InputError, first_line
-from raypipe.models.tensors import Named, Shape, Source, is_reranker, shape_problems
+from raypipe.models.tensors import Config, Named, Shape, Source, is_reranker, shape_problems
 from raypipe.storage.records import canonical
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
+    from torch import nn
+
+    from raypipe.models.tensors import Tensors
 
 
 NOT_DECISIVE = ("_name_or_path", "architectures", "dtype", "torch_dtype", "transformers_version")
@@ -96,13 +98,11 @@ class WholeFiles:
         """Raises InputError."""
         self._refuse("trained")
 
-    def linear_names(self, tensors: Mapping[str, Tensor], *, head: bool) -> list[str]:
+    def linear_names(self, tensors: Tensors, *, head: bool) -> list[str]:
         """Raises InputError."""
         self._refuse("trained")
 
-    def expected_shapes(
-        self, config: Mapping[str, Any], *, num_labels: int | None
-    ) -> dict[str, Shape]:
+    def expected_shapes(self, config: Config, *, num_labels: int | None) -> dict[str, Shape]:
         """See Files; by transformers' names."""
         with_units = config if num_labels is None else {**config, "num_labels": num_labels}
         shapes = shapes_of(with_units, head=num_labels is not None)
@@ -113,7 +113,7 @@ class WholeFiles:
         """Any: transformers leaves out what its module does not have."""
         return True
 
-    def config_problems(self, config: Mapping[str, Any]) -> list[str]:
+    def config_problems(self, config: Config) -> list[str]:
         """See Files."""
         try:
             found = config_of(config)
@@ -131,28 +131,28 @@ class WholeFiles:
             problems.append(f"type_vocab_size: expected 0, found {segments}")
         return problems
 
-    def own_problems(self, config: Mapping[str, Any]) -> list[str]:
+    def own_problems(self, config: Config) -> list[str]:
         """See Files."""
         return self.config_problems(config)
 
-    def decisive(self, config: Mapping[str, Any]) -> dict[str, Any]:
+    def decisive(self, config: Config) -> dict[str, Any]:
         """See Files; with transformers' version, whose code computes the rows."""
         kept = {key: value for key, value in config.items() if key not in NOT_DECISIVE}
         return {**kept, "transformers": version()}
 
-    def num_positions(self, config: Mapping[str, Any]) -> int:
+    def num_positions(self, config: Config) -> int:
         """See Files."""
         rows = int(getattr(config_of(config), "max_position_embeddings", ANY_POSITIONS))
         return rows - FIRST_POSITIONS.get(self.kind, 0)
 
-    def as_bert(self, config: Mapping[str, Any]) -> dict[str, Any]:
+    def as_bert(self, config: Config) -> dict[str, Any]:
         """See Files."""
         found = config_of(config)
         stated = {name: getattr(found, name) for name in SIZES if hasattr(found, name)}
         return {**config, **stated, "max_position_embeddings": self.num_positions(config)}
 
     def contradictions(
-        self, config: Mapping[str, Any], shapes: Mapping[str, Shape], *, any_segments: bool = False
+        self, config: Config, shapes: Mapping[str, Shape], *, any_segments: bool = False
     ) -> list[str]:
         """See Files; tensors of further layers are told, others that are not read are not."""
         expected = shapes_of(config, head=has_head(config, shapes))
@@ -171,7 +171,7 @@ class WholeFiles:
         return problems
 
     def converted_config(
-        self, config: Mapping[str, Any], *, segment_rows: int, num_labels: int | None
+        self, config: Config, *, segment_rows: int, num_labels: int | None
     ) -> dict[str, Any]:
         """Raises InputError."""
         self._refuse("converted")
@@ -211,9 +211,7 @@ class T5Files(WholeFiles):
         used = {source.name for source in found.values()}
         return Named(found, sorted(held - used), [])
 
-    def expected_shapes(
-        self, config: Mapping[str, Any], *, num_labels: int | None
-    ) -> dict[str, Shape]:
+    def expected_shapes(self, config: Config, *, num_labels: int | None) -> dict[str, Shape]:
         """See Files; with a head of its own if config.json says that it has one."""
         shapes = shapes_of(config, head=True)
         if getattr(config_of(config), "scale_decoder_outputs", True):  # of version 1.0 alone
@@ -224,7 +222,7 @@ class T5Files(WholeFiles):
         """See Files: the head may be there although it is the table of word pieces."""
         return name == HEAD
 
-    def config_problems(self, config: Mapping[str, Any]) -> list[str]:
+    def config_problems(self, config: Config) -> list[str]:
         """See Files."""
         problems = [
             f"{name}: expected a count, found nothing" for name in T5_SIZES if name not in config
@@ -249,12 +247,12 @@ class T5Files(WholeFiles):
                 )
         return problems
 
-    def num_positions(self, config: Mapping[str, Any]) -> int:
+    def num_positions(self, config: Config) -> int:
         """See Files; no more than it was trained with."""
         stated = config.get("n_positions")
         return min(stated, LONGEST) if isinstance(stated, int) else LONGEST
 
-    def as_bert(self, config: Mapping[str, Any]) -> dict[str, Any]:
+    def as_bert(self, config: Config) -> dict[str, Any]:
         """See Files; the inner size is that of an encoder's layer with as many products.
 
         The decoder reads one token, which costs little beside the prompt.
@@ -272,7 +270,7 @@ class T5Files(WholeFiles):
         }
 
     def contradictions(
-        self, config: Mapping[str, Any], shapes: Mapping[str, Shape], *, any_segments: bool = False
+        self, config: Config, shapes: Mapping[str, Shape], *, any_segments: bool = False
     ) -> list[str]:
         """See Files."""
         named = self.canonical_names(shapes).found
@@ -288,7 +286,7 @@ class T5Files(WholeFiles):
         return shape_problems(expected, held) + unknown
 
     def converted_config(
-        self, config: Mapping[str, Any], *, segment_rows: int, num_labels: int | None
+        self, config: Config, *, segment_rows: int, num_labels: int | None
     ) -> dict[str, Any]:
         """See Files."""
         return {**config, "architectures": [self.architecture(head=True)]}
@@ -308,12 +306,12 @@ class T5Files(WholeFiles):
         )
 
 
-def reads_prompts(config: Mapping[str, Any]) -> bool:
+def reads_prompts(config: Config) -> bool:
     """Whether config.json names a model that reads a prompt, and nothing else."""
     return config.get("model_type") in T5_KINDS
 
 
-def no_prompt(config: Mapping[str, Any]) -> str:
+def no_prompt(config: Config) -> str:
     """What is wrong with settings that have a prompt, for a model that reads none."""
     kind = config.get("model_type", "not stated")
     return (
@@ -322,13 +320,13 @@ def no_prompt(config: Mapping[str, Any]) -> str:
     )
 
 
-def start_of(config: Mapping[str, Any]) -> int:
+def start_of(config: Config) -> int:
     """The token with which the decoder begins, if config.json has no problems."""
     stated = (config.get(name) for name in ("decoder_start_token_id", "pad_token_id"))
     return next((int(token) for token in stated if token is not None), PAD)
 
 
-def has_head(config: Mapping[str, Any], names: Iterable[str]) -> bool:
+def has_head(config: Config, names: Iterable[str]) -> bool:
     """Whether a checkpoint is a reranker's: its architecture says so, or all of its tensors do.
 
     An architecture that is missing, or that of another head, does not lose a head that is there.
@@ -342,7 +340,7 @@ def has_head(config: Mapping[str, Any], names: Iterable[str]) -> bool:
     return len(names_of(names, wanted, prefix_of(config))) == len(wanted)
 
 
-def config_of(config: Mapping[str, Any]) -> Any:
+def config_of(config: Config) -> Any:
     """transformers' configuration, which gives defaults for what config.json leaves out.
 
     Raises:
@@ -360,7 +358,7 @@ def config_of(config: Mapping[str, Any]) -> Any:
         raise InputError(f"config.json: refused by transformers: {first_line(error)}") from error
 
 
-def shapes_of(config: Mapping[str, Any], *, head: bool) -> dict[str, Shape]:
+def shapes_of(config: Config, *, head: bool) -> dict[str, Shape]:
     """Shapes of the tensors by transformers' names, without computing or drawing any.
 
     Those that are not read are left out.
@@ -369,7 +367,7 @@ def shapes_of(config: Mapping[str, Any], *, head: bool) -> dict[str, Shape]:
     return {name: shape for name, shape in shapes if not _unread(name, head)}
 
 
-def module_of(config: Mapping[str, Any], weights: Mapping[str, Tensor], *, head: bool) -> nn.Module:
+def module_of(config: Config, weights: Tensors, *, head: bool) -> nn.Module:
     """The module with these weights, which does not drop out.
 
     Raises:
@@ -386,7 +384,7 @@ def module_of(config: Mapping[str, Any], weights: Mapping[str, Tensor], *, head:
     return module.eval()
 
 
-def _built(config: Mapping[str, Any], head: bool) -> Any:
+def _built(config: Config, head: bool) -> Any:
     """The module that one of transformers' automatic classes makes, with weights that it draws.
 
     Raises:
@@ -434,7 +432,7 @@ def _shapes(config: bytes, head: bool) -> tuple[tuple[str, Shape], ...]:
     return tuple((name, tuple(tensor.shape)) for name, tensor in module.state_dict().items())
 
 
-def prefix_of(config: Mapping[str, Any]) -> str:
+def prefix_of(config: Config) -> str:
     """What the names of the body's tensors begin with in a model with a head."""
     from transformers import MODEL_MAPPING
 
@@ -449,7 +447,7 @@ def version() -> str:
     return str(transformers.__version__)
 
 
-def t5_module(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> nn.Module:
+def t5_module(config: Config, weights: Tensors) -> nn.Module:
     """The module with these weights, fp32, which does not drop out.
 
     Args:

@@ -96,6 +96,15 @@ def test_a_shipped_adapter_is_described_over_its_base(name):
     assert load_scorer(model).conventions.kind == found.kind
 
 
+def test_an_adapters_file_that_holds_no_tensors_is_named(tmp_path):
+    adapter = shutil.copytree(shipped_folder("general-mono"), tmp_path / "one")
+    file = adapter / "adapter_model.safetensors"
+    file.write_bytes(b"no")
+    found = describe(str(adapter), None)
+    assert found.weights is None and len(found.problems) == 1
+    assert found.problems[0].startswith(f"{file}: not a safetensors file")
+
+
 def test_settings_that_do_not_fit_an_adapter_are_told(tmp_path):
     folder = shipped_folder("general-mono")
     told = f"{folder}: a duoBERT model has three segments, the checkpoint has 2 segment rows: "
