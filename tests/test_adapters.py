@@ -7,8 +7,7 @@ import pytest
 from safetensors import safe_open
 
 from raypipe.models.folder.adapters import SHIPPED, WEIGHTS, shipped_folder
-from raypipe.models.folder.loading import open_tokenizer, resolve_model
-from raypipe.models.folder.model_folder import measurements
+from raypipe.models.folder.model_folder import measurements, open_tokenizer, resolve_model
 from raypipe.models.scorer import load_scorer
 from raypipe.text.inputs import TextSlice
 from raypipe.text.tokenize import tokenize_batch

@@ -469,7 +469,7 @@ def model_of(
     """
     numerics.set_strict()
     from raypipe.driver.models import unfit
-    from raypipe.models.folder.loading import resolve_model
+    from raypipe.models.folder.model_folder import resolve_model
 
     path = str(model)
     named = None if path in PACKAGED_MODELS else hub_name(path, Path())

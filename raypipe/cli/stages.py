@@ -362,8 +362,7 @@ def score(
     from raypipe.driver.progress import to_stderr
     from raypipe.driver.upkeep.status import generation_to_read
     from raypipe.driver.verbs.single_stage import model_of, score_recipe, with_commit
-    from raypipe.models.folder.loading import resolve_model
-    from raypipe.models.folder.model_folder import measurements
+    from raypipe.models.folder.model_folder import measurements, resolve_model
 
     ties = checked(break_ties)
     named = [("--run", run), ("--collection", collection), ("--queries", queries)]

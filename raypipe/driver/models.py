@@ -18,10 +18,9 @@ from raypipe.driver.inputs import has_copies
 from raypipe.errors import InputError
 from raypipe.hub_names import NEWEST, SCHEME, HubName, address, is_hub
 from raypipe.models.folder.adapters import summed_shapes
-from raypipe.models.folder.conventions import Conventions, PairConventions, PretrainedConventions
-from raypipe.models.folder.evidence import tensor_shapes
-from raypipe.models.folder.loading import layouts_of, resolve_model
-from raypipe.models.folder.model_folder import ModelFolder
+from raypipe.models.folder.files import tensor_shapes
+from raypipe.models.folder.model_folder import ModelFolder, layouts_of, resolve_model
+from raypipe.models.folder.settings import Conventions, PairConventions, PretrainedConventions
 from raypipe.models.hub import newest_commit, snapshot_of
 from raypipe.text.inputs import Layouts
 
@@ -183,7 +182,7 @@ def _segments(model: ModelFolder, layouts: Layouts, tensors: Mapping[str, Tensor
     """Returns nothing if the model's table has every segment that the settings use."""
     import torch
 
-    from raypipe.models.segments import with_third_segment
+    from raypipe.models.tensors import with_third_segment
 
     found, files = model.conventions, model.family.files
     source = files.canonical_names(tensors).found.get(files.SEGMENTS)

@@ -8,14 +8,11 @@ import torch
 from numpy.typing import NDArray
 
 from raypipe.errors import InputError, RowsFailed
-from raypipe.models.buffers import Buffers, in_halves
 from raypipe.models.family import Body
-from raypipe.models.folder.loading import layouts_of, load_weights
-from raypipe.models.folder.model_folder import ModelFolder
-from raypipe.models.gpu.engine import FixedEngine
+from raypipe.models.folder.model_folder import ModelFolder, layouts_of, load_weights
 from raypipe.models.gpu.opening import FixedSettings, Work, placed
-from raypipe.models.gpu.step import vectors
-from raypipe.models.machine.device import Place
+from raypipe.models.gpu.passes import FixedEngine, vectors
+from raypipe.models.machine.device import Buffers, Place, in_halves
 from raypipe.models.machine.precision import set_products
 from raypipe.models.packed import Product, attend_by_length, groups_of, linear
 from raypipe.models.pooling import Finishing, load_finishing, pool

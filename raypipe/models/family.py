@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from raypipe.errors import InputError
+from raypipe.models.bert.family import CAMEMBERT, DISTILBERT, ROBERTA, XLM_ROBERTA
 from raypipe.models.bert.family import FAMILY as BERT
-from raypipe.models.relatives import CAMEMBERT, DISTILBERT, ROBERTA, XLM_ROBERTA
-from raypipe.models.tensors import Named, Shape
+from raypipe.models.tensors import Config, Named, Shape
 from raypipe.models.whole.family import FAMILIES as WHOLE
 from raypipe.text.inputs import Layout
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # importing torch takes seconds, and planning does not need i
     from torch import Tensor
 
     from raypipe.models.packed import Attention, Dropout, Groups, Linear, Product, RunLayer, Updates
+    from raypipe.models.tensors import Tensors
 
 
 class Body(Protocol):
@@ -118,43 +119,37 @@ class Files(Protocol):
     def trained_names(self, names: Iterable[str], *, head: bool) -> dict[str, str]:
         """Name in a checkpoint -> name in a training, in order; without other tensors."""
 
-    def linear_names(self, tensors: Mapping[str, Tensor], *, head: bool) -> list[str]:
+    def linear_names(self, tensors: Tensors, *, head: bool) -> list[str]:
         """Names of a training's linear layers that get updates, in order."""
 
-    def expected_shapes(
-        self, config: Mapping[str, Any], *, num_labels: int | None
-    ) -> dict[str, Shape]:
+    def expected_shapes(self, config: Config, *, num_labels: int | None) -> dict[str, Shape]:
         """Shapes of the body by canonical name; with `num_labels` also of pooler and head."""
 
     def may_have(self, name: str) -> bool:
         """Whether a model may have this canonical tensor beside those expected, and not read it."""
 
-    def config_problems(self, config: Mapping[str, Any]) -> list[str]:
+    def config_problems(self, config: Config) -> list[str]:
         """Why the forward pass cannot compute the model of a checkpoint's config.json."""
 
-    def own_problems(self, config: Mapping[str, Any]) -> list[str]:
+    def own_problems(self, config: Config) -> list[str]:
         """Like `config_problems`, for a model folder's own config.json, which must state more."""
 
-    def decisive(self, config: Mapping[str, Any]) -> dict[str, Any]:
+    def decisive(self, config: Config) -> dict[str, Any]:
         """The values of a valid config.json that affect a row's value, for fingerprints."""
 
-    def num_positions(self, config: Mapping[str, Any]) -> int:
+    def num_positions(self, config: Config) -> int:
         """Number of tokens of the longest input of a valid config.json, special ones included."""
 
-    def as_bert(self, config: Mapping[str, Any]) -> dict[str, Any]:
+    def as_bert(self, config: Config) -> dict[str, Any]:
         """What config.json states, under BERT's keys."""
 
     def contradictions(
-        self,
-        config: Mapping[str, Any],
-        shapes: Mapping[str, Shape],
-        *,
-        any_segments: bool = ...,
+        self, config: Config, shapes: Mapping[str, Shape], *, any_segments: bool = ...
     ) -> list[str]:
         """The differences between a valid config.json and the tensors' shapes."""
 
     def converted_config(
-        self, config: Mapping[str, Any], *, segment_rows: int, num_labels: int | None
+        self, config: Config, *, segment_rows: int, num_labels: int | None
     ) -> dict[str, Any]:
         """The content of a converted checkpoint's config.json."""
 
@@ -168,20 +163,20 @@ class Pretraining(Protocol):
     MASK: str
     """The special token in the place of a masked word piece."""
 
-    def shapes(self, config: Mapping[str, Any], *, next_sentence: bool) -> dict[str, Shape]:
+    def shapes(self, config: Config, *, next_sentence: bool) -> dict[str, Shape]:
         """Shapes of the head that predicts masked words; with `next_sentence` also of pooler and
         classifier. A decoder that is the table of word embeddings has no tensor of its own."""
 
     def canonical_names(self, names: Iterable[str]) -> Named:
         """The heads' tensors in a checkpoint, without the pooler, whatever program wrote it."""
 
-    def untied(self, tensors: Mapping[str, Tensor]) -> list[str]:
+    def untied(self, tensors: Tensors) -> list[str]:
         """Tensors of a checkpoint that differ from those to which they are tied."""
 
-    def words(self, weights: Mapping[str, Tensor], hidden_MH: Tensor, eps: float) -> Tensor:
+    def words(self, weights: Tensors, hidden_MH: Tensor, eps: float) -> Tensor:
         """The logits of masked words, [M, V], from their last hidden states."""
 
-    def follows(self, weights: Mapping[str, Tensor], first_BH: Tensor) -> Tensor:
+    def follows(self, weights: Tensors, first_BH: Tensor) -> Tensor:
         """The logits [B, 2] that B follows A (unit 0) or not, from each first token's state."""
 
     def architecture(self, *, next_sentence: bool) -> str:
@@ -203,13 +198,7 @@ class Family(Protocol[B]):
     def pretraining(self) -> Pretraining:
         """The heads of pre-training; importing them loads torch."""
 
-    def read(
-        self,
-        weights: Mapping[str, Tensor],
-        config: Mapping[str, Any],
-        *,
-        updates: Updates | None = ...,
-    ) -> B:
+    def read(self, weights: Tensors, config: Config, *, updates: Updates | None = ...) -> B:
         """The body in a checkpoint, under any known names, with low-rank updates of its layers.
 
         Raises:
@@ -236,11 +225,7 @@ class Family(Protocol[B]):
         """
 
     def head(
-        self,
-        weights: Mapping[str, Tensor],
-        *,
-        relevant_label: int | None,
-        updates: Updates | None = ...,
+        self, weights: Tensors, *, relevant_label: int | None, updates: Updates | None = ...
     ) -> Head:
         """A reranker's head in a checkpoint.
 
@@ -267,7 +252,7 @@ FAMILIES: Mapping[str, Family[Any]] = {
 """By model_type of config.json."""
 
 
-def family_of(config: Mapping[str, Any]) -> Family[Any]:
+def family_of(config: Config) -> Family[Any]:
     """The family that config.json names.
 
     Raises:

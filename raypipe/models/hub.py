@@ -15,7 +15,7 @@ from typing import Any
 from raypipe.errors import InputError, first_line
 from raypipe.hub_names import COMMIT, HubName, hub_name
 from raypipe.models.folder.adapters import WEIGHTS as ADAPTER
-from raypipe.models.folder.evidence import config_problems, read_object
+from raypipe.models.folder.files import config_problems, read_object
 from raypipe.models.tensors import PICKLES
 from raypipe.storage.records import hash_once
 from raypipe.uris import redacted

@@ -17,9 +17,8 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from raypipe.errors import InputError
-from raypipe.models.folder.layers import WEIGHTS, DenseFile
-from raypipe.models.folder.loading import here
-from raypipe.models.folder.model_folder import ModelFolder
+from raypipe.models.folder.model_folder import ModelFolder, here
+from raypipe.models.folder.sentence_transformers import WEIGHTS, DenseFile
 from raypipe.models.packed import Groups, Linear, Product, linear
 from raypipe.storage.records import hash_file
 

@@ -7,18 +7,15 @@ import torch
 from numpy.typing import NDArray
 
 from raypipe.errors import InputError
-from raypipe.models.buffers import Buffers, in_halves
 from raypipe.models.family import Body, Head
-from raypipe.models.folder.conventions import PairConventions
-from raypipe.models.folder.loading import layouts_of, load_weights
-from raypipe.models.folder.model_folder import ModelFolder
-from raypipe.models.gpu.engine import FixedEngine
+from raypipe.models.folder.model_folder import ModelFolder, layouts_of, load_weights
+from raypipe.models.folder.settings import PairConventions
 from raypipe.models.gpu.opening import FixedSettings, Work, placed
-from raypipe.models.gpu.step import units
-from raypipe.models.machine.device import Place
+from raypipe.models.gpu.passes import FixedEngine, units
+from raypipe.models.machine.device import Buffers, Place, in_halves
 from raypipe.models.machine.precision import set_products
 from raypipe.models.packed import Product, attend_by_length, first_tokens, groups_of, linear
-from raypipe.models.whole.body import T5Body
+from raypipe.models.whole.family import T5Body
 from raypipe.ranking.candidates import Keys
 from raypipe.text.batches import batches
 from raypipe.text.inputs import Layouts, TextSlice, cut_to, make_inputs, taken

@@ -1,11 +1,31 @@
-"""Tensors of a checkpoint by canonical name, and how they differ from what config.json says."""
+"""Parts of every family's files: tensors by canonical name, a reranker's units, segments.
+
+A checkpoint's tensors are compared with what config.json says, and its units with the settings. A
+duoBERT model's segment table has a third row, which a checkpoint often lacks.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from raypipe.errors import InputError
+
+if TYPE_CHECKING:  # importing torch takes seconds, and checking does not need it
+    from torch import Tensor
+
+    Tensors = Mapping[str, Tensor]
+    """By a checkpoint's or another name."""
+
 
 Shape = tuple[int, ...]
+Config = Mapping[str, Any]
+"""The content of config.json."""
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 """The endings of files of tensors that can run code."""
+HEAD = "ForSequenceClassification"
+"""The end of the name of an architecture that scores pairs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,3 +67,76 @@ def shape_problems(
         for name, shape in expected.items()
         if name in held and held[name][1] != shape
     ]
+
+
+def is_reranker(config: Mapping[str, Any]) -> bool:
+    """Whether config.json's architecture ends in a head for sequences."""
+    names = config.get("architectures")
+    return isinstance(names, list) and any(str(name).endswith(HEAD) for name in names)
+
+
+def unit_names(num_units: int) -> dict[str, Any]:
+    """The keys of config.json from which transformers knows the number of units."""
+    names = {unit: f"LABEL_{unit}" for unit in range(num_units)}
+    return {
+        "id2label": {str(unit): name for unit, name in names.items()},
+        "label2id": {name: unit for unit, name in names.items()},
+    }
+
+
+def expected_units(relevant_label: int | None) -> int:
+    """How many units a head has with these settings."""
+    return 1 if relevant_label is None else 2
+
+
+def check_units(num_units: int, relevant_label: int | None) -> None:
+    """Returns nothing if a head has the units that the settings expect.
+
+    Raises:
+        InputError: it has others.
+    """
+    expected = expected_units(relevant_label)
+    if num_units != expected:
+        label = "null" if relevant_label is None else str(relevant_label)
+        raise InputError(
+            f"the classifier has {num_units} units, the settings (relevant_label: {label}) "
+            f"expect {expected}; a head of one unit has relevant_label null, one of two 0 or 1"
+        )
+
+
+def with_third_segment(segments: Tensor, choice: str | None) -> Tensor:
+    """A duoBERT model's segment table, with at least three rows.
+
+    Source: duobert's checkpoint has two rows for three segments; TensorFlow's one-hot product
+    makes id 2 a zero vector there, which is `zero`; `copy` is row 1.
+
+    Raises:
+        InputError: less than two rows, two and no choice, or three and a choice.
+    """
+    import torch
+
+    if len(segments) < 2:
+        raise InputError(
+            f"a duoBERT model has three segments, the checkpoint has {len(segments)} segment rows; "
+            "name a BERT"
+        )
+    if len(segments) >= 3:
+        if choice is not None:
+            raise InputError(
+                f"segment_row: {choice} is for checkpoints with two segment rows; this one has "
+                f"{len(segments)}, remove it"
+            )
+        return segments
+    if choice is None:
+        raise InputError(
+            f"a duoBERT model has three segments, the checkpoint has {len(segments)} segment rows; "
+            "name the third with segment_row: zero (what duobert's own code computes) or copy "
+            "(of row 1)"
+        )
+    third = torch.zeros_like(segments[:1]) if choice == "zero" else segments[1:2]
+    return torch.cat([segments, third])
+
+
+def no_pretraining(kind: str) -> InputError:
+    """The problem of a family, by its model_type, whose heads of pre-training raypipe has not."""
+    return InputError(f"pre-training: expected a model_type bert, found {kind}; start from a BERT")

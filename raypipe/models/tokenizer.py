@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 from tokenizers.normalizers import BertNormalizer
 
 from raypipe.errors import InputError, first_line
-from raypipe.models.whole.t5 import PIECES, read_pieces
+from raypipe.models.whole.files import PIECES, read_pieces
 from raypipe.regular import check_regular
 from raypipe.text.tokenize import of_library
 

@@ -23,8 +23,7 @@ from raypipe.driver.training.place import start_model
 from raypipe.errors import InputError
 from raypipe.evaluation.run_files.lines import sniff
 from raypipe.evaluation.run_files.parquet import is_parquet
-from raypipe.models.folder.loading import resolve_model
-from raypipe.models.folder.model_folder import ModelFolder
+from raypipe.models.folder.model_folder import ModelFolder, resolve_model
 from raypipe.report.published import Input, Planned, Reproduction, inputs
 from raypipe.storage.compression import open_binary
 

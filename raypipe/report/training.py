@@ -17,7 +17,7 @@ from raypipe.driver.training.log import values_of
 from raypipe.driver.upkeep.status import standing
 from raypipe.errors import InputError
 from raypipe.models.folder.adapters import adapter_folder
-from raypipe.models.folder.evidence import read_object
+from raypipe.models.folder.files import read_object
 from raypipe.names import of_stage
 from raypipe.report.finished import Finished, about, measures_of, of_system
 from raypipe.report.section import Chart, Section, Table, Value

@@ -14,9 +14,8 @@ from tokenizers import Tokenizer
 
 from raypipe.errors import RowsFailed
 from raypipe.models.encoder import Encoder, load_encoder
-from raypipe.models.folder.conventions import AnyConventions
-from raypipe.models.folder.loading import open_tokenizer
-from raypipe.models.folder.model_folder import ModelFolder
+from raypipe.models.folder.model_folder import ModelFolder, open_tokenizer
+from raypipe.models.folder.settings import AnyConventions
 from raypipe.models.scorer import Scorer, Texts, load_scorer
 from raypipe.ranking.candidates import Keys
 from raypipe.stages.encode import as_stored

@@ -10,7 +10,7 @@ from raypipe.stages.stage import Site
 from raypipe.storage.records import Json
 
 if TYPE_CHECKING:  # importing torch takes seconds, and planning does not need it
-    from raypipe.models.gpu.engine import FixedEngine
+    from raypipe.models.gpu.passes import FixedEngine
 
 
 class OpenModel(Protocol):

@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from raypipe.models.folder.conventions import Conventions, PairConventions
+from raypipe.models.folder.settings import Conventions, PairConventions
 from raypipe.text.inputs import Layout, TextSlice, cut_to, taken
 from raypipe.training.examples import Examples
 

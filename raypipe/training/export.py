@@ -17,12 +17,11 @@ from torch import Tensor
 from raypipe.config.training import steps_of
 from raypipe.errors import InputError
 from raypipe.models.folder.adapters import PEFT, adapter_folder
-from raypipe.models.folder.conventions import AnyConventions, Conventions, PairConventions
-from raypipe.models.folder.loading import here
-from raypipe.models.folder.model_folder import ModelFolder
+from raypipe.models.folder.model_folder import ModelFolder, here
+from raypipe.models.folder.settings import AnyConventions, Conventions, PairConventions
 from raypipe.models.machine.device import numerics_class
+from raypipe.models.tensors import unit_names
 from raypipe.models.tokenizer import read_tokenizer, tokenizer_sha256
-from raypipe.models.units import unit_names
 from raypipe.storage.files import folder_beside, replace_folder
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.payloads import writing

@@ -6,16 +6,17 @@ from functools import cached_property
 from raypipe.config.training import TrainedModel, Training
 from raypipe.errors import InputError
 from raypipe.models.folder.adapters import WEIGHTS, adapter_folder
-from raypipe.models.folder.conventions import (
+from raypipe.models.folder.files import initializer_range
+from raypipe.models.folder.model_folder import ModelFolder
+from raypipe.models.folder.settings import (
+    PRESETS,
     AnyConventions,
     Conventions,
     PairConventions,
     PretrainedConventions,
+    conventions_from,
     conventions_problems,
 )
-from raypipe.models.folder.evidence import initializer_range
-from raypipe.models.folder.model_folder import ModelFolder
-from raypipe.models.folder.presets import PRESETS, conventions_from
 from raypipe.names import Role, of_training
 from raypipe.storage.records import hash_file
 from raypipe.storage.spec import StageSpec

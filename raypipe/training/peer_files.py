@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from raypipe.models.folder.conventions import AnyConventions, Conventions, PairConventions
-from raypipe.models.folder.loading import layout_of, open_tokenizer
-from raypipe.models.folder.model_folder import ModelFolder
+from raypipe.models.folder.model_folder import ModelFolder, layout_of, open_tokenizer
+from raypipe.models.folder.settings import AnyConventions, Conventions, PairConventions
 from raypipe.training.job import Job
 
 MODULES = "sentence_transformers.models"

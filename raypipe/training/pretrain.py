@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from raypipe.errors import InputError
-from raypipe.models.folder.conventions import PretrainedConventions
-from raypipe.models.folder.loading import open_tokenizer
+from raypipe.models.folder.model_folder import open_tokenizer
+from raypipe.models.folder.settings import PretrainedConventions
 from raypipe.models.machine.device import BUDGET_TOKENS
 from raypipe.stages.scoring.token_rows import TokenRows
 from raypipe.text.batches import batches

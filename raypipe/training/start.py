@@ -15,17 +15,15 @@ from raypipe.config import Training
 from raypipe.errors import InputError
 from raypipe.models.family import family_of
 from raypipe.models.folder.adapters import CONFIG, PEFT, WEIGHTS, adapter_folder
-from raypipe.models.folder.conventions import (
+from raypipe.models.folder.files import initializer_range, tensor_shapes
+from raypipe.models.folder.model_folder import RANDOM, ModelFolder, layouts_of, load_weights
+from raypipe.models.folder.settings import (
     AnyConventions,
     Conventions,
     PairConventions,
     PretrainedConventions,
 )
-from raypipe.models.folder.evidence import initializer_range, tensor_shapes
-from raypipe.models.folder.loading import layouts_of, load_weights
-from raypipe.models.folder.model_folder import RANDOM, ModelFolder
-from raypipe.models.segments import with_third_segment
-from raypipe.models.tensors import Shape
+from raypipe.models.tensors import Shape, with_third_segment
 from raypipe.text.inputs import Layouts
 from raypipe.training.job import Job, conventions_of_training
 from raypipe.training.trainee import LowRank, Trainee

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from raypipe.config.training import steps_of
 from raypipe.errors import InputError
-from raypipe.models.folder.conventions import Conventions, PairConventions
+from raypipe.models.folder.settings import Conventions, PairConventions
 from raypipe.models.machine.device import BUDGET_TOKENS
 from raypipe.stages.scoring.token_rows import TokenRows
 from raypipe.storage.records import Json

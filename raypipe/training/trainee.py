@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from raypipe.models.family import Body, Head, family_of
-from raypipe.models.folder.conventions import AnyConventions, Conventions, PairConventions
+from raypipe.models.folder.settings import AnyConventions, Conventions, PairConventions
 from raypipe.models.packed import Updates, attend_freely, first_tokens, groups_of
 from raypipe.models.pooling import pool
 from raypipe.text.inputs import Inputs

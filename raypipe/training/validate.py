@@ -14,8 +14,8 @@ from raypipe import schema
 from raypipe.data.qrels import read_qrels
 from raypipe.errors import InputError
 from raypipe.evaluation.measures import evaluate
-from raypipe.models.folder.conventions import AnyConventions, Conventions, PairConventions
 from raypipe.models.folder.model_folder import ModelFolder
+from raypipe.models.folder.settings import AnyConventions, Conventions, PairConventions
 from raypipe.models.machine.device import BUDGET_TOKENS, unproven
 from raypipe.models.scorer import Scorer
 from raypipe.ranking.aggregate import aggregate

@@ -8,7 +8,7 @@ import torch
 from random_bert import Shape, make_random_bert, pieces_of, text_of
 
 from raypipe.models.encoder import load_encoder
-from raypipe.models.folder.loading import open_tokenizer, resolve_model
+from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
 from raypipe.models.gpu.opening import MODES, FixedSettings
 from raypipe.models.scorer import load_scorer
 from raypipe.text.inputs import TextSlice

@@ -37,7 +37,7 @@ from raypipe.cluster.backend import Task
 from raypipe.cluster.inline import InlineBackend
 from raypipe.cluster.loop import run
 from raypipe.cluster.report import Limits
-from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.model_folder import resolve_model
 from raypipe.stages.encode import EncodeStage
 from raypipe.stages.stage import Needs, Opened, Payload, Sizing, ranges
 from raypipe.storage.ledger import Ledger, read_manifest

@@ -22,7 +22,7 @@ from safetensors.torch import load_file, save_file
 from sentence_transformers import CrossEncoder
 from transformers import BertConfig
 
-from raypipe.models.folder.loading import open_tokenizer, packaged_folder, resolve_model
+from raypipe.models.folder.model_folder import open_tokenizer, packaged_folder, resolve_model
 from raypipe.models.machine.device import numerics_class
 from raypipe.models.machine.precision import DTYPES, able
 from raypipe.models.scorer import load_scorer

@@ -24,7 +24,7 @@ import torch
 from scipy.stats import kendalltau
 from sentence_transformers import CrossEncoder
 
-from raypipe.models.folder.loading import open_tokenizer, resolve_model
+from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
 from raypipe.models.machine.device import numerics_class
 from raypipe.models.machine.precision import able
 from raypipe.models.scorer import load_scorer

@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 from transformers import BertTokenizerFast
 
-from raypipe.models.folder.loading import open_tokenizer, resolve_model
+from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
 from raypipe.text.tokenize import tokenize_batch
 from raypipe.text.word_pieces import WordPieces
 

@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "helpers"))
 from given_stores import Stores
 
 from raypipe import schema
-from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.model_folder import resolve_model
 from raypipe.stages.texts.tokenize import TokenizeStage
 
 

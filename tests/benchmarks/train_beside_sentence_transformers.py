@@ -31,14 +31,14 @@ from sentence_transformers.training_args import SentenceTransformerTrainingArgum
 from torch.utils.data import BatchSampler, SequentialSampler
 from transformers import BertConfig, TrainerCallback
 
-from raypipe.models.folder.loading import (
+from raypipe.models.folder.model_folder import (
     layouts_of,
     load_weights,
     open_tokenizer,
     packaged_folder,
     resolve_model,
 )
-from raypipe.models.folder.presets import PRESETS
+from raypipe.models.folder.settings import PRESETS
 from raypipe.models.machine.device import numerics_class
 from raypipe.text.inputs import TextSlice
 from raypipe.text.tokenize import tokenize_batch

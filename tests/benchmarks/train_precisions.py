@@ -18,8 +18,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from raypipe.models.folder.loading import layouts_of, load_weights, open_tokenizer, resolve_model
-from raypipe.models.folder.presets import PRESETS
+from raypipe.models.folder.model_folder import (
+    layouts_of,
+    load_weights,
+    open_tokenizer,
+    resolve_model,
+)
+from raypipe.models.folder.settings import PRESETS
 from raypipe.models.machine.device import numerics_class
 from raypipe.text.inputs import TextSlice, make_inputs, taken
 from raypipe.text.tokenize import tokenize_batch

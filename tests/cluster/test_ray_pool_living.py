@@ -21,7 +21,7 @@ from raypipe.cluster.ray_pool import RayBackend
 from raypipe.cluster.ray_start import start_local
 from raypipe.cluster.report import Limits
 from raypipe.errors import InputError
-from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.model_folder import resolve_model
 from raypipe.stages.encode import EncodeStage
 from raypipe.stages.stage import Needs, Opened, Payload, Sizing, ranges
 from raypipe.stages.tables import Sides

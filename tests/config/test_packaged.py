@@ -57,7 +57,7 @@ def test_an_experiment_loads_under_its_name(path: Path):
 
 def test_the_kinds_of_presets_are_those_of_the_presets_themselves():
     from raypipe.config.training_rules import KINDS, PROMPTED
-    from raypipe.models.folder.presets import PRESETS
+    from raypipe.models.folder.settings import PRESETS
 
     prompted = {name for name, found in PRESETS.items() if getattr(found, "prompt", None)}
     assert prompted == set(PROMPTED)

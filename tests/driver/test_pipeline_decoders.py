@@ -7,7 +7,7 @@ import pytest
 from json_files import changed
 from peer_encoders import peer
 
-from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.model_folder import resolve_model
 from raypipe.storage.ledger import read_manifest
 from raypipe.storage.posix import PosixStorage
 from raypipe.storage.store import Stored

@@ -14,7 +14,7 @@ from raypipe.data import official as known
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.errors import InputError, RefusedError
 from raypipe.evaluation.run_files.runs import read_run
-from raypipe.models.folder.loading import open_tokenizer, resolve_model
+from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
 from raypipe.models.scorer import load_scorer
 from raypipe.storage.ledger import read_manifest
 from raypipe.storage.posix import PosixStorage

@@ -11,7 +11,7 @@ from raypipe.cli.main import run as raypipe
 from raypipe.config import load_recipe
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.errors import RefusedError
-from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.model_folder import resolve_model
 from raypipe.stages.texts.tokenize import TokenizeStage
 
 RECIPE = """

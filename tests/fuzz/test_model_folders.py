@@ -21,7 +21,7 @@ from small_model import (
 )
 
 from raypipe.models.convert.describe import describe
-from raypipe.models.folder.loading import layouts_of, resolve_model
+from raypipe.models.folder.model_folder import layouts_of, resolve_model
 from raypipe.models.tokenizer import read_tokenizer
 
 MONO = {

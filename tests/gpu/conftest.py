@@ -72,7 +72,7 @@ def shape(request, random_bert):
 @pytest.fixture(scope="session")
 def models(random_bert, tmp_path_factory):
     """A function that gives the model of a shape, kind and settings, made once."""
-    from raypipe.models.folder.loading import resolve_model
+    from raypipe.models.folder.model_folder import resolve_model
 
     made = {}
 

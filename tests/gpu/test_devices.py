@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from raypipe.models.bert.forward import hidden_states, read_bert, read_head
-from raypipe.models.folder.loading import load_weights
-from raypipe.models.gpu.step import (
+from raypipe.models.folder.model_folder import load_weights
+from raypipe.models.gpu.passes import (
     FixedShape,
     gathered,
     on_device,

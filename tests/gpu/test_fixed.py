@@ -10,7 +10,7 @@ import torch
 
 from raypipe.models.encoder import load_encoder
 from raypipe.models.gpu.opening import MODES, FixedSettings
-from raypipe.models.gpu.step import (
+from raypipe.models.gpu.passes import (
     FixedShape,
     found_varlen,
     gathered,

@@ -13,7 +13,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from raypipe.models.encoder import load_encoder
-from raypipe.models.folder.loading import load_weights
+from raypipe.models.folder.model_folder import load_weights
 from raypipe.models.scorer import load_scorer
 from raypipe.text.inputs import TextSlice
 

@@ -7,7 +7,7 @@ import torch
 
 from raypipe.models.bert.forward import read_bert
 from raypipe.models.encoder import load_encoder
-from raypipe.models.folder.loading import load_weights
+from raypipe.models.folder.model_folder import load_weights
 from raypipe.models.machine.precision import set_products
 from raypipe.models.scorer import load_scorer
 from raypipe.training.comm import make_deterministic

@@ -16,7 +16,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))  # the checkout, installed or not
 
 
-from raypipe.models.folder.loading import layouts_of, load_weights, resolve_model
+from raypipe.models.folder.model_folder import layouts_of, load_weights, resolve_model
 from raypipe.text.inputs import TextSlice
 from raypipe.training.batch import Batch
 from raypipe.training.comm import Solo, make_deterministic

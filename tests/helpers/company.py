@@ -10,7 +10,7 @@ import tiny
 from safetensors.torch import load_file, save_file
 
 from raypipe.models.encoder import load_encoder
-from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.model_folder import resolve_model
 from raypipe.models.scorer import load_scorer
 from raypipe.text.inputs import TextSlice
 

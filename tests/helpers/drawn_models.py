@@ -14,7 +14,7 @@ from tokenizers import (
     trainers,
 )
 
-from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.model_folder import resolve_model
 from raypipe.models.whole.family import DECODERS
 
 TEXTS = [

@@ -13,8 +13,8 @@ import torch
 import torch.distributed as dist
 from safetensors.torch import save_file
 
-from raypipe.models.folder.loading import layouts_of, load_weights, resolve_model
-from raypipe.models.folder.presets import PRESETS
+from raypipe.models.folder.model_folder import layouts_of, load_weights, resolve_model
+from raypipe.models.folder.settings import PRESETS
 from raypipe.text.inputs import TextSlice
 from raypipe.training.batch import Batch
 from raypipe.training.comm import Group, Solo

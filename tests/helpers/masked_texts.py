@@ -3,7 +3,7 @@
 import numpy as np
 from transformers import BertForPreTraining
 
-from raypipe.models.folder.loading import layouts_of, load_weights, resolve_model
+from raypipe.models.folder.model_folder import layouts_of, load_weights, resolve_model
 from raypipe.text.inputs import TextSlice
 from raypipe.training.pretrain import Maker, Rule, TextSource
 from raypipe.training.start import pretraining_tensors

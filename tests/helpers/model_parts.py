@@ -7,7 +7,7 @@ import torch
 from raypipe.models.bert.files import (
     expected_shapes,
 )
-from raypipe.models.folder.conventions import Conventions, PairConventions
+from raypipe.models.folder.settings import Conventions, PairConventions
 
 ENCODER = Conventions(
     pooling="mean", normalise=False, query_segment=0, passage_segment=1, query_limit=3,

@@ -4,7 +4,7 @@ import drawn_models
 import numpy as np
 
 from raypipe.models.encoder import load_encoder
-from raypipe.models.folder.loading import open_tokenizer, resolve_model
+from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
 from raypipe.text.tokenize import tokenize_batch
 
 

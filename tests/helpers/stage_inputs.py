@@ -3,7 +3,7 @@
 import numpy as np
 
 from raypipe.models.encoder import load_encoder
-from raypipe.models.folder.loading import open_tokenizer
+from raypipe.models.folder.model_folder import open_tokenizer
 from raypipe.text.inputs import TextSlice
 from raypipe.text.tokenize import tokenize_batch
 

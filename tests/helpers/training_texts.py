@@ -3,7 +3,7 @@
 import numpy as np
 
 from raypipe.config.training import TrainingSet
-from raypipe.models.folder.conventions import PairConventions
+from raypipe.models.folder.settings import PairConventions
 from raypipe.text.inputs import TextSlice
 from raypipe.training.batch import ExampleSource
 from raypipe.training.examples import Examples, pair_keys

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
-from raypipe.models.buffers import Buffers
+from raypipe.models.machine.device import Buffers
 from raypipe.models.packed import gelu, linear, plus
 
 DRAW = torch.Generator().manual_seed(5)

@@ -9,7 +9,7 @@ from transformers import BertModel
 
 from raypipe.errors import InputError
 from raypipe.models.encoder import load_encoder
-from raypipe.models.folder.loading import open_tokenizer, resolve_model
+from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
 from raypipe.text.tokenize import tokenize_batch
 
 RNG = np.random.default_rng(7)

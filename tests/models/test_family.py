@@ -65,6 +65,12 @@ def test_another_architecture_is_refused_with_what_was_expected_and_found(kind):
     assert problem.endswith("; name a model of that architecture")
 
 
+@pytest.mark.parametrize("kind", [kind for kind in FAMILIES if kind != "bert"])
+def test_another_family_has_no_heads_of_pre_training(kind):
+    with pytest.raises(InputError, match=f"expected a model_type bert, found {kind}; start from"):
+        FAMILIES[kind].pretraining  # noqa: B018
+
+
 def test_berts_inputs_begin_with_cls_and_each_text_ends_with_sep():
     given = tokenizer("a", "[SEP]", "b", "[CLS]")
     assert FAMILY.layout(given, (0, 1, 2)) == Layout(3, (1,), 1, (0, 1, 2), first_position=0)

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from raypipe.models.buffers import in_halves
 from raypipe.models.encoder import Encoder, load_encoder
-from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.model_folder import resolve_model
+from raypipe.models.machine.device import in_halves
 from raypipe.models.scorer import Scorer, load_scorer
 from raypipe.text.inputs import TextSlice
 

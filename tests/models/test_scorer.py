@@ -11,8 +11,8 @@ from stage_inputs import parts_of
 from transformers import BertForSequenceClassification
 
 from raypipe.errors import InputError
-from raypipe.models.folder.conventions import PairConventions
-from raypipe.models.folder.loading import open_tokenizer, resolve_model
+from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
+from raypipe.models.folder.settings import PairConventions
 from raypipe.models.scorer import load_scorer, scores_of
 from raypipe.text.inputs import TextSlice, cut_to, taken
 

@@ -6,8 +6,8 @@ import torch
 from stage_inputs import parts_of
 
 from raypipe.errors import InputError
-from raypipe.models.folder.conventions import PairConventions
-from raypipe.models.folder.loading import open_tokenizer, resolve_model
+from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
+from raypipe.models.folder.settings import PairConventions
 from raypipe.models.scorer import load_scorer, scores_of
 
 LONG = "zebra " * 100

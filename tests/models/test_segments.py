@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from raypipe.errors import InputError
-from raypipe.models.segments import with_third_segment
+from raypipe.models.tensors import with_third_segment
 
 
 def test_third_rows_are_zeros_or_copies_of_row_1():

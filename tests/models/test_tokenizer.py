@@ -9,7 +9,7 @@ from tokenizers.models import WordPiece
 import raypipe
 from raypipe.errors import InputError
 from raypipe.models import tokenizer
-from raypipe.models.folder.loading import open_tokenizer, resolve_model
+from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
 from raypipe.models.tokenizer import as_first, read_tokenizer
 from raypipe.stages.texts.tokenize import piece_settings
 

@@ -3,7 +3,7 @@
 import pytest
 
 from raypipe.errors import InputError
-from raypipe.models.units import check_units, expected_units, is_reranker, unit_names
+from raypipe.models.tensors import check_units, expected_units, is_reranker, unit_names
 
 
 def test_a_reranker_is_known_by_its_architecture():

@@ -11,7 +11,7 @@ from transformers import BertModel
 
 from raypipe.errors import RowsFailed
 from raypipe.models.encoder import load_encoder
-from raypipe.models.folder.loading import open_tokenizer, resolve_model
+from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
 from raypipe.models.gpu.opening import FixedSettings
 from raypipe.stages.encode import EncodeStage
 from raypipe.stages.opening import Stopwatch

@@ -7,7 +7,7 @@ from stage_inputs import alone, pieces, vectors_of
 from raypipe import schema
 from raypipe.errors import RowsFailed
 from raypipe.models.encoder import Encoder, load_encoder
-from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.model_folder import resolve_model
 from raypipe.stages.encode import EncodeStage
 from raypipe.stages.stage import Site, Sizing
 from raypipe.stages.texts.tokenize import TokenizeStage

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from raypipe.errors import InputError
-from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.model_folder import resolve_model
 from raypipe.stages.opening import open_model
 
 

@@ -5,7 +5,7 @@ import pytest
 from given_scores import Given
 
 from raypipe import schema
-from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.model_folder import resolve_model
 from raypipe.stages.bm25 import Bm25Stage, IndexStage
 from raypipe.stages.fuse import fuse_stage
 from raypipe.stages.scoring.candidates import Request

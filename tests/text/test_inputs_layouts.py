@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from raypipe.models.family import FAMILIES
-from raypipe.models.folder.loading import open_tokenizer, packaged_folder, resolve_model
+from raypipe.models.folder.model_folder import open_tokenizer, packaged_folder, resolve_model
 from raypipe.text.inputs import Inputs, Layout, TextSlice, by_length, make_inputs, taken
 from raypipe.text.prompts import sliced
 

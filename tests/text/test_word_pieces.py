@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
-from raypipe.models.folder.loading import open_tokenizer, resolve_model
+from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
 from raypipe.models.tokenizer import as_first
 from raypipe.text import word_pieces
 from raypipe.text.tokenize import tokenize_batch

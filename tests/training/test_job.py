@@ -8,7 +8,7 @@ import pytest
 
 from raypipe.config.training import TrainedModel
 from raypipe.errors import InputError
-from raypipe.models.folder.presets import PRESETS
+from raypipe.models.folder.settings import PRESETS
 from raypipe.training.job import DevPassages, DevStores, conventions_of_training
 
 

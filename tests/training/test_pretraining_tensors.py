@@ -6,7 +6,7 @@ from masked_texts import make_pretrained
 from safetensors.torch import load_file
 
 from raypipe.errors import InputError
-from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.model_folder import resolve_model
 from raypipe.training.start import missing_at_start, pretraining_tensors
 
 POOLER = {"bert.pooler.dense.weight", "bert.pooler.dense.bias"}

@@ -2,7 +2,7 @@ import pytest
 import torch
 from training_texts import pair_conventions, start
 
-from raypipe.models.folder.conventions import Conventions
+from raypipe.models.folder.settings import Conventions
 
 SEGMENTS = "bert.embeddings.token_type_embeddings.weight"
 

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from types import SimpleNamespace
 
-from raypipe.models.folder.loading import layouts_of, resolve_model
-from raypipe.models.folder.presets import PRESETS
+from raypipe.models.folder.model_folder import layouts_of, resolve_model
+from raypipe.models.folder.settings import PRESETS
 from raypipe.text.inputs import Layout
 from raypipe.training.start import layouts_for
 

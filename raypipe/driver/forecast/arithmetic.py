@@ -27,9 +27,8 @@ from raypipe.driver.forecast.amounts import (
     sample_of_files,
 )
 from raypipe.evaluation.run_files.runs import read_run
-from raypipe.models.folder.conventions import PairConventions
-from raypipe.models.folder.loading import layouts_of, open_tokenizer
-from raypipe.models.folder.model_folder import ModelFolder
+from raypipe.models.folder.model_folder import ModelFolder, layouts_of, open_tokenizer
+from raypipe.models.folder.settings import PairConventions
 from raypipe.ranking.candidates import Keys, missing
 from raypipe.stages.ann.search import AnnSearchStage
 from raypipe.stages.bm25 import Bm25Stage, IndexStage

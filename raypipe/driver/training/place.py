@@ -12,14 +12,15 @@ from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, RaypipeError
 from raypipe.hub_names import address
 from raypipe.models.folder.adapters import is_adapter
-from raypipe.models.folder.conventions import Conventions
-from raypipe.models.folder.loading import (
+from raypipe.models.folder.model_folder import (
+    PACKAGED,
+    ModelFolder,
     folder_of,
     layouts_of,
     resolve_configuration,
     resolve_model,
 )
-from raypipe.models.folder.model_folder import PACKAGED, ModelFolder
+from raypipe.models.folder.settings import Conventions
 from raypipe.training.job import conventions_of_training
 from raypipe.training.start import missing_problems
 

@@ -27,8 +27,8 @@ from raypipe.driver.training.parts import (
 from raypipe.driver.training.phases import Part
 from raypipe.driver.training.place import TrainInvocation
 from raypipe.errors import InputError
-from raypipe.models.folder.conventions import PretrainedConventions
 from raypipe.models.folder.model_folder import ModelFolder
+from raypipe.models.folder.settings import PretrainedConventions
 from raypipe.names import Role, of_training
 from raypipe.stages.stage import Needs, Sizing
 from raypipe.storage.files import note_in, replace_file, sweep_beside

@@ -13,8 +13,8 @@ from raypipe.config.yaml import dotted
 from raypipe.driver.models import at_commit, models_before
 from raypipe.errors import InputError
 from raypipe.hub_names import address, is_hub
-from raypipe.models.folder.conventions import AnyConventions, Conventions, PairConventions
-from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.model_folder import resolve_model
+from raypipe.models.folder.settings import AnyConventions, Conventions, PairConventions
 
 
 def with_start(

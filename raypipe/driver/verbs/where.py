@@ -7,7 +7,7 @@ from typing import Any
 
 from raypipe.config import Recipe
 from raypipe.errors import InputError
-from raypipe.models.folder.loading import packaged_folder
+from raypipe.models.folder.model_folder import packaged_folder
 from raypipe.storage.compression import COMPRESSED_SUFFIXES, open_binary
 from raypipe.uris import in_bucket
 

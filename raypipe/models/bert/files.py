@@ -10,8 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from raypipe.models.tensors import Named, Shape, Source
-from raypipe.models.units import unit_names
+from raypipe.models.tensors import Config, Named, Shape, Source, unit_names
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -45,7 +44,7 @@ LARGEST = {"num_hidden_layers": 1000}
 """Limits: larger values would exhaust the memory before any tensor is checked."""
 
 
-def config_problems(config: Mapping[str, Any]) -> list[str]:
+def config_problems(config: Config) -> list[str]:
     """Why raypipe cannot compute this model; empty if it can."""
     problems = [
         f"{name}: expected a count{_at_most(name)}, found {config.get(name)!r}"
@@ -61,7 +60,7 @@ def config_problems(config: Mapping[str, Any]) -> list[str]:
     return problems
 
 
-def own_problems(config: Mapping[str, Any]) -> list[str]:
+def own_problems(config: Config) -> list[str]:
     """Like `config_problems`, for a model folder's own config.json, which must state more."""
     problems = config_problems(config)
     for name, expected in (("model_type", "bert"), ("hidden_act", "gelu")):
@@ -82,7 +81,7 @@ def own_problems(config: Mapping[str, Any]) -> list[str]:
     return problems
 
 
-def decisive(config: Mapping[str, Any]) -> dict[str, Any]:
+def decisive(config: Config) -> dict[str, Any]:
     """The values of a valid config.json that affect a row's value, for fingerprints."""
     values = {name: config[name] for name in DECISIVE if name in config}
     values["layer_norm_eps"] = float(config["layer_norm_eps"])
@@ -90,12 +89,12 @@ def decisive(config: Mapping[str, Any]) -> dict[str, Any]:
     return values
 
 
-def num_positions(config: Mapping[str, Any]) -> int:
+def num_positions(config: Config) -> int:
     """Number of tokens of the longest input, special tokens included."""
     return int(config["max_position_embeddings"])
 
 
-def as_bert(config: Mapping[str, Any]) -> dict[str, Any]:
+def as_bert(config: Config) -> dict[str, Any]:
     """The content of a BERT's config.json, unchanged."""
     return dict(config)
 
@@ -106,7 +105,7 @@ def architecture(*, head: bool) -> str:
 
 
 def converted_config(
-    config: Mapping[str, Any], *, segment_rows: int, num_labels: int | None
+    config: Config, *, segment_rows: int, num_labels: int | None
 ) -> dict[str, Any]:
     """The content of the converted folder's config.json, which transformers can open."""
     body = {
@@ -184,7 +183,7 @@ def is_kernel(name: str) -> bool:
     return name.removesuffix(":0").endswith("/kernel")
 
 
-def expected_shapes(config: Mapping[str, Any], *, num_labels: int | None) -> dict[str, Shape]:
+def expected_shapes(config: Config, *, num_labels: int | None) -> dict[str, Shape]:
     """Shapes of the body by canonical name; with `num_labels` also of pooler and head."""
     hidden, wide = config["hidden_size"], config["intermediate_size"]
     shapes: dict[str, Shape] = {
@@ -295,7 +294,7 @@ LAYER = "encoder.layer."
 
 
 def contradictions(
-    config: Mapping[str, Any], shapes: Mapping[str, Shape], *, any_segments: bool = False
+    config: Config, shapes: Mapping[str, Shape], *, any_segments: bool = False
 ) -> list[str]:
     """The differences between a valid config.json and the shapes of the tensors by name.
 

@@ -9,7 +9,6 @@ Shapes: T tokens of a batch, H hidden, B sequences, M masked words, V word piece
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -32,9 +31,7 @@ from raypipe.models.packed import (
     normed,
     plus,
 )
-from raypipe.models.segments import with_third_segment
-from raypipe.models.tensors import Named, Shape
-from raypipe.models.units import check_units
+from raypipe.models.tensors import Config, Named, Shape, check_units, with_third_segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +123,7 @@ class Bert:
 
 
 def read_bert(
-    weights: Mapping[str, Tensor], config: Mapping[str, Any], *, updates: Updates | None = None
+    weights: Mapping[str, Tensor], config: Config, *, updates: Updates | None = None
 ) -> Bert:
     """The encoder in a checkpoint, whether its names begin with `bert.` or not; fp32.
 
@@ -330,7 +327,7 @@ class BertPretraining:
 
     MASK = "[MASK]"
 
-    def shapes(self, config: Mapping[str, Any], *, next_sentence: bool) -> dict[str, Shape]:
+    def shapes(self, config: Config, *, next_sentence: bool) -> dict[str, Shape]:
         """See Pretraining."""
         hidden = config["hidden_size"]
         shapes: dict[str, Shape] = {

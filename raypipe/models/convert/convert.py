@@ -19,15 +19,21 @@ from safetensors.torch import save_file
 from tokenizers import BertWordPieceTokenizer, Tokenizer
 
 from raypipe.errors import InputError
-from raypipe.models.convert.checkpoint import SavedTensors, find_checkpoint, read_checkpoint
-from raypipe.models.convert.tensors import Renamed, rename
+from raypipe.models.convert.checkpoint import (
+    Renamed,
+    SavedTensors,
+    find_checkpoint,
+    read_checkpoint,
+    rename,
+)
 from raypipe.models.family import family_of
-from raypipe.models.folder.conventions import AnyConventions, PairConventions, PretrainedConventions
 from raypipe.models.folder.discover import RECORD, Discovered, discover
-from raypipe.models.folder.evidence import read_object
+from raypipe.models.folder.files import read_object
 from raypipe.models.folder.sentence_transformers import transformer_folder
+from raypipe.models.folder.settings import AnyConventions, PairConventions, PretrainedConventions
+from raypipe.models.tensors import Config
 from raypipe.models.tokenizer import read_tokenizer
-from raypipe.models.whole.t5 import PIECES, reads_prompts
+from raypipe.models.whole.files import PIECES, reads_prompts
 from raypipe.package import VERSION
 from raypipe.storage.files import appear, folder_beside
 from raypipe.storage.payloads import writing
@@ -76,7 +82,7 @@ def find_tokenizer(folders: Sequence[Path], preset: str | None) -> FoundTokenize
 
 
 def write_tokenizer(
-    found: FoundTokenizer, out: Path, config: Mapping[str, Any]
+    found: FoundTokenizer, out: Path, config: Config
 ) -> tuple[dict[str, Any], list[str]]:
     """Put the tokenizer into the folder; returns (what was done, notes).
 
@@ -104,7 +110,7 @@ def write_tokenizer(
     return record, _checked(found.folder, out, config)
 
 
-def _checked(source: Path, out: Path, config: Mapping[str, Any]) -> list[str]:
+def _checked(source: Path, out: Path, config: Config) -> list[str]:
     tokenizer = Tokenizer.from_file(str(out / "tokenizer.json"))
     problems = [
         f"{source}: the tokenizer has no {token}"

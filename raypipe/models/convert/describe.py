@@ -1,15 +1,15 @@
 """Describes a model folder and its problems, without loading a tensor."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from math import prod
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 
 from raypipe.errors import InputError
-from raypipe.models.convert.tensors import (
+from raypipe.models.convert.checkpoint import (
     limit_problems,
     pretraining_problems,
     tensor_problems,
@@ -17,9 +17,9 @@ from raypipe.models.convert.tensors import (
 )
 from raypipe.models.family import Family, family_of
 from raypipe.models.folder.adapters import (
+    CONFIG,
     SHIPPED,
     WEIGHTS,
-    adapter_facts,
     adapter_folder,
     adapter_names,
     base_of,
@@ -28,24 +28,21 @@ from raypipe.models.folder.adapters import (
     missing_tensors,
     summed_shapes,
 )
-from raypipe.models.folder.conventions import (
+from raypipe.models.folder.discover import RECORD, Discovered, discover
+from raypipe.models.folder.files import config_problems, read_object, tensor_shapes
+from raypipe.models.folder.model_folder import PACKAGED, ends_problems, packaged_folder, tried
+from raypipe.models.folder.sentence_transformers import layers_of
+from raypipe.models.folder.settings import (
     AnyConventions,
     Conventions,
     PairConventions,
     PretrainedConventions,
 )
-from raypipe.models.folder.discover import RECORD, Discovered, discover
-from raypipe.models.folder.evidence import config_problems, read_object, tensor_shapes
-from raypipe.models.folder.layers import layers_of
-from raypipe.models.folder.loading import ends_problems, packaged_folder
-from raypipe.models.folder.model_folder import PACKAGED
-from raypipe.models.tensors import PICKLES, Named, Shape
+from raypipe.models.tensors import PICKLES, Config, Named, Shape
 from raypipe.models.tokenizer import read_tokenizer
-from raypipe.models.whole.t5 import PIECES
-from raypipe.regular import check_regular, similar
+from raypipe.models.whole.files import PIECES
+from raypipe.regular import similar
 from raypipe.storage.records import hash_file
-
-Found = TypeVar("Found")
 
 
 @dataclass(slots=True)
@@ -73,27 +70,22 @@ class Description:
     problems: list[str] = field(default_factory=list)
 
 
-def tried(step: Callable[..., Found], *arguments: Any, problems: list[str]) -> Found | None:
-    """The result of a step; if it raises an InputError, None, and its problems are added."""
-    try:
-        return step(*arguments)
-    except InputError as error:
-        problems += error.problems
-        return None
-
-
-def tell_adapter(
+def describe_adapter(
     found: Description,
     adapter: Path,
     base: Path,
-    config: Mapping[str, Any],
+    config: Config,
     conventions: AnyConventions | None,
 ) -> None:
     """Fill in an adapter's weights, what neither it nor its base has, and what does not fit."""
     if not (adapter / WEIGHTS).exists():
         found.problems.append(f"{adapter}: expected {WEIGHTS}, found none")
         return
-    found.weights, found.unused = adapter_facts(adapter), []
+    facts = tried(file_facts, adapter / WEIGHTS, problems=found.problems)
+    if facts is None:
+        return
+    rank = read_object(adapter / CONFIG).get("r")
+    found.weights, found.unused = {**facts[1], "rank": rank}, []
     problems = [f"{base / 'config.json'}: {problem}" for problem in config_problems(config)]
     shapes = tried(tensor_shapes, base / "model.safetensors", problems=problems)
     found.problems += problems
@@ -106,8 +98,27 @@ def tell_adapter(
         found.problems += problems
 
 
+def file_facts(file: Path) -> tuple[dict[str, Shape], dict[str, Any]]:
+    """(shapes by saved name, facts) of a file of tensors.
+
+    Raises:
+        InputError: not a safetensors file.
+    """
+    shapes = tensor_shapes(file)
+    with safe_open(file, framework="numpy") as opened:
+        dtypes = {str(opened.get_slice(name).get_dtype()) for name in shapes}
+    return shapes, {
+        "file": file.name,
+        "sha256": hash_file(file),
+        "bytes": file.stat().st_size,
+        "dtypes": sorted(dtypes),
+        "tensors": len(shapes),
+        "parameters": sum(map(prod, shapes.values())),
+    }
+
+
 def _of_the_sum(
-    adapter: Path, base: Mapping[str, Shape], config: Mapping[str, Any], conventions: AnyConventions
+    adapter: Path, base: Mapping[str, Shape], config: Config, conventions: AnyConventions
 ) -> list[str]:
     """The problems of these settings with the base and its adapter together."""
     files, shapes = family_of(config).files, summed_shapes(base, config, adapter)
@@ -120,8 +131,8 @@ def _of_the_sum(
     return [f"{adapter}: {problem}" for problem in problems]
 
 
-def tell_weights(
-    found: Description, folder: Path, config: Mapping[str, Any], conventions: AnyConventions | None
+def describe_weights(
+    found: Description, folder: Path, config: Config, conventions: AnyConventions | None
 ) -> None:
     """Fill in the weights of a whole model, and what is unused and missing."""
     problems = [f"{folder / 'config.json'}: {problem}" for problem in config_problems(config)]
@@ -132,37 +143,24 @@ def tell_weights(
         problems.append(_no_weights(folder))
         found.problems += problems
         return
-    try:
-        check_regular(file, "a safetensors file")
-        with safe_open(file, framework="numpy") as opened:
-            parts = {name: opened.get_slice(name) for name in opened.keys()}  # noqa: SIM118
-            shapes: dict[str, Shape] = {n: tuple(p.get_shape()) for n, p in parts.items()}
-            dtypes = sorted({str(p.get_dtype()) for p in parts.values()})
-    except InputError as error:
-        found.problems += [*problems, *error.problems]
+    read = tried(file_facts, file, problems=problems)
+    if read is None:
+        found.problems += problems
         return
-    except (SafetensorError, OSError) as error:
-        found.problems += [*problems, f"{file}: not a safetensors file: {error}"]
-        return
-    family = tried(
-        family_of, config, problems=[]
-    )  # an unknown family is already among the problems
+    shapes, facts = read
+    family = tried(family_of, config, problems=[])  # an unknown one is among the problems already
     files = family and family.files
     named = files.canonical_names(shapes) if files else Named({}, [], [])
     places = {place: shapes[source.name] for place, source in named.found.items()}
     found.weights = {
-        "file": file.name,
-        "sha256": hash_file(file),
-        "bytes": file.stat().st_size,
-        "dtypes": dtypes,
-        "tensors": len(shapes),
+        **facts,
         "parameters": sum(prod(shape) for shape in places.values()),
         "segment_rows": files and places.get(files.SEGMENTS, (None,))[0],
         "head_units": files and places.get(files.HEADS[0], (None,))[0],
     }
     if not problems and conventions is not None:
         names = {place: source.name for place, source in named.found.items()}
-        problems += _tell_tensors(found, file, config, conventions, places, names)
+        problems += _describe_tensors(found, file, config, conventions, places, names)
         unused = named.unused
         if isinstance(conventions, PretrainedConventions):
             unused = family_of(config).pretraining.canonical_names(unused).unused
@@ -170,10 +168,10 @@ def tell_weights(
     found.problems += problems
 
 
-def _tell_tensors(
+def _describe_tensors(
     found: Description,
     file: Path,
-    config: Mapping[str, Any],
+    config: Config,
     conventions: AnyConventions,
     places: Mapping[str, Shape],
     names: Mapping[str, str],
@@ -193,7 +191,7 @@ def _tell_tensors(
     ]
     problems = []
     if isinstance(conventions, PretrainedConventions):
-        problems = _tell_heads(found, file, config)
+        problems = _describe_heads(found, file, config)
     rows = places.get(files.SEGMENTS, (0, 0))[0]
     if pair is not None and pair.kind == "duo" and rows:
         config = {**config, "type_vocab_size": rows}
@@ -201,7 +199,7 @@ def _tell_tensors(
     return problems + [f"{file.parent}: {p}" for p in limit_problems(conventions, config, rows)]
 
 
-def _tell_heads(found: Description, file: Path, config: Mapping[str, Any]) -> list[str]:
+def _describe_heads(found: Description, file: Path, config: Config) -> list[str]:
     """The heads of a pre-training, which a body's tensors do not have; its problems."""
     heads, shapes = family_of(config).pretraining, tensor_shapes(file)
     known = heads.canonical_names(shapes).found
@@ -246,7 +244,7 @@ def describe(path: str, preset: str | None) -> Description:
         folder = packaged_folder() if base == PACKAGED else Path(base or named)
         found.notes.append(f"an adapter for {base}, merged when it is loaded")
     if discovered is not None:
-        _tell_conventions(found, discovered)
+        _describe_settings(found, discovered)
     config = tried(read_object, folder / "config.json", problems=found.problems) or {}
     family = tried(family_of, config, problems=[])  # an unknown one is among the problems below
     if family and discovered is not None and named == folder and not config_problems(config):
@@ -258,12 +256,12 @@ def describe(path: str, preset: str | None) -> Description:
         **{name: (sizes or config).get(key) for name, key in SIZES.items()},
         "vocabulary": config.get("vocab_size"),
     }
-    _tell_tokenizer(found, folder, config)
+    _describe_tokenizer(found, folder, config)
     conventions = discovered.conventions if discovered else None
     if named == folder:
-        tell_weights(found, folder, config, conventions)
+        describe_weights(found, folder, config, conventions)
     else:
-        tell_adapter(found, named, folder, config, conventions)
+        describe_adapter(found, named, folder, config, conventions)
     if family is not None:
         found.training = _training(family, conventions)
     record = read_object(named / "raypipe.json") if discovered else {}
@@ -282,14 +280,14 @@ def _training(family: Family[Any], conventions: AnyConventions | None) -> str:
     return "yes"
 
 
-def _tell_conventions(found: Description, discovered: Discovered) -> None:
+def _describe_settings(found: Description, discovered: Discovered) -> None:
     found.kind = discovered.conventions.kind
     found.conventions = asdict(discovered.conventions)
     found.sources = discovered.sources
     found.notes += discovered.notes
 
 
-def _tell_tokenizer(found: Description, folder: Path, config: Mapping[str, Any]) -> None:
+def _describe_tokenizer(found: Description, folder: Path, config: Config) -> None:
     for name in ("tokenizer.json", "vocab.txt", PIECES):
         file = folder / name
         if file.exists():

@@ -5,18 +5,15 @@ First their tensors: which of them an adapter and its base lack together, and th
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from importlib.resources import files
-from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raypipe.errors import InputError
 from raypipe.models.family import family_of
-from raypipe.models.folder.evidence import read_object, tensor_shapes
-from raypipe.models.tensors import Shape
-from raypipe.storage.records import hash_file
+from raypipe.models.folder.files import read_object, tensor_shapes
+from raypipe.models.tensors import Config, Shape
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -35,7 +32,7 @@ WITHOUT_EFFECT = {"base_model_name_or_path", "lora_dropout", "inference_mode"}
 
 
 def missing_tensors(
-    base: Iterable[str], adapter: Iterable[str], config: Mapping[str, Any]
+    base: Iterable[str], adapter: Iterable[str], config: Config
 ) -> tuple[list[str], list[str]]:
     """(what the base lacks, what the adapter lacks), saved names with a head, each sorted.
 
@@ -80,7 +77,7 @@ def plain_sum(
     base: Mapping[str, Tensor],
     adapter: Mapping[str, Tensor],
     settings: Mapping[str, Any],
-    config: Mapping[str, Any],
+    config: Config,
 ) -> dict[str, Tensor] | None:
     """W + alpha / r * B A of each updated layer, fp32, and the rest; None if peft has to merge.
 
@@ -112,7 +109,7 @@ def plain_sum(
     return fitting
 
 
-def _expected(settings: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Shape] | None:
+def _expected(settings: Mapping[str, Any], config: Config) -> dict[str, Shape] | None:
     """The shapes of an adapter's tensors by saved name; None if its settings are not plain."""
     if not PLAIN.keys() | READ <= settings.keys() <= PLAIN.keys() | READ | WITHOUT_EFFECT:
         return None
@@ -137,7 +134,7 @@ def _expected(settings: Mapping[str, Any], config: Mapping[str, Any]) -> dict[st
     return found
 
 
-def _shapes(config: Mapping[str, Any]) -> dict[str, Shape]:
+def _shapes(config: Config) -> dict[str, Shape]:
     """Of every tensor of the merged model, by saved name."""
     files = family_of(config).files
     shapes = files.expected_shapes(config, num_labels=config["num_labels"])
@@ -189,9 +186,7 @@ def adapter_names(folder: Path) -> list[str]:
     return list(tensor_shapes(folder / WEIGHTS))
 
 
-def summed_shapes(
-    base: Mapping[str, Shape], config: Mapping[str, Any], folder: Path
-) -> dict[str, Shape]:
+def summed_shapes(base: Mapping[str, Shape], config: Config, folder: Path) -> dict[str, Shape]:
     """Shapes of what `merge` returns, by saved name, and of the updates by theirs.
 
     Args:
@@ -208,27 +203,7 @@ def summed_shapes(
     return kept | {name.removeprefix(PEFT): shape for name, shape in own.items()}
 
 
-def adapter_facts(folder: Path) -> dict[str, Any]:
-    """The facts of its file for `model show`."""
-    from safetensors import safe_open
-
-    file = folder / WEIGHTS
-    with safe_open(file, framework="numpy") as opened:
-        parts = [opened.get_slice(name) for name in opened.keys()]  # noqa: SIM118
-        shapes = [part.get_shape() for part in parts]
-        dtypes = sorted({str(part.get_dtype()) for part in parts})
-    return {
-        "file": file.name,
-        "sha256": hash_file(file),
-        "bytes": file.stat().st_size,
-        "dtypes": dtypes,
-        "tensors": len(shapes),
-        "parameters": sum(prod(shape) for shape in shapes),
-        "rank": json.loads((folder / CONFIG).read_bytes())["r"],
-    }
-
-
-def merge(base: Mapping[str, Any], config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+def merge(base: Mapping[str, Any], config: Config, folder: Path) -> dict[str, Any]:
     """A reranker's tensors with the adapter's updates added, fp32, by transformers' names.
 
     Args:
@@ -265,9 +240,7 @@ def merge(base: Mapping[str, Any], config: Mapping[str, Any], folder: Path) -> d
     return merged_by_peft(named, kept, folder) if summed is None else summed
 
 
-def merged_by_peft(
-    named: Mapping[str, Any], config: Mapping[str, Any], folder: Path
-) -> dict[str, Any]:
+def merged_by_peft(named: Mapping[str, Any], config: Config, folder: Path) -> dict[str, Any]:
     """The same for any adapter that peft can read; its import and transformers' take seconds.
 
     Args:

@@ -18,23 +18,27 @@ from pathlib import Path
 from typing import Any
 
 from raypipe.errors import InputError
-from raypipe.models.folder.conventions import (
-    DOCUMENTED,
-    AnyConventions,
-    Conventions,
-    PairConventions,
-    settings_problems,
-)
-from raypipe.models.folder.evidence import STATED, Evidence, read_object
-from raypipe.models.folder.presets import KINDS, PRESETS, conventions_of
+from raypipe.models.folder.files import read_object
 from raypipe.models.folder.sentence_transformers import (
+    STATED,
+    Evidence,
     is_sentence_transformer,
     read_cross_encoder,
     read_sentence_transformer,
 )
-from raypipe.models.units import is_reranker
+from raypipe.models.folder.settings import (
+    DOCUMENTED,
+    KINDS,
+    PRESETS,
+    AnyConventions,
+    Conventions,
+    PairConventions,
+    conventions_of,
+    settings_problems,
+)
+from raypipe.models.tensors import Config, is_reranker
 from raypipe.models.whole.family import DECODERS
-from raypipe.models.whole.t5 import no_prompt, reads_prompts
+from raypipe.models.whole.files import no_prompt, reads_prompts
 from raypipe.storage.records import hash_once
 
 RECORD = "made_by"
@@ -75,9 +79,8 @@ def discover(
             preset or raypipe.json is wrong; all problems together. Or an encoder of a family that
             is trained with prompts, and nothing says which this one has.
     """
-    told = settings or {}
     config = read_object(folder / "config.json")
-    given = {**(_given(folder) if preset is None else {}), **told}
+    given = {**(_given(folder) if preset is None else {}), **(settings or {})}
     complete = preset is not None or _complete(given)
     if not complete and reads_prompts(config):
         _refuse_t5_encoder(folder, config)
@@ -88,21 +91,21 @@ def discover(
         if reads_prompts(config):
             raise InputError(f"{folder}: {_of_prompts(config)}")
     if own is None or given.get("kind", own.values.get("kind")) != own.values.get("kind"):
-        found = conventions_of(folder, preset, settings=told)
+        found = conventions_of(folder, preset, settings=settings)
         named = f"preset {preset}"
         sources = {
             name: named if preset else "raypipe.json" if name in given else "default"
             for name in asdict(found)
         }
-        found_all = Discovered(found, sources | dict.fromkeys(told, RECIPE), [])
+        found_all = Discovered(found, sources | dict.fromkeys(settings or (), RECIPE), [])
     else:
         found_all = _combine(folder, given, own)
-        found_all.sources.update(dict.fromkeys(told, RECIPE))
+        found_all.sources.update(dict.fromkeys(settings or (), RECIPE))
     _check_prompt(folder, config, found_all.conventions)
     return _prompted(folder, config, found_all)
 
 
-def _refuse_decoder(folder: Path, config: Mapping[str, Any]) -> None:
+def _refuse_decoder(folder: Path, config: Config) -> None:
     """Returns nothing if the model is no decoder, which may have been trained for anything.
 
     Raises:
@@ -118,7 +121,7 @@ def _refuse_decoder(folder: Path, config: Mapping[str, Any]) -> None:
         )
 
 
-def _check_prompt(folder: Path, config: Mapping[str, Any], found: AnyConventions) -> None:
+def _check_prompt(folder: Path, config: Config, found: AnyConventions) -> None:
     """Returns nothing if settings have a prompt where the architecture reads one, and only there.
 
     Raises:
@@ -135,7 +138,7 @@ def _has_prompt(found: AnyConventions) -> bool:
     return isinstance(found, PairConventions) and found.prompt is not None
 
 
-def _refuse_t5_encoder(folder: Path, config: Mapping[str, Any]) -> None:
+def _refuse_t5_encoder(folder: Path, config: Config) -> None:
     """Returns nothing if a T5's folder does not say that it was trained as an encoder.
 
     Raises:
@@ -149,7 +152,7 @@ def _refuse_t5_encoder(folder: Path, config: Mapping[str, Any]) -> None:
         )
 
 
-def _of_prompts(config: Mapping[str, Any]) -> str:
+def _of_prompts(config: Config) -> str:
     """What a model that reads prompts needs."""
     known = (p for p, c in PRESETS.items() if _has_prompt(c))
     return (
@@ -159,7 +162,7 @@ def _of_prompts(config: Mapping[str, Any]) -> str:
     )
 
 
-def _prompted(folder: Path, config: Mapping[str, Any], found: Discovered) -> Discovered:
+def _prompted(folder: Path, config: Config, found: Discovered) -> Discovered:
     """An encoder's settings with the prompts that are known of it, if its files say none.
 
     Raises:
@@ -220,7 +223,7 @@ def _complete(given: dict[str, Any]) -> bool:
     return all(f.name in given for f in needed if f.default is MISSING)
 
 
-def _evidence(folder: Path, config: Mapping[str, Any]) -> Evidence | None:
+def _evidence(folder: Path, config: Config) -> Evidence | None:
     if is_sentence_transformer(folder):
         return read_sentence_transformer(folder)
     if is_reranker(config):

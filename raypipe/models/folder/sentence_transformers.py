@@ -1,76 +1,38 @@
-"""Settings in the files of sentence-transformers: an encoder's modules, and a cross-encoder."""
+"""Settings in the files of sentence-transformers: an encoder's modules, and a cross-encoder.
+
+Each setting has its source. An encoder's dense layers are folders of their own, such as 2_Dense.
+"""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
 from raypipe.errors import InputError
-from raypipe.models.folder.evidence import (
-    Evidence,
-    check_tokenizer,
-    part_of,
-    read_json,
-    read_object,
-    read_prompts,
-    token_limit,
+from raypipe.models.family import family_of
+from raypipe.models.folder.files import part_of, read_json, read_object, tensor_shapes
+from raypipe.models.folder.settings import (
+    AnyConventions,
+    Conventions,
+    FileName,
+    Flag,
+    one_of,
+    schema_problems,
 )
-from raypipe.models.folder.layers import EMBEDDING, NORMALISE
-from raypipe.models.folder.schema import FileName, schema_problems
+from raypipe.models.tensors import Config
+from raypipe.models.tokenizer import read_tokenizer
+from raypipe.storage.records import hash_once
+from raypipe.text.inputs import Layout
+from raypipe.text.prompts import sliced
+from raypipe.text.tokenize import encoded
 
+STATED = " prompts."
+"""In the source of a prefix that the folder's own files state, if only as empty text."""
+LARGEST_LENGTH = 1e300
+"""transformers writes 1e30 for a tokenizer without a limit; an infinite number is none either."""
 SETTINGS = "config_sentence_transformers.json"
-
-
-def read_finishing(folder: Path, modules: Sequence[tuple[str, str]], found: Evidence) -> None:
-    """Read dense layers, normalisation and `truncate_dim`, and refuse other similarities.
-
-    Args:
-        folder: the model's.
-        modules: (Dense or Normalize, folder) of what follows Pooling, in order.
-        found: is added to.
-    """
-    for name, place in modules:
-        _check_reads_vectors(folder / place, name, found)
-    names = [name for name, _ in modules]
-    normalise = names[-1:] == ["Normalize"]
-    where = "modules.json: Normalize" if normalise else "modules.json: no Normalize at the end"
-    found.add(where if "Normalize" in names else "modules.json: no Normalize", normalise=normalise)
-    steps = [place if name == "Dense" else NORMALISE for name, place in modules]
-    steps = steps[:-1] if normalise else steps
-    if steps:
-        found.add("modules.json", dense=tuple(steps))
-    settings = read_object(folder / SETTINGS)
-    if settings.get("truncate_dim") is not None:
-        found.add(f"{SETTINGS} truncate_dim", truncate_dim=settings["truncate_dim"])
-    if normalise and "truncate_dim" in found.values:
-        found.notes.append(
-            "embeddings are cut and then normalised; sentence-transformers' encode normalises "
-            "first: its embeddings are these if it is called with normalize_embeddings=True"
-        )
-    stated = settings.get("similarity_fn_name")
-    if stated == "cosine" and not normalise:
-        found.notes.append(
-            "scores are inner products of embeddings as encode gives them; "
-            f"{SETTINGS} says similarity_fn_name cosine: to rank by it, put "
-            '"normalise": true in raypipe.json'
-        )
-    if stated not in (None, "cosine", "dot"):
-        found.refusals.append(
-            f"{folder / SETTINGS}: similarity_fn_name: expected cosine or dot, found {stated}"
-        )
-
-
-def _check_reads_vectors(place: Path, name: str, found: Evidence) -> None:
-    """Refuse a Normalize of tokens' states, which are pooled before all this."""
-    stated = read_object(place / "config.json") if name == "Normalize" else {}
-    for key in ("module_input_name", "module_output_name"):
-        if stated.get(key) not in (None, EMBEDDING):
-            found.refusals.append(
-                f"{place / 'config.json'}: {key}: expected {EMBEDDING}, found {stated[key]!r}"
-            )
-
-
 POOLINGS = {"mean": "mean", "cls": "cls", "max": "max", "lasttoken": "last"}
 """raypipe's word by sentence-transformers'."""
 OLD_POOLINGS = {
@@ -82,12 +44,52 @@ OLD_POOLINGS = {
     "pooling_mode_lasttoken": "lasttoken",
 }
 """The keys of releases before 6; later ones write `pooling_mode`."""
+SCORES = {"Identity": "raw", "Sigmoid": "probability"}
+"""Scores by the last part of an activation's dotted name."""
+ONE_UNIT, TWO_UNITS = 1, 2
+WEIGHTS = "model.safetensors"
+NORMALISE = "normalise"
+"""The word for a step that is no layer and divides a vector by its length."""
+TANH = "torch.nn.Tanh"
+ACTIVATIONS = {
+    "torch.nn.modules.linear.Identity": "identity",
+    "torch.nn.Identity": "identity",
+    "torch.nn.modules.activation.Tanh": "tanh",
+    TANH: "tanh",
+}
+"""By sentence-transformers' name, which for a layer without one is Tanh."""
+EMBEDDING = "sentence_embedding"
+"""sentence-transformers' name of what a module of a text's vector reads and writes."""
+
+
+@dataclass(slots=True)
+class Evidence:
+    """The settings read so far; each open field is a problem."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    sources: dict[str, str] = field(default_factory=dict)
+    problems: dict[str, str] = field(default_factory=dict)
+    """Field -> why it is open; raypipe.json can give the field."""
+    refusals: list[str] = field(default_factory=list)
+    """Problems that no setting can solve."""
+    notes: list[str] = field(default_factory=list)
+
+    def add(self, source: str, **values: Any) -> None:
+        """Add values from one source."""
+        self.values |= values
+        self.sources |= dict.fromkeys(values, source)
 
 
 class Module(BaseModel):
     """An entry of modules.json; other keys of it are not read."""
 
     path: Annotated[FileName, Field(description="a folder's name")] = ""
+
+
+def is_sentence_transformer(folder: Path) -> bool:
+    """Whether modules.json has pooling; a cross-encoder's has only a Transformer."""
+    modules = [name for name, _ in modules_of(folder)]
+    return len(modules) > 1
 
 
 def modules_of(folder: Path) -> list[tuple[str, str]]:
@@ -104,12 +106,6 @@ def modules_of(folder: Path) -> list[tuple[str, str]]:
         if problems:
             raise InputError([f"{file}: {problem}" for problem in problems])
     return [(str(m.get("type", "")).rpartition(".")[2], m.get("path", "")) for m in modules]
-
-
-def is_sentence_transformer(folder: Path) -> bool:
-    """Whether modules.json has pooling; a cross-encoder's has only a Transformer."""
-    modules = [name for name, _ in modules_of(folder)]
-    return len(modules) > 1
 
 
 def transformer_folder(folder: Path) -> Path:
@@ -170,6 +166,55 @@ def _read_pooling(folder: Path, path: Path, found: Evidence) -> None:
         found.refusals.append(f"{path}: include_prompt: expected true, found false with prompts")
 
 
+def read_finishing(folder: Path, modules: Sequence[tuple[str, str]], found: Evidence) -> None:
+    """Read dense layers, normalisation and `truncate_dim`, and refuse other similarities.
+
+    Args:
+        folder: the model's.
+        modules: (Dense or Normalize, folder) of what follows Pooling, in order.
+        found: is added to.
+    """
+    for name, place in modules:
+        _check_reads_vectors(folder / place, name, found)
+    names = [name for name, _ in modules]
+    normalise = names[-1:] == ["Normalize"]
+    where = "modules.json: Normalize" if normalise else "modules.json: no Normalize at the end"
+    found.add(where if "Normalize" in names else "modules.json: no Normalize", normalise=normalise)
+    steps = [place if name == "Dense" else NORMALISE for name, place in modules]
+    steps = steps[:-1] if normalise else steps
+    if steps:
+        found.add("modules.json", dense=tuple(steps))
+    settings = read_object(folder / SETTINGS)
+    if settings.get("truncate_dim") is not None:
+        found.add(f"{SETTINGS} truncate_dim", truncate_dim=settings["truncate_dim"])
+    if normalise and "truncate_dim" in found.values:
+        found.notes.append(
+            "embeddings are cut and then normalised; sentence-transformers' encode normalises "
+            "first: its embeddings are these if it is called with normalize_embeddings=True"
+        )
+    stated = settings.get("similarity_fn_name")
+    if stated == "cosine" and not normalise:
+        found.notes.append(
+            "scores are inner products of embeddings as encode gives them; "
+            f"{SETTINGS} says similarity_fn_name cosine: to rank by it, put "
+            '"normalise": true in raypipe.json'
+        )
+    if stated not in (None, "cosine", "dot"):
+        found.refusals.append(
+            f"{folder / SETTINGS}: similarity_fn_name: expected cosine or dot, found {stated}"
+        )
+
+
+def _check_reads_vectors(place: Path, name: str, found: Evidence) -> None:
+    """Refuse a Normalize of tokens' states, which are pooled before all this."""
+    stated = read_object(place / "config.json") if name == "Normalize" else {}
+    for key in ("module_input_name", "module_output_name"):
+        if stated.get(key) not in (None, EMBEDDING):
+            found.refusals.append(
+                f"{place / 'config.json'}: {key}: expected {EMBEDDING}, found {stated[key]!r}"
+            )
+
+
 def _check_lower_case(inner: Path, found: Evidence) -> None:
     """Refuse do_lower_case: with it, `encode` lower-cases the text itself, and raypipe does not."""
     if not read_object(inner / "sentence_bert_config.json").get("do_lower_case"):
@@ -181,25 +226,6 @@ def _check_lower_case(inner: Path, found: Evidence) -> None:
             f"{inner / 'sentence_bert_config.json'}: do_lower_case is true, and tokenizer.json "
             "does not lower-case; convert it with a tokenizer that does"
         )
-
-
-SCORES = {"Identity": "raw", "Sigmoid": "probability"}
-"""Scores by the last part of an activation's dotted name."""
-ONE_UNIT, TWO_UNITS = 1, 2
-
-
-def num_labels_of(config: Mapping[str, Any]) -> int:
-    """Number of head units: num_labels, or the labels named, or transformers' default of two.
-
-    Raises:
-        InputError: num_labels is no whole number.
-    """
-    named, stated = config.get("id2label"), config.get("num_labels")
-    if stated is not None:
-        if not isinstance(stated, int) or isinstance(stated, bool):
-            raise InputError(f"num_labels: expected a count, found {str(stated)[:60]!r}")
-        return stated
-    return len(named) if isinstance(named, dict | list) and named else TWO_UNITS
 
 
 def read_cross_encoder(folder: Path) -> Evidence:
@@ -237,7 +263,21 @@ def read_cross_encoder(folder: Path) -> Evidence:
     return found
 
 
-def _read_score(folder: Path, config: Mapping[str, Any], found: Evidence) -> None:
+def num_labels_of(config: Config) -> int:
+    """Number of head units: num_labels, or the labels named, or transformers' default of two.
+
+    Raises:
+        InputError: num_labels is no whole number.
+    """
+    named, stated = config.get("id2label"), config.get("num_labels")
+    if stated is not None:
+        if not isinstance(stated, int) or isinstance(stated, bool):
+            raise InputError(f"num_labels: expected a count, found {str(stated)[:60]!r}")
+        return stated
+    return len(named) if isinstance(named, dict | list) and named else TWO_UNITS
+
+
+def _read_score(folder: Path, config: Config, found: Evidence) -> None:
     """Reads the activation saved by sentence-transformers; otherwise the unit's raw value."""
     stated = {
         "config.json sentence_transformers.activation_fn": part_of(
@@ -261,3 +301,201 @@ def _read_score(folder: Path, config: Mapping[str, Any], found: Evidence) -> Non
         found.problems["score"] = f"{source}: expected Identity or Sigmoid, found {activation}"
     else:
         found.add(source, score=score)
+
+
+def token_limit(folder: Path, config: Config) -> tuple[int | None, str]:
+    """(tokens of an input with special tokens, source), as sentence-transformers reads it.
+
+    It is max_seq_length, or the tokenizer's model_max_length up to the model's positions.
+    """
+    stated = read_object(folder / "sentence_bert_config.json").get("max_seq_length")
+    if stated is not None:
+        return stated, "sentence_bert_config.json max_seq_length, specials included"
+    positions = _positions(config)
+    longest = read_object(folder / "tokenizer_config.json").get("model_max_length")
+    if (
+        isinstance(longest, int | float)
+        and abs(longest) < LARGEST_LENGTH
+        and (positions is None or longest < positions)
+    ):
+        return int(longest), "tokenizer_config.json model_max_length, specials included"
+    return positions, "config.json max_position_embeddings, specials included"
+
+
+def _positions(config: Config) -> int | None:
+    """Tokens of the longest input; of a family that is unknown, its positions."""
+    stated = config.get("max_position_embeddings")
+    try:
+        return family_of(config).files.num_positions(config) if type(stated) is int else stated
+    except InputError:
+        return stated
+
+
+def read_prompts(folder: Path, found: Evidence) -> None:
+    """Read the prefixes that encode_query and encode_document use."""
+    file = "config_sentence_transformers.json"
+    body = read_object(folder / file)
+    prompts = body.get("prompts") or {}
+    if not isinstance(prompts, dict):
+        raise InputError(f"{folder / file}: prompts: expected an object, found {prompts!r}")
+    for side, names in (("query", ("query",)), ("passage", ("document", "passage", "corpus"))):
+        name = next((name for name in names if name in prompts), None)
+        where = f"{file}{STATED}{name}" if name else f"{file}: no prompt for a {side}"
+        found.add(where, **{f"{side}_prefix": prompts[name] if name else ""})
+    default = body.get("default_prompt_name")
+    if not isinstance(default, str | None):
+        raise InputError(f"{folder / file}: default_prompt_name: expected text, found {default!r}")
+    if prompts.get(default) and default not in ("query", "document", "passage", "corpus"):
+        for side in ("query", "passage"):
+            found.problems[f"{side}_prefix"] = (
+                f"{file} default_prompt_name {default!r} does not say which side it is for"
+            )
+
+
+def check_tokenizer(folder: Path, found: Evidence, *, pair: bool) -> Layout | None:
+    """Refuse a tokenizer whose inputs, of one text or a pair, do not have the model's layout.
+
+    Returns the layout, or None if it is BERT's or refused.
+    """
+    path = folder / "tokenizer.json"
+    if not path.exists():
+        return None  # a vocab.txt is BERT's, and so are its inputs
+    try:
+        tokenizer = read_tokenizer(folder)
+    except InputError as error:
+        found.refusals += error.problems
+        return None
+    if tokenizer.post_processor is None:
+        return None  # the class that opens it adds them
+    try:
+        family = family_of(read_object(folder / "config.json"))
+        layout = family.layout(tokenizer, (0, 1) if pair else (0,))
+    except InputError as error:
+        found.refusals += [f"{path}: {problem}" for problem in error.problems]
+        return None
+    own = encoded(tokenizer, [("a", "b") if pair else "a"], specials=True)[0]
+    expected = sliced(tokenizer, [["a"], ["b"]] if pair else [["a"]], layout)
+    ids, segments = expected.ids.tolist(), expected.segments.tolist()
+    if own.ids != ids or (layout.has_segments and own.type_ids != segments):
+        wanted, made = (" ".join(map(str, map(tokenizer.id_to_token, n))) for n in (ids, own.ids))
+        found.refusals.append(
+            f"{path}: expected inputs {wanted} in segments {segments}, found {made} in "
+            f"{own.type_ids}"
+        )
+    return layout
+
+
+@dataclass(frozen=True, slots=True)
+class DenseFile:
+    """A layer on disk; its tensors are linear.weight [outer, inner], and linear.bias if it has
+    one."""
+
+    folder: str
+    """Its name in the model's folder."""
+    activation: str
+    """identity or tanh."""
+    sha256: str
+    """Of its weights."""
+    inner: int
+    outer: int
+
+    def to_json(self) -> dict[str, Any]:
+        """What a fingerprint says of it."""
+        return {"activation": self.activation, "sha256": self.sha256}
+
+
+class DenseConfig(BaseModel):
+    """config.json of a layer; other keys of it are not read."""
+
+    activation_function: Annotated[str, one_of(*ACTIVATIONS, expected="Identity or Tanh")] = TANH
+    bias: Flag = True
+    use_residual: Annotated[Literal[False] | None, Field(description="false")] = None
+    module_input_name: Annotated[str | None, one_of(EMBEDDING, "null")] = None
+    module_output_name: Annotated[str | None, one_of(EMBEDDING, "null")] = None
+    in_features: Annotated[int, Field(strict=True, description="a number of dimensions")]
+    out_features: Annotated[int, Field(strict=True, description="a number of dimensions")]
+
+
+def layers_of(
+    folder: Path, own: AnyConventions | None, config: Config | None
+) -> tuple[DenseFile | None, ...]:
+    """The layers named by an encoder's settings, in order, and None for each `normalise`; none if
+    the settings or config.json could not be read.
+
+    Raises:
+        InputError: a layer is missing, a pickle, or not one that raypipe computes, or sizes do not
+            fit each other; all problems together.
+    """
+    if config is None or not isinstance(own, Conventions):
+        return ()
+    width = int(family_of(config).files.as_bert(config)["hidden_size"])
+    problems: list[str] = []
+    found: list[DenseFile | None] = []
+    for step in own.dense:
+        if step == NORMALISE:
+            found.append(None)
+            continue
+        try:
+            layer = _read_layer(folder, step)
+        except InputError as error:
+            problems += error.problems
+            continue
+        if layer.inner != width:
+            problems.append(
+                f"{folder / step}: expected a layer of {width} dimensions, which it is given, "
+                f"found one of {layer.inner}"
+            )
+        width = layer.outer
+        found.append(layer)
+    if not problems and own.truncate_dim is not None and own.truncate_dim > width:
+        problems.append(
+            f"{folder}: truncate_dim: expected at most {width}, the embeddings' dimensions, found "
+            f"{own.truncate_dim}"
+        )
+    if problems:
+        raise InputError(problems)
+    return tuple(found)
+
+
+def _read_layer(folder: Path, name: str) -> DenseFile:
+    place = folder / name
+    if Path(name).name != name or not place.is_dir():
+        raise InputError(f"{folder}: dense: expected {NORMALISE} or a folder in it, found {name!r}")
+    config = read_object(place / "config.json")
+    wrong = schema_problems(DenseConfig, config, missing=f"save {folder} anew")
+    problems = [f"{place / 'config.json'}: {each}" for each in wrong]
+    file = place / WEIGHTS
+    if not file.exists():
+        raise InputError([*problems, _without_weights(folder, place)])
+    shapes = tensor_shapes(file)
+    inner, outer = config.get("in_features"), config.get("out_features")
+    expected: dict[str, Any] = {"linear.weight": (outer, inner)}
+    if config.get("bias", True):
+        expected["linear.bias"] = (outer,)
+    if not problems and shapes != expected:
+        problems.append(
+            f"{file}: config.json says {_shown(expected)}, the file has {_shown(shapes)}"
+        )
+    if problems:
+        raise InputError(problems)
+    outer, inner = shapes["linear.weight"]
+    return DenseFile(name, ACTIVATIONS[_activation(config)], hash_once(file), inner, outer)
+
+
+def _activation(config: Config) -> str:
+    return str(config.get("activation_function", TANH))
+
+
+def _without_weights(folder: Path, place: Path) -> str:
+    pickles = sorted(path.name for path in place.iterdir() if path.suffix == ".bin")
+    if not pickles:
+        return f"{place}: expected {WEIGHTS}, found none"
+    return (
+        f"{place}: expected {WEIGHTS}, found {', '.join(pickles)}, a pickle, which can run code; "
+        f"save the model anew where you trust it: SentenceTransformer({str(folder)!r})"
+        ".save_pretrained(DIR) writes safetensors"
+    )
+
+
+def _shown(shapes: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {list(shape)}" for name, shape in sorted(shapes.items())) or "none"

@@ -18,9 +18,10 @@ from torch import Tensor
 from raypipe.errors import InputError
 from raypipe.models.family import Body, Family, PackedBody
 from raypipe.models.folder.model_folder import ModelFolder
-from raypipe.models.gpu.engine import RESIDENT_BYTES, FixedEngine
-from raypipe.models.gpu.step import (
+from raypipe.models.gpu.passes import (
+    RESIDENT_BYTES,
     Finish,
+    FixedEngine,
     FixedShape,
     Gathered,
     Step,
@@ -218,8 +219,8 @@ def open_fixed(
     assert body.packed
     packed = cast(PackedBody, body)
     set_products(precision)
-    asked = min(budget_tokens or tokens_of_pass(device), MOST_TOKENS[device])
-    tokens = max(asked, work.longest, 16)
+    request = min(budget_tokens or tokens_of_pass(device), MOST_TOKENS[device])
+    tokens = max(request, work.longest, 16)
     varlen = settings.varlen or found_varlen(
         device, DTYPES[precision], packed.width // packed.num_heads
     )

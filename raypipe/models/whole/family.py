@@ -10,25 +10,33 @@ reads the prompt, and the decoder takes one step, whose logits of the answers ar
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from raypipe.errors import InputError
-from raypipe.models.no_pretraining import NoPretraining
-from raypipe.models.units import check_units, is_reranker
-from raypipe.models.whole.files import LAST_BIASES, WholeFiles, config_of, has_head, module_of
-from raypipe.models.whole.t5 import KINDS as T5_KINDS
-from raypipe.models.whole.t5 import T5Files, start_of
-from raypipe.models.whole.t5 import module_of as t5_module_of
+from raypipe.models.tensors import Config, check_units, is_reranker, no_pretraining
+from raypipe.models.whole.files import (
+    LAST_BIASES,
+    T5_KINDS,
+    T5Files,
+    WholeFiles,
+    arguments_of,
+    config_of,
+    has_head,
+    module_of,
+    start_of,
+    t5_module,
+)
 from raypipe.text.inputs import Layout
 from raypipe.text.tokenize import encoded
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # importing torch takes seconds, and planning does not need it
     from tokenizers import Tokenizer
-    from torch import Tensor
+    from torch import Tensor, nn
 
-    from raypipe.models.packed import Attention, Dropout, Groups, Product, RunLayer, Updates
-    from raypipe.models.whole.body import T5Body, Whole, WholeHead
+    from raypipe.models.packed import Attention, Dropout, Groups, Linear, Updates
+    from raypipe.models.tensors import Tensors
 
 
 TEXT = "a"
@@ -43,18 +51,14 @@ class WholeFamily:
     def __init__(self, files: WholeFiles) -> None:
         """Of models with these files, all of one model_type."""
         self.files = files
-        self.pretraining = NoPretraining(files.kind)
 
-    def read(
-        self,
-        weights: Mapping[str, Tensor],
-        config: Mapping[str, Any],
-        *,
-        updates: Updates | None = None,
-    ) -> Whole:
+    @property
+    def pretraining(self) -> NoReturn:
+        """Raises InputError."""
+        raise no_pretraining(self.files.kind)
+
+    def read(self, weights: Tensors, config: Config, *, updates: Updates | None = None) -> Whole:
         """See Family."""
-        from raypipe.models.whole.body import Whole
-
         built = module_of(config, weights, head=has_head(config, weights))
         found = config_of(config)
         return Whole(
@@ -74,23 +78,15 @@ class WholeFamily:
         attend: Attention,
         *,
         wanted: Tensor | None = None,
-        drop: Dropout = lambda x: x,
-        run_layer: RunLayer = lambda layer, x: layer(x),
-        product: Product | None = None,
+        **packed: Any,
     ) -> Tensor:
         """See Family; with `wanted`, the first tokens', a reranker's units in their place."""
         return body.outputs(ids_T, segments, groups, of_head=wanted is not None)
 
     def head(
-        self,
-        weights: Mapping[str, Tensor],
-        *,
-        relevant_label: int | None,
-        updates: Updates | None = None,
+        self, weights: Tensors, *, relevant_label: int | None, updates: Updates | None = None
     ) -> WholeHead:
         """See Family."""
-        from raypipe.models.whole.body import WholeHead
-
         last = next((name for name in weights if name.endswith(LAST_BIASES)), None)
         if last is None:
             raise InputError("the checkpoint has no head that scores pairs")
@@ -139,7 +135,7 @@ class DecoderFiles(WholeFiles):
 
     USED = "encoded with"
 
-    def config_problems(self, config: Mapping[str, Any]) -> list[str]:
+    def config_problems(self, config: Config) -> list[str]:
         """See Files."""
         problems = super().config_problems(config)
         if is_reranker(config):
@@ -156,11 +152,7 @@ class DecoderFamily(WholeFamily):
         super().__init__(DecoderFiles(kind, has_segments=False))
 
     def head(
-        self,
-        weights: Mapping[str, Tensor],
-        *,
-        relevant_label: int | None,
-        updates: Updates | None = None,
+        self, weights: Tensors, *, relevant_label: int | None, updates: Updates | None = None
     ) -> WholeHead:
         """Raises InputError."""
         self._refuse()
@@ -193,20 +185,12 @@ class T5Family(WholeFamily):
         """Of models with this model_type."""
         super().__init__(T5Files(kind))
 
-    def read(
-        self,
-        weights: Mapping[str, Tensor],
-        config: Mapping[str, Any],
-        *,
-        updates: Updates | None = None,
-    ) -> T5Body:
+    def read(self, weights: Tensors, config: Config, *, updates: Updates | None = None) -> T5Body:
         """See Family."""
-        from raypipe.models.whole.body import T5Body
-
         named = self.files.canonical_names(weights).found
         held = {place: weights[source.name] for place, source in named.items()}
         return T5Body(
-            t5_module_of(config, held),
+            t5_module(config, held),
             width=int(config["d_model"]),
             num_positions=self.files.num_positions(config),
             num_segments=1,
@@ -214,15 +198,9 @@ class T5Family(WholeFamily):
         )
 
     def head(
-        self,
-        weights: Mapping[str, Tensor],
-        *,
-        relevant_label: int | None,
-        updates: Updates | None = None,
+        self, weights: Tensors, *, relevant_label: int | None, updates: Updates | None = None
     ) -> WholeHead:
         """See Family; the units are those of the settings' answers, which the body computes."""
-        from raypipe.models.whole.body import WholeHead
-
         return WholeHead()
 
     def layout(self, tokenizer: Tokenizer, segments: Sequence[int]) -> Layout:
@@ -244,3 +222,134 @@ FAMILIES: dict[str, WholeFamily] = {
     **{kind: DecoderFamily(kind) for kind in DECODERS},
     **{kind: T5Family(kind) for kind in T5_KINDS},
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """The module, an encoder or a whole reranker."""
+
+    module: nn.Module
+    width: int
+    num_positions: int
+    num_segments: int
+    precision: str = "fp32"
+
+    @property
+    def packed(self) -> bool:
+        """See Body."""
+        return False
+
+    @property
+    def linears(self) -> list[Linear]:
+        """None whose products could be tested alone."""
+        return []
+
+    def to(self, device: str, precision: str = "fp32") -> Self:
+        """The weights on `cpu` or `cuda`, fp32; products are in the precision."""
+        return replace(self, module=self.module.to(device), precision=precision)
+
+    def with_third_segment(self, choice: str | None) -> Self:
+        """Raises InputError: a duoBERT model is a BERT."""
+        raise InputError("a duoBERT model has three segments; name a BERT")
+
+    def outputs(
+        self, ids_T: Tensor, segments: int | Tensor, groups: Groups, *, of_head: bool
+    ) -> Tensor:
+        """Last hidden states, fp32 [T, H]; with `of_head` the head's units, [B, U]."""
+        import torch
+
+        computed: Any = self.module if of_head else self.module.base_model
+        given = arguments_of(computed)
+
+        def of(ids: Tensor, tokens: slice) -> Tensor:
+            more: dict[str, Any] = {"attention_mask": torch.ones_like(ids)}
+            if "use_cache" in given:  # of a decoder: no token is added afterwards
+                more["use_cache"] = False
+            if "token_type_ids" in given and self.num_segments > 1:
+                more["token_type_ids"] = (
+                    torch.full_like(ids, segments)
+                    if isinstance(segments, int)
+                    else segments[tokens].view_as(ids)
+                )
+            found = computed(input_ids=ids, **more)
+            part: Tensor = found.logits if of_head else found.last_hidden_state.flatten(0, 1)
+            return part
+
+        return self.by_length(ids_T, groups, of)
+
+    def by_length(
+        self, ids_T: Tensor, groups: Groups, of: Callable[[Tensor, slice], Tensor]
+    ) -> Tensor:
+        """The results for each length one after another, fp32, with products in the precision.
+
+        `of` computes sequences of one length, int64 [B, L], which are these of the T tokens.
+        """
+        import torch
+
+        from raypipe.models.machine.precision import DTYPES
+
+        parts, start = [], 0
+        low = self.precision in ("bf16", "fp16")
+        with torch.autocast(ids_T.device.type, DTYPES[self.precision], enabled=low):
+            for count, length in groups:
+                tokens = slice(start, start + count * length)
+                parts.append(of(ids_T[tokens].view(count, length), tokens).float())
+                start = tokens.stop
+        return torch.cat(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class WholeHead:
+    """Passes on the units: the module has computed them."""
+
+    @property
+    def linears(self) -> list[Linear]:
+        """See Whole."""
+        return []
+
+    def to(self, device: str) -> WholeHead:
+        """There are no weights here."""
+        return self
+
+    def logits(self, first_BH: Tensor, *, drop: Dropout = lambda x: x) -> Tensor:
+        """See Head."""
+        return first_BH
+
+
+@dataclass(frozen=True, slots=True)
+class T5Body(Whole):
+    """The module, encoder and decoder."""
+
+    start: int = field(kw_only=True)
+    """The token with which the decoder begins."""
+
+    def answering(self, answers: Sequence[int]) -> T5Body:
+        """The same model, which computes the logits of these word pieces alone, in this order."""
+        import torch
+
+        head = self.module.get_submodule("lm_head")
+        rows = head.get_parameter("weight")[list(answers)].detach().clone()
+        few = torch.nn.Linear(rows.shape[1], rows.shape[0], bias=False, device="meta")
+        few.weight = torch.nn.Parameter(rows)
+        self.module.set_submodule("lm_head", few)
+        return self
+
+    def outputs(
+        self, ids_T: Tensor, segments: int | Tensor, groups: Groups, *, of_head: bool
+    ) -> Tensor:
+        """The logits after one step of the decoder, fp32 [B, U], from prompts one after another."""
+        import torch
+
+        assert of_head  # it has no settings with which it could encode
+
+        def of(ids: Tensor, tokens: slice) -> Tensor:
+            found = self.module(
+                input_ids=ids,
+                attention_mask=torch.ones_like(ids),
+                decoder_input_ids=ids.new_full((len(ids), 1), self.start),
+                use_cache=False,
+            )
+            logits: Tensor = found.logits[:, 0]
+            return logits
+
+        return self.by_length(ids_T, groups, of)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from raypipe.errors import InputError
-from raypipe.models.folder.conventions import PairConventions
+from raypipe.models.folder.settings import PairConventions
 from raypipe.ranking.blend import Blend
 from raypipe.storage.store import Stored
 

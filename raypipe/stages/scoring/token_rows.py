@@ -11,8 +11,7 @@ import pyarrow as pa
 import tokenizers
 from numpy.typing import NDArray
 
-from raypipe.models.folder.loading import open_tokenizer
-from raypipe.models.folder.model_folder import ModelFolder
+from raypipe.models.folder.model_folder import ModelFolder, open_tokenizer
 from raypipe.stages.scoring.candidates import Candidates
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, ranges
 from raypipe.stages.texts.ids import column_of_rows

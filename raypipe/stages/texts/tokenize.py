@@ -13,9 +13,8 @@ import tokenizers
 from tokenizers import Tokenizer
 
 from raypipe.errors import InputError
-from raypipe.models.folder.conventions import PairConventions
-from raypipe.models.folder.loading import layout_of, open_tokenizer, prompt_of
-from raypipe.models.folder.model_folder import ModelFolder
+from raypipe.models.folder.model_folder import ModelFolder, layout_of, open_tokenizer, prompt_of
+from raypipe.models.folder.settings import PairConventions
 from raypipe.stages.reuse.boundaries import shards_by_content
 from raypipe.stages.reuse.division import Division, Int64, divide, same_payload
 from raypipe.stages.reuse.source import OpenedSource, Source, source_over

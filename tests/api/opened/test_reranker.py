@@ -122,7 +122,7 @@ def test_it_says_its_kind_and_its_model(mono, duo, tiny_mono):
 
 def test_its_files_are_checked_once(mono, monkeypatch):
     """An opened model is not resolved again."""
-    import raypipe.models.folder.loading as loading
+    import raypipe.models.folder.model_folder as loading
 
     monkeypatch.setattr(loading, "resolve_model", None)
     assert len(mono.rank(QUERY, TEXTS)) == 5

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.model_folder import resolve_model
 from raypipe.stages.in_memory import encode_texts
 from rehearsal.weights import write_models
 

@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from raypipe.models.family import family_of
-from raypipe.models.folder.loading import packaged_folder, resolve_model
+from raypipe.models.folder.model_folder import packaged_folder, resolve_model
 from raypipe.stages.in_memory import encode_texts
 from raypipe.storage.files import folder_beside, replace_folder
 

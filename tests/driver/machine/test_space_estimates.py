@@ -6,7 +6,7 @@ import pytest
 
 from raypipe.driver.execute import check_space, estimated_bytes
 from raypipe.errors import StorageError
-from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.model_folder import resolve_model
 from raypipe.stages.bm25 import Bm25Stage, IndexStage
 from raypipe.stages.encode import EncodeStage
 from raypipe.stages.fuse import fuse_stage

@@ -7,7 +7,12 @@ import pytest
 import torch
 
 from raypipe.errors import InputError
-from raypipe.models.folder.loading import layouts_of, load_weights, open_tokenizer, resolve_model
+from raypipe.models.folder.model_folder import (
+    layouts_of,
+    load_weights,
+    open_tokenizer,
+    resolve_model,
+)
 from raypipe.models.hub import newest_commit, snapshot_of
 
 NAME = "acme/tiny-encoder"

@@ -8,7 +8,7 @@ import pytest
 
 from raypipe.config.parts import Model
 from raypipe.driver.models import opened, unfit
-from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.model_folder import resolve_model
 
 RECIPE = """
 format: 1

@@ -9,7 +9,7 @@ from peer_encoders import peer
 from raypipe.config import load_training
 from raypipe.driver.training.start import with_own_settings
 from raypipe.errors import InputError
-from raypipe.models.folder.conventions import Conventions, PairConventions
+from raypipe.models.folder.settings import Conventions, PairConventions
 from raypipe.training.job import conventions_of_training
 
 BODY = {

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 from raypipe.driver.training.train import seen_at_start
-from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.model_folder import resolve_model
 
 
 def test_what_the_start_had_seen_is_its_own_word_or_its_adapters(tmp_path):

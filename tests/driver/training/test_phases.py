@@ -16,7 +16,7 @@ from raypipe.driver.upkeep.gc import find_garbage
 from raypipe.driver.upkeep.status import open_workspace, status
 from raypipe.driver.upkeep.verify import verify
 from raypipe.errors import InputError, Interrupted
-from raypipe.models.folder.loading import load_weights, resolve_model
+from raypipe.models.folder.model_folder import load_weights, resolve_model
 from raypipe.training.export import write_model
 
 SHORT = {"steps": 4, "validate": {"every": 2}, "checkpoint_every": 1}

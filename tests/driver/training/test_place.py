@@ -18,8 +18,7 @@ from raypipe.driver.training.place import (
 )
 from raypipe.errors import InputError
 from raypipe.models.family import FAMILIES
-from raypipe.models.folder.loading import resolve_model
-from raypipe.models.folder.model_folder import RANDOM
+from raypipe.models.folder.model_folder import RANDOM, resolve_model
 
 
 def chosen(device="cpu", gpus=0, threads=3):

@@ -16,7 +16,7 @@ def test_the_model_scores_and_opens_in_transformers_with_equal_numbers(
 ):
     from transformers import AutoModelForSequenceClassification
 
-    from raypipe.models.folder.loading import layouts_of, resolve_model
+    from raypipe.models.folder.model_folder import layouts_of, resolve_model
     from raypipe.models.scorer import load_scorer
 
     said = []
@@ -73,7 +73,7 @@ def test_every_kind_trains_and_loads(
     small_recipe, weights, train, tiny_model, tmp_path, preset, limits, loss
 ):
     from raypipe.models.encoder import load_encoder
-    from raypipe.models.folder.loading import resolve_model
+    from raypipe.models.folder.model_folder import resolve_model
     from raypipe.models.scorer import load_scorer
 
     model = {"start": str(tiny_model), "preset": preset, **limits}
@@ -92,7 +92,7 @@ def test_every_kind_trains_and_loads(
 def test_an_adapter_is_merged_by_peft_to_the_model_that_was_trained(
     small_recipe, weights, train, tiny, tmp_path
 ):
-    from raypipe.models.folder.loading import load_weights, resolve_model
+    from raypipe.models.folder.model_folder import load_weights, resolve_model
 
     for kind, limits in (("monobert", {}), ("duobert", {"passage_limit": 20})):
         start = tiny.make_tiny_bert(tmp_path / f"start-{kind}")

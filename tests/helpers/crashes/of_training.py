@@ -15,7 +15,7 @@ from crashes.trial import Scenario
 from raypipe.data.triple_texts import FILES
 from raypipe.driver.training.sets import with_ids
 from raypipe.driver.workspace import Workspace
-from raypipe.models.folder.loading import load_weights, resolve_model
+from raypipe.models.folder.model_folder import load_weights, resolve_model
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec

@@ -10,7 +10,7 @@ from transformers import AutoTokenizer, BertModel, BertTokenizerFast
 from raypipe.errors import InputError
 from raypipe.models.convert.convert import convert
 from raypipe.models.encoder import load_encoder
-from raypipe.models.folder.loading import open_tokenizer, resolve_model
+from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from transformers import AutoModelForSeq2SeqLM
 from raypipe.errors import InputError
 from raypipe.models.convert.convert import convert
 from raypipe.models.convert.describe import describe
-from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.model_folder import resolve_model
 from raypipe.models.scorer import load_scorer
 
 EARLY = "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"

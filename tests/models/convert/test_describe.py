@@ -11,10 +11,8 @@ from safetensors.torch import load_file, save_file
 from raypipe.errors import InputError
 from raypipe.models.convert.describe import describe
 from raypipe.models.folder.adapters import shipped_folder
-from raypipe.models.folder.evidence import (
-    tensor_shapes,
-)
-from raypipe.models.folder.loading import load_weights, resolve_model
+from raypipe.models.folder.files import tensor_shapes
+from raypipe.models.folder.model_folder import load_weights, resolve_model
 from raypipe.models.scorer import load_scorer
 
 
@@ -96,6 +94,15 @@ def test_a_shipped_adapter_is_described_over_its_base(name):
     assert rows == (3 if name.endswith("duo") else 2)
     assert len(tensors["classifier.bias"]) == (1 if model.reranker.relevant_label is None else 2)
     assert load_scorer(model).conventions.kind == found.kind
+
+
+def test_an_adapters_file_that_holds_no_tensors_is_named(tmp_path):
+    adapter = shutil.copytree(shipped_folder("general-mono"), tmp_path / "one")
+    file = adapter / "adapter_model.safetensors"
+    file.write_bytes(b"no")
+    found = describe(str(adapter), None)
+    assert found.weights is None and len(found.problems) == 1
+    assert found.problems[0].startswith(f"{file}: not a safetensors file")
 
 
 def test_settings_that_do_not_fit_an_adapter_are_told(tmp_path):

@@ -6,7 +6,7 @@ from model_parts import CONFIG, DUO, ENCODER, MONO
 from raypipe.models.bert.files import (
     expected_shapes,
 )
-from raypipe.models.convert.tensors import (
+from raypipe.models.convert.checkpoint import (
     limit_problems,
     segment_problems,
     tensor_problems,

@@ -2,8 +2,8 @@ import pytest
 import torch
 
 from raypipe.errors import InputError
-from raypipe.models.convert.tensors import rename
-from raypipe.models.folder.conventions import Conventions, PairConventions
+from raypipe.models.convert.checkpoint import rename
+from raypipe.models.folder.settings import Conventions, PairConventions
 
 CONFIG = {
     "hidden_size": 4, "intermediate_size": 6, "max_position_embeddings": 16,

@@ -10,7 +10,7 @@ from raypipe.errors import InputError
 from raypipe.models.convert.describe import describe
 from raypipe.models.folder import adapters
 from raypipe.models.folder.adapters import PEFT, SHIPPED, merge
-from raypipe.models.folder.loading import load_weights, resolve_model
+from raypipe.models.folder.model_folder import load_weights, resolve_model
 
 POOLER = ("pooler.dense.bias", "pooler.dense.weight")
 CLASSIFIER = ("classifier.weight", "classifier.bias")

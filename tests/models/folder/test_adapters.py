@@ -6,8 +6,9 @@ from json_files import write
 from safetensors.torch import save_file
 
 from raypipe.errors import InputError
-from raypipe.models.folder.adapters import adapter_facts, is_adapter
-from raypipe.models.folder.loading import load_weights, resolve_model
+from raypipe.models.convert.describe import describe
+from raypipe.models.folder.adapters import is_adapter
+from raypipe.models.folder.model_folder import load_weights, resolve_model
 
 
 def test_an_adapters_file_is_counted_by_hand_and_needs_a_classifier(tmp_path, encoder):
@@ -19,8 +20,7 @@ def test_an_adapters_file_is_counted_by_hand_and_needs_a_classifier(tmp_path, en
     tensors = {"up": torch.ones(2, 3), "down": torch.ones(4, dtype=torch.float16)}
     file = adapter / "adapter_model.safetensors"
     save_file(tensors, file)
-    found = adapter_facts(adapter)
-    assert found == {
+    assert describe(str(adapter), None).weights == {
         "file": "adapter_model.safetensors", "sha256": sha256(file.read_bytes()).hexdigest(),
         "bytes": file.stat().st_size, "dtypes": ["F16", "F32"], "tensors": 2, "parameters": 10,
         "rank": 3,

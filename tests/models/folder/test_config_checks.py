@@ -1,7 +1,7 @@
 import pytest
 
 from raypipe.errors import InputError
-from raypipe.models.folder.evidence import initializer_range, tensor_shapes
+from raypipe.models.folder.files import initializer_range, tensor_shapes
 
 
 def test_a_file_that_is_no_safetensors_is_an_input_error(tmp_path):

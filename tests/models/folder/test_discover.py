@@ -8,10 +8,9 @@ from json_files import write
 from tokenizers import BertWordPieceTokenizer
 
 from raypipe.errors import InputError
-from raypipe.models.folder.conventions import Conventions, PairConventions
 from raypipe.models.folder.discover import discover
-from raypipe.models.folder.loading import packaged_folder
-from raypipe.models.folder.presets import PRESETS
+from raypipe.models.folder.model_folder import packaged_folder
+from raypipe.models.folder.settings import PRESETS, Conventions, PairConventions
 
 OLD_MODULES = ["Transformer", "Pooling", "Normalize"]
 MEAN = {"word_embedding_dimension": 32, "pooling_mode_mean_tokens": True}

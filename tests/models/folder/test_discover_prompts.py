@@ -7,10 +7,9 @@ import pytest
 from tiny_t5 import DUO, MONO, make_tiny_t5
 
 from raypipe.errors import InputError
-from raypipe.models.folder.conventions import PairConventions, conventions_problems
 from raypipe.models.folder.discover import discover
-from raypipe.models.folder.loading import layouts_of, resolve_configuration, resolve_model
-from raypipe.models.folder.presets import PRESETS
+from raypipe.models.folder.model_folder import layouts_of, resolve_configuration, resolve_model
+from raypipe.models.folder.settings import PRESETS, PairConventions, conventions_problems
 
 ENCODER = {"kind": "encoder", "pooling": "mean", "normalise": False, "query_segment": 0,
            "passage_segment": 0, "query_limit": 8, "passage_limit": 8}  # fmt: skip

@@ -9,7 +9,7 @@ from tokenizers import Tokenizer, processors
 
 from raypipe.errors import InputError
 from raypipe.models.convert.describe import describe
-from raypipe.models.folder.loading import ends_problems
+from raypipe.models.folder.model_folder import ends_problems
 
 
 def says(folder, **stated):

@@ -3,11 +3,10 @@ import json
 import pytest
 
 from raypipe.errors import InputError
-from raypipe.models.folder.evidence import (
+from raypipe.models.folder.files import read_json, read_object
+from raypipe.models.folder.sentence_transformers import (
     Evidence,
     check_tokenizer,
-    read_json,
-    read_object,
     read_prompts,
     token_limit,
 )

@@ -12,8 +12,8 @@ from safetensors.torch import save_file
 from raypipe.errors import InputError
 from raypipe.models.convert.describe import describe
 from raypipe.models.encoder import load_encoder
-from raypipe.models.folder.layers import DenseFile
-from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.model_folder import resolve_model
+from raypipe.models.folder.sentence_transformers import DenseFile
 from raypipe.models.machine.device import Shape, settle_on
 from raypipe.models.pooling import load_finishing
 from raypipe.stages.in_memory import encode_texts

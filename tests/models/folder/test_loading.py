@@ -9,8 +9,7 @@ from safetensors.torch import load_file, save_file
 
 from raypipe.errors import InputError
 from raypipe.models.encoder import load_encoder
-from raypipe.models.folder.loading import layouts_of, resolve_model
-from raypipe.models.folder.model_folder import starting_weights
+from raypipe.models.folder.model_folder import layouts_of, resolve_model, starting_weights
 from raypipe.models.scorer import load_scorer
 
 
@@ -41,16 +40,16 @@ def test_what_is_missing_of_a_folder_is_told_at_once(encoder):
 
 
 def test_the_packaged_weights_are_the_pinned_ones_or_refused(tmp_path, monkeypatch, encoder):
-    from raypipe.models.folder import loading
+    from raypipe.models.folder import model_folder
 
     minilm = resolve_model("minilm")
-    assert minilm.weights_sha256 == loading.PACKAGED_SHA256
+    assert minilm.weights_sha256 == model_folder.PACKAGED_SHA256
     assert starting_weights(minilm).startswith("1B pairs")
     assert starting_weights(resolve_model("minilm", "repbert")).startswith("1B pairs")
     assert resolve_model("minilm", "repbert").encoder.query_limit == 20
     changed(encoder / "raypipe.json", start_weights_saw="books")
     assert starting_weights(resolve_model(str(encoder))) == "books"
-    monkeypatch.setattr(loading, "packaged_folder", lambda: encoder)
+    monkeypatch.setattr(model_folder, "packaged_folder", lambda: encoder)
     with pytest.raises(InputError, match="reinstall the package"):
         resolve_model("minilm")
 

@@ -9,8 +9,8 @@ from raypipe.errors import InputError
 from raypipe.models.bert.files import DECISIVE
 from raypipe.models.bert.forward import read_bert
 from raypipe.models.convert.describe import describe
-from raypipe.models.folder.evidence import read_config
-from raypipe.models.folder.loading import load_weights, resolve_model
+from raypipe.models.folder.files import read_config
+from raypipe.models.folder.model_folder import load_weights, resolve_model
 from raypipe.models.scorer import load_scorer
 from raypipe.training.start import starting_tensors
 

@@ -8,7 +8,7 @@ import pytest
 
 from raypipe.errors import InputError
 from raypipe.models.encoder import load_encoder
-from raypipe.models.folder.loading import open_tokenizer, resolve_model
+from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
 
 REMOTE = [
     "bert-base-uncased",

@@ -5,8 +5,12 @@ import pytest
 from model_parts import DUO, ENCODER, MONO
 
 from raypipe.errors import InputError
-from raypipe.models.folder.conventions import PairConventions, conventions_problems
-from raypipe.models.folder.presets import PRESETS, conventions_of
+from raypipe.models.folder.settings import (
+    PRESETS,
+    PairConventions,
+    conventions_of,
+    conventions_problems,
+)
 
 
 def test_presets_are_those_of_the_papers_and_their_code():

@@ -13,7 +13,7 @@ from raypipe.models.folder.discover import (
     hub_name_of,
     known_prompts,
 )
-from raypipe.models.folder.loading import packaged_folder
+from raypipe.models.folder.model_folder import packaged_folder
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from json_files import write
 
 from raypipe.errors import InputError
 from raypipe.models.convert.describe import describe
-from raypipe.models.folder import evidence
-from raypipe.models.folder.loading import resolve_model
-from raypipe.models.folder.schema import MAX_CHARACTERS
+from raypipe.models.folder import files
+from raypipe.models.folder.model_folder import resolve_model
+from raypipe.models.folder.settings import MAX_CHARACTERS
 
 ENCODER = {
     "pooling": "mean, cls, max or last",
@@ -175,7 +175,7 @@ def test_what_is_no_file_is_named_and_not_read(encoder, name, kind):
 
 
 def test_json_has_a_limit_that_the_error_names(encoder, monkeypatch):
-    monkeypatch.setattr(evidence, "MAX_JSON_BYTES", 5000)
+    monkeypatch.setattr(files, "MAX_JSON_BYTES", 5000)
     (encoder / "raypipe.json").write_text("[" + "[]," * 2000 + "[]]")
     with pytest.raises(InputError, match=r"raypipe\.json: expected JSON of at most 5,000 bytes"):
         resolve_model(str(encoder))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import random_bert
 
-from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.model_folder import resolve_model
 from raypipe.text.inputs import TextSlice
 
 SHAPE = random_bert.Shape(layers=3, hidden=64, heads=4, words=1000)

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from raypipe.models.gpu import engine as engine_module
-from raypipe.models.gpu.engine import IN_FLIGHT, Busy, FixedEngine, HostClock
-from raypipe.models.gpu.step import FixedShape
+from raypipe.models.gpu import passes as engine_module
+from raypipe.models.gpu.passes import IN_FLIGHT, Busy, FixedEngine, FixedShape, HostClock
 from raypipe.text.inputs import Layout, TextSlice
 
 LAYOUT = Layout(101, (102,), 102, (0,))

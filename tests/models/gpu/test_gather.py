@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from raypipe.models.gpu.step import FixedShape, compact, gathered, on_device, write_plan
+from raypipe.models.gpu.passes import FixedShape, compact, gathered, on_device, write_plan
 from raypipe.text.inputs import Layout, TextSlice, make_inputs, taken
 
 RNG = np.random.default_rng(3)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from raypipe.models.gpu.step import FixedShape, parts_of, write_plan
+from raypipe.models.gpu.passes import FixedShape, parts_of, write_plan
 from raypipe.text.inputs import Layout, TextSlice
 
 LAYOUT = Layout(101, (102,), 102, (0,))

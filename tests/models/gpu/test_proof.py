@@ -3,9 +3,8 @@
 import pytest
 import torch
 
-from raypipe.models.gpu.engine import FixedEngine
 from raypipe.models.gpu.opening import rows_keep_their_bytes
-from raypipe.models.gpu.step import FixedShape
+from raypipe.models.gpu.passes import FixedEngine, FixedShape
 from raypipe.text.inputs import Layout
 
 LAYOUTS = [Layout(1, (2,), 2, (0,)), Layout(1, (2,), 2, (0, 1, 2))]

@@ -8,7 +8,7 @@ from raypipe.errors import InputError
 from raypipe.models.encoder import load_encoder
 from raypipe.models.gpu import opening as replay
 from raypipe.models.gpu.opening import FixedSettings, Replayed, compiled, in_mode
-from raypipe.models.gpu.step import Gathered, one_by_one
+from raypipe.models.gpu.passes import Gathered, one_by_one
 
 
 def inputs(seed):

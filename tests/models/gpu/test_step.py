@@ -2,7 +2,7 @@
 
 import torch
 
-from raypipe.models.gpu.step import FixedShape, vectors, whole
+from raypipe.models.gpu.passes import FixedShape, vectors, whole
 from raypipe.models.pooling import Dense, Finishing
 
 

@@ -12,7 +12,7 @@ from transformers import BertForSequenceClassification, BertModel
 
 from raypipe.models.encoder import load_encoder
 from raypipe.models.gpu.opening import FixedSettings
-from raypipe.models.gpu.step import one_by_one
+from raypipe.models.gpu.passes import one_by_one
 from raypipe.models.machine.precision import able
 from raypipe.models.scorer import load_scorer
 

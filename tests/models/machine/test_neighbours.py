@@ -143,7 +143,7 @@ def test_as_many_rows_as_a_forward_has_are_tried_and_no_more(rows):
 
 def test_a_larger_budget_is_tried_whole_by_who_loads_a_model(tiny_model, monkeypatch):
     from raypipe.models import encoder
-    from raypipe.models.folder.loading import resolve_model
+    from raypipe.models.folder.model_folder import resolve_model
 
     asked = []
 

@@ -10,8 +10,8 @@ from scipy.stats import kendalltau
 
 from raypipe.errors import InputError
 from raypipe.models.encoder import load_encoder
-from raypipe.models.folder.conventions import PretrainedConventions
-from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.model_folder import resolve_model
+from raypipe.models.folder.settings import PretrainedConventions
 from raypipe.models.machine import precision
 from raypipe.models.machine.device import settle
 from raypipe.models.machine.precision import able, auto, refuse_unable, set_products

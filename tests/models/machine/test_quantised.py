@@ -10,11 +10,10 @@ import tiny
 import torch
 
 from raypipe.errors import InputError
-from raypipe.models.buffers import Buffers
 from raypipe.models.family import FAMILIES
-from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.model_folder import resolve_model
 from raypipe.models.machine import precision
-from raypipe.models.machine.device import Settled, Shape, settled
+from raypipe.models.machine.device import Buffers, Settled, Shape, settled
 from raypipe.models.machine.precision import TILE_ROWS, int8_linear
 from raypipe.models.packed import linear
 from raypipe.models.scorer import load_scorer

@@ -28,7 +28,7 @@ from raypipe.errors import InputError
 from raypipe.models.convert.describe import describe
 from raypipe.models.encoder import load_encoder
 from raypipe.models.family import family_of
-from raypipe.models.folder.loading import layouts_of, load_weights, open_tokenizer
+from raypipe.models.folder.model_folder import layouts_of, load_weights, open_tokenizer
 from raypipe.models.scorer import load_scorer
 from raypipe.stages.in_memory import encode_texts
 from raypipe.stages.texts.tokenize import refuse_other_inputs

@@ -7,8 +7,8 @@ from tokenizers import pre_tokenizers
 
 from raypipe.errors import InputError
 from raypipe.models.family import family_of
-from raypipe.models.folder.loading import open_tokenizer, resolve_model
-from raypipe.models.whole.t5 import KINDS
+from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
+from raypipe.models.whole.files import T5_KINDS
 from raypipe.stages.texts.tokenize import refuse_other_inputs
 
 
@@ -34,7 +34,7 @@ def test_a_tokenizer_whose_prompts_cannot_be_sliced_is_refused_with_the_text(tmp
 
 
 def test_every_kind_is_a_family_and_every_value_decides_the_fingerprint(tmp_path):
-    assert all(family_of({"model_type": kind}).files.kind == kind for kind in KINDS)
+    assert all(family_of({"model_type": kind}).files.kind == kind for kind in T5_KINDS)
     make_tiny_t5(tmp_path / "m")
     found = resolve_model(str(tmp_path / "m"))
     decisive = found.forward_config()

@@ -9,7 +9,7 @@ from stage_inputs import parts_of
 from tiny_t5 import DUO, TEXTS, make_tiny_t5, their_logits, theirs
 
 from raypipe.driver.models import unfit
-from raypipe.models.folder.loading import open_tokenizer, resolve_model
+from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
 from raypipe.models.scorer import load_scorer
 from raypipe.stages.texts.tokenize import refuse_other_inputs
 from raypipe.text.inputs import taken

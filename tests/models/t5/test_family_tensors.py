@@ -11,7 +11,7 @@ from tiny_t5 import TEXTS, make_tiny_t5, their_logits, theirs
 
 from raypipe.errors import InputError
 from raypipe.models.family import family_of
-from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.model_folder import resolve_model
 from raypipe.models.scorer import load_scorer
 
 

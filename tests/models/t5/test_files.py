@@ -8,8 +8,8 @@ from tiny_t5 import SIZES, VERSIONS, make_tiny_t5
 from raypipe.errors import InputError
 from raypipe.models.convert.describe import describe
 from raypipe.models.family import family_of
-from raypipe.models.folder.loading import resolve_model
-from raypipe.models.whole.t5 import reads_prompts, start_of
+from raypipe.models.folder.model_folder import resolve_model
+from raypipe.models.whole.files import reads_prompts, start_of
 
 FILES = family_of({"model_type": "t5"}).files
 CONFIG = {"model_type": "t5", "vocab_size": 90, "decoder_start_token_id": 0, **SIZES}

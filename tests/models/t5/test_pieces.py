@@ -9,7 +9,7 @@ from stage_inputs import parts_of
 from tiny_t5 import make_tiny_t5
 
 from raypipe.errors import InputError
-from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.model_folder import resolve_model
 from raypipe.models.scorer import load_scorer
 from raypipe.models.tokenizer import read_tokenizer, tokenizer_file, tokenizer_sha256
 

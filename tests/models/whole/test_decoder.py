@@ -13,7 +13,7 @@ from raypipe.models.convert.describe import describe
 from raypipe.models.encoder import load_encoder
 from raypipe.models.family import family_of
 from raypipe.models.folder.discover import discover
-from raypipe.models.folder.loading import open_tokenizer, resolve_model
+from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
 from raypipe.models.whole.family import DECODERS
 from raypipe.text.inputs import Layout
 

@@ -14,7 +14,7 @@ from raypipe.errors import InputError
 from raypipe.models.convert.describe import describe
 from raypipe.models.encoder import load_encoder
 from raypipe.models.family import FAMILIES, family_of
-from raypipe.models.folder.loading import open_tokenizer
+from raypipe.models.folder.model_folder import open_tokenizer
 from raypipe.models.scorer import load_scorer
 from raypipe.models.whole.family import KINDS
 from raypipe.stages.texts.tokenize import refuse_other_inputs

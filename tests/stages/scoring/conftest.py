@@ -5,7 +5,7 @@ from given_scores import Given
 from stage_inputs import pieces
 
 from raypipe import schema
-from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.model_folder import resolve_model
 from raypipe.models.scorer import Scorer
 from raypipe.stages.scoring.score import ScoreStage, score_base
 from raypipe.stages.tables import Sides

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from raypipe.errors import InputError
-from raypipe.models.folder.presets import PRESETS
+from raypipe.models.folder.settings import PRESETS
 from raypipe.ranking.blend import Blend
 from raypipe.stages.scoring.blending import MOST, blend_and_depth, blend_of
 

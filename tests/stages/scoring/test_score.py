@@ -10,7 +10,7 @@ from stage_inputs import pieces, text
 
 from raypipe import schema
 from raypipe.errors import RowsFailed
-from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.model_folder import resolve_model
 from raypipe.models.scorer import Scorer, load_scorer
 from raypipe.stages.encode import EncodeStage
 from raypipe.stages.scoring.score import score_base

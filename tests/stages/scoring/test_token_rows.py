@@ -2,7 +2,7 @@ import numpy as np
 from given_scores import Given
 from stage_inputs import pieces, shards_of, text
 
-from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.model_folder import resolve_model
 from raypipe.stages.scoring.token_rows import PassageTokensStage, TokenRows
 from raypipe.stages.stage import Sizing
 

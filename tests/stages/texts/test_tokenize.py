@@ -14,7 +14,7 @@ from tokenizers.processors import TemplateProcessing
 
 from raypipe import schema
 from raypipe.errors import InputError
-from raypipe.models.folder.loading import open_tokenizer, resolve_model
+from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
 from raypipe.stages.stage import Site, Sizing
 from raypipe.stages.texts import tokenize
 from raypipe.stages.texts.prepare import ConvertStage, CountStage, counted

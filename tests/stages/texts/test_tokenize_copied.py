@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from raypipe import schema
-from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.model_folder import resolve_model
 from raypipe.stages.stage import Sizing
 from raypipe.stages.texts import tokenize
 from raypipe.stages.texts.tokenize import TokenizeStage

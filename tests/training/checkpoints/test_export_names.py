@@ -7,7 +7,7 @@ import pytest
 from safetensors.torch import load_file, save_file
 from transformers import BertForSequenceClassification, BertModel
 
-from raypipe.models.folder.loading import load_weights, resolve_model
+from raypipe.models.folder.model_folder import load_weights, resolve_model
 from raypipe.training.export import write_model
 from raypipe.training.start import starting_tensors
 

@@ -7,7 +7,7 @@ import torch
 from masked_texts import make_pretrained
 from safetensors.torch import load_file
 
-from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.model_folder import resolve_model
 from raypipe.training.export import pretrained_config, pretrained_tensors
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from dev_runs import RUN
 
-from raypipe.models.folder.presets import PRESETS
+from raypipe.models.folder.settings import PRESETS
 from raypipe.training import validate
 from raypipe.training.comm import Solo
 from raypipe.training.validate import Documents

@@ -6,8 +6,8 @@ import shutil
 import numpy as np
 import pytest
 
-from raypipe.models.folder.loading import resolve_model
-from raypipe.models.folder.presets import PRESETS
+from raypipe.models.folder.model_folder import resolve_model
+from raypipe.models.folder.settings import PRESETS
 from raypipe.stages.in_memory import encode_texts, score_texts
 from raypipe.training.peer_files import add_peer_files
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from raypipe.models.folder.presets import PRESETS
+from raypipe.models.folder.settings import PRESETS
 from raypipe.training.peer_files import PeerFiles, peer_files, peer_notes
 
 MINILM, MONO, DUO = PRESETS["minilm"], PRESETS["monobert"], PRESETS["duobert"]

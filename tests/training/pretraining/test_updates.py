@@ -8,7 +8,7 @@ import torch
 from masked_texts import make_pretrained, trainee_and_maker
 
 from raypipe.errors import InputError
-from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.model_folder import resolve_model
 from raypipe.training import pretrain as updates
 from raypipe.training.comm import Solo
 from raypipe.training.pretrain import Chosen, TextSource, backward, measured_losses, rule_of

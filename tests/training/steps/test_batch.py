@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 from training_texts import ONE, TWO, keys, pair_conventions, pieces, source
 
-from raypipe.models.folder.conventions import Conventions
+from raypipe.models.folder.settings import Conventions
 from raypipe.text.inputs import Layout
 from raypipe.training.batch import ExampleSource, pair_inputs_of, read_batch, text_counts
 

@@ -20,7 +20,7 @@ from raypipe.driver.upkeep.verify import verify
 from raypipe.errors import InputError, RefusedError
 from raypipe.leaderboard.boards import BOARDS
 from raypipe.leaderboard.rules import check_lines, read_run_lines
-from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.model_folder import resolve_model
 
 
 @pytest.fixture(scope="module")

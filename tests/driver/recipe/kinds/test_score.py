@@ -14,7 +14,7 @@ from raypipe import schema
 from raypipe.driver.upkeep.export import export
 from raypipe.errors import InputError
 from raypipe.evaluation.tables import markdown
-from raypipe.models.folder.loading import open_tokenizer, resolve_model
+from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
 from raypipe.models.scorer import load_scorer
 from raypipe.report.depth import depth
 from raypipe.report.finished import open_finished

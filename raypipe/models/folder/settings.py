@@ -1,23 +1,22 @@
-"""A model's settings as data: the inputs that its weights expect and the meaning of its outputs."""
+"""A model's settings as data: the inputs that its weights expect and the meaning of its outputs.
 
+They are checked by pydantic. A key is `Annotated` with `Field(description=...)`: the words for what
+is expected there. They come by a preset's name, or from raypipe.json beside the weights.
+"""
+
+import json
+import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import Annotated, Any
+from dataclasses import asdict, dataclass, fields, replace
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
 
-from pydantic import ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
-from raypipe.models.folder.schema import (
-    MAX_CHARACTERS,
-    FileName,
-    Flag,
-    MaybePieces,
-    Pieces,
-    Segment,
-    Text,
-    Words,
-    one_of,
-    schema_problems,
-)
+from raypipe.errors import InputError
+from raypipe.models.folder.files import read_object
 from raypipe.text.prompts import DUO_PLACES, MONO_PLACES, prompt_problems
 from raypipe.vocabulary import Precision, ScoreScale, words
 
@@ -26,7 +25,42 @@ POOLINGS = ("mean", "cls", "max", "last")
 SEGMENT_ROWS = ("zero", "copy")
 LEAST_TOKENS = 8
 """Of an input of pre-training: two texts and their special tokens."""
+MAX_CHARACTERS = 10_000
+"""A longer prefix leaves no room for a text, and is put before every passage in memory."""
+LONGEST_NAME = 255
+"""Bytes of a file's or folder's name, on the usual file systems."""
+SHOWN = 60
+"""Characters of a wrong value in an error."""
 CLOSED = ConfigDict(extra="forbid")
+
+
+def one_of(*known: str, expected: str | None = None) -> Any:
+    """The field of a word among these, the last of which may be null.
+
+    `expected` is said of it in the place of all the words.
+    """
+    *others, last = known
+    choices = "|".join(re.escape(word) for word in known if word != "null")
+    listed = f"{', '.join(others)} or {last}" if others else last
+    return Field(strict=True, pattern=f"^(?:{choices})$", description=expected or listed)
+
+
+def _file_name(value: str) -> str:
+    if "\0" in value or len(value.encode()) > LONGEST_NAME:
+        raise ValueError("no file system has such a name")
+    return value
+
+
+Text = Annotated[str, Field(strict=True, description="text")]
+Words = Annotated[str, Field(strict=True, max_length=MAX_CHARACTERS, description="text")]
+FileName = Annotated[Text, AfterValidator(_file_name)]
+"""A name that a file system can look for."""
+Flag = Annotated[bool, Field(strict=True, description="true or false")]
+Segment = Annotated[int, Field(strict=True, ge=0, description="a segment id, from 0")]
+Pieces = Annotated[int, Field(strict=True, ge=1, description="a count of word pieces")]
+MaybePieces = Annotated[
+    int | None, Field(strict=True, ge=1, description="a count of word pieces or null")
+]
 _Precision = Annotated[str | None, one_of(*words(Precision), "null")]
 
 
@@ -200,7 +234,154 @@ class PretrainedConventions:
         return ""
 
 
+def _without_words(body: dict[str, Any]) -> dict[str, Any]:
+    del body["start_weights_saw"]
+    if not body.get("first_tokenizer", True):  # so older stores keep their fingerprints
+        del body["first_tokenizer"]
+    for name in ("prompt", "answers"):
+        if body.get(name, "") is None:  # likewise
+            del body[name]
+    if body.get("precision", "fp32") in (None, "fp32"):  # likewise
+        body.pop("precision", None)
+    return body
+
+
 AnyConventions = Conventions | PairConventions | PretrainedConventions
+KINDS: dict[str, type[AnyConventions]] = {
+    "encoder": Conventions,
+    "mono": PairConventions,
+    "duo": PairConventions,
+    "pretrained": PretrainedConventions,
+}
+"""The class of each kind's settings."""
+_MONO = PairConventions(
+    kind="mono",
+    query_limit=64,
+    passage_limit=None,
+    total_limit=512,
+    relevant_label=1,
+    score="log-probability",
+)
+_DUO = PairConventions(
+    kind="duo",
+    query_limit=62,
+    passage_limit=223,
+    total_limit=512,
+    relevant_label=1,
+    score="probability",
+)
+_MONO_T5 = replace(
+    _MONO,
+    query_limit=256,
+    prompt="Query: {query} Document: {passage} Relevant:",
+    answers=("false", "true"),
+)
+PRESETS: dict[str, AnyConventions] = {
+    # Zhan et al. 2020 and its code: limits without special tokens, passages in segment 1.
+    "repbert": Conventions(
+        pooling="mean",
+        normalise=False,
+        query_segment=0,
+        passage_segment=1,
+        query_limit=20,
+        passage_limit=256,
+        start_weights_saw="MS MARCO passages (RepBERT's own training)",
+    ),
+    # all-MiniLM-L6-v2: 256 tokens with special tokens, for queries and passages.
+    "minilm": Conventions(
+        pooling="mean",
+        normalise=True,
+        query_segment=0,
+        passage_segment=0,
+        query_limit=254,
+        passage_limit=254,
+        start_weights_saw="1B pairs, MS MARCO, S2ORC and Simple Wikipedia among them",
+    ),
+    # Nogueira & Cho 2019, section 2.2: query 64 tokens, the whole input 512.
+    "monobert": _MONO,
+    # dl4marco-bert: the query's 64 include [CLS] and [SEP], the whole input has at most 511; it and
+    # duobert share one tokenization.py, of BERT's first release.
+    "monobert-reference": replace(_MONO, query_limit=62, total_limit=511, first_tokenizer=True),
+    # pygaggle: no limit for the query, 512 in all, the longer of the two is cut first. Its slow
+    # tokenizer gives an odd piece to the query, where both are cut; here the longer one gets it.
+    "monobert-longest-first": replace(_MONO, query_limit=None),
+    # Nogueira et al. 2019, section 3.3: 62, 223 and 223 pieces.
+    "duobert": _DUO,
+    # duobert: the query's 64 include [CLS] and [SEP]; passages share what is left of 510.
+    "duobert-reference": replace(_DUO, passage_limit=None, total_limit=510, first_tokenizer=True),
+    # Nogueira et al. 2020, section 3: the prompt, and the softmax over two words; pygaggle: 512
+    # tokens. It has no limit of the query, and cuts the end of the prompt. Here the passage is cut,
+    # as in pyterrier_t5, and the query has at most half.
+    "monot5": _MONO_T5,
+    # Bonifacio et al. 2021: the same, but mMARCO's mT5-base models answer with other words.
+    "monot5-mmarco": replace(_MONO_T5, answers=("no", "yes")),
+    # Pradeep et al. 2021, section 3.3: the prompt; pygaggle: 512 tokens, without other limits. Here
+    # the query has at most a quarter, and the passages share what is left.
+    "duot5": replace(
+        _DUO,
+        query_limit=128,
+        passage_limit=None,
+        prompt="Query: {query} Document0: {passage_0} Document1: {passage_1} Relevant:",
+        answers=("false", "true"),
+    ),
+    # Devlin et al. 2019, appendix A.2: 512 tokens.
+    "bert": PretrainedConventions(total_limit=512),
+}
+SETTINGS = "models.NAME.settings of the recipe"
+LIKE_CONTRIEVER = (
+    '{"kind": "encoder", "pooling": "mean", "normalise": false, "query_segment": 0, '
+    '"passage_segment": 0, "query_limit": 254, "passage_limit": 254}'
+)
+
+
+def conventions_of(
+    folder: Path, preset: str | None, *, settings: Mapping[str, Any] | None = None
+) -> AnyConventions:
+    """The settings of the named preset, or of `raypipe.json` beside the weights.
+
+    `settings`, those of a recipe, override both.
+
+    Raises:
+        InputError: neither exists, the preset is unknown, or the file has wrong fields.
+    """
+    if preset is not None:
+        if preset not in PRESETS:
+            near = get_close_matches(preset, PRESETS, n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise InputError(f"preset {preset!r}: expected one of {', '.join(PRESETS)}{hint}")
+        found = PRESETS[preset]
+        return conventions_from({**asdict(found), **settings}, SETTINGS) if settings else found
+    path = folder / "raypipe.json"
+    if not path.exists() and not settings:
+        raise InputError(
+            f"{folder}: nothing says which settings this model has (pooling, segments, limits). "
+            f"Name a preset ({', '.join(PRESETS)}) or put a raypipe.json beside the weights, for "
+            f"an encoder such as Contriever {LIKE_CONTRIEVER}; {DOCUMENTED}"
+        )
+    where = f"{path} and {SETTINGS}" if settings else str(path)
+    return conventions_from({**read_object(path), **(settings or {})}, where)
+
+
+def conventions_from(body: Mapping[str, Any], where: str) -> AnyConventions:
+    """The settings in the body of a raypipe.json; `where` begins each problem.
+
+    Raises:
+        InputError: keys that are missing, unknown or wrong.
+    """
+    kind = body.get("kind")
+    if not isinstance(kind, str) or kind not in KINDS:
+        found = "nothing" if "kind" not in body else repr(kind)
+        raise InputError(
+            f"{where}: kind: expected encoder, mono, duo or pretrained, found {found}; {DOCUMENTED}"
+        )
+    kinds = KINDS[kind]
+    # These keys (how the weights were made, an adapter's base model) are not settings.
+    record = {"made_by", "base"}
+    given = {name: value for name, value in body.items() if name not in record}
+    problems = settings_problems(kinds, given)
+    if problems:
+        raise InputError([f"{where}: {problem}" for problem in problems])
+    return kinds(**given)
 
 
 def settings_problems(kinds: type[AnyConventions], body: Mapping[str, Any]) -> list[str]:
@@ -272,13 +453,46 @@ def _prompt_problems(found: PairConventions) -> list[str]:
     return problems
 
 
-def _without_words(body: dict[str, Any]) -> dict[str, Any]:
-    del body["start_weights_saw"]
-    if not body.get("first_tokenizer", True):  # so older stores keep their fingerprints
-        del body["first_tokenizer"]
-    for name in ("prompt", "answers"):
-        if body.get(name, "") is None:  # likewise
-            del body[name]
-    if body.get("precision", "fp32") in (None, "fp32"):  # likewise
-        body.pop("precision", None)
-    return body
+def schema_problems(schema: type, body: Mapping[str, Any], *, missing: str) -> list[str]:
+    """One problem for each key of a JSON object that does not fit the schema's.
+
+    Args:
+        schema: a dataclass or a pydantic model.
+        body: the object.
+        missing: the remedy for a key that is missing.
+    """
+    halves = [name for name in body if re.search("[\ud800-\udfff]", name)]
+    if halves:  # pydantic cannot say which key has half a character
+        return [f"{name!r}: expected a key without half a character" for name in halves]
+    try:
+        _adapter(schema).validate_python({**body})
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_context=False)
+        kinds = {str(each["loc"][0]): each["type"] for each in reversed(found)}
+        return [_problem(schema, body, name, kinds[name], missing) for name in reversed(kinds)]
+    return []
+
+
+@cache
+def _adapter(schema: type) -> TypeAdapter[Any]:
+    return TypeAdapter(schema)
+
+
+def _problem(schema: type, body: Mapping[str, Any], name: str, kind: str, missing: str) -> str:
+    hints = get_type_hints(schema, include_extras=True)
+    known = {key: hint for key, hint in hints.items() if hasattr(hint, "__metadata__")}
+    if name not in known:
+        near = get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        return f"{name}: {hint}expected a JSON object with {', '.join(known)}"
+    if kind == "string_too_long":
+        return f"{name}: expected at most {MAX_CHARACTERS:,} characters, found {len(body[name]):,}"
+    fields = [each for each in known[name].__metadata__ if hasattr(each, "description")]
+    field = fields[-1]  # the outermost one
+    if name not in body:
+        return f"{name}: expected {field.description}, found nothing; {missing}"
+    shown = repr(body[name])
+    shown = shown if len(shown) <= SHOWN else f"{shown[: SHOWN - 3]}..."
+    examples = [json.dumps(example) for example in field.examples or ()]
+    remedy = f"; as in {examples[0]}, with quotes also in YAML" if examples else ""
+    return f"{name}: expected {field.description}, found {shown}{remedy}"

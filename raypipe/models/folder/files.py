@@ -1,0 +1,112 @@
+"""A model folder's files: JSON, config.json, which the family that it names checks, and shapes."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+
+from raypipe.errors import InputError
+from raypipe.models.family import family_of
+from raypipe.models.tensors import Config, Shape
+from raypipe.models.whole.files import OWN_CODE
+from raypipe.regular import check_regular
+
+MAX_JSON_BYTES = 64_000_000
+"""A multilingual model's tokenizer.json has about 35 million."""
+INITIALIZER_RANGE = 0.02
+"""BERT's own value, used if config.json does not state one."""
+
+
+def read_json(path: Path) -> Any:
+    """The file's content; None if there is no such file.
+
+    Raises:
+        InputError: it is not a file, larger than `MAX_JSON_BYTES`, or not JSON.
+    """
+    if not path.exists():
+        return None
+    check_regular(path, "a JSON file")
+    try:
+        num_bytes = path.stat().st_size
+        if num_bytes > MAX_JSON_BYTES:
+            raise InputError(
+                f"{path}: expected JSON of at most {MAX_JSON_BYTES:,} bytes, found {num_bytes:,}"
+            )
+        return json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: expected JSON, found: {error}; correct the file") from error
+    except OSError as error:
+        raise InputError(f"{path}: expected a JSON file, found: {error.strerror}") from error
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """The JSON object in a file; empty if there is no such file.
+
+    Raises:
+        InputError: it is not a JSON object.
+    """
+    body = read_json(path)
+    if body is None:
+        return {}
+    if not isinstance(body, dict):
+        raise InputError(f"{path}: expected a JSON object, found {type(body).__name__}")
+    return body
+
+
+def part_of(body: Mapping[str, Any], name: str, path: Path) -> dict[str, Any]:
+    """The object at a key of a file's object; empty if there is none.
+
+    Raises:
+        InputError: it is something else.
+    """
+    found = body.get(name)
+    if not isinstance(found, dict | None):
+        raise InputError(f"{path}: {name}: expected an object, found {type(found).__name__}")
+    return found or {}
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """The content of config.json, if raypipe can compute the model.
+
+    Raises:
+        InputError: not a JSON object, another architecture, or values that its family does not
+            allow; all problems together.
+    """
+    file = folder / "config.json"
+    config = read_object(file)
+    problems = config_problems(config)
+    if problems:
+        raise InputError([f"{file}: {problem}" for problem in problems])
+    return config
+
+
+def config_problems(config: Config) -> list[str]:
+    """Why raypipe cannot compute the model of a folder's config.json; empty if it can."""
+    # A body of its own code may have the tensors of a family and compute something else.
+    own_code = [OWN_CODE] if "auto_map" in config else []
+    try:
+        problems = family_of(config).files.own_problems(config)
+    except InputError as error:
+        problems = list(error.problems)
+    return list(dict.fromkeys(own_code + problems))
+
+
+def initializer_range(config: Config) -> float:
+    """The standard deviation of weights that a training initialises."""
+    return float(config.get("initializer_range", INITIALIZER_RANGE))
+
+
+def tensor_shapes(file: Path) -> dict[str, Shape]:
+    """Shapes by saved name; does not read the tensors.
+
+    Raises:
+        InputError: not a safetensors file.
+    """
+    check_regular(file, "a safetensors file")
+    try:
+        with safe_open(file, framework="numpy") as opened:
+            return {n: tuple(opened.get_slice(n).get_shape()) for n in opened.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError) as error:
+        raise InputError(f"{file}: not a safetensors file: {error}") from error
