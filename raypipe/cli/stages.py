@@ -205,7 +205,7 @@ def _print_hits(
     generation: int | None,
     as_json: bool,
 ) -> None:
-    from raypipe.api.opened.index import open_index
+    from raypipe.api.workspace import open_index
     from raypipe.driver.verbs.single_stage import stage_to_search
 
     stage = stage_to_search(index, model)

@@ -17,7 +17,7 @@ from raypipe.driver.generations.retire import retire_older
 from raypipe.driver.invocation import invocation, work_begins
 from raypipe.driver.machine import devices
 from raypipe.driver.machine.inputs import with_copies
-from raypipe.driver.machine.place import Place, SharedRay, backends_at
+from raypipe.driver.machine.place import Place, backends_at
 from raypipe.driver.machine.signals import interruptible
 from raypipe.driver.measure import Measurement, measure
 from raypipe.driver.metrics import Exporting, RayMetrics
@@ -53,8 +53,6 @@ class Options:
     """Work in this process, whatever backend the recipe names."""
     why: str = ""
     """Why it runs inline or on Ray, beside the line of devices."""
-    shared: SharedRay | None = None
-    """The Ray of several invocations of this process, with the same address."""
     tokens_of: str | None = None
     """A model for which the collection is also split into word pieces."""
     reading: tuple[str, int | None] | None = None
@@ -137,7 +135,7 @@ def _run(
     wanted = recipe.resources
     if options.inline:  # one worker, with all cores
         wanted = wanted.model_copy(update={"backend": "inline", "actors": 1})
-    place = Place(wanted.backend, options.ray_address, options.allow_open_cluster, options.shared)
+    place = Place(wanted.backend, options.ray_address, options.allow_open_cluster)
     exporting = None
     if wanted.backend == "ray":
         watcher = exporting = Exporting(watcher, recipe.name, RayMetrics())

@@ -18,7 +18,7 @@ def test_an_invocation_gives_its_runs_measures_and_table(made):
 
 
 def test_the_same_call_computes_nothing_again_and_a_change_is_refused_when_frozen(recipe, made):
-    loaded = raypipe.Recipe.load(recipe)
+    loaded = load_recipe(recipe)
     again = raypipe.run(loaded, made.folder, progress=True)
     assert all(stage["reused"] for stage in again.summary["stages"].values())
     assert again.runs["test"]["mono"].equals(made.runs["test"]["mono"])
@@ -50,5 +50,5 @@ def test_stores_that_were_taken_away_are_told(recipe, tmp_path):
 
     found = raypipe.run(recipe, tmp_path / "work", until="dense")
     shutil.rmtree(tmp_path / "work" / "stores" / "dense.test")
-    with pytest.raises(IncompleteError, match="dense.test.*run it again"):
+    with pytest.raises(IncompleteError, match="dense.test was deleted.*run its recipe again"):
         found.runs  # noqa: B018

@@ -25,7 +25,7 @@ def test_embeddings_are_searched_like_texts(passages, queries, tiny_model):
     ids = {"query_ids": list(queries), "passage_ids": pa.array(list(passages))}
     assert raypipe.search(*sides, depth=9, **ids).equals(wanted)
     assert raypipe.search(
-        queries, sides[1], tiny_model, depth=9, passage_ids=np.array(list(passages))
+        queries, sides[1], tiny_model, depth=9, passage_ids=pa.array(list(passages))
     ).equals(wanted)
 
 
