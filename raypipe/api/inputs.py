@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 
 from raypipe import numerics, schema
 from raypipe.config.parts import PACKAGED_MODELS
-from raypipe.data.formats import fields
 from raypipe.data.formats.fields import checked_id
 from raypipe.data.qrels import read_qrels
 from raypipe.data.records import Problems
-from raypipe.errors import InputError
+from raypipe.errors import InputError, shown
 from raypipe.evaluation.run_files.parquet import table_lines
 from raypipe.evaluation.run_files.runs import ranked, read_run
 from raypipe.hub_names import hub_name
@@ -57,15 +56,6 @@ def number_of(name: str, value: object, *, low: float = -math.inf, high: float =
         ]
         raise InputError(f"{name}: expected a finite number{''.join(bounds)}; found {shown(value)}")
     return found
-
-
-def shown(value: object) -> str:
-    """The value as messages show it; an int of hundreds of digits is cut."""
-    try:
-        text = repr(value)
-    except ValueError:  # Python refuses to print ints of thousands of digits
-        return "a number of thousands of digits"
-    return text if len(text) <= 60 else f"{text[:60]}..."
 
 
 def is_table(given: Any) -> bool:
@@ -109,7 +99,7 @@ def id_of(given: Any, field: str) -> str:
     if isinstance(given, int | np.integer) and not isinstance(given, bool):
         return str(int(given))
     if not isinstance(given, str):
-        raise ValueError(f"expected a string as {field}, found {fields.shown(given)}")
+        raise ValueError(f"expected a string as {field}, found {shown(given)}")
     return checked_id(str(given), field=field)
 
 

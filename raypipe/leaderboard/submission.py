@@ -91,10 +91,13 @@ class RunSide:
     """How equal scores of both runs are ordered; see `read_run`."""
 
 
-def filled_run(board: Board, side: RunSide) -> tuple[Filled, Scores | None, list[Finding]]:
+def filled_run(
+    board: Board, side: RunSide, queries: Sequence[str] | None
+) -> tuple[Filled, Scores | None, list[Finding]]:
     """The rankings to write, their scores if the board needs them, and what was cut or filled.
 
-    The file's own order is checked first.
+    The file's own order is checked first. `queries` are the ids of the side's queries, if it has
+    them.
     """
     lines = read_run_lines(side.run, break_ties=side.break_ties)
     own = check_lines(lines, board, fewer_rows=True)
@@ -108,10 +111,9 @@ def filled_run(board: Board, side: RunSide) -> tuple[Filled, Scores | None, list
     rankings = lines.rankings()
     before = None if side.fill is None else _ranking_of(side.fill, side.break_ties)
     earlier = before.rankings() if before is not None else {}
-    named = [] if side.queries is None else [query for query, _ in read_queries(side.queries)]
-    queries = list(dict.fromkeys([*named, *rankings]))
+    named = list(dict.fromkeys([*(queries or ()), *rankings]))
     depth = _depth(board, rankings)
-    filled = fill(rankings, earlier, queries=queries, depth=depth)
+    filled = fill(rankings, earlier, queries=named, depth=depth)
     scores = _scores(filled, lines, before) if board.form == "trec" else None
     notes = [replace(f, rule=f"{side.run.name}: {f.rule}") for f in noted]
     if side.fill is None:
@@ -198,9 +200,9 @@ def pack(
     tables: dict[str, pa.Table] = {}
     measure: dict[str, float] = {}
     for name, side in sides.items():
-        filled, scores, notes = filled_run(board, side)
-        tables[name] = rows_to_write(filled, scores)
         queries = None if side.queries is None else [q for q, _ in read_queries(side.queries)]
+        filled, scores, notes = filled_run(board, side, queries)
+        tables[name] = rows_to_write(filled, scores)
         lines = replace(of_table(tables[name], side.run), form=board.form, tags=(submission,))
         findings[name] = [
             *notes,

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import raypipe
-from raypipe.api.inputs import count_of, number_of, shown
+from raypipe.api.inputs import count_of, number_of
 from raypipe.api.workspace import load
-from raypipe.errors import InputError
+from raypipe.errors import InputError, shown
 
 RUN = {"q": {"a": 2.0, "b": 1.0}}
 
