@@ -15,7 +15,7 @@ from raypipe.errors import InputError
 
 if TYPE_CHECKING:
     from raypipe.report.finished import Finished
-    from raypipe.report.section import Section
+    from raypipe.report.page import Section
     from raypipe.report.show import QueryView
 
 QuerySet = Annotated[
@@ -29,7 +29,7 @@ group = typer.Typer(no_args_is_help=True, help="What the runs of a finished pipe
 @group.command()
 def depth(folder: PipelineFolder, query_set: QuerySet = None, as_json: AsJson = False) -> None:
     """Recall of the first stages by depth, and rerankers by their number of candidates."""
-    from raypipe.report.depth import depth as found
+    from raypipe.report.first_stages import depth as found
 
     finished, chosen = _opened(folder, query_set)
     _print([found(finished, each) for each in chosen], as_json)
@@ -113,8 +113,8 @@ def consistency(
     as_json: AsJson = False,
 ) -> None:
     """The share of each first stage's passages that a reference run has too, by depth."""
-    from raypipe.report.consistency import consistencies
     from raypipe.report.finished import open_finished
+    from raypipe.report.first_stages import consistencies
 
     _print(consistencies(open_finished(folder), reference, query_set), as_json)
 
@@ -122,7 +122,7 @@ def consistency(
 @group.command()
 def fusion(folder: PipelineFolder, query_set: QuerySet = None, as_json: AsJson = False) -> None:
     """Every first stage merged in turns with every other, beside the better one alone."""
-    from raypipe.report.fusion import fusion as found
+    from raypipe.report.first_stages import fusion as found
 
     finished, chosen = _opened(folder, query_set)
     sections = [part for each in chosen if (part := found(finished, each)) is not None]
@@ -187,7 +187,7 @@ def _opened(folder: Path, query_set: str | None) -> "tuple[Finished, list[str]]"
 
 def _print(sections: "list[Section]", as_json: bool) -> None:
     from raypipe.cli.terminal import print_result
-    from raypipe.report.section import to_text
+    from raypipe.report.page import to_text
 
     found = {"sections": [section.to_json() for section in sections]}
     print_result(found, "\n\n".join(map(to_text, sections)), as_json=as_json)
@@ -236,7 +236,7 @@ def show(
 
 
 def _text(part: "QueryView", width: int) -> str:
-    from raypipe.report.section import plain
+    from raypipe.report.page import plain
     from raypipe.report.show import aligned, folded, values
 
     query = part.query

@@ -44,7 +44,7 @@ NUM_LINES = 3
 
 def text_of_hits(query: str, hits: Sequence[Mapping[str, Any]]) -> str:
     """Rank, score and id of each passage on a line, and below it the beginning of its text."""
-    from raypipe.report.section import plain
+    from raypipe.report.page import plain
     from raypipe.report.show import folded
 
     width = terminal_width()

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from raypipe.errors import InputError
 from raypipe.evaluation.measures import Measured, grades_of
+from raypipe.report.charts import Chart
 from raypipe.report.finished import (
     Finished,
     about,
@@ -16,7 +17,7 @@ from raypipe.report.finished import (
     outside,
     relevant_grade,
 )
-from raypipe.report.section import Chart, Section, Table, Value
+from raypipe.report.page import Section, Table, Value
 from raypipe.vocabulary import Unit
 
 NUM_QUERIES = 10

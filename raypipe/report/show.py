@@ -27,8 +27,7 @@ from raypipe.evaluation.compare import DEFAULT_CUTOFF, unjudged
 from raypipe.evaluation.measures import evaluate, grades_of
 from raypipe.evaluation.names import cutoffs_in
 from raypipe.report.finished import Finished, RankedUnit, relevant_grade
-from raypipe.report.page import TWINS, write_with_twins
-from raypipe.report.section import Section, Table, Value, plain, shown
+from raypipe.report.page import TWINS, Section, Table, Value, plain, shown, write_with_twins
 from raypipe.vocabulary import Unit, units
 
 NUM_CANDIDATES = 10

@@ -11,7 +11,6 @@ from raypipe.evaluation.measures import evaluate
 from raypipe.ranking.blend import Blend, reranked_at
 from raypipe.ranking.rerank import rerank
 from raypipe.report import finished as measuring
-from raypipe.report.depth import RERANKED_DEPTHS, depth
 from raypipe.report.finished import (
     RECALL_DEPTHS,
     cut,
@@ -26,9 +25,9 @@ from raypipe.report.finished import (
     recall_of,
     recalls,
 )
-from raypipe.report.fusion import fusion
-from raypipe.report.overview import overview
+from raypipe.report.first_stages import RERANKED_DEPTHS, depth, fusion
 from raypipe.report.queries import queries
+from raypipe.report.results import overview
 
 
 def run(*lines):
