@@ -19,7 +19,7 @@ from raypipe.cli.options import (
     checked,
     on_disk,
 )
-from raypipe.cli.terminal import print_result, terminal_width
+from raypipe.cli.terminal import folded, print_result, terminal_width
 from raypipe.errors import InputError
 from raypipe.vocabulary import (
     BM25_B,
@@ -45,7 +45,6 @@ NUM_LINES = 3
 def text_of_hits(query: str, hits: Sequence[Mapping[str, Any]]) -> str:
     """Rank, score and id of each passage on a line, and below it the beginning of its text."""
     from raypipe.report.page import plain
-    from raypipe.report.show import folded
 
     width = terminal_width()
     if not hits:

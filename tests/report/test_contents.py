@@ -20,9 +20,8 @@ from raypipe.report.contents import forecasting, report
 from raypipe.report.finished import of_system, open_finished, recall_of
 from raypipe.report.first_stages import depth, fusion
 from raypipe.report.page import shown
-from raypipe.report.queries import queries
+from raypipe.report.queries import queries, show
 from raypipe.report.results import results
-from raypipe.report.show import show
 
 
 @pytest.fixture(scope="module")
