@@ -35,7 +35,6 @@ from raypipe.report.finished import (
     depths_up_to,
     longest,
     marked,
-    means,
     measured,
     measures_of,
     needed,
@@ -121,7 +120,7 @@ def _reranked(
             run = reranked_at(
                 first, scored, scored_by=name, depth=number, tail=stage.tail, blend=blend
             )
-            by_depth[number] = dict(means(finished, query_set, run, measures))
+            by_depth[number] = dict(measured(finished, query_set, run, measures).mean)
         by_depth[all_of_them] = dict(of_system(finished, query_set, name).mean)
         found[name, marked(finished, stage.run)] = by_depth
     return found
@@ -172,7 +171,8 @@ def fusion(finished: Finished, query_set: str) -> Section | None:
         compared = (marked(finished, better[order]), found.mean, found.low, found.high, p)
         mean = kept_by_order[order].mean[first]
         named = (marked(finished, name) for name in order)
-        rows.append([*named, mean, *compared, *_recalls(recall_by_order[order], names)])
+        recall = (recall_by_order[order][measure] for measure in names.values())
+        rows.append([*named, mean, *compared, *recall])
     columns = ["first", "then", first, "better alone", "difference", "low", "high", "p"]
     columns += names.values()
     table = Table("First stages merged in turns", columns, rows)
@@ -197,10 +197,6 @@ def _up_to(recall: Mapping[int, float], depths: Sequence[int]) -> list[Value]:
     """Recall at each depth; a list that ends above it finds no more there."""
     last = recall[max(recall)] if recall else 0.0
     return [recall.get(depth, last) for depth in depths]
-
-
-def _recalls(values: Mapping[str, float], names: dict[int, str]) -> list[Value]:
-    return [values[measure] for measure in names.values()]
 
 
 class Consistency(NamedTuple):

@@ -17,7 +17,6 @@ from raypipe.report.finished import (
     depths_up_to,
     down_to,
     longest,
-    means,
     measured,
     needed,
     of_system,
@@ -223,7 +222,7 @@ def test_values_are_those_of_the_run_by_itself(finished):
         assert [*recall] == {"dense": [5, 10, 20], "given": [5, 10]}[system]
         names = recalls(finished, [*recall])
         run = finished.run(system, "test")
-        assert recall == {n: means(finished, "test", run, [m])[m] for n, m in names.items()}
+        assert recall == {n: measured(finished, "test", run, [m]).mean[m] for n, m in names.items()}
 
 
 def test_a_rerankers_own_depth_and_a_first_stages_recall_are_the_runs_own(finished):
