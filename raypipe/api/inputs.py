@@ -347,7 +347,7 @@ Scores: TypeAlias = pa.Table | Mapping[str, Mapping[str, float]]
 """The table that `score` returned for a run, or a dictionary query id -> passage id -> score."""
 
 
-class Held(NamedTuple):
+class KeyedScores(NamedTuple):
     """Scores by their keys."""
 
     keys: Keys
@@ -356,7 +356,7 @@ class Held(NamedTuple):
     """Whether they are scores of pairs, from a duoBERT model."""
 
 
-def held_scores(given: Scores, queries: pa.Array, passages: pa.Array) -> Held:
+def held_scores(given: Scores, queries: pa.Array, passages: pa.Array) -> KeyedScores:
     """The scores by the rows of their ids; scores of other ids are left out.
 
     Args:
@@ -388,10 +388,10 @@ def held_scores(given: Scores, queries: pa.Array, passages: pa.Array) -> Held:
     column = column_of(table, "probability" if of_pairs else "score", "scores")
     if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
         raise InputError(f"scores: expected numbers; found {column.type}")
-    return Held(keys, column.to_numpy().astype(np.float32)[kept], of_pairs)
+    return KeyedScores(keys, column.to_numpy().astype(np.float32)[kept], of_pairs)
 
 
-def refuse_missing(wanted: Keys, held: Held, queries: pa.Array, passages: pa.Array) -> None:
+def refuse_missing(wanted: Keys, held: KeyedScores, queries: pa.Array, passages: pa.Array) -> None:
     """Returns nothing if every candidate wanted has a score.
 
     Raises:

@@ -116,7 +116,7 @@ class Invocation:
         """
         refs = {name: made["fingerprint"] for name, made in self.summary["stages"].items()}
         stores = open_storage(self.recipe.stores or str(self.folder / "stores"))
-        made = Held(stores, Generation(self.recipe.name, 0, refs), self.recipe)
+        made = OpenedStores(stores, Generation(self.recipe.name, 0, refs), self.recipe)
         runs = {
             query_set: {
                 name: made.run(name, query_set)
@@ -156,13 +156,13 @@ def open_index(folder: str | Path, generation: int | None = None) -> "Index":
         else:
             found = end.enter_context(held_generation(stores, name, number))
         recipe = config.load_recipe(config.read_resolved(path), source=str(path))
-        return Index(Held(stores, found, recipe, end.pop_all()))
+        return Index(OpenedStores(stores, found, recipe, end.pop_all()))
 
 
 class Index(AbstractContextManager["Index"]):
     """A generation that is read; for one thread at a time."""
 
-    def __init__(self, held: "Held") -> None:
+    def __init__(self, held: "OpenedStores") -> None:
         """Use `open_index`."""
         self._held = held
         self._lucene: dict[str, LuceneSearcher] = {}
@@ -366,7 +366,7 @@ class Index(AbstractContextManager["Index"]):
 
 
 @dataclass(frozen=True)
-class Held:
+class OpenedStores:
     """A generation whose stores stay until `end` is closed, or what a workspace refers to."""
 
     stores: Storage

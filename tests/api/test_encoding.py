@@ -109,6 +109,8 @@ def test_the_callers_threads_are_put_back(tiny_model):
     [
         ("one text", "found one text; expected several: put it in a list"),
         (7, "found int; expected a list or column of texts, a dictionary"),
+        (np.array(["a"]), "found ndarray; expected a list or column of texts, a dictionary"),
+        (iter(["a"]), "found list_iterator; expected a list or column of texts, a dictionary"),
         (["a", None], "passage 1 (id '1'): expected a text, found NoneType"),
         (["a", "\ud800"], "passage 1 (id '1'): not Unicode text"),
         ({"a b": "text"}, "passage 0: white space or a control character"),
