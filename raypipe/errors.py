@@ -21,6 +21,21 @@ def visible(text: str) -> str:
     return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
+MOST_SHOWN = 60
+
+
+def shown(value: object) -> str:
+    """The value in a message: as Python writes it in ASCII, cut to 60 characters.
+
+    In ASCII, a letter that looks like another, or a character that shows nothing, is told from it.
+    """
+    try:
+        text = ascii(value)
+    except ValueError:  # Python refuses to print ints of thousands of digits
+        return "a number of thousands of digits"
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
+
+
 def first_line(error: BaseException) -> str:
     """The first line of an error's message; its class name if the message is empty."""
     return str(error).strip().partition("\n")[0] or type(error).__name__

@@ -27,14 +27,8 @@ def notebook(tmp_path_factory):
     os.chdir(before)
 
 
-ON_RAY = [pytest.mark.ray]
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "place",
-    [pytest.param(at, marks=ON_RAY if "open_ray" in DOCS[at] else ()) for at in range(len(DOCS))],
-)
+@pytest.mark.parametrize("place", range(len(DOCS)))
 def test_an_example_prints_what_it_shows(place, notebook):
     out = io.StringIO()
     with contextlib.redirect_stdout(out):

@@ -11,8 +11,7 @@ import raypipe
 ROOT = Path(raypipe.__file__).parent
 
 
-NAMES = """Recipe run encode score search fuse rerank evaluate compare read_run write_run
-open_index open_ray open_reranker"""
+NAMES = "run encode score search fuse rerank evaluate compare read_run write_run open_index"
 
 
 def test_importing_it_loads_nothing():
@@ -49,6 +48,8 @@ def test_the_names_of_the_api_are_given_and_no_other():
     assert set(raypipe.__all__) <= set(dir(raypipe))
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         raypipe.nothing  # noqa: B018
+    with pytest.raises(AttributeError, match="open_ray is no longer there: `run` uses a Ray where"):
+        raypipe.open_ray  # noqa: B018
 
 
 def test_type_checkers_see_every_name():

@@ -1,7 +1,7 @@
 """Checks the arguments of the Python API: numbers, texts, runs, judgements, scores and models."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from functools import cache
 from numbers import Integral, Real
 from pathlib import Path
@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 
 from raypipe import numerics, schema
 from raypipe.config.parts import PACKAGED_MODELS
-from raypipe.data.formats import fields
 from raypipe.data.formats.fields import checked_id
 from raypipe.data.qrels import read_qrels
 from raypipe.data.records import Problems
-from raypipe.errors import InputError
+from raypipe.errors import InputError, shown
 from raypipe.evaluation.run_files.parquet import table_lines
 from raypipe.evaluation.run_files.runs import ranked, read_run
 from raypipe.hub_names import hub_name
@@ -57,15 +56,6 @@ def number_of(name: str, value: object, *, low: float = -math.inf, high: float =
         ]
         raise InputError(f"{name}: expected a finite number{''.join(bounds)}; found {shown(value)}")
     return found
-
-
-def shown(value: object) -> str:
-    """The value as messages show it; an int of hundreds of digits is cut."""
-    try:
-        text = repr(value)
-    except ValueError:  # Python refuses to print ints of thousands of digits
-        return "a number of thousands of digits"
-    return text if len(text) <= 60 else f"{text[:60]}..."
 
 
 def is_table(given: Any) -> bool:
@@ -109,13 +99,13 @@ def id_of(given: Any, field: str) -> str:
     if isinstance(given, int | np.integer) and not isinstance(given, bool):
         return str(int(given))
     if not isinstance(given, str):
-        raise ValueError(f"expected a string as {field}, found {fields.shown(given)}")
+        raise ValueError(f"expected a string as {field}, found {shown(given)}")
     return checked_id(str(given), field=field)
 
 
-Given: TypeAlias = Iterable[str] | Mapping[str, str] | pa.Table
-"""A list of texts (ids are positions), a dictionary id -> text, or a table with an id column and
-`text`. The position of a text is its row, which decides ties."""
+Given: TypeAlias = Sequence[str] | Mapping[str, str] | pa.Table
+"""A list or column of texts (ids are positions), a dictionary id -> text, or an Arrow table or
+DataFrame with an id column and `text`. The position of a text is its row, which decides ties."""
 
 
 class Texts(NamedTuple):
@@ -130,7 +120,7 @@ def texts_of(given: Given, kind: str) -> Texts:
     """The texts with their ids, checked.
 
     Args:
-        given: see `Given`; any object that gives an Arrow stream (a DataFrame) is a table.
+        given: see `Given`.
         kind: query or passage; a table's id column is `query_id` or `passage_id`.
 
     Raises:
@@ -145,16 +135,12 @@ def texts_of(given: Given, kind: str) -> Texts:
         table = table_of(given, f"{kind} texts")
         ids, texts = (column_of(table, name, f"{kind} texts") for name in (f"{kind}_id", "text"))
         return _checked_texts(ids.to_pylist(), texts.to_pylist(), kind)
-    if isinstance(given, pa.Array | pa.ChunkedArray):
-        given = given.to_pylist()
-    if isinstance(given, np.ndarray):
-        given = given.tolist()
-    if not isinstance(given, Iterable) or isinstance(given, Set):
-        raise InputError(  # a set has no order, and positions are ids
-            f"{kind} texts: found {type(given).__name__}; expected a list of texts, a dictionary "
-            f"id -> text, or a table with {kind}_id and text"
+    texts = _listed(given)
+    if texts is None:
+        raise InputError(
+            f"{kind} texts: found {type(given).__name__}; expected a list or column of texts, a "
+            f"dictionary id -> text, or an Arrow table or DataFrame with {kind}_id and text"
         )
-    texts = list(given)
     return _checked_texts(list(range(len(texts))), texts, kind)
 
 
@@ -162,17 +148,22 @@ def ids_of(given: Any, kind: str, count: int) -> pa.Array:
     """The checked ids of `count` vectors; None gives positions.
 
     Raises:
-        InputError: another number of ids, bad or repeated ones.
+        InputError: not a list, another number of ids, bad or repeated ones.
     """
     ids = list(range(count)) if given is None else _listed(given)
+    if ids is None:
+        raise InputError(f"{kind}_ids: found {type(given).__name__}; expected a list or column")
     if len(ids) != count:
         raise InputError(f"{kind}_ids: found {len(ids)}; expected one per vector, {count}")
     return _checked_texts(ids, [""] * count, kind).ids
 
 
-def _listed(given: Any) -> list[Any]:
-    listed = getattr(given, "to_pylist", None) or getattr(given, "tolist", None)
-    return list(given) if listed is None else list(listed())
+def _listed(given: Any) -> list[Any] | None:
+    """The values of a list, or of a column of an Arrow table or a DataFrame."""
+    if isinstance(given, list | tuple):
+        return list(given)
+    values = getattr(given, "to_pylist", None) or getattr(given, "to_list", None)
+    return None if values is None else list(values())
 
 
 def _checked_texts(ids: list[Any], texts: list[Any], kind: str) -> Texts:
@@ -257,18 +248,14 @@ def is_one_run(given: Any) -> bool:
     )
 
 
-def listed_runs(given: Sequence[Run] | Mapping[str, Run]) -> list[pa.Table]:
-    """Each run of a list, or of a dictionary name -> run in its order.
+def listed_runs(given: Sequence[Run]) -> list[pa.Table]:
+    """Each run of a list.
 
     Raises:
-        InputError: one of them is not a run, or there is one run where several are expected.
+        InputError: one of them is not a run, or there is no list.
     """
-    if isinstance(given, Mapping) and not is_one_run(given):
-        return list(named_runs(given).values())
-    if isinstance(given, Mapping | str | Path) or is_table(given):
-        raise InputError("runs: found one run; expected several: put them in a list")
-    if not isinstance(given, Iterable):
-        raise InputError(f"runs: expected a list of runs; found {given!r}")
+    if not isinstance(given, list | tuple):
+        raise InputError(f"runs: found {type(given).__name__}; expected a list of runs")
     return [run_of(run, f"run {number}") for number, run in enumerate(given, start=1)]
 
 
@@ -356,12 +343,11 @@ def _checked_grades(rows: list[tuple[Any, Any, Any]]) -> pa.Table:
     return pa.table(lists, schema=schema.QRELS)
 
 
-Scores: TypeAlias = pa.Table | Mapping[str, Mapping[str, float]] | NDArray[np.float32]
-"""The table that `score` returned for a run, a dictionary query id -> passage id -> score, or an
-array with one score per line of the run."""
+Scores: TypeAlias = pa.Table | Mapping[str, Mapping[str, float]]
+"""The table that `score` returned for a run, or a dictionary query id -> passage id -> score."""
 
 
-class Held(NamedTuple):
+class KeyedScores(NamedTuple):
     """Scores by their keys."""
 
     keys: Keys
@@ -370,19 +356,25 @@ class Held(NamedTuple):
     """Whether they are scores of pairs, from a duoBERT model."""
 
 
-def held_scores(given: Scores, run: pa.Table, queries: pa.Array, passages: pa.Array) -> Held:
+def held_scores(given: Scores, queries: pa.Array, passages: pa.Array) -> KeyedScores:
     """The scores by the rows of their ids; scores of other ids are left out.
 
     Args:
         given: see `Scores`.
-        run: schema.RUN_FILE; an array has one score for each of its lines.
         queries: the id of each query row.
         passages: the id of each passage row.
 
     Raises:
-        InputError: another number of scores than lines, missing columns, or a candidate twice.
+        InputError: no scores, missing columns, or a candidate twice.
     """
-    table = _table(given, run)
+    if isinstance(given, Mapping):
+        given = table_of_scores(given, "scores")
+    elif not is_table(given):
+        raise InputError(
+            f"scores: found {type(given).__name__}; expected the table that `score` returned of a "
+            "run, or a dictionary query id -> passage id -> score"
+        )
+    table = table_of(given, "scores")
     of_pairs = "other_id" in table.column_names
     names = ["query_id", "passage_id", *(["other_id"] if of_pairs else [])]
     places = [
@@ -396,10 +388,10 @@ def held_scores(given: Scores, run: pa.Table, queries: pa.Array, passages: pa.Ar
     column = column_of(table, "probability" if of_pairs else "score", "scores")
     if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
         raise InputError(f"scores: expected numbers; found {column.type}")
-    return Held(keys, column.to_numpy().astype(np.float32)[kept], of_pairs)
+    return KeyedScores(keys, column.to_numpy().astype(np.float32)[kept], of_pairs)
 
 
-def refuse_missing(wanted: Keys, held: Held, queries: pa.Array, passages: pa.Array) -> None:
+def refuse_missing(wanted: Keys, held: KeyedScores, queries: pa.Array, passages: pa.Array) -> None:
     """Returns nothing if every candidate wanted has a score.
 
     Raises:
@@ -412,24 +404,6 @@ def refuse_missing(wanted: Keys, held: Held, queries: pa.Array, passages: pa.Arr
             f"{_shown(wanted, lacking, queries, passages)}; score them, or lower k to the "
             "candidates that were scored: a missing score is never made up"
         )
-
-
-def _table(given: Any, run: pa.Table) -> pa.Table:
-    if isinstance(given, np.ndarray):
-        if given.shape != (len(run),) or given.dtype.kind not in "fiu":
-            raise InputError(
-                f"scores: found {given.dtype} {list(given.shape)}; expected one number per line of "
-                f"the run, [{len(run)}]"
-            )
-        return run.select(["query_id", "passage_id"]).append_column("score", [given])
-    if isinstance(given, Mapping):
-        return table_of_scores(given, "scores")
-    if not is_table(given):
-        raise InputError(
-            f"scores: found {type(given).__name__}; expected what `score` returned of a run, a "
-            "dictionary query id -> passage id -> score, or an array"
-        )
-    return table_of(given, "scores")
 
 
 def _refuse_repeats(keys: Keys, queries: pa.Array, passages: pa.Array) -> None:

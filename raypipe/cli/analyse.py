@@ -4,20 +4,27 @@ import json
 import math
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.table import Table as Grid
+from rich.text import Text
 
 from raypipe.cli.options import AsJson, Folder, PipelineFolder
-from raypipe.cli.terminal import terminal_width
+from raypipe.cli.terminal import WIDTH, folded, printed, terminal_width, values
 from raypipe.errors import InputError
 
 if TYPE_CHECKING:
     from raypipe.report.finished import Finished
-    from raypipe.report.section import Section
-    from raypipe.report.show import QueryView
+    from raypipe.report.page import Section
+    from raypipe.report.queries import Candidate, PlaceInList, QueryView
 
+NUM_LINES = 2
+"""Of a candidate's text."""
+LEAST_TEXT = 40
+"""Columns for texts; where the systems leave fewer, the ranks stand above the text instead."""
 QuerySet = Annotated[
     str | None, typer.Option("--queries", help="A query set of the recipe; by default each one.")
 ]
@@ -29,7 +36,7 @@ group = typer.Typer(no_args_is_help=True, help="What the runs of a finished pipe
 @group.command()
 def depth(folder: PipelineFolder, query_set: QuerySet = None, as_json: AsJson = False) -> None:
     """Recall of the first stages by depth, and rerankers by their number of candidates."""
-    from raypipe.report.depth import depth as found
+    from raypipe.report.first_stages import depth as found
 
     finished, chosen = _opened(folder, query_set)
     _print([found(finished, each) for each in chosen], as_json)
@@ -113,8 +120,8 @@ def consistency(
     as_json: AsJson = False,
 ) -> None:
     """The share of each first stage's passages that a reference run has too, by depth."""
-    from raypipe.report.consistency import consistencies
     from raypipe.report.finished import open_finished
+    from raypipe.report.first_stages import consistencies
 
     _print(consistencies(open_finished(folder), reference, query_set), as_json)
 
@@ -122,7 +129,7 @@ def consistency(
 @group.command()
 def fusion(folder: PipelineFolder, query_set: QuerySet = None, as_json: AsJson = False) -> None:
     """Every first stage merged in turns with every other, beside the better one alone."""
-    from raypipe.report.fusion import fusion as found
+    from raypipe.report.first_stages import fusion as found
 
     finished, chosen = _opened(folder, query_set)
     sections = [part for each in chosen if (part := found(finished, each)) is not None]
@@ -187,7 +194,7 @@ def _opened(folder: Path, query_set: str | None) -> "tuple[Finished, list[str]]"
 
 def _print(sections: "list[Section]", as_json: bool) -> None:
     from raypipe.cli.terminal import print_result
-    from raypipe.report.section import to_text
+    from raypipe.report.page import to_text
 
     found = {"sections": [section.to_json() for section in sections]}
     print_result(found, "\n\n".join(map(to_text, sections)), as_json=as_json)
@@ -221,8 +228,8 @@ def show(
 ) -> None:
     """A query's candidates side by side in every system: ranks, true scores, grades and texts."""
     from raypipe.report.finished import open_finished
-    from raypipe.report.show import show as found
-    from raypipe.report.show import write_page
+    from raypipe.report.queries import show as found
+    from raypipe.report.queries import write_page
 
     finished = open_finished(folder)
     parts = found(finished, query_id, query_set=query_set, systems=systems or (), num=num)
@@ -236,8 +243,7 @@ def show(
 
 
 def _text(part: "QueryView", width: int) -> str:
-    from raypipe.report.section import plain
-    from raypipe.report.show import aligned, folded, values
+    from raypipe.report.page import plain
 
     query = part.query
     head = f"query {query.query_id} of {query.query_set}, {part.unit}: {query.text}"
@@ -249,3 +255,56 @@ def _text(part: "QueryView", width: int) -> str:
         else f"no system has a candidate among its {part.unit}",
     ]
     return "\n\n".join(["\n".join(lines), *tables])
+
+
+def aligned(
+    candidates: "Sequence[Candidate]", systems: Sequence[str], *, width: int = WIDTH
+) -> str:
+    """Each candidate's rank in every system with its true score below, and beside them its text.
+
+    A score in brackets is of a stage below, which the system left as it was. Texts are cut after
+    two lines. No line is longer than `width`.
+    """
+    ranks = [[_place(each.places.get(name), name) for name in systems] for each in candidates]
+    lengths = [
+        max(len(line) for cell in (name, *(row[at] for row in ranks)) for line in cell.split("\n"))
+        for at, name in enumerate(systems)
+    ]
+    beside = sum(lengths) + 2 * len(systems) + LEAST_TEXT <= width
+    grid = Grid(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="")
+    if beside:
+        for name, length in zip(systems, lengths, strict=True):
+            grid.add_column(name, justify="right", no_wrap=True, min_width=length)
+        grid.add_column("", overflow="fold")
+    else:
+        grid.add_column("", overflow="fold")
+    left = width - (sum(lengths) + 2 * len(systems) if beside else 0)
+    for each, row in zip(candidates, ranks, strict=True):
+        told = _told(each, left)
+        if beside:
+            grid.add_row(*map(Text, row), Text(told))
+        else:
+            places = zip(systems, row, strict=True)
+            stands = "  ".join(f"{name} {' '.join(cell.split())}" for name, cell in places)
+            grid.add_row(Text(f"{stands}\n{told}"))
+    return printed(grid, width)
+
+
+def _place(place: "PlaceInList | None", system: str) -> str:
+    if place is None:
+        return "-\n"
+    score = f"{place.score:.4g}" if math.isfinite(place.score) else str(place.score)
+    return f"{place.rank:,}\n" + (score if place.scored_by == system else f"({score})")
+
+
+def _told(candidate: "Candidate", width: int) -> str:
+    """Grade and id, two lines of text, the words that it shares with the query, and a blank."""
+    from raypipe.report.page import plain
+    from raypipe.report.queries import NOT_JUDGED
+
+    grade = NOT_JUDGED if candidate.grade is None else f"grade {candidate.grade}"
+    lines = folded(plain(candidate.text) or "no text", width)
+    if len(lines) > NUM_LINES:
+        lines = [*lines[: NUM_LINES - 1], f"{folded(lines[NUM_LINES - 1], width - 4)[0]} ..."]
+    shared = f"shared: {', '.join(candidate.shared)}" if candidate.shared else "no shared word"
+    return "\n".join([f"{grade}  {plain(candidate.name)}", *lines, shared, ""])

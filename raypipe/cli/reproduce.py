@@ -114,9 +114,9 @@ def reproduce(
     """Run a paper's recipes and print our values beside the published ones."""
     from raypipe.driver.progress import to_stderr
     from raypipe.report.inputs import missing, wanted, wrong_inputs
+    from raypipe.report.page import to_text
     from raypipe.report.published import plan, reproduction, unset_variables, variables
     from raypipe.report.reproduce import failures, outcome, unmeasured, write
-    from raypipe.report.section import to_text
 
     of, changed = reproduction(name), settings or []
     steps = plan(of, out, data=data, only=only or [], settings=changed, env=os.environ)

@@ -188,7 +188,7 @@ def template(task: Task = "msmarco-passage") -> None:
     """Print the metadata that a board asks for, as JSON to be filled in for pack."""
     import json
 
-    from raypipe.leaderboard.metadata import metadata_template
+    from raypipe.leaderboard.submission import metadata_template
 
     print(json.dumps(metadata_template(_board(task)), indent=2))
 

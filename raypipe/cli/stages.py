@@ -19,7 +19,7 @@ from raypipe.cli.options import (
     checked,
     on_disk,
 )
-from raypipe.cli.terminal import print_result, terminal_width
+from raypipe.cli.terminal import folded, print_result, terminal_width
 from raypipe.errors import InputError
 from raypipe.vocabulary import (
     BM25_B,
@@ -44,8 +44,7 @@ NUM_LINES = 3
 
 def text_of_hits(query: str, hits: Sequence[Mapping[str, Any]]) -> str:
     """Rank, score and id of each passage on a line, and below it the beginning of its text."""
-    from raypipe.report.section import plain
-    from raypipe.report.show import folded
+    from raypipe.report.page import plain
 
     width = terminal_width()
     if not hits:
@@ -205,7 +204,7 @@ def _print_hits(
     generation: int | None,
     as_json: bool,
 ) -> None:
-    from raypipe.api.opened.index import open_index
+    from raypipe.api.workspace import open_index
     from raypipe.driver.verbs.single_stage import stage_to_search
 
     stage = stage_to_search(index, model)

@@ -8,7 +8,7 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any, TextIO, cast
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
@@ -19,8 +19,13 @@ from rich.text import Text
 from raypipe.errors import visible
 from raypipe.markdown import cell, markdown_table
 
+if TYPE_CHECKING:
+    from raypipe.report.page import Value
+
 LEFT = "a pipe was closed before all was written to it, as stdout is by `| head`"
 """The reason of an end that nobody reads any more."""
+WIDTH = 100
+"""Columns where there is no terminal that has its own."""
 
 
 class _Lasting(io.FileIO):
@@ -224,6 +229,29 @@ def print_result(result: object, text: str, *, as_json: bool) -> None:
 
 def terminal_width() -> int:
     """The terminal's columns, or those of the variable COLUMNS; 100 where there is no terminal."""
-    from raypipe.report.show import WIDTH
-
     return shutil.get_terminal_size((WIDTH, 24)).columns if sys.stdout.isatty() else WIDTH
+
+
+def values(columns: Sequence[str], rows: "Sequence[Sequence[Value]]", *, width: int = WIDTH) -> str:
+    """A table of numbers under their names; names too long for the width are folded."""
+    from raypipe.report.page import shown
+
+    grid = Table(box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False, header_style="")
+    for place, column in enumerate(columns):
+        grid.add_column(column, justify="right" if place else "left", overflow="fold")
+    for row in rows:
+        grid.add_row(*(Text(shown(cell, name)) for cell, name in zip(row, columns, strict=True)))
+    return printed(grid, width)
+
+
+def printed(grid: Table, width: int) -> str:
+    """The table's lines, without colours and blanks at their ends."""
+    stream = io.StringIO()
+    Console(file=stream, width=width, color_system=None, legacy_windows=False).print(grid)
+    return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()).strip("\n")
+
+
+def folded(text: str, width: int) -> list[str]:
+    """The text's lines of at most `width` columns; words longer than a line are broken."""
+    lines = Text(text).wrap(Console(width=width), width, overflow="fold")
+    return [line.plain.rstrip() for line in lines]

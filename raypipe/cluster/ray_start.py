@@ -381,8 +381,8 @@ def _refuse_second() -> None:
     """A start that fails would end the daemons of the first."""
     if ray.is_initialized():
         raise InputError(
-            "Ray: this process has one already, and can have no second; give the call the one that "
-            "open_ray opened (ray=...), or end it first: its close(), or ray.shutdown()"
+            "Ray: this process has one already, and can have no second; end it first, by "
+            "ray.shutdown()"
         )
 
 

@@ -14,7 +14,7 @@ from raypipe.config.fields import Name, Section
 from raypipe.config.resolved import HEADER, resolved_yaml, section_lines
 from raypipe.config.structure import structural_problems
 from raypipe.config.training import Guarded, Training
-from raypipe.config.words import did_you_mean, listed, shown
+from raypipe.config.words import did_you_mean, in_words, listed
 from raypipe.config.yaml import Document, Key, Problem
 
 SHARED = ("format", "name", "collections", "guard", "resources", "stores", "overrides")
@@ -130,13 +130,13 @@ def written_phases(document: Document) -> tuple[list[Written], list[Problem]]:
 def _own_keys(given: Any) -> tuple[list[Own], list[Problem]]:
     """The keys that only phases have, of each phase."""
     if not isinstance(given, list) or not given:
-        text = f"expected a list of phases, each with a name; found {shown(given)}"
+        text = f"expected a list of phases, each with a name; found {in_words(given)}"
         return [], [Problem(("phases",), text)]
     found, problems = list[Own](), list[Problem]()
     for number, body in enumerate(given):
         key: Key = ("phases", number)
         if not isinstance(body, dict):
-            problems.append(Problem(key, f"expected a mapping, KEY: VALUE; found {shown(body)}"))
+            problems.append(Problem(key, f"expected a mapping, KEY: VALUE; found {in_words(body)}"))
             continue
         own = {name: body[name] for name in Own.model_fields if name in body}
         try:

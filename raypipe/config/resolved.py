@@ -8,7 +8,7 @@ import yaml
 from pydantic.fields import FieldInfo
 
 from raypipe.config.fields import Section, Source
-from raypipe.config.words import shown
+from raypipe.config.words import in_words
 from raypipe.config.yaml import MAX_BYTES, escaped, expand, parse_yaml
 from raypipe.errors import InputError
 from raypipe.regular import check_regular
@@ -91,10 +91,10 @@ def read_resolved(path: Path) -> dict[str, Any]:
     if problems:
         raise InputError([f"{document.describe(problem)}; {remedy}" for problem in problems])
     if not isinstance(document.data, dict):
-        raise InputError(f"{path}: expected a recipe, found {shown(document.data)}; {remedy}")
+        raise InputError(f"{path}: expected a recipe, found {in_words(document.data)}; {remedy}")
     found = document.data.get("stores")
     if not isinstance(found, str | None):
-        raise InputError(f"{path}: stores: expected a place, found {shown(found)}; {remedy}")
+        raise InputError(f"{path}: stores: expected a place, found {in_words(found)}; {remedy}")
     return document.data
 
 

@@ -9,7 +9,7 @@ from pydantic_core import ErrorDetails
 
 from raypipe.config.fields import Section
 from raypipe.config.stages import KINDS
-from raypipe.config.words import did_you_mean, listed, shown
+from raypipe.config.words import did_you_mean, in_words, listed
 from raypipe.config.yaml import Key, Problem
 from raypipe.vocabulary import FORMAT_WORDS
 
@@ -65,13 +65,13 @@ def _problem(details: ErrorDetails, data: Any, root: type[Section]) -> Problem:
     if kind == "union_tag_invalid":
         tag = str(details["ctx"]["tag"])
         hint = did_you_mean(tag, _NAMED)
-        text = f"unknown kind of stage {shown(tag)}{hint} known: {listed(_NAMED)}"
+        text = f"unknown kind of stage {in_words(tag)}{hint} known: {listed(_NAMED)}"
         return Problem((*key, "do"), text)
     template = _EXPECTED.get(kind)
     expected = template.format(**details.get("ctx", {})) if template else details["msg"]
     found = details["ctx"]["actual_length"] if kind == "too_short" else details["input"]
     remedy = _remedy(kind, found) or _near(kind, expected, found)
-    return Problem(key, f"expected {expected}; found {shown(found)}{remedy}")
+    return Problem(key, f"expected {expected}; found {in_words(found)}{remedy}")
 
 
 def _key(loc: tuple[str | int, ...]) -> Key:

@@ -14,7 +14,7 @@ import yaml
 from yaml.constructor import SafeConstructor
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from raypipe.config.words import did_you_mean, listed, shown
+from raypipe.config.words import did_you_mean, in_words, listed
 from raypipe.errors import InputError
 
 MAX_BYTES = 1_000_000
@@ -169,13 +169,15 @@ class _Builder:
     def _scalar(self, node: ScalarNode, key: Key) -> Any:
         number = node.tag in ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
         if number and ":" in node.value and len(node.value) > MAX_TIME:
-            self._problem(key, f"expected text or a number, found {shown(node.value)}; quote text")
+            self._problem(
+                key, f"expected text or a number, found {in_words(node.value)}; quote text"
+            )
             return node.value
         try:
             return SafeConstructor().construct_object(node)
         except (ValueError, OverflowError, yaml.YAMLError) as error:
             reason = error.problem if isinstance(error, yaml.MarkedYAMLError) else error
-            self._problem(key, f"{shown(node.value)}: {reason}; quote it if it is text")
+            self._problem(key, f"{in_words(node.value)}: {reason}; quote it if it is text")
             return node.value
 
     def _problem(self, key: Key, text: str) -> None:
@@ -322,7 +324,7 @@ def _step(parent: Any, key: Key, part: str, origin: str) -> str | int:
         raise InputError(f"{where}: expected an index below {len(parent)}, found {part!r}")
     if not isinstance(parent, dict):
         raise InputError(
-            f"{where}: {dotted(key) or 'the recipe'} is {shown(parent)}, which has no keys"
+            f"{where}: {dotted(key) or 'the recipe'} is {in_words(parent)}, which has no keys"
         )
     if key in _NAMED and part not in parent:
         raise InputError(

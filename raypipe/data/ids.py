@@ -14,9 +14,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from raypipe.data.formats.fields import shown
 from raypipe.data.records import MAX_SHOWN, Problems, again
-from raypipe.errors import InputError
+from raypipe.errors import InputError, shown
 from raypipe.storage.payloads import writing
 
 

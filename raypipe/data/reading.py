@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal, TypeVar, cast
 
 from raypipe.data.facts import FileFacts, changed, check_unchanged
-from raypipe.data.formats.fields import shown, without_surrogates
+from raypipe.data.formats.fields import without_surrogates
 from raypipe.data.formats.registry import Format, get_format
 from raypipe.data.records import Problems, again
 from raypipe.data.split import LINES, Split
-from raypipe.errors import InputError
+from raypipe.errors import InputError, shown
 from raypipe.storage.compression import open_binary
 
 FIRST_RECORDS = 1000

@@ -22,7 +22,7 @@ from raypipe.driver.invocation import invocation, work_begins
 from raypipe.driver.measure import Measurement, measure
 from raypipe.driver.mirror import address_of, refuse_sweep, write_out
 from raypipe.driver.models import open_or_tell, with_commits
-from raypipe.driver.place import LazyBackends, Place, SharedRay, backends_at
+from raypipe.driver.place import LazyBackends, Place, backends_at
 from raypipe.driver.progress import Exporting, RayMetrics
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.frozen import refuse_changes
@@ -53,8 +53,6 @@ class Options:
     """Work in this process, whatever backend the recipe names."""
     why: str = ""
     """Why it runs inline or on Ray, beside the line of devices."""
-    shared: SharedRay | None = None
-    """The Ray of several invocations of this process, with the same address."""
     tokens_of: str | None = None
     """A model for which the collection is also split into word pieces."""
     reading: tuple[str, int | None] | None = None
@@ -175,7 +173,7 @@ def _place(
     wanted = recipe.resources
     if options.inline:  # one worker, with all cores
         wanted = wanted.model_copy(update={"backend": "inline", "actors": 1})
-    place = Place(wanted.backend, options.ray_address, options.allow_open_cluster, options.shared)
+    place = Place(wanted.backend, options.ray_address, options.allow_open_cluster)
     chosen = devices_for(place, wanted, should_stop)
     why = f", {'inline' if wanted.backend == 'inline' else 'on Ray'}: {options.why}"
     say(chosen.line() + (why if options.why else ""))

@@ -1,10 +1,10 @@
 """Where an invocation runs: its devices, and the backend that is started for them."""
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from raypipe.cluster.backend import Backend
 from raypipe.cluster.inline import InlineBackend
@@ -18,17 +18,14 @@ from raypipe.stages.stage import Needs
 class LazyBackends:
     """One backend per invocation; `start` is called once, in the background if there is time."""
 
-    def __init__(
-        self, start: Callable[[], Backend], num_actors: int, *, kept: bool = False
-    ) -> None:
+    def __init__(self, start: Callable[[], Backend], num_actors: int) -> None:
         """Starts nothing yet.
 
         Args:
             start: makes the backend.
             num_actors: the most that a stage gets.
-            kept: whether others use the backend too, so that `close` leaves it as it is.
         """
-        self._start, self._num_actors, self._kept = start, num_actors, kept
+        self._start, self._num_actors = start, num_actors
         self._thread: threading.Thread | None = None
         self._backend: Backend | None = None
         self._error: BaseException | None = None
@@ -60,7 +57,7 @@ class LazyBackends:
             return
         if self._thread is not None:
             self._started.wait()
-        if self._backend is not None and not self._kept:
+        if self._backend is not None:
             self._backend.close()
         self._closed.set()
 
@@ -75,97 +72,6 @@ class LazyBackends:
         self._closed.wait()
 
 
-if TYPE_CHECKING:
-    from raypipe.cluster.ray_pool import RayBackend
-
-
-class SharedRay:
-    """A Ray that stays when an invocation ends, with the processes that wait for a task."""
-
-    def __init__(self, address: str | None = None, *, allow_open: bool = False) -> None:
-        """Starts and joins nothing yet; `address` is that of a cluster, None means this machine."""
-        self.address, self._allow_open = address, allow_open
-        self._held: LazyBackends | None = None
-        self._wanted: tuple[int, ...] = ()
-        self._connected = False
-        """This process is a client of this Ray, unless that has ended."""
-        self._lock = threading.Lock()
-
-    def resources(self) -> Mapping[str, float]:
-        """The resources of the cluster now; it is joined at the first call.
-
-        Raises:
-            InputError: there is no such cluster; see `ray_start.connect`, also for RefusedError.
-        """
-        import ray
-
-        from raypipe.cluster import ray_start
-
-        assert self.address is not None
-        if self._connected:
-            return dict(ray.cluster_resources())
-        found = ray_start.connect(self.address, allow_open=self._allow_open)
-        self._connected = True
-        return found
-
-    def lend(
-        self, start: Callable[[], Backend], num_actors: int, wanted: tuple[int, ...]
-    ) -> LazyBackends:
-        """A source of this Ray's backend for one invocation, whose end leaves it as it is.
-
-        Args:
-            start: makes the backend where there is none yet; for a cluster, once it is joined.
-            num_actors: the most that a stage gets.
-            wanted: what the backend is started with. If the last one was started with other
-                numbers, or its Ray has ended, another takes its place.
-        """
-        return LazyBackends(lambda: self._backend(start, wanted), num_actors, kept=True)
-
-    def _backend(self, start: Callable[[], Backend], wanted: tuple[int, ...]) -> "RayBackend":
-        with self._lock:
-            if self._held is not None and not (wanted == self._wanted and _runs(self._held)):
-                self._end()
-            if self._held is None:
-                if self.address is not None:
-                    self.resources()
-                self._held, self._wanted = LazyBackends(start, 1), wanted
-            found = _of(self._held)
-            self._connected = True
-            return found
-
-    def close(self) -> None:
-        """End every process, and the Ray that was started here, or leave the cluster."""
-        with self._lock:
-            self._end()
-
-    def _end(self) -> None:
-        held, connected = self._held, self._connected
-        self._held, self._connected = None, False
-        if held is not None:
-            held.close()
-        if connected:
-            import ray
-
-            ray.shutdown()  # nothing was computed on it, or it ended before its client; or a no-op
-
-
-def _of(held: LazyBackends) -> "RayBackend":
-    from raypipe.cluster.ray_pool import RayBackend
-
-    found = held.get()
-    assert isinstance(found, RayBackend)
-    return found
-
-
-def _runs(held: LazyBackends) -> bool:
-    """Whether it was started and its Ray has not ended."""
-    try:
-        _of(held).check()
-    except RaypipeError:  # its start failed, or it has ended
-        return False
-    return True
-
-
 @dataclass(frozen=True, slots=True)
 class Place:
     """This process, a Ray of its own on this machine, or a Ray cluster to join."""
@@ -175,8 +81,6 @@ class Place:
     ray_address: str | None = None
     """Of a cluster; None starts a Ray of this process alone."""
     allow_open_cluster: bool = False
-    shared: SharedRay | None = None
-    """The Ray of several invocations, with the same address; None means one of its own."""
 
     @property
     def joins(self) -> bool:
@@ -205,10 +109,7 @@ def devices_at(
     from raypipe.cluster import ray_start
     from raypipe.driver.devices import gpu_capability
 
-    if place.shared is not None:
-        resources = place.shared.resources()
-    else:
-        resources = ray_start.connect(place.ray_address, allow_open=place.allow_open_cluster)
+    resources = ray_start.connect(place.ray_address, allow_open=place.allow_open_cluster)
     capability = partial(gpu_capability, should_stop)
     return devices.of_cluster(resources, device, capability=capability, **asked)
 
@@ -216,11 +117,7 @@ def devices_at(
 def backends_at(place: Place, chosen: Devices) -> LazyBackends:
     """A source of backends for these devices; one is started when the first shard needs it."""
     actors = chosen.num_actors
-    if place.shared is None or place.backend == "inline":
-        return LazyBackends(lambda: started(place, chosen, num_cpus=actors), actors)
-    num_cpus = max(devices.num_cores(), actors)
-    wanted = (chosen.threads,) if place.joins else (chosen.threads, chosen.num_gpus, num_cpus)
-    return place.shared.lend(lambda: started(place, chosen, num_cpus=actors), actors, wanted)
+    return LazyBackends(lambda: started(place, chosen, num_cpus=actors), actors)
 
 
 def started(place: Place, chosen: Devices, *, num_cpus: int) -> Backend:

@@ -3,10 +3,9 @@
 import io
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
-
-from raypipe.report.section import Chart
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F", "#8C564B")
 """Told apart on light and dark ground, and by most who are colour-blind (Okabe and Ito)."""
@@ -25,6 +24,26 @@ NEAREST = 1.3
 """The least ratio of two labelled values on an axis of powers."""
 _INK = "#010203"
 """In the place of the page's colour until the picture is drawn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """Lines over a common axis."""
+
+    title: str
+    x: str
+    y: str
+    lines: Mapping[str, Sequence[tuple[float, float]]]
+    """Name -> points in the order of x."""
+    log_x: bool = False
+    intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """Name -> the interval around its only point; the names are then beside the vertical axis, and
+    a name without an interval is the value that the others are compared with."""
+
+    @property
+    def has_points(self) -> bool:
+        """Whether there is anything to draw."""
+        return any(self.lines.values())
 
 
 def svg(chart: Chart, places: Mapping[str, int] = MappingProxyType({})) -> str:

@@ -7,13 +7,11 @@ from typing import Any
 from raypipe.config import Recipe, settings
 from raypipe.config.training import Training
 from raypipe.errors import InputError
-from raypipe.report.depth import depth
 from raypipe.report.finished import Finished
-from raypipe.report.fusion import fusion
-from raypipe.report.overview import overview
-from raypipe.report.page import write_page
+from raypipe.report.first_stages import depth, fusion
+from raypipe.report.page import Section, Table, Value, write_page
 from raypipe.report.queries import queries
-from raypipe.report.section import Section, Table, Value
+from raypipe.report.results import overview
 from raypipe.report.tradeoff import chosen, tradeoff
 from raypipe.report.training import (
     TrainedFolder,

@@ -278,14 +278,6 @@ class Finished:
         found = (read_manifest(stores, *place.split("/")) for place in self.summary["stores"])
         return sorted({name for manifest in found if manifest for name in manifest.numerics})
 
-    def find(self, name: StoreName) -> Stored | None:
-        """A store of the last invocation; None if it had none of this name, or it was deleted."""
-        fingerprint = self._used.get(str(name))
-        if fingerprint is None:
-            return None
-        manifest = read_manifest(self.workspace.stores, str(name), fingerprint)
-        return None if manifest is None else Stored(self.workspace.stores, manifest)
-
     def has(self, name: StoreName) -> bool:
         """Whether the last invocation used such a store."""
         return str(name) in self._used
@@ -296,7 +288,8 @@ class Finished:
         Raises:
             IncompleteError: it used none of this name, or its store was deleted.
         """
-        found = self.find(name)
+        fingerprint = self._used.get(str(name))
+        found = None if fingerprint is None else self.beside(str(name), fingerprint)
         if found is None:
             raise IncompleteError(
                 f"{self.workspace.folder}: the store {name} is not there; run the recipe again "
@@ -406,13 +399,6 @@ def _measured_once(
         recall = {depth: found.mean[name] for depth, name in names.items()}
         finished.measured_once[key] = found, recall
     return finished.measured_once[key]
-
-
-def means(
-    finished: Finished, query_set: str, run: pa.Table, measures: Sequence[str]
-) -> Mapping[str, float]:
-    """Measure -> mean over the topics."""
-    return measured(finished, query_set, run, measures).mean
 
 
 def relevant_grade(finished: Finished) -> int:

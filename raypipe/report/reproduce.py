@@ -12,7 +12,7 @@ from raypipe.driver.summaries import read_summary
 from raypipe.errors import IncompleteError
 from raypipe.report.cells import DRAWS, K0S, K1S
 from raypipe.report.finished import about, depths_up_to, open_finished
-from raypipe.report.page import TWINS, write_with_twins
+from raypipe.report.page import TWINS, Section, Table, Value, write_with_twins
 from raypipe.report.published import (
     TIME,
     MeasuredRows,
@@ -24,7 +24,6 @@ from raypipe.report.published import (
     cells,
     sources,
 )
-from raypipe.report.section import Section, Table, Value
 from raypipe.training.checkpoints import best_of, measured_sets
 from raypipe.vocabulary import units
 

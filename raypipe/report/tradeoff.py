@@ -24,8 +24,9 @@ from raypipe.report.cells import (
     k0s_of,
     stages_of,
 )
+from raypipe.report.charts import Chart
 from raypipe.report.finished import Finished, about, measures_of
-from raypipe.report.section import Chart, Section, Table, Value
+from raypipe.report.page import Section, Table, Value
 
 
 def tradeoff(finished: Finished, query_set: str, *, loss: float = 0.005) -> list[Section]:

@@ -19,8 +19,9 @@ from raypipe.errors import InputError
 from raypipe.models.folder.adapters import adapter_folder
 from raypipe.models.folder.files import read_object
 from raypipe.names import of_stage
+from raypipe.report.charts import Chart
 from raypipe.report.finished import Finished, about, measures_of, of_system
-from raypipe.report.section import Chart, Section, Table, Value
+from raypipe.report.page import Section, Table, Value
 
 MOST_POINTS = 200
 """Of a curve; of more steps, points are the means of as many steps each."""

@@ -39,15 +39,13 @@ def test_texts_beyond_what_is_held_at_once_are_encoded_alike(passages, tiny_mode
     assert raypipe.encode(passages, tiny_model).tobytes() == whole.tobytes()
 
 
-def test_texts_come_as_lists_dictionaries_arrays_and_tables(tiny_model):
+def test_texts_come_as_lists_dictionaries_columns_and_tables(tiny_model):
     texts = ["the lease", "", "a zebra"]
     wanted = raypipe.encode(texts, str(tiny_model)).tobytes()
     table = pa.table({"text": texts, "passage_id": [5, 6, 7]})
     for given in (
         tuple(texts),
-        (text for text in texts),
         dict(zip("abc", texts, strict=True)),
-        np.array(texts),
         pa.array(texts),
         pa.chunked_array([texts[:1], texts[1:]]),
         table,
@@ -110,7 +108,9 @@ def test_the_callers_threads_are_put_back(tiny_model):
     ("texts", "told"),
     [
         ("one text", "found one text; expected several: put it in a list"),
-        (7, "found int; expected a list of texts"),
+        (7, "found int; expected a list or column of texts, a dictionary"),
+        (np.array(["a"]), "found ndarray; expected a list or column of texts, a dictionary"),
+        (iter(["a"]), "found list_iterator; expected a list or column of texts, a dictionary"),
         (["a", None], "passage 1 (id '1'): expected a text, found NoneType"),
         (["a", "\ud800"], "passage 1 (id '1'): not Unicode text"),
         ({"a b": "text"}, "passage 0: white space or a control character"),

@@ -18,7 +18,7 @@ def test_an_invocation_gives_its_runs_measures_and_table(made):
 
 
 def test_the_same_call_computes_nothing_again_and_a_change_is_refused_when_frozen(recipe, made):
-    loaded = raypipe.Recipe.load(recipe)
+    loaded = load_recipe(recipe)
     again = raypipe.run(loaded, made.folder, progress=True)
     assert all(stage["reused"] for stage in again.summary["stages"].values())
     assert again.runs["test"]["mono"].equals(made.runs["test"]["mono"])
@@ -31,6 +31,9 @@ def test_the_same_call_computes_nothing_again_and_a_change_is_refused_when_froze
 def test_a_part_of_a_recipe_gives_the_runs_of_that_part(recipe, tmp_path):
     found = raypipe.run(load_recipe(recipe), tmp_path / "work", until="dense")
     assert list(found.runs["test"]) == ["dense"]
+    (query_set,) = recipe["queries"].values()
+    silent = {"queries": {"test": {**query_set, "report": False}}}
+    assert raypipe.run(recipe | silent, tmp_path / "silent", until="dense").runs == {}
     with pytest.raises(InputError, match="only"):
         raypipe.run(recipe, tmp_path / "work", only="nothing")
 
@@ -50,5 +53,5 @@ def test_stores_that_were_taken_away_are_told(recipe, tmp_path):
 
     found = raypipe.run(recipe, tmp_path / "work", until="dense")
     shutil.rmtree(tmp_path / "work" / "stores" / "dense.test")
-    with pytest.raises(IncompleteError, match="dense.test.*run it again"):
+    with pytest.raises(IncompleteError, match="dense.test was deleted.*run its recipe again"):
         found.runs  # noqa: B018

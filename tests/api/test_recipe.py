@@ -1,52 +1,49 @@
 import pytest
 from loaded_packages import HEAVY, loaded_after
 
-import raypipe
 from raypipe import config
-from raypipe.api.invocation import inline_by_default
+from raypipe.api.workspace import inline_by_default, load
 from raypipe.config import resolved_yaml
 from raypipe.errors import InputError
 
 
 def test_a_recipe_is_loaded_from_its_keys_a_file_or_a_name(recipe, tmp_path, monkeypatch):
-    loaded = raypipe.Recipe.load(recipe)
+    loaded = load(recipe)
     assert isinstance(loaded, config.Recipe) and loaded.stages["mono"].k0 == 12
     file = tmp_path / "my.yaml"
     file.write_text(resolved_yaml(loaded))
     for given in (file, str(file)):
-        assert resolved_yaml(raypipe.Recipe.load(given)) == resolved_yaml(loaded)
+        assert resolved_yaml(load(given)) == resolved_yaml(loaded)
     monkeypatch.setenv("RAYPIPE_DATA", "/data")
-    named = raypipe.Recipe.load("nfcorpus")
+    named = load("nfcorpus")
     assert named.collection.input == ("/data/nfcorpus",)
     with pytest.raises(InputError, match="did you mean nfcorpus"):
-        raypipe.Recipe.load("nfcorpsu")
+        load("nfcorpsu")
     with pytest.raises(InputError, match="use `raypipe train repbert`"):
-        raypipe.Recipe.load("repbert")
+        load("repbert")
 
 
-def test_overrides_are_dotted_keys_or_the_command_lines_texts(recipe, tmp_path):
+def test_overrides_are_dotted_keys(recipe, tmp_path):
     given = {"stages.dense.depth": 7, "evaluate.measures": ("AP",), "stores": tmp_path}
-    loaded = raypipe.Recipe.load(recipe, given)
+    loaded = load(recipe, given)
     assert loaded.stages["dense"].depth == 7 and loaded.evaluate.measures == ("AP",)
     assert loaded.stores == str(tmp_path)
-    for texts in (["stages.dense.depth=7"], "stages.dense.depth=7"):
-        assert raypipe.Recipe.load(recipe, texts).stages["dense"].depth == 7
     with pytest.raises(InputError, match="dens"):
-        raypipe.Recipe.load(recipe, {"stages.dens.depth": 7})
+        load(recipe, {"stages.dens.depth": 7})
 
 
 def test_work_is_inline_unless_the_recipe_says_otherwise(recipe):
-    plain = raypipe.Recipe.load(recipe)
+    plain = load(recipe)
     assert plain.resources.backend == "ray"
     assert inline_by_default(plain).resources.backend == "inline"
     assert inline_by_default(plain).resources.device == "cpu"
-    said = raypipe.Recipe.load(recipe, {"resources.backend": "ray"})
+    said = load(recipe, {"resources.backend": "ray"})
     assert inline_by_default(said).resources.backend == "ray"
 
 
 @pytest.mark.slow
 def test_a_recipe_is_loaded_without_torch_and_run_without_ray(recipe, tmp_path):
-    code = f"import raypipe\nrecipe = raypipe.Recipe.load({recipe!r})"
+    code = f"import raypipe\nfrom raypipe.api.workspace import load\nrecipe = load({recipe!r})"
     assert loaded_after(code, *HEAVY) == []
     out = str(tmp_path / "work")
     code += f"\nraypipe.run(recipe, {out!r}, until='dense').runs['test']['dense']"

@@ -13,6 +13,11 @@ def ids(run):
     return run["passage_id"].to_pylist()
 
 
+def of(*scores):
+    """Scores of the run's candidates."""
+    return {"q": dict(zip("abcd", scores, strict=True))}
+
+
 def test_a_monos_run_is_the_pipelines(passages, queries, tiny_mono, made):
     runs = made.runs["test"]
     found = raypipe.rerank(runs["dense"], queries, passages, tiny_mono, k=12)
@@ -53,24 +58,22 @@ def test_the_rest_stays_below_in_its_order_with_its_scores():
     assert ids(raypipe.rerank(RUN, scores=scores, k=1)) == ["a", "b", "c", "d"]
 
 
-def test_scores_are_an_array_a_dictionary_or_a_table():
+def test_scores_are_a_dictionary_or_a_table():
     wanted = ["d", "b", "c", "a"]
     values = [1.0, 3.0, 2.0, 4.0]
     table = pa.table({"query_id": ["q"] * 4, "passage_id": list("abcd"), "score": values})
     for scores in (
-        np.array(values),
-        np.array(values, np.float32),
         {"q": dict(zip("abcd", values, strict=True))},
         table,
         table.to_pandas(),
     ):
         assert ids(raypipe.rerank(RUN, scores=scores)) == wanted
-    beyond = np.array([1, 2, np.nan, np.inf])
+    beyond = of(1, 2, np.nan, np.inf)
     assert ids(raypipe.rerank(RUN, scores=beyond, k=2)) == ["b", "a", "c", "d"]
 
 
 def test_ties_go_by_place_among_the_passages_else_by_id():
-    scores = np.zeros(4)
+    scores = of(0, 0, 0, 0)
     assert ids(raypipe.rerank(RUN, scores=scores)) == ["a", "b", "c", "d"]
     passages = {"c": "", "a": "", "d": "", "b": ""}
     assert ids(raypipe.rerank(RUN, passages=passages, scores=scores)) == ["c", "a", "d", "b"]
@@ -108,17 +111,22 @@ def test_what_cannot_rerank_is_refused():
     for more, told in [
         ({}, "expected scores, or queries and passages to score now"),
         ({"scores": {"q": {"a": 1.0}}}, "scores: 3 of 4 candidates have no score, first (q, b)"),
-        ({"scores": np.zeros(3)}, "float64 [3]; expected one number per line of the run, [4]"),
-        ({"scores": np.array(["a"] * 4)}, "expected one number per line"),
-        ({"scores": np.array([0, np.nan, 0, 0])}, "1 of 4 are not finite"),
-        ({"scores": [1, 2, 3, 4]}, "scores: found list; expected what `score` returned of a run"),
+        ({"scores": np.zeros(4)}, "scores: found ndarray; expected the table that `score`"),
+        ({"scores": of(0, np.nan, 0, 0)}, "1 of 4 are not finite"),
+        (
+            {"scores": [1, 2, 3, 4]},
+            "scores: found list; expected the table that `score` returned of a run",
+        ),
         ({"scores": {"q": {"a": "x"}}}, "scores: query 'q', passage 'a': could not convert"),
         ({"scores": {"q": {1: 2.0, "1": 3.0}}, "run": {"q": {"1": 0.0}}}, "1 candidates repeated"),
         ({"scores": pa.table({"query_id": ["q"]})}, "scores: expected a column passage_id"),
-        ({"scores": np.zeros(4), "k": 0}, "k: expected a whole number from 1; found 0"),
-        ({"scores": np.zeros(4), "tail": "cut"}, "tail: expected one of keep, drop; found 'cut'"),
-        ({"scores": np.zeros(4), "method": "mean"}, "method: expected one of sum, binary"),
-        ({"scores": np.zeros(4), "passages": ["a"]}, "first a, b, c, d; give the passages"),
+        ({"scores": of(0, 0, 0, 0), "k": 0}, "k: expected a whole number from 1; found 0"),
+        (
+            {"scores": of(0, 0, 0, 0), "tail": "cut"},
+            "tail: expected one of keep, drop; found 'cut'",
+        ),
+        ({"scores": of(0, 0, 0, 0), "method": "mean"}, "method: expected one of sum, binary"),
+        ({"scores": of(0, 0, 0, 0), "passages": ["a"]}, "first a, b, c, d; give the passages"),
     ]:
         with pytest.raises(InputError) as refused:
             raypipe.rerank(**{"run": RUN, **more})
@@ -150,7 +158,7 @@ def test_a_blend_is_that_of_the_pipelines_stage(
 def test_what_does_not_fit_the_model_is_refused_before_it_scores(
     passages, queries, request, monkeypatch, model, more, told
 ):
-    monkeypatch.delattr("raypipe.api.reranking.score")
+    monkeypatch.delattr("raypipe.stages.in_memory.score_texts")
     run = {"q2": dict.fromkeys(list(passages)[:2], 1.0)}
     with pytest.raises(InputError, match=told):
         raypipe.rerank(run, queries, passages, request.getfixturevalue(model), **more)
@@ -170,8 +178,7 @@ def test_a_blend_is_a_number_from_0_of_a_mono_that_scores_now(passages, queries,
 def test_a_duo_that_scores_now_reorders_the_papers_number_of_candidates(
     passages, queries, tiny_duo, monkeypatch
 ):
-    for module in ("reranking", "scoring"):
-        monkeypatch.setattr(f"raypipe.api.{module}.K1", 3)
+    monkeypatch.setattr("raypipe.api.models.K1", 3)
     run = {"q2": {name: float(-place) for place, name in enumerate(list(passages)[:5])}}
     found = raypipe.rerank(run, queries, passages, tiny_duo)
     assert found.equals(raypipe.rerank(run, queries, passages, tiny_duo, k=3))

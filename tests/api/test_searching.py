@@ -25,7 +25,7 @@ def test_embeddings_are_searched_like_texts(passages, queries, tiny_model):
     ids = {"query_ids": list(queries), "passage_ids": pa.array(list(passages))}
     assert raypipe.search(*sides, depth=9, **ids).equals(wanted)
     assert raypipe.search(
-        queries, sides[1], tiny_model, depth=9, passage_ids=np.array(list(passages))
+        queries, sides[1], tiny_model, depth=9, passage_ids=pa.array(list(passages))
     ).equals(wanted)
 
 
@@ -68,6 +68,7 @@ def test_what_cannot_be_searched_is_refused(tiny_model):
         (HALVES, HALVES, {"depth": 0}, "depth: expected a whole number from 1; found 0"),
         (HALVES, HALVES, {"depth": 2.0}, "depth: expected a whole number from 1; found 2.0"),
         (HALVES, HALVES, {"passage_ids": ["a"]}, "_ids: found 1; expected one per vector, 3"),
+        (HALVES, HALVES, {"query_ids": np.array(["a"])}, "_ids: found ndarray; expected a list or"),
         (HALVES, HALVES, {"query_ids": ["a", "b", "a"]}, "query 2: id 'a' again, first at 0"),
         (["a"], HALVES, {"query_ids": ["a"]}, "give texts as a dictionary id -> text"),
         (

@@ -11,7 +11,7 @@ import rehearse
 from rehearsal.told import kept
 
 from raypipe.leaderboard.boards import BOARDS
-from raypipe.leaderboard.metadata import metadata_template
+from raypipe.leaderboard.submission import metadata_template
 
 WORDS = "the lease of a shard is held by one driver and the rank of a passage follows its score"
 INLINE = ["resources.backend=inline", "resources.device=cpu"]

@@ -15,7 +15,7 @@ from raypipe.driver.training.log import ordered, values_of
 from raypipe.driver.upkeep.status import status
 from raypipe.driver.workspace import Workspace
 from raypipe.leaderboard.boards import BOARDS
-from raypipe.leaderboard.metadata import check_metadata, read_metadata
+from raypipe.leaderboard.submission import check_metadata, read_metadata
 from raypipe.storage.lease import acquire, lease_state
 from raypipe.storage.ledger import Ledger, events
 from raypipe.storage.records import Shard, seal, unseal

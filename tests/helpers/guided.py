@@ -18,7 +18,7 @@ with atheris.instrument_imports(include=["raypipe"]):
     from raypipe.data.triple_texts import split_triples
     from raypipe.errors import ending_of
     from raypipe.evaluation.run_files.runs import read_run
-    from raypipe.leaderboard.metadata import read_metadata
+    from raypipe.leaderboard.submission import read_metadata
     from raypipe.models.folder.settings import conventions_of
     from raypipe.shapes import check_shape
     from raypipe.storage.ledger import ManifestShape, events

@@ -6,8 +6,8 @@ from small_board import METADATA, PASSAGE, broken, write
 
 from raypipe.errors import InputError
 from raypipe.leaderboard.boards import BOARDS
-from raypipe.leaderboard.metadata import _last_day as last_day
-from raypipe.leaderboard.metadata import check_metadata, metadata_template, read_metadata
+from raypipe.leaderboard.submission import _last_day as last_day
+from raypipe.leaderboard.submission import check_metadata, metadata_template, read_metadata
 
 
 @pytest.mark.parametrize(

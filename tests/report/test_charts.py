@@ -1,8 +1,7 @@
 import re
 import xml.etree.ElementTree as ElementTree
 
-from raypipe.report.charts import COLOURS, svg
-from raypipe.report.section import Chart
+from raypipe.report.charts import COLOURS, Chart, svg
 
 LINES = {"bm25 <&>": [(5, 0.25), (10, 0.5)], "dense": [(5, 0.1), (10, 0.2)]}
 CHART = Chart("Recall", "depth", "recall", LINES, log_x=True)

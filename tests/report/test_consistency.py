@@ -7,9 +7,9 @@ from raypipe.cli.main import run
 from raypipe.errors import InputError
 from raypipe.evaluation.run_files.runs import read_run
 from raypipe.names import Role, of_collection
-from raypipe.report import consistency as module
-from raypipe.report.consistency import CUTOFFS, consistencies, consistency, consistency_factor
+from raypipe.report import first_stages as module
 from raypipe.report.finished import Finished
+from raypipe.report.first_stages import CUTOFFS, consistencies, consistency, consistency_factor
 
 
 def test_the_share_of_the_first_passages_that_the_reference_has(finished, tmp_path):

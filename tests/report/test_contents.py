@@ -17,13 +17,11 @@ from raypipe.config import load_recipe
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.evaluation.tables import OUTSIDE, as_json, markdown
 from raypipe.report.contents import forecasting, report
-from raypipe.report.depth import depth
 from raypipe.report.finished import of_system, open_finished, recall_of
-from raypipe.report.fusion import fusion
-from raypipe.report.queries import queries
+from raypipe.report.first_stages import depth, fusion
+from raypipe.report.page import shown
+from raypipe.report.queries import queries, show
 from raypipe.report.results import results
-from raypipe.report.section import shown
-from raypipe.report.show import show
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 import pytest
 
-from raypipe.report.depth import depth
+from raypipe.report.first_stages import depth
 
 
 def rows(table, *key):

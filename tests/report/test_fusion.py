@@ -1,7 +1,7 @@
 import pytest
 
 from raypipe.evaluation.measures import evaluate
-from raypipe.report.fusion import fusion
+from raypipe.report.first_stages import fusion
 
 
 def in_turns(one, other):

@@ -11,14 +11,12 @@ from raypipe.evaluation.measures import evaluate
 from raypipe.ranking.blend import Blend, reranked_at
 from raypipe.ranking.rerank import rerank
 from raypipe.report import finished as measuring
-from raypipe.report.depth import RERANKED_DEPTHS, depth
 from raypipe.report.finished import (
     RECALL_DEPTHS,
     cut,
     depths_up_to,
     down_to,
     longest,
-    means,
     measured,
     needed,
     of_system,
@@ -26,9 +24,9 @@ from raypipe.report.finished import (
     recall_of,
     recalls,
 )
-from raypipe.report.fusion import fusion
-from raypipe.report.overview import overview
+from raypipe.report.first_stages import RERANKED_DEPTHS, depth, fusion
 from raypipe.report.queries import queries
+from raypipe.report.results import overview
 
 
 def run(*lines):
@@ -224,7 +222,7 @@ def test_values_are_those_of_the_run_by_itself(finished):
         assert [*recall] == {"dense": [5, 10, 20], "given": [5, 10]}[system]
         names = recalls(finished, [*recall])
         run = finished.run(system, "test")
-        assert recall == {n: means(finished, "test", run, [m])[m] for n, m in names.items()}
+        assert recall == {n: measured(finished, "test", run, [m]).mean[m] for n, m in names.items()}
 
 
 def test_a_rerankers_own_depth_and_a_first_stages_recall_are_the_runs_own(finished):

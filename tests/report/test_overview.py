@@ -11,11 +11,10 @@ from raypipe.cli.main import run
 from raypipe.errors import InputError
 from raypipe.evaluation.tables import latex
 from raypipe.report.contents import report
-from raypipe.report.depth import depth
 from raypipe.report.finished import Finished, open_finished
-from raypipe.report.overview import overview
+from raypipe.report.first_stages import depth
 from raypipe.report.page import make_twins_folder
-from raypipe.report.results import results
+from raypipe.report.results import overview, results
 from raypipe.report.tradeoff import tradeoff
 
 

@@ -1,7 +1,7 @@
 from html.parser import HTMLParser
 
-from raypipe.report.page import page
-from raypipe.report.section import Chart, Section, Table, shown
+from raypipe.report.charts import Chart
+from raypipe.report.page import Section, Table, page, shown
 
 SECTIONS = [
     Section(

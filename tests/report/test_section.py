@@ -1,6 +1,7 @@
 import json
 
-from raypipe.report.section import UNSHOWN, Chart, Section, Table, cut, plain, shown, to_text
+from raypipe.report.charts import Chart
+from raypipe.report.page import UNSHOWN, Section, Table, cut, plain, shown, to_text
 
 TABLE = Table("Values", ["name", "n", "mean"], [["a|b\nc", 1234, 0.25], ["d", 5, None]])
 SECTION = Section(

@@ -5,16 +5,15 @@ import ir_measures
 import pytest
 from rich.cells import cell_len
 
+from raypipe.cli.analyse import aligned
+from raypipe.cli.terminal import folded, values
 from raypipe.errors import InputError
-from raypipe.report.show import (
+from raypipe.report.queries import (
     Candidate,
     PlaceInList,
-    aligned,
     chosen,
-    folded,
     show,
     side_by_side,
-    values,
     write_page,
 )
 
@@ -169,7 +168,7 @@ def test_a_page_and_its_twin_have_the_candidates_and_no_tag_of_a_text(given):
 def test_a_page_has_a_name_that_any_id_may_have(given, monkeypatch):
     (page,) = write_page(given, show(given, "q/3"))
     assert page.name == "query.test.q%2F3.html"
-    monkeypatch.setattr("raypipe.report.show.LONGEST_NAME", 3)
+    monkeypatch.setattr("raypipe.report.queries.LONGEST_NAME", 3)
     (page,) = write_page(given, show(given, "q/3"))
     assert (
         page.name.startswith("query.test.q%2-") and len(page.name) == len("query.test..html") + 20

@@ -10,7 +10,7 @@ from raypipe.errors import InputError
 from raypipe.evaluation.paired import difference, randomisation_tests
 from raypipe.report import contents
 from raypipe.report.cells import Setting, cell_run, wanted_pairs
-from raypipe.report.finished import Finished, means, measured
+from raypipe.report.finished import Finished, measured
 from raypipe.report.tradeoff import chosen, tradeoff
 from raypipe.stages.scoring.scored import keys_of
 
@@ -83,7 +83,7 @@ def test_sample_is_the_mean_of_ten_draws_and_their_spread(finished, monkeypatch)
     for seed in range(10):
         setting = Setting(8, 5, "sample", 2)
         drawn = cell_run(run, setting, wanted_pairs(run, setting, seed), held, scores)
-        values.append(means(finished, "test", drawn, ["RR@10"])["RR@10"])
+        values.append(measured(finished, "test", drawn, ["RR@10"]).mean["RR@10"])
     assert len(set(values)) > 1
     assert cell["RR@10"] == pytest.approx(np.mean(values))
     assert cell["spread of RR@10"] == pytest.approx(np.std(values, ddof=1))

@@ -21,13 +21,13 @@ def test_a_recipes_read_stage_may_keep_the_files_order_of_ties(tmp_path):
         },
         "resources": {"backend": "inline"},
     }
-    found = raypipe.run(raypipe.Recipe.load(keys), out=tmp_path / "work")
+    found = raypipe.run(keys, out=tmp_path / "work")
     assert found.runs["test"]["kept"]["passage_id"].to_pylist() == ["a", "c", "b"]
-    by_id = raypipe.Recipe.load(keys, {"stages.kept.break_ties": "id"})
-    again = raypipe.run(by_id, out=tmp_path / "work")
+    by_id = {"stages.kept.break_ties": "id"}
+    again = raypipe.run(keys, out=tmp_path / "work", overrides=by_id)
     assert again.runs["test"]["kept"]["passage_id"].to_pylist() == ["a", "c", "b"]
     (tmp_path / "run").write_text("1 Q0 a 1 2 t\n1 Q0 b 2 1 t\n1 Q0 c 3 1 t\n")
     for ties, order in (("id", ["a", "c", "b"]), ("rank", ["a", "b", "c"])):
-        recipe = raypipe.Recipe.load(keys, {"stages.kept.break_ties": ties})
-        found = raypipe.run(recipe, out=tmp_path / "work")
+        overrides = {"stages.kept.break_ties": ties}
+        found = raypipe.run(keys, out=tmp_path / "work", overrides=overrides)
         assert found.runs["test"]["kept"]["passage_id"].to_pylist() == order

@@ -4,16 +4,11 @@ import json
 import re
 from typing import Any
 
+from raypipe.errors import MOST_SHOWN, shown
+
 # Unicode white space, controls and the byte order mark: any of them would break a six-column run
 # file, or a reader that calls split() on it.
 _NOT_IN_AN_ID = re.compile("[\\s\x00-\x1f\x7f-\x9f\ufeff]")
-_SHOWN = 40
-
-
-def shown(value: object) -> str:
-    """The value for a message: quoted, escaped and cut to 40 characters."""
-    text = ascii(value)
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
 
 
 def checked_id(value: str, *, field: str = "id") -> str:
@@ -100,7 +95,7 @@ def _missing(record: dict[str, Any], *fields: str) -> ValueError:
 
 
 def _text(record: bytes) -> str:
-    return record[: 4 * _SHOWN].decode(errors="replace")
+    return record[: 4 * MOST_SHOWN].decode(errors="replace")
 
 
 def without_surrogates(text: str) -> str:

@@ -5,7 +5,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from raypipe import foreign
-from raypipe.data.formats.fields import json_id, json_object, json_text, shown, titled
+from raypipe.data.formats.fields import json_id, json_object, json_text, titled
+from raypipe.errors import shown
 
 Document = tuple[str, str, str, str]
 """(document_id, title, headings, body), each as in the file; nothing is stripped."""

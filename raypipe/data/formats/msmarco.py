@@ -3,8 +3,9 @@
 Source: microsoft/MSMARCO-Document-Ranking (v1) and MSMARCO-Passage-Ranking (`top1000`).
 """
 
-from raypipe.data.formats.fields import checked_id, shown
+from raypipe.data.formats.fields import checked_id
 from raypipe.data.formats.json_lines import Document
+from raypipe.errors import shown
 
 
 def document_v1(record: bytes) -> Document:

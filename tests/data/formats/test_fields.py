@@ -1,11 +1,12 @@
 import pytest
 
-from raypipe.data.formats.fields import checked_id, id_and_text, json_id, shown, without_surrogates
+from raypipe.data.formats.fields import checked_id, id_and_text, json_id, without_surrogates
+from raypipe.errors import shown
 
 
-def test_a_value_is_shown_up_to_40_characters():
-    assert shown("x" * 38) == "'" + "x" * 38 + "'"
-    assert shown("x" * 39) == "'" + "x" * 39 + "..."
+def test_a_value_is_shown_up_to_60_characters():
+    assert shown("x" * 58) == "'" + "x" * 58 + "'"
+    assert shown("x" * 59) == "'" + "x" * 59 + "..."
     assert shown("\u00e9") == "'\\xe9'" and shown(7) == "7"
 
 

@@ -43,15 +43,14 @@ def test_a_recipe_may_take_passages_queries_and_judgements_from_ir_datasets(mini
         "evaluate": {"measures": ["recip_rank", "P_1"], "baseline": "dense"},
         "resources": {"backend": "inline"},
     }
-    recipe = raypipe.Recipe.load(keys)
-    found = raypipe.run(recipe, out=tmp_path / "work")
+    found = raypipe.run(keys, out=tmp_path / "work")
     ids = found.runs["test"]["dense"]["passage_id"].to_pylist()
     assert ids[0] == "d1" and ids[3] == "d2"
     means = found.summary["measures"]["test"]["dense"]
     assert means["recip_rank"] == 1 and means["P_1"] == 1
     made = {path.name for path in (tmp_path / "work" / "inputs").rglob("*") if path.is_file()}
     assert made == {"queries.jsonl", "qrels.txt"}
-    again = raypipe.run(recipe, out=tmp_path / "work")
+    again = raypipe.run(keys, out=tmp_path / "work")
     assert again.summary["stores"] == found.summary["stores"]
 
 

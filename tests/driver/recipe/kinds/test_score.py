@@ -16,8 +16,8 @@ from raypipe.errors import InputError
 from raypipe.evaluation.tables import markdown
 from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
 from raypipe.models.scorer import load_scorer
-from raypipe.report.depth import depth
 from raypipe.report.finished import open_finished
+from raypipe.report.first_stages import depth
 from raypipe.report.results import results
 from raypipe.text.inputs import TextSlice
 from raypipe.text.tokenize import tokenize_batch

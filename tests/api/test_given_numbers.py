@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import raypipe
-from raypipe.api.inputs import count_of, number_of, shown
-from raypipe.errors import InputError
+from raypipe.api.inputs import count_of, number_of
+from raypipe.api.workspace import load
+from raypipe.errors import InputError, shown
 
 RUN = {"q": {"a": 2.0, "b": 1.0}}
 
@@ -52,15 +53,14 @@ def test_a_number_too_long_to_print_is_cut():
         (lambda: raypipe.fuse([RUN, RUN], "weighted", weights=["a", "b"]), "weights: number 1"),
         (lambda: raypipe.fuse([RUN, RUN], "weighted", weights="ab"), "weights: expected a list"),
         (lambda: raypipe.fuse([RUN, RUN], "weighted", weights=3), "weights: expected a list"),
-        (lambda: raypipe.fuse(None), "runs: expected a list of runs"),
+        (lambda: raypipe.fuse(None), "runs: found NoneType; expected a list of runs"),
         (lambda: raypipe.fuse([{"q": {"a": 10**400}}, RUN]), "query 'q', passage 'a'"),
         (lambda: raypipe.evaluate(RUN, {"q": {"a": 10**400}}), "a grade of 32 bits"),
         (lambda: raypipe.evaluate(RUN, {"q": {"a": 1}}, None), "measures: expected a list"),
         (lambda: raypipe.evaluate(RUN, {"q": {"a": 1}}, [3]), "measures: expected a list"),
         (lambda: raypipe.search(["x"], ["y"], "bm25", k1=None), "k1: expected a finite number"),
         (lambda: raypipe.search(["x"], ["y"], "bm25", b=1.5), "b: expected .* from 0 to 1"),
-        (lambda: raypipe.Recipe.load("quickstart", [3]), "overrides: expected a dictionary"),
-        (lambda: raypipe.Recipe.load("quickstart", 3), "overrides: expected a dictionary"),
+        (lambda: raypipe.run("quickstart", overrides=["a=3"]), "overrides: expected a dictionary"),
     ],
 )
 def test_a_wrong_argument_is_named_and_no_other_error_is_raised(call, words):
@@ -77,7 +77,7 @@ def test_a_recipe_of_paths_and_numpy_numbers_is_taken():
         "stages": {"i": {"do": "index"}, "s": {"do": "search", "index": "i", "depth": np.int32(7)}},
         "queries": {"q": {"file": Path("/q.tsv")}},
     }
-    found = raypipe.Recipe.load(recipe)
+    found = load(recipe)
     assert (found.models["m"].path, found.stages["s"].depth) == ("/models/m", 7)
     assert found.collection.input == ("/c.tsv",)
 

@@ -1,20 +1,130 @@
-"""Measures and compares runs."""
+"""Reads, writes, fuses, measures and compares runs, without a model."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
-from raypipe.api.inputs import Qrels, Run, is_one_run, named_runs, qrels_of, run_of
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from raypipe.api.inputs import (
+    Given,
+    Qrels,
+    Run,
+    count_of,
+    is_one_run,
+    listed_runs,
+    named_runs,
+    number_of,
+    qrels_of,
+    run_of,
+    texts_of,
+)
 from raypipe.errors import InputError
+from raypipe.evaluation.exports import write_msmarco, write_trec
 from raypipe.evaluation.paired import SEED
-from raypipe.vocabulary import MEASURES
+from raypipe.evaluation.run_files import runs as run_files
+from raypipe.ranking.by_id import fuse_by_id
+from raypipe.storage.compression import replacing_compressed
+from raypipe.vocabulary import DEPTH, MEASURES, FusionMethod
 
 if TYPE_CHECKING:
     from raypipe.evaluation.compare import Compared
     from raypipe.evaluation.measures import Measured
 
+ENDINGS = {
+    ".trec": "trec",
+    ".run": "trec",
+    ".txt": "trec",
+    ".tsv": "msmarco",
+    ".parquet": "parquet",
+}
+COMPRESSED = (".gz", ".bz2", ".zst")
 Measures = str | Sequence[str]
+
+
+def write_run(run: Run, path: str | Path, *, tag: str = "raypipe", form: str | None = None) -> None:
+    """Write the run; an existing file is replaced as a whole.
+
+    trec: `query Q0 passage rank score tag`, with tied scores lowered by the smallest float32 step,
+    so that every evaluator sees this ranking. msmarco: `query passage rank`, to rank 1000. parquet:
+    query_id, passage_id, rank and the true score.
+
+    Args:
+        run: a table, a dictionary or another file.
+        path: its name decides the format: .trec, .run or .txt; .tsv; .parquet. After the first
+            four, .gz, .bz2 or .zst compresses the file.
+        tag: the system's name in a TREC file, one word.
+        form: trec, msmarco or parquet, whatever the name.
+
+    Raises:
+        InputError: not a run, a name without a known ending, or ids or a tag that no run file can
+            hold.
+    """
+    if not isinstance(tag, str):
+        raise InputError(f"tag: expected one word; found {tag!r}")
+    path = _path(path)
+    form = _form_of(path) if form is None else form
+    table = run_of(run)
+    if form == "trec":
+        write_trec(table, path, tag=tag)
+    elif form == "msmarco":
+        write_msmarco(table, path)
+    elif form == "parquet":
+        with replacing_compressed(path) as out:
+            pq.write_table(table, out)
+    else:
+        raise InputError(f"form: expected trec, msmarco or parquet; found {form!r}")
+
+
+def read_run(path: str | Path) -> pa.Table:
+    """The run in a file, TREC, MS MARCO, top1000 or Parquet, by its content.
+
+    Columns query_id, passage_id, rank from 1 and score float32; the order is that of
+    `raypipe.evaluation.run_files.runs.read_run`, which also names the errors.
+
+    Raises:
+        InputError: not a path, no such file, or not a run.
+    """
+    return run_files.read_run(_path(path))
+
+
+def fuse(
+    runs: Sequence[Run],
+    method: FusionMethod = "rrf",
+    *,
+    weights: Sequence[float] | None = None,
+    k: float | None = None,
+    depth: int = DEPTH,
+    passages: Given | None = None,
+) -> pa.Table:
+    """One run over the union of the queries: query_id, passage_id, rank from 1, score float32.
+
+    Ties are ordered by the position in `passages`, as in a pipeline; without `passages` by
+    ascending passage id, as strings, as in `raypipe fuse`.
+
+    Args:
+        runs: two or more tables, dictionaries or paths; their order matters for alternate and
+            weighted.
+        method: alternate, rrf, weighted or average.
+        weights: for weighted, one per run, from 0; equal by default.
+        k: the constant of rrf, for it only; 60 by default.
+        depth: number of passages per query.
+        passages: the passages that the runs rank, as in `search`.
+
+    Raises:
+        InputError: bad runs or settings, or passages of a run that are not among `passages`.
+    """
+    ids = None if passages is None else texts_of(passages, "passage").ids
+    return fuse_by_id(
+        listed_runs(runs),
+        method=method,
+        passages=ids,
+        weights=None if weights is None else _weights(weights),
+        k=None if k is None else number_of("k", k, low=0),
+        depth=count_of("depth", depth),
+    )
 
 
 @overload
@@ -104,6 +214,29 @@ def compare(
     }
     ties = {str(name): true_ties(each, judged, names) for name, each in sources.items()}
     return replace(found, ties=ties)
+
+
+def _path(given: object) -> Path:
+    if not isinstance(given, str | Path):
+        raise InputError(f"path: expected the path of a run file; found {given!r}")
+    return Path(given)
+
+
+def _form_of(path: Path) -> str:
+    name = path.with_suffix("") if path.suffix in COMPRESSED else path
+    form = ENDINGS.get(name.suffix)
+    if form is None or (form == "parquet" and name != path):
+        raise InputError(
+            f"{path}: expected a name that ends in {', '.join(ENDINGS)} (of the texts also "
+            f'{", ".join(COMPRESSED)}), or form="trec", "msmarco" or "parquet"'
+        )
+    return form
+
+
+def _weights(given: object) -> list[float]:
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise InputError(f"weights: expected a list of numbers, one per run; found {given!r}")
+    return [number_of(f"weights: number {i}", weight) for i, weight in enumerate(given, start=1)]
 
 
 def _names(measures: Measures) -> list[str]:

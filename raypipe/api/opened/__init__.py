@@ -1,1 +1,0 @@
-"""What stays open between calls: an index, a reranker, a Ray."""
