@@ -167,7 +167,7 @@ def test_a_death_that_two_answers_tell_at_once_is_one_event(cluster, tmp_path):
     backend._poll()
     assert len(backend._polls) >= asked
     refs = [*backend._work, *backend._polls]
-    assert len(refs) == 2 and ray.wait(refs, num_returns=2, timeout=60)[1] == []
+    assert len(refs) == 2 and ray.wait(refs, num_returns=2)[1] == []
     assert [type(event) for event in backend.wait(1.0)] == [Lost]
     assert backend._work == {} and backend._polls == {}
 

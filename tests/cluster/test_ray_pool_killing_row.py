@@ -50,7 +50,6 @@ class Killing:
 )
 @pytest.mark.ray
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 def test_on_ray_a_row_that_kills_its_worker_is_found_and_the_rest_finishes(tmp_path):
     from raypipe.cluster import ray_start
     from raypipe.cluster.ray_pool import RayBackend

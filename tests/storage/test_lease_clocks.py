@@ -58,7 +58,7 @@ def test_one_that_renews_elsewhere_is_not_succeeded(storage, clock):
         storage.replace(NAME, renewed())
 
     with pytest.raises(RefusedError, match="elsewhere"):
-        acquire(storage, NAME, watch_seconds=5, on_watch=renew)
+        acquire(storage, NAME, watch_seconds=600, on_watch=renew)
 
 
 def renewed():

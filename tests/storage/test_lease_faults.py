@@ -7,6 +7,7 @@ import sys
 import time
 
 import pytest
+from patience import until
 
 from raypipe.errors import RefusedError, StorageError
 from raypipe.storage import lease as leases
@@ -25,13 +26,6 @@ def leave(storage, holder, processes=(), generation=1):
     storage.create(f"{NAME}.d/{generation:07d}.json", seal(claim))
     renewal = {"generation": generation, "counter": 5, "holder": holder.to_json()}
     storage.replace(NAME, seal({**renewal, "processes": bodies, "released": False}))
-
-
-def until(condition):
-    deadline = time.monotonic() + 60
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert condition()
 
 
 @pytest.mark.fault(9, "a lease whose renewal fails 3 times is renewed on, and not lost")
@@ -100,7 +94,7 @@ def test_a_released_lease_says_nothing_of_its_holder(storage):
 @pytest.fixture
 def worker():
     """A process that works for a dead holder, and how it is known."""
-    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
     yield (
         child,
         dataclasses.replace(this_process(), pid=child.pid, start_time=_start_time(child.pid)),
