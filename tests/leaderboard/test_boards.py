@@ -22,6 +22,11 @@ def test_boards_take_what_their_scripts_and_guidelines_say():
         board = BOARDS[name]
         assert not board.full_rows and not board.metadata and board.measure is None
         assert board.form == ("msmarco" if name == "local" else "trec")
+    qrels = qrels_of(("1", "a", 1))
+    for board, cutoff in ((passage, 10), (document, 100)):
+        for rank, value in ((cutoff, 1 / cutoff), (cutoff + 1, 0.0)):
+            ranking = {"1": [*map(str, range(rank - 1)), "a"]}
+            assert board.measure.compute(ranking, qrels) == (value, 1)
     depths = {pattern.pattern: rows for pattern, rows in BOARDS["trec-dl"].depths}
     assert list(depths.values()) == [100, 1000, 1000] and depths["[0-9]+"] == 1000
     assert [rows for _, rows in BOARDS["trec-car"].depths] == [1000]

@@ -175,6 +175,19 @@ def test_a_link_that_was_made_and_not_answered_counts_as_made(tmp_path, monkeypa
     assert storage.read("toy/record.json") == b"1"
 
 
+def test_a_folder_that_another_process_removes_before_the_link_is_made_again(tmp_path, monkeypatch):
+    storage, link, removed = PosixStorage(tmp_path / "stores"), os.link, []
+
+    def linked(source, target):
+        if not removed:
+            removed.append(os.rmdir(target.parent))
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", linked)
+    assert storage.create("toy/record.json", b"1") and removed
+    assert storage.read("toy/record.json") == b"1"
+
+
 @pytest.mark.parametrize("failing", [1, 2, 3])
 def test_a_lease_that_could_not_be_taken_or_released_is_free_for_its_own_process(
     storage, monkeypatch, failing
