@@ -7,6 +7,7 @@ import sys
 import time
 
 import pytest
+from left_leases import NAME, dead, leave
 from patience import until
 
 from raypipe.errors import RefusedError, StorageError
@@ -15,17 +16,6 @@ from raypipe.storage.holder import _start_time, this_process
 from raypipe.storage.lease import acquire, lease_state
 from raypipe.storage.posix import PosixStorage
 from raypipe.storage.records import seal
-
-NAME = "toy/f/lease.json"
-
-
-def leave(storage, holder, processes=(), generation=1):
-    """What a killed holder leaves behind."""
-    bodies = [process.to_json() for process in processes]
-    claim = {"holder": holder.to_json(), "processes": []}
-    storage.create(f"{NAME}.d/{generation:07d}.json", seal(claim))
-    renewal = {"generation": generation, "counter": 5, "holder": holder.to_json()}
-    storage.replace(NAME, seal({**renewal, "processes": bodies, "released": False}))
 
 
 @pytest.mark.fault(9, "a lease whose renewal fails 3 times is renewed on, and not lost")
@@ -101,12 +91,6 @@ def worker():
     )
     child.kill()
     child.wait()
-
-
-def dead():
-    child = subprocess.Popen([sys.executable, "-c", ""])
-    child.wait()
-    return dataclasses.replace(this_process(), pid=child.pid, start_time=1.0)
 
 
 def test_workers_of_a_dead_holder_keep_every_successor_out(storage, worker, monkeypatch):
