@@ -20,6 +20,7 @@ import psutil
 import pytest
 from free_ports import free_ports
 from killed_jobs import durable_bytes
+from patience import end_all
 
 from raypipe.storage.holder import wait_until_dead
 from raypipe.storage.lease import lease_state
@@ -88,7 +89,7 @@ def environment() -> dict[str, str]:
 
 def answer(url: str) -> int | None:
     try:
-        with urllib.request.urlopen(url, timeout=5) as reply:
+        with urllib.request.urlopen(url) as reply:
             return int(reply.status)
     except urllib.error.HTTPError as error:
         return error.code
@@ -130,9 +131,7 @@ def started_head(tmp_path_factory):
         ended = process.poll() is not None
         below = [] if ended else psutil.Process(process.pid).children(recursive=True)
         process.terminate()
-        _, alive = psutil.wait_procs(below, timeout=15)
-        for one in alive:
-            one.kill()
+        end_all(below)
         process.wait()
         log.close()
         shutil.rmtree(folder, ignore_errors=True)
@@ -178,7 +177,7 @@ def submitted_under(head, submission_id):
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
     request = urllib.request.Request(f"{head.address}/api/jobs/", body, headers)
     try:
-        with urllib.request.urlopen(request, timeout=60) as reply:
+        with urllib.request.urlopen(request) as reply:
             return int(reply.status), reply.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
@@ -219,7 +218,7 @@ def test_a_killed_driver_leaves_no_success_and_the_next_job_completes(
         time.sleep(0.02)
     lease = lease_state(open_storage(str(out)), "lease.json")
     os.kill(lease.holder.pid, signal.SIGKILL)
-    assert wait_until_dead([lease.holder], 60) == []  # the signal is sent, its end takes a moment
+    assert wait_until_dead([lease.holder], 600) == []  # the signal is sent, its end takes a moment
     assert summary(out)["status"] == "running" and summary(out)["exit"] is None
     assert raypipe_here("status", out).returncode == 3
     log, _ = submitted.communicate()
@@ -264,10 +263,8 @@ def test_a_job_whose_head_is_killed_publishes_nothing_and_the_next_completes(
         gcs.kill()
         log, _ = submitted.communicate()
         assert submitted.returncode != 0, log
-        assert wait_until_dead([holder], 120) == []
-        _, alive = psutil.wait_procs(below, timeout=30)
-        for one in alive:
-            one.kill()
+        assert wait_until_dead([holder], 600) == []
+        end_all(below)
     assert summary(out)["status"] != "complete" and raypipe_here("status", out).returncode == 3
     assert not [*out.glob("stores/passages@*/*/manifest.json"), *out.glob("runs/dev/*")]
     with started_head(tmp_path_factory) as second:

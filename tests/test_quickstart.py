@@ -2,10 +2,12 @@
 
 import hashlib
 import json
+from types import SimpleNamespace
 
 import pytest
 
-pytestmark = [pytest.mark.ray, pytest.mark.slow]
+from raypipe.cli import reproduce
+from raypipe.errors import InputError
 
 
 def hashes(folder):
@@ -17,6 +19,8 @@ def hashes(folder):
     }
 
 
+@pytest.mark.ray
+@pytest.mark.slow
 def test_quickstart_ends_with_a_table_and_a_second_run_changes_no_byte(raypipe_cli, tmp_path):
     """In one process at first; whether stores are reused does not depend on that."""
     out = tmp_path / "quickstart"
@@ -60,6 +64,29 @@ def test_quickstart_ends_with_a_table_and_a_second_run_changes_no_byte(raypipe_c
     assert hashes(out) == before
 
 
+@pytest.mark.parametrize(
+    ("given", "sizes"), [((), [6000, 6000]), (("--passages", 120), [120, 120])]
+)
+def test_what_it_trains_on_is_of_the_size_that_it_searches(
+    given, sizes, raypipe_here, tmp_path, monkeypatch
+):
+    found = []
+
+    def searched(recipe, out, *rest, **options):
+        found.append(recipe.collection.max_passages)
+        return SimpleNamespace(summary={})
+
+    def trained(*rest):
+        raise InputError("up to here")
+
+    monkeypatch.setattr(reproduce, "execute", searched)
+    monkeypatch.setattr(reproduce, "execute_training", trained)
+    done = raypipe_here("quickstart", "--train", *given, "--out", tmp_path / "out")
+    assert done.returncode == 2 and "up to here" in done.stderr
+    assert found == sizes
+
+
+@pytest.mark.ray
 @pytest.mark.long
 def test_quickstart_trains_for_a_minute_and_tells_all_of_it_in_one_object(raypipe_cli, tmp_path):
     out = tmp_path / "quickstart"

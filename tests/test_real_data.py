@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-pytestmark = [pytest.mark.jvm, pytest.mark.timeout(300), pytest.mark.slow]
+pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 
 
 @pytest.mark.long

@@ -24,7 +24,6 @@ def run_job(job, *arguments, **environment):
         capture_output=True,
         text=True,
         env={**variables, "PYTHONPATH": str(REPOSITORY), **environment},
-        timeout=60,
     )
 
 

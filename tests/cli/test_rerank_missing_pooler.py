@@ -114,7 +114,6 @@ def with_pooler(base, adapter, folder):
 @pytest.mark.ray
 @pytest.mark.slow
 @pytest.mark.long
-@pytest.mark.timeout(600)
 def test_the_score_command_gives_the_same_bytes_twice(carried, inputs, raypipe_cli):
     for out in ("first", "second"):
         done = raypipe_cli(*score(inputs, carried, out))

@@ -153,7 +153,6 @@ def test_model_show_prints_the_prompt_and_its_answers(models, capsys):
 @pytest.mark.ray
 @pytest.mark.slow
 @pytest.mark.long
-@pytest.mark.timeout(600)
 def test_the_score_and_aggregate_commands_have_the_scores_of_transformers(models, raypipe_cli):
     names = {"--run": "run.trec", "--collection": "passages.tsv", "--queries": "queries.tsv"}
     given = [part for option, name in names.items() for part in (option, str(models / name))]

@@ -121,7 +121,6 @@ def test_a_local_ray_listens_on_loopback_alone_and_its_token_is_private(tmp_path
 @pytest.mark.ray
 @pytest.mark.slow
 @pytest.mark.long
-@pytest.mark.timeout(240)
 @pytest.mark.parametrize(("mode", "refused"), [("disabled", True), ("token", False)])
 def test_a_head_without_a_dashboard_is_asked_itself(monkeypatch, tmp_path, mode, refused):
     """The client says `token` in both: an open cluster lets it in all the same."""
@@ -141,14 +140,14 @@ from raypipe.cluster.ray_start import connect
 from raypipe.errors import RefusedError
 import pathlib, sys, time
 answer = pathlib.Path(sys.argv[1])
-for _ in range(20):
+while True:
     try:
         answer.write_text(str(connect("127.0.0.1:{port}")["CPU"]))
     except RefusedError as error:
         answer.write_text("refused")
     except Exception as error:
         print(repr(error), file=sys.stderr)
-        time.sleep(3)
+        time.sleep(0.2)
         continue
     break
 """

@@ -1,5 +1,6 @@
 """Ray actors: pinned to their GPUs, replaced when they die, refused when they are strangers."""
 
+import json
 import os
 import signal
 import sys
@@ -9,6 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
+import numpy as np
+import pyarrow.parquet as pq
 import pytest
 import ray
 
@@ -17,10 +20,11 @@ from raypipe.cluster.loop import run
 from raypipe.cluster.ray_pool import RayBackend
 from raypipe.cluster.ray_start import start_local
 from raypipe.cluster.report import Limits
-from raypipe.errors import IncompleteError, InputError
+from raypipe.errors import IncompleteError, InputError, LimitError
 from raypipe.stages.stage import Needs, Opened, Payload, ranges
-from raypipe.storage.ledger import Ledger
+from raypipe.storage.ledger import Ledger, events
 from raypipe.storage.posix import PosixStorage
+from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
@@ -167,7 +171,7 @@ def test_a_death_that_two_answers_tell_at_once_is_one_event(cluster, tmp_path):
     backend._poll()
     assert len(backend._polls) >= asked
     refs = [*backend._work, *backend._polls]
-    assert len(refs) == 2 and ray.wait(refs, num_returns=2, timeout=60)[1] == []
+    assert len(refs) == 2 and ray.wait(refs, num_returns=2)[1] == []
     assert [type(event) for event in backend.wait(1.0)] == [Lost]
     assert backend._work == {} and backend._polls == {}
 
@@ -228,3 +232,135 @@ def test_one_process_computes_stage_after_stage(cluster, tmp_path):
         assert (report.num_done, report.num_lost) == (2, 0)
     finally:
         backend.end_idle()
+
+
+@dataclass
+class Endless:
+    """Each row as a line; the first process to have shard 1 goes on with its batches for ever."""
+
+    root: str
+    endless: bool = True
+    needs: Needs = Needs()
+    skips_rows: ClassVar[bool] = False
+    spec: ClassVar[StageSpec] = StageSpec("rows", 1)
+
+    def open(self, site):
+        Path(self.root, f"opened-{os.getpid()}").touch()
+        return Opened(partial(self._run, site.scratch))
+
+    def _run(self, scratch, shard, skip, beat):
+        beat(())
+        while len(list(Path(self.root).glob("opened-*"))) < 2:
+            time.sleep(0.02)
+        time.sleep(0.05)
+        path = scratch / f"{shard.index}"
+        with path.open("w") as file:
+            first = self.endless and shard.index == 1 and self._is_first()
+            try:
+                while first:
+                    beat(())
+                    file.write("unfinished")
+                    time.sleep(0.02)
+            finally:
+                if first:
+                    Path(self.root, "left").write_text(str(os.getpid()))
+            file.writelines(f"{row}\n" for row in range(shard.start, shard.stop))
+        return Payload(path, {"rows": shard.num_rows})
+
+    def _is_first(self):
+        try:
+            Path(self.root, "first").open("x").close()
+        except FileExistsError:
+            return False
+        return True
+
+
+def late_task(tmp_path, name, **settings):
+    (tmp_path / name).mkdir()
+    stage = Endless(str(tmp_path / name), **settings)
+    ledger = Ledger(PosixStorage(tmp_path / "stores"), name, stage.spec, ranges(12, 2))
+    return Task(stage, ledger), ledger
+
+
+@pytest.mark.fault(19, "on Ray a shard that never ends is committed once, by a second worker")
+def test_a_shard_that_never_ends_is_committed_by_another_and_its_process_serves_the_next_stage(
+    cluster, tmp_path
+):
+    backend, pids = RayBackend(local=cluster), {}
+    limits = Limits(num_actors=2, poll_seconds=0.1, least_late_seconds=0.5, max_attempts=1)
+    try:
+        for name in ("first", "second"):
+            task, ledger = late_task(tmp_path, name, endless=name == "first")
+            pids[name] = ready = set()
+            report = run(
+                task, backend, limits, on_ready=lambda _, process, to=ready: to.add(process.pid)
+            )
+            assert (report.num_done, report.num_lost) == (6, 0)
+            records = ledger.publish().records
+            lines = [ledger.storage.local(record.sha256).read_text() for record in records]
+            assert "".join(lines) == "".join(f"{row}\n" for row in range(12))
+    finally:
+        backend.end_idle()
+    noted = events(next((tmp_path / "stores" / "first").glob("*/attempts.jsonl")).read_bytes())
+    assert [n["shard"] for n in noted if n["event"] == "second try"] == [1]
+    (discarded,) = (note for note in noted if note["event"] == "discarded")
+    assert discarded["shard"] == 1 and not discarded["second"], json.dumps(noted)
+    assert sorted(n["shard"] for n in noted if n["event"] == "done") == list(range(6))
+    assert pids["first"] == pids["second"], "the one that was late is one of them"
+    assert int((tmp_path / "first" / "left").read_text()) in pids["second"]
+    of_first = (tmp_path / "stores" / "tmp").glob("first-*/**/*")
+    left = [path for path in of_first if path.is_file()]
+    assert left == []
+
+
+@dataclass
+class Killing:
+    """Writes its rows; dies over some of them."""
+
+    poison: frozenset[int]
+    skips_rows = True
+    needs = Needs()
+    spec = StageSpec("killing", 1)
+
+    def shards(self, sizing):
+        return [Shard(0, 0, 40), Shard(1, 40, 80)]
+
+    def open(self, site):
+        return Opened(partial(self._run, site.scratch))
+
+    def _run(self, scratch, shard, skip, beat):
+        kept = [row for row in range(shard.start, shard.stop) if row not in set(skip)]
+        for start in range(0, len(kept), 8):
+            beat(kept[start : start + 8])
+            if self.poison & set(kept[start : start + 8]):
+                os.kill(os.getpid(), signal.SIGKILL)
+        path = scratch / f"{shard.index}.npy"
+        np.save(path, np.array(kept))
+        return Payload(path, {"rows": shard.num_rows})
+
+
+@pytest.mark.fault(
+    16, "1 killing row of 80 on Ray: it alone is in quarantine, after at most 6 deaths"
+)
+def test_on_ray_a_row_that_kills_its_worker_is_found_and_the_rest_finishes(cluster, tmp_path):
+    storage = PosixStorage(tmp_path / "stores")
+    stage = Killing(frozenset({53}))
+    ledger = Ledger(storage, "killing", stage.spec, stage.shards(None))
+    backend = RayBackend(local=cluster)
+    try:
+        report = run(Task(stage, ledger), backend, Limits(num_actors=2))
+    finally:
+        backend.end_idle()
+    assert report.num_lost <= 2 + 3 + 1
+    with pytest.raises(LimitError, match=r"first rows \[53\]"):
+        ledger.publish()
+    manifest = ledger.publish(max_failed_rows=1)
+    assert manifest.skipped_rows == (53,) and manifest.coverage == 1 - 1 / 80
+    rows = [np.load(storage.local(record.sha256)) for record in manifest.records]
+    assert np.concatenate(rows).tolist() == [row for row in range(80) if row != 53]
+    events = (tmp_path / "stores" / ledger.folder / "attempts.jsonl").read_text().splitlines()
+    kept = pq.read_table(tmp_path / "stores" / ledger.folder / "quarantine.parquet").to_pylist()
+    assert [row["row"] for row in kept] == [53] and "died" in kept[0]["reason"]
+    (told,) = [json.loads(e) for e in events if '"quarantined"' in e]
+    assert told["row"] == 53 and "died" in told["reason"]
+    assert not list((tmp_path / "stores").rglob("*.rows"))

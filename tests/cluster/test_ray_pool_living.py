@@ -138,7 +138,6 @@ def assert_flat(held):
     assert len(held) == NUM_STAGES and late <= 1.05 * early, [round(mib) for mib in held]
 
 
-@pytest.mark.timeout(600)
 def test_after_each_of_25_stages_a_process_holds_no_more_than_before(backend, tmp_path):
     model = resolve_model(str(make_random_bert(tmp_path / "model", SHAPE)))
     stores = Stores(tmp_path)
@@ -164,7 +163,6 @@ def test_after_each_of_25_stages_a_process_holds_no_more_than_before(backend, tm
 
 
 @pytest.mark.jvm
-@pytest.mark.timeout(600)
 def test_after_each_of_25_searches_a_process_with_a_jvm_holds_no_more_than_before(
     backend, tmp_path, long_index
 ):

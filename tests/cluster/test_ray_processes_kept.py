@@ -22,7 +22,7 @@ SMALL, LARGE = Kind(1.0, 0.0, jvm=False), Kind(2.0, 0.0, jvm=False)
 
 def test_only_an_actor_of_the_same_kind_is_taken_and_the_others_wait_on():
     ended = []
-    idle = IdleActors(ended.append, seconds=60.0)
+    idle = IdleActors(ended.append, seconds=3600.0)
     assert idle.take(SMALL) is None
     for actor, kind in (("a", SMALL), ("b", LARGE), ("c", SMALL)):
         idle.add(actor, kind)
@@ -39,13 +39,13 @@ def test_only_an_actor_of_the_same_kind_is_taken_and_the_others_wait_on():
     ],
 )
 def test_gpus_a_jvm_and_another_environment_are_kinds_of_their_own(other):
-    idle = IdleActors(lambda actor: None, seconds=60.0)
+    idle = IdleActors(lambda actor: None, seconds=3600.0)
     idle.add("a", other)
     assert (idle.take(SMALL), idle.take(other)) == (None, "a")
 
 
 def test_one_that_still_opens_is_taken_last():
-    idle = IdleActors(lambda actor: None, seconds=60.0)
+    idle = IdleActors(lambda actor: None, seconds=3600.0)
     for actor, ready in (("opening", False), ("first", True), ("later", True), ("too", False)):
         idle.add(actor, SMALL, ready=ready)
     taken = [idle.take(SMALL) for _ in range(4)]
@@ -54,7 +54,7 @@ def test_one_that_still_opens_is_taken_last():
 
 def test_those_that_waited_longest_make_room_and_no_more_of_them_than_needed():
     ended = []
-    idle = IdleActors(ended.append, seconds=60.0)
+    idle = IdleActors(ended.append, seconds=3600.0)
     for actor, kind in (("a", SMALL), ("b", LARGE), ("c", SMALL)):
         idle.add(actor, kind)
     seen = []
@@ -218,7 +218,7 @@ def test_one_that_waits_too_long_is_ended_and_one_that_came_later_waits_on():
     time.sleep(0.15)
     came = time.monotonic()
     idle.add("b", SMALL)
-    assert both.wait(60), "the second as well, without anybody asking"
+    assert both.wait(), "the second as well, without anybody asking"
     assert list(ended) == ["a", "b"] and idle.take(SMALL) is None
     assert ended["b"] - came >= 0.2, "its own time, not the first one's"
 
@@ -229,12 +229,12 @@ def test_after_the_end_nobody_is_ended_any_more():
 
     def end(actor):
         entered.set()
-        leave.wait(60)
+        leave.wait()
         ended.append(actor)
 
     idle = IdleActors(end, seconds=0.01)
     idle.add("a", SMALL)
-    assert entered.wait(60)
+    assert entered.wait()
     threading.Timer(0.2, leave.set).start()
     idle.end()
     assert ended == ["a"]
@@ -246,7 +246,7 @@ def test_one_that_was_taken_is_not_ended_later():
     idle.add("a", SMALL)
     assert idle.take(SMALL) == "a"
     idle.add("b", SMALL)
-    assert last.wait(60) and ended == ["b"]
+    assert last.wait() and ended == ["b"]
 
 
 def test_closing_ends_the_processes_that_wait(paper):

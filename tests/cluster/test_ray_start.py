@@ -1,11 +1,15 @@
 """The environment of a job's workers, and the daemons that Ray starts."""
 
 import json
+import shutil
+import subprocess
+from types import SimpleNamespace
 
 import pytest
 from ray._private import parameter, services
 
-from raypipe.cluster.ray_start import fewer_daemons, job_environment
+from raypipe.cluster import ray_start
+from raypipe.cluster.ray_start import LocalRay, fewer_daemons, job_environment
 
 
 def test_what_a_job_was_submitted_with_is_not_set_a_second_time(monkeypatch):
@@ -38,3 +42,24 @@ def test_within_the_block_ray_is_told_to_start_fewer_and_afterwards_as_before():
     assert (parameter.RayParams, services.start_api_server) == before
     given = parameter.RayParams()
     assert not given.no_monitor and given.include_log_monitor is None
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_a_ray_of_ones_own_is_left_before_its_processes_end_unless_a_daemon_is_gone(
+    ended, tmp_path, monkeypatch
+):
+    """A client ends its process soon after its head; and it waits for a daemon that is gone."""
+    raylet, told = tmp_path / "raylet", []
+    raylet.symlink_to(shutil.which("sleep"))
+    daemon = subprocess.Popen([raylet, "3600"])
+    monkeypatch.setattr(ray_start.ray, "shutdown", lambda: told.append("left"))
+    try:
+        local = LocalRay(SimpleNamespace(close=lambda: told.append("ended")), {})
+        if ended:
+            daemon.kill()
+            daemon.wait()
+        local.close()
+    finally:
+        daemon.kill()
+        daemon.wait()
+    assert told == (["ended"] if ended else ["left", "ended"])

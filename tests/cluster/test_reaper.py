@@ -9,6 +9,7 @@ import time
 
 import psutil
 import pytest
+from patience import has_ended, until
 
 from raypipe.cluster import reaper
 from raypipe.cluster.reaper import MARK, Reaper, _identity
@@ -36,12 +37,7 @@ def test_an_orphan_born_just_before_the_drivers_end_is_ended():
         orphan = left_behind("reaper = Reaper()")
     except psutil.NoSuchProcess:
         return  # it was ended before it could be looked at
-    deadline = time.monotonic() + 60
-    while orphan.is_running() and time.monotonic() < deadline:
-        if orphan.status() == psutil.STATUS_ZOMBIE:
-            return
-        time.sleep(0.05)
-    assert not orphan.is_running()
+    until(lambda: has_ended(orphan))
 
 
 def test_without_a_reaper_it_would_run_on():
@@ -60,9 +56,9 @@ def test_a_driver_that_was_gone_before_its_reaper_was_up_leaves_nothing_either()
     other = subprocess.Popen(["sleep", "300"], env={**marked, MARK: "another"})
     try:
         command = [sys.executable, "-m", "raypipe.cluster.reaper", str(gone.pid)]
-        reaper = subprocess.run(command, env=marked, stdin=subprocess.DEVNULL, timeout=60)
+        reaper = subprocess.run(command, env=marked, stdin=subprocess.DEVNULL)
         assert reaper.returncode == 0
-        assert left.wait(timeout=60) == -signal.SIGKILL
+        assert left.wait() == -signal.SIGKILL
         assert other.poll() is None, "it descends from another driver"
     finally:
         for process in (left, other):
@@ -81,9 +77,9 @@ def test_a_reaper_that_replaces_another_knows_at_once_what_its_driver_has_below(
         earlier = {**json.loads(_identity(psutil.Process(other.pid))), "start_time": 1.5}
         command = [sys.executable, "-m", "raypipe.cluster.reaper", str(gone.pid)]
         command += [named, json.dumps(earlier)]
-        reaper = subprocess.run(command, env=unmarked, stdin=subprocess.DEVNULL, timeout=60)
+        reaper = subprocess.run(command, env=unmarked, stdin=subprocess.DEVNULL)
         assert reaper.returncode == 0
-        assert left.wait(timeout=60) == -signal.SIGKILL
+        assert left.wait() == -signal.SIGKILL
         assert other.poll() is None, "another process has that number now"
     finally:
         for process in (left, other):
@@ -97,13 +93,11 @@ def test_what_is_below_a_driver_is_told_to_the_reaper_that_replaces_another():
     try:
         first = reaper._child
         first.kill()
-        deadline = time.monotonic() + 60
-        while reaper._child is first and time.monotonic() < deadline:
-            time.sleep(0.01)
+        until(lambda: reaper._child is not first)
         assert _identity(psutil.Process(sleeper.pid)) in reaper._child.args
     finally:
         reaper.close()
-    assert sleeper.wait(timeout=60) == -signal.SIGKILL
+    assert sleeper.wait() == -signal.SIGKILL
 
 
 CLOSING = """
@@ -113,15 +107,14 @@ reaper = Reaper()
 mark = os.environ[MARK]
 first = reaper._child
 os.kill(first.pid, 9)
-deadline = time.monotonic() + 60
-while reaper._child is first and time.monotonic() < deadline:
+while reaper._child is first:
     time.sleep(0.02)
 second = reaper._child
 sleeper = subprocess.Popen(["sleep", "300"])
 sys.argv[1:] and os.environ.update({MARK: "another"})
 reaper.close()
 print(json.dumps([mark.split("-")[0] == str(os.getpid()), second is not first,
-                  second.poll() is not None, reaper._thread.is_alive(), sleeper.wait(timeout=60),
+                  second.poll() is not None, reaper._thread.is_alive(), sleeper.wait(),
                   os.environ.get(MARK), reaper._child is second]))
 """
 
@@ -132,7 +125,7 @@ print(json.dumps([mark.split("-")[0] == str(os.getpid()), second is not first,
 @pytest.mark.parametrize("later", [[], ["later"]])
 def test_a_reaper_that_is_killed_is_replaced_and_closing_ends_what_is_left(later):
     command = [sys.executable, "-c", CLOSING, *later]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=200)
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     told = json.loads(done.stdout)
     # A mark that is not its own any more is left alone.
     assert told == [True, True, True, False, -9, "another" if later else None, True]

@@ -22,7 +22,7 @@ from killed_trainings import (
 
 from raypipe.driver.devices import num_cores
 
-pytestmark = [pytest.mark.ray, pytest.mark.timeout(420), pytest.mark.slow]
+pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
 STEPS = 20
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from killed_jobs import durable_bytes, num_records
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(420)]
+pytestmark = [pytest.mark.slow]
 
 HOUR = 3600.0
 RECIPE = """

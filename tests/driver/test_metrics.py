@@ -146,13 +146,11 @@ def scraped(last):
 
     (node,) = ray.nodes()
     address = f"http://{node['NodeManagerAddress']}:{node['MetricsExportPort']}/metrics"
-    deadline = time.monotonic() + 60
     while True:
-        with urlopen(address, timeout=30) as answer:
+        with urlopen(address) as answer:
             lines = [line for line in answer.read().decode().splitlines() if "raypipe" in line]
         if any(re.match(f"ray_{last}", line) for line in lines):
             break
-        assert time.monotonic() < deadline, lines
         time.sleep(0.5)
     found = {}
     for line in lines:

@@ -4,7 +4,8 @@ import random
 
 import pytest
 import yaml
-from killed_jobs import durable_bytes, killed_until_complete, num_records, start, still_alive
+from killed_jobs import durable_bytes, killed_until_complete, num_records, start
+from patience import await_ends
 from small_documents import WORDS, document, recipe_of, write_documents, write_inputs
 
 pytestmark = [pytest.mark.ray, pytest.mark.long, pytest.mark.timeout(1800)]
@@ -47,4 +48,4 @@ def test_a_killed_build_of_documents_leaves_the_bytes_of_a_calm_one(recipe, tmp_
     assert found == expected
     for store in ("passages@collection", "mono.test", "maxp.test", "again-firstp.test"):
         assert any(name.startswith(f"stores/{store}/") for name in expected), store
-    assert not still_alive(seen, 10)
+    await_ends(seen)

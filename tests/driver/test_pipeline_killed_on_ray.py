@@ -16,9 +16,10 @@ from histories import (
     recording,
     redone,
 )
-from killed_jobs import durable_bytes, killed_until_complete, num_records, start, still_alive
+from killed_jobs import durable_bytes, killed_until_complete, num_records, start
+from patience import await_ends
 
-pytestmark = [pytest.mark.ray, pytest.mark.timeout(420), pytest.mark.slow]
+pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
 SEED = 20261121
 RECIPE = """
@@ -80,7 +81,7 @@ def test_a_killed_job_leaves_the_bytes_of_a_calm_one(recipe, tmp_path, actors, k
     assert sum(at < total for at in kills) >= (len(kills) + 1) // 2, "while shards were missing"
     assert durable_bytes(out) == durable_bytes(calm)
     assert not [path for path in out.rglob("tmp/**/*") if path.is_file()]
-    assert not still_alive(seen, 60)
+    await_ends(seen)
     history = History.read(tmp_path / "history")
     assert problems(history, *planned_and_published(out / "stores")) == []
     assert redone(history) <= in_flight_when_killed(history) <= actors * len(kills)
@@ -145,7 +146,7 @@ def test_a_job_that_is_told_to_stop_leaves_nothing_unfinished_and_goes_on(recipe
     below = psutil.Process(driver.pid).children(recursive=True)
     driver.send_signal(signal.SIGTERM)
     assert driver.wait() == 128 + signal.SIGTERM and 0 < num_records(out) < total
-    assert not still_alive(below, 60)
+    await_ends(below)
     assert not [path for path in out.rglob("tmp/**/*") if path.is_file()]
     summary = json.loads((out / "summary.json").read_text())
     assert (summary["status"], summary["exit"]) == ("failed", 143)

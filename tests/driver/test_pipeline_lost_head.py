@@ -6,7 +6,7 @@ import pytest
 from cluster_of_nodes import Nodes, end, name_of
 from killed_jobs import durable_bytes, is_worker, num_records, start
 
-pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(420)]
+pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
 RECIPE = """
 format: 1

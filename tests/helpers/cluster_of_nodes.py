@@ -115,13 +115,12 @@ class Nodes:
         from ray._private.services import get_node_ip_address
 
         self._host = get_node_ip_address()
-        deadline = time.monotonic() + 90
         while True:
             try:
                 socket.create_connection((self._host, self._port), timeout=1).close()
                 return
             except OSError:
-                assert time.monotonic() < deadline, self._log.read_text()
+                assert name_of(self._head), self._log.read_text()
                 time.sleep(0.2)
 
 

@@ -5,7 +5,6 @@ python gradients.py FOLDER MODEL KIND RANK WORLD BUDGET
 
 import sys
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
@@ -122,7 +121,6 @@ def main():
             init_method=f"file://{folder}/group-{kind}-{world}",
             rank=rank,
             world_size=world,
-            timeout=timedelta(seconds=60),
         )
     comm = Group() if world > 1 else Solo()
     out = {}

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import psutil
+from patience import await_ends
 
 REPOSITORY = Path(__file__).parent.parent.parent
 
@@ -42,16 +43,6 @@ def durable_bytes(out):
             if path.is_file() and not any(word in name for word in told):
                 kept[name] = path.read_bytes()
     return kept
-
-
-def still_alive(processes, seconds):
-    """Those that have not ended after so many seconds."""
-    deadline = time.monotonic() + seconds
-    living = [p for p in processes if p.is_running()]
-    while living and time.monotonic() < deadline:
-        time.sleep(0.1)
-        living = [p for p in living if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
-    return living
 
 
 def killed(process):
@@ -110,8 +101,7 @@ def killed_until_complete(recipe, out, actors, kinds, rng, total, environment):
                 print(f"kill {number} {kind}: {victim} at {at}/{total}")
         if victim == above:
             assert driver.wait() == -signal.SIGKILL
-            left = still_alive(below, 60)
-            assert not left, f"still running 60 s after the driver: {left}"
+            await_ends(below)
     while driver.wait() != 0:
         driver = start(recipe, out, actors, "ray", **environment)
     return kills, seen

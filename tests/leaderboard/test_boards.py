@@ -22,6 +22,11 @@ def test_boards_take_what_their_scripts_and_guidelines_say():
         board = BOARDS[name]
         assert not board.full_rows and not board.metadata and board.measure is None
         assert board.form == ("msmarco" if name == "local" else "trec")
+    qrels = qrels_of(("1", "a", 1))
+    for board, cutoff in ((passage, 10), (document, 100)):
+        for rank, value in ((cutoff, 1 / cutoff), (cutoff + 1, 0.0)):
+            ranking = {"1": [*map(str, range(rank - 1)), "a"]}
+            assert board.measure.compute(ranking, qrels) == (value, 1)
     depths = {pattern.pattern: rows for pattern, rows in BOARDS["trec-dl"].depths}
     assert list(depths.values()) == [100, 1000, 1000] and depths["[0-9]+"] == 1000
     assert [rows for _, rows in BOARDS["trec-car"].depths] == [1000]
@@ -36,8 +41,8 @@ def test_the_scripts_measure_by_hand():
     qrels = qrels_of(("1", "a", 1), ("2", "b", 0), ("3", "c", 1), ("1", "z", 1))
     rankings = {"2": ["x", "b"], "1": ["x", "y", "a", "z"], "8": ["a"]}
     # Grades are not looked at, query 3 counts 0, query 8 is passed over.
-    assert reciprocal_rank(rankings, qrels, cutoff=10) == ((1 / 2 + 1 / 3) / 3, 3)
-    assert reciprocal_rank(rankings, qrels, cutoff=2) == ((1 / 2) / 3, 3)
+    for cutoff, total in ((1, 0.0), (2, 1 / 2), (3, 1 / 2 + 1 / 3), (10, 1 / 2 + 1 / 3)):
+        assert reciprocal_rank(rankings, qrels, cutoff=cutoff) == (total / 3, 3)
 
 
 def test_the_scripts_measure_is_ir_measures_reciprocal_rank():
@@ -54,13 +59,3 @@ def test_the_scripts_measure_is_ir_measures_reciprocal_rank():
     ]
     expected = ir_measures.calc_aggregate([ir_measures.RR @ 10], as_qrels, scored)
     assert num == 55 and value == pytest.approx(expected[ir_measures.RR @ 10], abs=1e-12)
-
-
-def test_the_script_looks_at_the_cutoff_and_at_no_grade():
-    qrels = pa.table(
-        [["1", "1", "2", "3"], ["a", "b", "c", "d"], [0, 1, 1, 1]], schema=schema.QRELS
-    )
-    rankings = {"1": ["x", "a", "b"], "2": ["x", "y", "c"], "9": ["a"]}
-    assert reciprocal_rank(rankings, qrels, cutoff=2) == (0.5 / 3, 3)
-    assert reciprocal_rank(rankings, qrels, cutoff=3) == ((1 / 2 + 1 / 3) / 3, 3)
-    assert reciprocal_rank(rankings, qrels, cutoff=1) == (0.0, 3)

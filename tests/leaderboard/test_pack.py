@@ -49,6 +49,7 @@ def test_pack_writes_the_files_that_the_board_takes(tmp_path, sides):
     assert found.measure == {"MRR @10": (1 / 2 + 1) / 2}
     told = json.loads((folder / "check.json").read_text())
     assert told["measure"] == found.measure and told["rules"]["dev"]
+    assert (folder / "check.json").read_text() == json.dumps(told, indent=1) + "\n"
     before = {name: (folder / name).read_bytes() for name in files}
     packed(tmp_path, sides)  # the same again is no change
     assert before == {name: (folder / name).read_bytes() for name in files}

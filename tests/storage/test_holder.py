@@ -3,9 +3,9 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
+from patience import until
 
 from raypipe.storage import holder
 from raypipe.storage.holder import (
@@ -47,13 +47,10 @@ def test_a_process_finds_itself_once_and_a_child_of_it_anew(monkeypatch):
 
 
 def test_a_killed_but_unreaped_process_is_dead():
-    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
     child.send_signal(signal.SIGKILL)
-    deadline = time.monotonic() + 60
     process = dataclasses.replace(this_process(), pid=child.pid, start_time=0.0)
-    while process.life() is not Life.DEAD and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert process.life() is Life.DEAD
+    until(lambda: process.life() is Life.DEAD)
     child.wait()
 
 

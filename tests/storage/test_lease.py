@@ -5,38 +5,16 @@ import os
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
+from left_leases import NAME, dead, leave
+from patience import until
 
 from raypipe.errors import RefusedError
 from raypipe.storage import lease as lease_module
 from raypipe.storage.holder import Life, this_process
 from raypipe.storage.lease import acquire, lease_state
 from raypipe.storage.records import seal
-
-NAME = "toy/f/lease.json"
-
-
-def leave(storage, holder, *, generation=1, processes=()):
-    """What a holder that never gave its lease back leaves behind."""
-    storage.create(
-        f"{NAME}.d/{generation:07d}.json", seal({"holder": holder.to_json(), "processes": []})
-    )
-    body = {
-        "generation": generation,
-        "counter": 5,
-        "holder": holder.to_json(),
-        "processes": [p.to_json() for p in processes],
-        "released": False,
-    }
-    storage.replace(NAME, seal(body))
-
-
-def dead_process():
-    child = subprocess.Popen([sys.executable, "-c", ""])
-    child.wait()
-    return dataclasses.replace(this_process(), pid=child.pid, start_time=1.0)
 
 
 @pytest.mark.fault(45, "a lease in use is refused with its process, and free once it is released")
@@ -50,36 +28,15 @@ def test_a_live_lease_is_refused(storage):
 
 
 def test_a_provably_dead_holder_is_succeeded_at_once(storage):
-    leave(storage, dead_process())
+    leave(storage, dead())
     held = acquire(storage, NAME, watch_seconds=1000)
     assert held.generation == 2
     held.release()
 
 
-def test_an_unknown_holder_that_does_not_renew_is_succeeded_after_the_watch(storage):
-    leave(storage, dataclasses.replace(this_process(), host="elsewhere"))
-    watched = []
-    held = acquire(storage, NAME, watch_seconds=0.3, on_watch=watched.append)
-    assert [w.holder.host for w in watched] == ["elsewhere"]
-    assert held.generation == 2
-    held.release()
-
-
-def test_an_unknown_holder_that_renews_is_refused(storage):
-    elsewhere = dataclasses.replace(this_process(), host="elsewhere")
-    leave(storage, elsewhere)
-
-    def renew(watched):
-        body = {"generation": 1, "counter": 6, "holder": elsewhere.to_json()}
-        storage.replace(NAME, seal({**body, "processes": [], "released": False}))
-
-    with pytest.raises(RefusedError, match="elsewhere"):
-        acquire(storage, NAME, watch_seconds=5, on_watch=renew)
-
-
 @pytest.mark.fault(13, "of 8 that want to succeed a dead holder at once, 1 does and 7 are refused")
 def test_of_many_successors_one_wins(storage):
-    leave(storage, dead_process())
+    leave(storage, dead())
     gate, won, refused = threading.Barrier(8), [], []
 
     def succeed():
@@ -99,23 +56,23 @@ def test_of_many_successors_one_wins(storage):
 
 
 def test_a_holder_that_died_between_claim_and_renewal_is_succeeded(storage):
-    leave(storage, dead_process())
-    storage.create(
-        f"{NAME}.d/0000002.json", seal({"holder": dead_process().to_json(), "processes": []})
-    )
+    leave(storage, dead())
+    claim = {"holder": dead().to_json(), "processes": []}
+    storage.create(f"{NAME}.d/0000002.json", seal(claim))
     held = acquire(storage, NAME)
     assert held.generation == 3
     held.release()
 
 
-def test_the_old_holders_processes_are_waited_for(storage):
+def test_the_old_holders_processes_are_waited_for(storage, monkeypatch):
+    monkeypatch.setattr(lease_module, "WAIT_FOR_PROCESSES_SECONDS", 600.0)
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(0.7)"])
     from raypipe.storage.holder import _start_time
 
     worker = dataclasses.replace(
         this_process(), pid=child.pid, start_time=_start_time(child.pid) or 0.0
     )
-    leave(storage, dead_process(), processes=[worker])
+    leave(storage, dead(), processes=[worker])
     held = acquire(storage, NAME)
     assert worker.life() is Life.DEAD
     held.release()
@@ -130,8 +87,5 @@ def test_a_holder_that_was_succeeded_knows_it(storage, monkeypatch):
     storage.create(
         f"{NAME}.d/0000002.json", seal({"holder": this_process().to_json(), "processes": []})
     )
-    deadline = time.monotonic() + 60
-    while not held.lost and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert held.lost
+    until(lambda: held.lost)
     held.release()

@@ -1,20 +1,18 @@
 """Leases under clocks that are wrong or jump: only renewals and the monotonic clock count."""
 
-import dataclasses
 import itertools
 import time
 
 import psutil
 import pytest
+from left_leases import NAME, elsewhere, leave, renew
 
 from raypipe.errors import RefusedError
 from raypipe.storage import lease as leases
-from raypipe.storage.holder import Life, this_process
+from raypipe.storage.holder import Life
 from raypipe.storage.lease import acquire, lease_state
 from raypipe.storage.posix import PosixStorage
-from raypipe.storage.records import seal
 
-NAME = "toy/f/lease.json"
 DAY = 86_400.0
 
 
@@ -32,13 +30,6 @@ def clock(request, monkeypatch):
     monkeypatch.setattr(psutil, "boot_time", lambda: boot() + next(moved))
 
 
-def leave(storage, counter):
-    elsewhere = dataclasses.replace(this_process(), host="elsewhere").to_json()
-    storage.create(f"{NAME}.d/0000001.json", seal({"holder": elsewhere, "processes": []}))
-    body = {"generation": 1, "counter": counter, "holder": elsewhere, "processes": []}
-    storage.replace(NAME, seal({**body, "released": False}))
-
-
 @pytest.mark.fault(15, "3 of 3 wrong clocks: a living holder is alive and refuses, 0 takeovers")
 def test_a_living_holder_stays_one(storage, clock):
     held = acquire(storage, NAME)
@@ -52,24 +43,15 @@ def test_a_living_holder_stays_one(storage, clock):
 
 @pytest.mark.fault(15, "3 of 3 wrong clocks: who renews elsewhere is not succeeded")
 def test_one_that_renews_elsewhere_is_not_succeeded(storage, clock):
-    leave(storage, 5)
-
-    def renew(watched):
-        storage.replace(NAME, renewed())
-
+    leave(storage, elsewhere())
+    renewing = {"watch_seconds": 600, "on_watch": lambda found: renew(storage, elsewhere(), 6)}
     with pytest.raises(RefusedError, match="elsewhere"):
-        acquire(storage, NAME, watch_seconds=5, on_watch=renew)
-
-
-def renewed():
-    elsewhere = dataclasses.replace(this_process(), host="elsewhere").to_json()
-    body = {"generation": 1, "counter": 6, "holder": elsewhere, "processes": []}
-    return seal({**body, "released": False})
+        acquire(storage, NAME, **renewing)
 
 
 @pytest.mark.fault(15, "3 of 3 wrong clocks: who does not renew is watched to the end first")
 def test_one_that_does_not_renew_is_watched_for_the_whole_time(storage, clock, monkeypatch):
-    leave(storage, 5)
+    leave(storage, elsewhere())
     monkeypatch.setattr(leases, "RENEW_SECONDS", 60.0)
     began = time.monotonic()
     held = acquire(storage, NAME, watch_seconds=0.4)

@@ -7,6 +7,8 @@ import sys
 import time
 
 import pytest
+from left_leases import NAME, dead, leave
+from patience import until
 
 from raypipe.errors import RefusedError, StorageError
 from raypipe.storage import lease as leases
@@ -14,24 +16,6 @@ from raypipe.storage.holder import _start_time, this_process
 from raypipe.storage.lease import acquire, lease_state
 from raypipe.storage.posix import PosixStorage
 from raypipe.storage.records import seal
-
-NAME = "toy/f/lease.json"
-
-
-def leave(storage, holder, processes=(), generation=1):
-    """What a killed holder leaves behind."""
-    bodies = [process.to_json() for process in processes]
-    claim = {"holder": holder.to_json(), "processes": []}
-    storage.create(f"{NAME}.d/{generation:07d}.json", seal(claim))
-    renewal = {"generation": generation, "counter": 5, "holder": holder.to_json()}
-    storage.replace(NAME, seal({**renewal, "processes": bodies, "released": False}))
-
-
-def until(condition):
-    deadline = time.monotonic() + 60
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert condition()
 
 
 @pytest.mark.fault(9, "a lease whose renewal fails 3 times is renewed on, and not lost")
@@ -100,19 +84,13 @@ def test_a_released_lease_says_nothing_of_its_holder(storage):
 @pytest.fixture
 def worker():
     """A process that works for a dead holder, and how it is known."""
-    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
     yield (
         child,
         dataclasses.replace(this_process(), pid=child.pid, start_time=_start_time(child.pid)),
     )
     child.kill()
     child.wait()
-
-
-def dead():
-    child = subprocess.Popen([sys.executable, "-c", ""])
-    child.wait()
-    return dataclasses.replace(this_process(), pid=child.pid, start_time=1.0)
 
 
 def test_workers_of_a_dead_holder_keep_every_successor_out(storage, worker, monkeypatch):
@@ -178,6 +156,19 @@ def test_a_link_that_was_made_and_not_answered_counts_as_made(tmp_path, monkeypa
     monkeypatch.setattr(os, "link", unanswered)
     assert storage.create("toy/record.json", b"1")
     assert not storage.create("toy/record.json", b"2")
+    assert storage.read("toy/record.json") == b"1"
+
+
+def test_a_folder_that_another_process_removes_before_the_link_is_made_again(tmp_path, monkeypatch):
+    storage, link, removed = PosixStorage(tmp_path / "stores"), os.link, []
+
+    def linked(source, target):
+        if not removed:
+            removed.append(os.rmdir(target.parent))
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", linked)
+    assert storage.create("toy/record.json", b"1") and removed
     assert storage.read("toy/record.json") == b"1"
 
 

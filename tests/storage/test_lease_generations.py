@@ -3,13 +3,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from left_leases import NAME, elsewhere, leave, renew
 
 from raypipe.errors import CorruptError, RefusedError
 from raypipe.storage.holder import Life, Process, this_process
 from raypipe.storage.lease import acquire, lease_state
 from raypipe.storage.records import seal, unseal
-
-NAME = "toy/f/lease.json"
 
 
 def test_a_process_is_not_kept_alive_by_its_lease(storage):
@@ -18,7 +17,7 @@ def test_a_process_is_not_kept_alive_by_its_lease(storage):
         "from raypipe.storage.root import open_storage; "
         f"held = acquire(open_storage({storage.uri!r}), {NAME!r})"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True)
     found = lease_state(storage, NAME)
     assert found.life() is Life.DEAD and not found.released
 
@@ -70,22 +69,19 @@ def test_a_claim_beyond_the_renewal_is_the_newest(storage):
 
 
 def test_one_of_whom_nothing_is_known_is_watched_and_refused_when_it_renews(storage):
-    elsewhere = Process("elsewhere", "b", "n", 7, 1.0)
-    body = {"generation": 1, "counter": 5, "holder": elsewhere.to_json(), "processes": []}
-    storage.create(f"{NAME}.d/0000001.json", seal({"holder": elsewhere.to_json(), "processes": []}))
-    storage.replace(NAME, seal({**body, "released": False}))
+    leave(storage, elsewhere())
 
-    def renew(found):
+    def renews(found):
         assert (found.generation, found.counter) == (1, 5)
-        storage.replace(NAME, seal({**body, "counter": 6, "released": False}))
+        renew(storage, elsewhere(), 6)
 
-    with pytest.raises(RefusedError, match="process 7 on elsewhere is working"):
-        acquire(storage, NAME, watch_seconds=5, on_watch=renew)
+    with pytest.raises(RefusedError, match=r"process \d+ on elsewhere is working"):
+        acquire(storage, NAME, watch_seconds=600, on_watch=renews)
 
-    def release(found):
-        storage.replace(NAME, seal({**body, "counter": 7, "released": True}))
+    def releases(found):
+        renew(storage, elsewhere(), 7, released=True)
 
-    held = acquire(storage, NAME, watch_seconds=5, on_watch=release)
+    held = acquire(storage, NAME, watch_seconds=600, on_watch=releases)
     assert held.generation == 2
     held.release()
     assert unseal(NAME, storage.read(NAME))["generation"] == 2

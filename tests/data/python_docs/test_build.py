@@ -111,6 +111,7 @@ def test_a_bound_gives_the_collection_of_that_size(
     monkeypatch.setattr(build, "drafted", lambda: draft)
     assert python_docs(max_passages=300) == small and python_docs() == docs
     assert 240 <= len(small.passages) <= 300
+    assert 80 <= len(python_docs(max_passages=100).passages) <= 100, "the smallest bound"
 
 
 def test_files_are_tab_separated_and_trec(tmp_path: Path, small: PythonDocs) -> None:

@@ -188,10 +188,10 @@ def test_a_recipe_of_it_is_checked_like_any(command, place):
 
 
 def test_a_changed_setting_of_it_is_refused_when_frozen(command, finished):
-    command("pipeline", "recipe.yaml", "--out", "work", "--frozen")
-    told = command(
-        "pipeline", "recipe.yaml", "--out", "work", "--frozen", "stages.again.depth=1", expected=4
-    )
+    shutil.copytree(finished, finished.parent / "frozen")
+    again = ("pipeline", "recipe.yaml", "--out", "frozen", "--frozen")
+    command(*again)
+    told = command(*again, "stages.again.depth=1", expected=4)
     assert "again.test: params.depth 2 -> 1" in told.stderr
 
 

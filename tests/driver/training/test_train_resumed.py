@@ -45,7 +45,6 @@ def test_an_interrupted_training_ends_with_the_undisturbed_weights(
 
 @pytest.mark.slow
 @pytest.mark.fault(43, "killed 3 times: the same weights, bit for bit")
-@pytest.mark.timeout(420)
 def test_a_training_killed_at_any_moment_ends_with_the_undisturbed_weights(
     small_recipe, weights, train, tmp_path
 ):

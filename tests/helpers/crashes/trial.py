@@ -83,8 +83,10 @@ def processes():
         patch.object(lease, "RENEW_SECONDS", 3600.0),
         patch.object(retire, "GRACE_SECONDS", 0.0),
     ):
-        yield found
-    holder._found.cache_clear()
+        try:
+            yield found
+        finally:
+            holder._found.cache_clear()
 
 
 def undisturbed(scenario: Scenario, folder: Path) -> Calm:

@@ -52,7 +52,7 @@ def test_several_workers_give_the_gradient_of_one(own, tiny_model, tmp_path, wor
     kinds = list(own.KINDS)
     command = [sys.executable, str(SCRIPT), str(tmp_path), str(tiny_model), ",".join(kinds)]
     workers = [subprocess.Popen([*command, str(rank), str(world), "200"]) for rank in range(world)]
-    assert [worker.wait(timeout=120) for worker in workers] == [0] * world
+    assert [worker.wait() for worker in workers] == [0] * world
     found = load_file(tmp_path / f"gradients-{world}.safetensors")
     from raypipe.training.comm import Solo
 

@@ -8,6 +8,7 @@ import torch
 from raypipe.config.training import Optimiser
 from raypipe.errors import InputError
 from raypipe.training import steps as update
+from raypipe.training.comm import Solo
 from raypipe.training.examples import Sampler
 from raypipe.training.steps import load_weights_
 
@@ -130,3 +131,22 @@ def test_a_rate_falls_towards_the_schedules_last_step(triples, train, tmp_path):
     rates = [json.loads(line)["rate"] for line in lines if "rate" in line]
     # One step of warm-up, then from the peak at step 1 to 0 at step 9.
     assert rates == pytest.approx([0.0, 1e-3, 1e-3 * 7 / 8, 1e-3 * 6 / 8])
+
+
+@pytest.mark.parametrize("after", ["step", "batch"])
+def test_an_update_has_the_gradients_losses_and_tokens_of_all_workers(
+    after, small_recipe, train, tmp_path, monkeypatch
+):
+    """The other worker has the same examples, so that each sum is twice what one has."""
+    optimiser = {"warmup": 0, "clip": 0, "clip_after": after}
+    path = small_recipe(
+        steps=1, batch=4, accumulation=2, optimiser=optimiser, validate=None, dev={"docs": None}
+    )
+    told = {}
+    for out in ("alone", "both"):
+        train(path, tmp_path / out)
+        lines = (tmp_path / out / "train" / "progress.jsonl").read_text().splitlines()
+        (told[out],) = (line for line in map(json.loads, lines) if "rate" in line)
+        monkeypatch.setattr(Solo, "sum_", lambda self, tensors: [each.mul_(2) for each in tensors])
+    for name in ("loss", "gradient_norm", "tokens"):
+        assert told["both"][name] == pytest.approx(2 * told["alone"][name], rel=1e-5), name

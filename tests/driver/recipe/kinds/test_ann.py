@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -212,12 +213,15 @@ def test_killed_and_run_again_it_ends_with_the_same_payloads(store, when, text, 
         assert found[0]["body"]["records"] == found[1]["body"]["records"]
 
 
-def test_a_changed_setting_builds_beside_the_old_index_and_is_refused_when_frozen(text, done):
-    before = {path.name for path in (done / "stores" / "graph").iterdir()}
+def test_a_changed_setting_builds_beside_the_old_index_and_is_refused_when_frozen(
+    text, done, tmp_path
+):
+    out = shutil.copytree(done, tmp_path / "work")
+    before = {path.name for path in (out / "stores" / "graph").iterdir()}
     with pytest.raises(RefusedError, match="graph: params.links 8 -> 5"):
-        run(text(), done, "stages.graph.hnsw.links=5", frozen=True)
-    run(text(), done, "stages.graph.hnsw.links=5")
-    assert len({path.name for path in (done / "stores" / "graph").iterdir()} - before) == 1
-    run(text(), done)
+        run(text(), out, "stages.graph.hnsw.links=5", frozen=True)
+    run(text(), out, "stages.graph.hnsw.links=5")
+    assert len({path.name for path in (out / "stores" / "graph").iterdir()} - before) == 1
+    run(text(), out)
     with pytest.raises(InputError, match=r"lists.ivf_pq.code_bytes: found 5, expected a divisor"):
-        run(text(), done, "stages.lists.ivf_pq.code_bytes=5")
+        run(text(), out, "stages.lists.ivf_pq.code_bytes=5")
