@@ -168,7 +168,7 @@ def _run(
         if needed:
             problems = [*problems, *collection_problems(named)]
         judgements = read_first(named, problems)
-        allowed = _allowed(named, selected) if options.only else None
+        allowed = _allowed(selected) if options.only else None
         execution = Execution(
             workspace=workspace,
             backends=backends,
@@ -226,16 +226,9 @@ def _run(
     return measurement.table
 
 
-def _allowed(recipe: Recipe, selected: list[str]) -> Callable[[StoreName], bool]:
-    """Whether --only allows computing a store: a selected stage's own, or its model's scores."""
-    scoring = {recipe.stages[name].scores_with for name in selected}
-
-    def allowed(store: StoreName) -> bool:
-        if store.thing is Thing.MODEL:
-            return store.owner in scoring
-        return store.thing is Thing.STAGE and store.owner in selected
-
-    return allowed
+def _allowed(selected: list[str]) -> Callable[[StoreName], bool]:
+    """Whether --only allows computing a store: a selected stage's own."""
+    return lambda store: store.thing is Thing.STAGE and store.owner in selected
 
 
 def summary_of(
