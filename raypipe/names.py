@@ -12,7 +12,7 @@ a rendered name apart, whatever the names are:
     documents@collection  windows@collection  homes@collection  map@collection
     document-ids@collection                    of a collection whose passages are parts of documents
     queries@dev
-    tokens@minilm  tokens@minilm.dev           of the collection; of a query set
+    tokens@minilm  tokens@minilm.dev           of the collection; of a training's query set
     examples@NAME  weights@NAME                of a training set; of a training
     weights@NAME.PHASE                         of a phase of a training
 """

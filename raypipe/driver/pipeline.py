@@ -217,7 +217,7 @@ def _open(
         found = [*found, *collection_problems(named)]
     judgements = read_first(named, found)
     wanted = recipe.resources
-    allowed = _allowed(named, pipeline.selected) if options.only else None
+    allowed = _allowed(pipeline.selected) if options.only else None
     execution = Execution(
         workspace=workspace,
         backends=pipeline.backends,
@@ -298,16 +298,9 @@ def _publish(pipeline: Pipeline, limits: Sequence[DriftLimit], built: Built) -> 
     summary["generations"] = generation_numbers(stores, name)
 
 
-def _allowed(recipe: Recipe, selected: list[str]) -> Callable[[StoreName], bool]:
-    """Whether --only allows computing a store: a selected stage's own, or its model's scores."""
-    scoring = {recipe.stages[name].scores_with for name in selected}
-
-    def allowed(store: StoreName) -> bool:
-        if store.thing is Thing.MODEL:
-            return store.owner in scoring
-        return store.thing is Thing.STAGE and store.owner in selected
-
-    return allowed
+def _allowed(selected: list[str]) -> Callable[[StoreName], bool]:
+    """Whether --only allows computing a store: a selected stage's own."""
+    return lambda store: store.thing is Thing.STAGE and store.owner in selected
 
 
 def summary_of(

@@ -120,8 +120,7 @@ class _Work:
 
     def complete(self) -> None:
         """Score them."""
-        store, name = store_of(self.stages, self.query_set), self.stages.duo.model
-        scored(self.basis, store, name, self.model, self.grid)
+        scored(self.basis, store_of(self.stages, self.query_set), self.model, self.grid)
 
 
 @dataclass(frozen=True)

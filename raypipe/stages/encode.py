@@ -20,6 +20,7 @@ from raypipe.stages.reuse.hashes import Hashes, TextHashes
 from raypipe.stages.reuse.source import OpenedSource, Source, source_over
 from raypipe.stages.reuse.weights import spread
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
+from raypipe.stages.texts.query_tokens import QueryTokens, num_pieces
 from raypipe.stages.texts.tokenize import piece_settings
 from raypipe.storage.payloads import read_vectors, taken, write_vectors
 from raypipe.storage.records import Json, Shard
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 class EncodeStage:
     """One embedding per row of tokens, in the model's precision, stored as the nearest fp16."""
 
-    tokens: Stored
+    tokens: Stored | QueryTokens
     model: ModelFolder
     side: str
     """passage or query."""
@@ -47,8 +48,16 @@ class EncodeStage:
 
     @property
     def spec(self) -> StageSpec:
-        """The tokens, the weights, their configuration and every setting of the model."""
+        """The tokens, the weights, their configuration and every setting of the model.
+
+        Of queries, the texts and how they are tokenised stand in the place of the tokens.
+        """
         params, reuse_key = _settings(self.model, self.side)
+        if isinstance(self.tokens, QueryTokens):
+            params["pieces"] = self.tokens.settings
+            return spec_over(
+                "encode", 2, params, {"queries": self.tokens.queries}, produces="vectors"
+            )
         stores = {"tokens": self.tokens}
         return spec_over("encode", 2, params, stores, produces="vectors", reuse_key=reuse_key)
 
@@ -59,13 +68,14 @@ class EncodeStage:
     def rows_of_shard(self, sizing: Sizing) -> int:
         """Rows of a shard at most."""
         num_rows = self.tokens.num_rows
-        pieces = sum(int(r.facts["pieces"]) for r in self.tokens.manifest.records)
-        tokens = pieces + 2 * num_rows
+        tokens = num_pieces(self.tokens) + 2 * num_rows
         num_shards = max(1, -(-tokens // sizing.shard_tokens))
         return max(1, -(-num_rows // num_shards))
 
     def weights_of(self, shards: Sequence[Shard]) -> list[float]:
         """See Weighing; tokens."""
+        if isinstance(self.tokens, QueryTokens):
+            return [len(self.tokens.tokens(s.start, s.stop)[0]) + 2 * s.num_rows for s in shards]
         return spread(self.tokens, lambda r: r.facts["pieces"] + 2 * r.shard.num_rows, shards)
 
     def reusing(self, older: Sequence[Stored]) -> EncodeStage:

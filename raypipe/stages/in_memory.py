@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
-import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
@@ -19,15 +18,8 @@ from raypipe.models.folder.settings import AnyConventions
 from raypipe.models.scorer import Scorer, Texts, load_scorer
 from raypipe.ranking.candidates import Keys
 from raypipe.stages.encode import as_stored
-from raypipe.stages.texts.tokenize import (
-    BATCH_ROWS,
-    SAMPLED_TEXTS,
-    pieces_of,
-    refuse_other_inputs,
-)
-from raypipe.storage.payloads import Flat, Offsets, concatenate
+from raypipe.stages.texts.query_tokens import tokenized
 from raypipe.text.inputs import TextSlice, taken
-from raypipe.text.word_pieces import WordPieces
 
 ENCODED_ROWS = 8192
 """Number of rows held as fp32 at a time; it changes no byte."""
@@ -72,7 +64,7 @@ def encode_texts(
     with _on_threads(model, device) as opened:
         forward = opened.forward
         assert isinstance(forward, Encoder)
-        flat, offsets = _pieces(opened.tokenizer, model, texts, side)
+        flat, offsets = tokenized(opened.tokenizer, model, texts, side)
         out = np.empty((len(texts), forward.dim), np.float16)
         for start in range(0, len(texts), ENCODED_ROWS):
             stop = min(start + ENCODED_ROWS, len(texts))
@@ -137,17 +129,6 @@ def _open(wanted: _Wanted) -> _Opened:
     return _Opened(forward, open_tokenizer(wanted.model), torch.get_num_threads())
 
 
-def _pieces(
-    tokenizer: Tokenizer, model: ModelFolder, texts: Sequence[str], side: str
-) -> tuple[Flat, Offsets]:
-    """The word pieces of a tokenize stage, after its check of 1,000 texts."""
-    refuse_other_inputs(tokenizer, list(texts[:: -(-len(texts) // SAMPLED_TEXTS) or 1]), model)
-    prefix = model.conventions.prefix(side)
-    starts = range(0, len(texts), BATCH_ROWS)
-    batches = (pa.array(texts[start : start + BATCH_ROWS], pa.string()) for start in starts)
-    return concatenate([*pieces_of(WordPieces(tokenizer), batches, model, prefix)])
-
-
 def _reader(
     tokenizer: Tokenizer,
     model: ModelFolder,
@@ -157,6 +138,6 @@ def _reader(
 ) -> Texts:
     """Reads the pieces of these rows, each of which is tokenised once, now."""
     named = np.unique(rows)
-    flat, offsets = _pieces(tokenizer, model, [texts[row] for row in named.tolist()], side)
+    flat, offsets = tokenized(tokenizer, model, [texts[row] for row in named.tolist()], side)
     each = TextSlice(flat, offsets[:-1], np.diff(offsets))
     return lambda some: taken(each, np.searchsorted(named, some))

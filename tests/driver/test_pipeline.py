@@ -145,7 +145,7 @@ def test_changed_content_rebuilds_everything_that_reads_it(work, small_files, tm
     with (files / "queries.test.tsv").open("a") as out:
         out.write("another\tanother query\n")
     summary, _ = pipeline(files, work)
-    assert {"queries@test", "tokens@tiny.test", "embeddings.test", "dense.test"} <= rebuilt(summary)
+    assert {"queries@test", "embeddings.test", "dense.test"} <= rebuilt(summary)
     assert "embeddings" not in rebuilt(summary)
     assert "passages@collection" not in rebuilt(summary)
 

@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from raypipe.errors import InputError, RefusedError
 from raypipe.evaluation.run_files.runs import read_run
 from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
 from raypipe.models.scorer import load_scorer
+from raypipe.stages.in_memory import encode_texts
 from raypipe.storage.ledger import read_manifest
 from raypipe.storage.posix import PosixStorage
 from raypipe.storage.store import Stored
@@ -78,6 +80,16 @@ def pieces_in(tokens):
     return [flat[a:b].tolist() for a, b in zip(offsets, offsets[1:], strict=False)]
 
 
+def vectors_in(embeddings):
+    return [embeddings.vectors(record).tobytes() for record in embeddings.manifest.records]
+
+
+def vectors_of(model, prefixed):
+    """The embeddings of queries that have their prefix already."""
+    bare = replace(model, conventions=replace(model.encoder, query_prefix=""))
+    return [encode_texts(bare, prefixed, side="query", device="cpu").tobytes()]
+
+
 PREFIXES = {"query_prefix": "query zebra ", "passage_prefix": "the lease "}
 
 
@@ -89,8 +101,8 @@ def test_an_encoders_queries_get_the_querys_prefix_and_passages_the_passages(run
         stages="  vectors: {do: encode, model: tiny}\n"
         "  dense: {do: search, index: vectors, depth: 3}",
     )
-    queries = pieces_in(stored(tmp_path, summary, "tokens@tiny.dev"))
-    assert queries == pieces_of(model, [f"query zebra {text}" for text in QUERIES.values()])
+    queries = [f"query zebra {text}" for text in QUERIES.values()]
+    assert vectors_in(stored(tmp_path, summary, "vectors.dev")) == vectors_of(model, queries)
     passages = pieces_in(stored(tmp_path, summary, "tokens@tiny"))
     assert passages == pieces_of(model, [f"the lease {text}" for text in PASSAGES])
 

@@ -1,5 +1,6 @@
 """Vectors of texts: those of each row alone, in shards by tokens; rows that fail are named."""
 
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 
@@ -16,6 +17,7 @@ from raypipe.models.gpu.opening import FixedSettings
 from raypipe.stages.encode import EncodeStage
 from raypipe.stages.opening import Stopwatch
 from raypipe.stages.stage import Site, Sizing
+from raypipe.stages.texts.query_tokens import QueryTokens
 from raypipe.storage.records import Shard
 
 
@@ -44,6 +46,33 @@ def test_sides_have_stores_of_their_own(stores, encoded):
     model, _, tokens = encoded
     names = {EncodeStage(tokens, model, side).spec.fingerprint() for side in ("passage", "query")}
     assert len(names) == 2
+
+
+def test_queries_have_the_vectors_of_their_stored_word_pieces(stores, encoded):
+    model, rows, tokens = encoded
+    queries = stores.queries(*(text(n) for n in range(6)))
+    stage = EncodeStage(QueryTokens(queries, model), model, "query")
+    sizing = Sizing(shard_tokens=11)
+    assert stage.shards(sizing) == EncodeStage(tokens, model, "query").shards(sizing)
+    assert vectors_of(stores.finished(stage, sizing)).tobytes() == (
+        alone(model, rows, "query").tobytes()
+    )
+
+
+def test_vectors_of_queries_are_named_by_the_texts_and_the_tokenizer(stores, encoded):
+    model, _, _ = encoded
+    one, other = stores.queries("zebra"), stores.queries("lease")
+    settings = replace(model.encoder, query_prefix="query ")
+    specs = {
+        EncodeStage(QueryTokens(queries, each), each, "query").spec.fingerprint()
+        for queries in (one, other)
+        for each in (
+            model,
+            replace(model, tokenizer_sha256="0" * 64),
+            replace(model, conventions=settings),
+        )
+    }
+    assert len(specs) == 6
 
 
 def test_rows_to_skip_are_zeros_and_the_others_stay_as_they_are(stores, encoded):

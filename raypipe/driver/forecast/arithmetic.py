@@ -47,6 +47,7 @@ from raypipe.stages.stage import Sizing, Stage, ranges
 from raypipe.stages.tables import TableStage, WholeStage
 from raypipe.stages.texts.ids import column_of_rows
 from raypipe.stages.texts.prepare import ConvertStage
+from raypipe.stages.texts.query_tokens import QueryTokens
 from raypipe.stages.texts.tokenize import SHARD_ROWS, TokenizeStage, pieces_of
 from raypipe.stages.tune import TuneStage
 from raypipe.storage.payloads import concatenate
@@ -350,7 +351,9 @@ class Arithmetic:
             return [taken(each, np.empty(0, np.int64)) for each in pieces]
         return [taken(each, random.integers(0, len(each.counts), INPUTS)) for each in pieces]
 
-    def _texts_of(self, tokens: Stored) -> TextSlice:
+    def _texts_of(self, tokens: Stored | QueryTokens) -> TextSlice:
+        if isinstance(tokens, QueryTokens):
+            return tokens.part(np.arange(tokens.num_rows))
         found = self.of(tokens).pieces
         assert found is not None  # as all word pieces have
         return found

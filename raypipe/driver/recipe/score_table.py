@@ -1,7 +1,6 @@
 """The scores of a stage's candidates, and what they take.
 
-tokens@MODEL.SET; pieces@STAGE.SET (unless the word pieces of the whole collection exist) ->
-scores@STAGE.SET
+pieces@STAGE.SET (unless the word pieces of the whole collection exist) -> scores@STAGE.SET
 """
 
 from raypipe import schema
@@ -20,7 +19,6 @@ from raypipe.storage.store import Stored
 def scored(
     basis: Basis,
     store: StoreName,
-    model_name: str,
     model: ModelFolder,
     candidates: Candidates,
 ) -> tuple[Scored, Chain]:
@@ -31,14 +29,13 @@ def scored(
     Args:
         basis: of the recipe.
         store: the name of the scores; its owner is the stage.
-        model_name: the model's in the recipe.
         model: with the score that the stage wants.
         candidates: of one query set.
     """
     query_set = store.query_set
     assert query_set is not None
-    sides, taken = basis.sides(query_set), [tokens_of(model_name, query_set)]
-    query_tokens, whole = basis.tokens(model_name, query_set), _whole_tokens(basis, model)
+    sides, taken = basis.sides(query_set), list[StoreName]()
+    whole = _whole_tokens(basis, model)
     passage_tokens = whole
     if passage_tokens is None:
         role = Role.FILLED_PIECES if store.role is Role.FILLED else Role.PIECES
@@ -49,7 +46,6 @@ def scored(
         score_base(model, sides.collection, sides.queries),
         candidates,
         model,
-        query_tokens,
         passage_tokens,
         whole is not None,
         sides,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -24,6 +25,7 @@ from raypipe.stages.scoring.scored import SCORE_BYTES
 from raypipe.stages.scoring.token_rows import TokenRows
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, ranges
 from raypipe.stages.tables import Sides
+from raypipe.stages.texts.query_tokens import QueryTokens, num_pieces
 from raypipe.storage.payloads import write_table
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec, settings_digest
@@ -73,7 +75,6 @@ class ScoreStage:
     base: StageSpec
     candidates: Candidates
     model: ModelFolder
-    query_tokens: Stored
     passage_tokens: Stored
     whole: bool
     """Whether passage_tokens has every passage of the collection, or only the candidates."""
@@ -92,6 +93,11 @@ class ScoreStage:
         base = self.base
         return score_spec(base.without_derived(), base.origins, base.reuse_key, self.candidates)
 
+    @cached_property
+    def query_tokens(self) -> QueryTokens:
+        """Word pieces of the queries."""
+        return QueryTokens(self.sides.queries, self.model)
+
     def reusing(self, older: Sequence[Stored]) -> ScoreStage:
         """See Copying."""
         found = [older_scores(stored) for stored in older]
@@ -104,9 +110,13 @@ class ScoreStage:
     def rows_of_shard(self, sizing: Sizing) -> int:
         """The most candidates of a shard."""
         conventions = self.model.reranker
-        queries = _mean_pieces(self.query_tokens)
-        passages = _mean_pieces(self.passage_tokens) + 1
-        tokens = min(conventions.total_limit, 2 + queries + conventions.num_passages * passages)
+        queries, passages = (
+            num_pieces(tokens) / max(1, tokens.num_rows)
+            for tokens in (self.query_tokens, self.passage_tokens)
+        )
+        tokens = min(
+            conventions.total_limit, 2 + queries + conventions.num_passages * (passages + 1)
+        )
         return max(1, int(sizing.shard_tokens / tokens))
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
@@ -129,7 +139,7 @@ class _OpenedScores:
 
     def __init__(self, stage: ScoreStage, scratch: Path, scorer: Scorer) -> None:
         self._stage, self._scratch, self._scorer = stage, scratch, scorer
-        self._queries = TokenRows(stage.query_tokens)
+        self._queries = stage.query_tokens
         self._passages = TokenRows(stage.passage_tokens)
         self._rows = None if stage.whole else stage.candidates.passages()
         self._older = ScoresByText(stage.older, stage.hashes, stage.sides.queries, scorer.numerics)
@@ -182,8 +192,3 @@ class _OpenedScores:
         """The pieces of passages, whose store may hold those of the candidates alone."""
         places = rows if self._rows is None else np.searchsorted(self._rows, rows)
         return self._passages.part(places)
-
-
-def _mean_pieces(tokens: Stored) -> float:
-    pieces = sum(int(r.facts["pieces"]) for r in tokens.manifest.records)
-    return pieces / max(1, tokens.num_rows)

@@ -111,7 +111,7 @@ ALL, FIRST, SAMPLE = Request(k0=5), Request(k1=7), Request(k1=7, sample=2)
         (PassageTokensStage(COLLECTION, None, None), 1600 + 8 * 300),
         (PassageTokensStage(stored(Record(Shard(0, 0, 1), "aa", 5)), None, None), 1500 + 8 * 300),
         (PassageTokensStage(stored(), None, None), 8 * 300),
-        (ScoreStage(None, None, None, None, None, False, SIDES, STORED), 24 * 300),
+        (ScoreStage(None, None, None, None, False, SIDES, STORED), 24 * 300),
         (rerank_stage("r", RUN, BASE, ALL, "keep", SIDES, None), 32 * 120 * 3 // 4),
         (aggregate_stage("a", RUN, RUN, FIRST, "sum", "keep", SIDES), 32 * 120 * 3 // 4),
         (CountStage([], "msmarco-v1"), 0),

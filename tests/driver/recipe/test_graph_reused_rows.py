@@ -141,12 +141,10 @@ WHOLE = Sizing()
 CUT = [
     "passages@collection",
     "tokens@encoder",
-    "tokens@encoder.test",
     "embeddings",
     "embeddings.test",
     "parts@dense.test",
     "dense.test",
-    "tokens@mono.test",
     "scores@mono.test",
     "mono.test",
     "scores@duo.test",

@@ -26,7 +26,6 @@ class Scoring:
             score_base(model, collection, asked),
             Given(*lines),
             model,
-            self.stores.tokens(pieces(model, queries)),
             self.stores.tokens(pieces(model, held)),
             whole,
             Sides(asked, collection),

@@ -9,7 +9,7 @@ from raypipe.driver.recipe.kinds.encode import vectors
 from raypipe.driver.recipe.system import System
 from raypipe.engines.ann_settings import code_bytes_for, lists_for
 from raypipe.errors import InputError
-from raypipe.names import Role, StoreName, of_stage, tokens_of
+from raypipe.names import Role, StoreName, of_stage
 from raypipe.stages.ann.hnsw import HnswStage
 from raypipe.stages.ann.ivf_pq import CodesStage, TrainStage
 from raypipe.stages.ann.recall import Recall, measured, recall_stage
@@ -92,7 +92,7 @@ def search_system(
     stored = basis.stores.ensure(store, search)
     recall = recall_stage(stored, embeddings, of_queries, stage.depth, stage.ann.recall_queries)
     found = measured(basis.stores.ensure(recall_store, recall))
-    chain = Chain((tokens_of(index.model, query_set), of_stage(built.embeddings, query_set), store))
+    chain = Chain((of_stage(built.embeddings, query_set), store))
     return System(
         name,
         "run",

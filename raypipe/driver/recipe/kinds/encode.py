@@ -1,4 +1,4 @@
-"""tokens@MODEL -> EMBEDDINGS; tokens@MODEL.SET -> EMBEDDINGS.SET (the queries' side)."""
+"""tokens@MODEL -> EMBEDDINGS; queries@SET -> EMBEDDINGS.SET."""
 
 from raypipe.config.stages import Encode
 from raypipe.driver.recipe.basis import Basis
@@ -6,6 +6,7 @@ from raypipe.driver.recipe.system import System
 from raypipe.models.folder.model_folder import starting_weights
 from raypipe.names import of_stage
 from raypipe.stages.encode import EncodeStage, refuse_other_model
+from raypipe.stages.texts.query_tokens import QueryTokens
 from raypipe.storage.store import Stored
 
 
@@ -18,12 +19,13 @@ def system(basis: Basis, name: str, stage: Encode) -> System:
 
 def vectors(basis: Basis, name: str, model_name: str, query_set: str | None) -> Stored:
     """The embeddings of the collection, or of a query set."""
-    side = "passage" if query_set is None else "query"
 
     def stage() -> EncodeStage:
-        tokens, model = basis.tokens(model_name, query_set), basis.model(model_name)
-        hashes = basis.hashes() if query_set is None else None
-        return EncodeStage(tokens, model, side, basis.budget_tokens, basis.needs, hashes)
+        model, more = basis.model(model_name), (basis.budget_tokens, basis.needs)
+        if query_set is not None:
+            tokens = QueryTokens(basis.queries(query_set), model)
+            return EncodeStage(tokens, model, "query", *more)
+        return EncodeStage(basis.tokens(model_name), model, "passage", *more, basis.hashes())
 
     def fits(fixed: Stored) -> bool:
         refuse_other_model(fixed, basis.model(model_name))

@@ -39,7 +39,7 @@ def system(
     else:
         k, request = stage.k1, Request(k1=stage.k1, sample=stage.sample, seed=stage.seed)
     scores = of_stage(name, query_set, Role.SCORES)
-    found, chain = scored(basis, scores, stage.model, model, RunCandidates(run, request))
+    found, chain = scored(basis, scores, model, RunCandidates(run, request))
     blended = ""
     if isinstance(stage, MonoScore):
         blend = blend_of(model, name, stage)

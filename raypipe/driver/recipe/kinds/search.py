@@ -11,7 +11,7 @@ from raypipe.driver.recipe.chain import Chain
 from raypipe.driver.recipe.kinds.encode import vectors
 from raypipe.driver.recipe.system import System
 from raypipe.engines.lucene.search import Rm3
-from raypipe.names import Role, of_stage, tokens_of
+from raypipe.names import Role, of_stage
 from raypipe.stages.bm25 import Bm25Stage
 from raypipe.stages.search import PartsStage, merge_stage
 from raypipe.stages.tune import TuneStage, chosen
@@ -79,7 +79,6 @@ def dense_system(
     found = basis.stores.ensure(parts, search)
     merge = merge_stage(name, found, basis.sides(query_set), stage.depth)
     merged = basis.stores.ensure(store, merge)
-    tokens, query_vectors = tokens_of(encoded.model, query_set), of_stage(stage.index, query_set)
-    chain = Chain((tokens, query_vectors, parts, store))
+    chain = Chain((of_stage(stage.index, query_set), parts, store))
     model, saw = encoded.model, encoded.start_weights
     return System(name, "run", merged, chain, "collection", model, saw)
