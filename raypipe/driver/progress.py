@@ -19,8 +19,7 @@ if TYPE_CHECKING:  # commands that only send a line to stderr load no tables for
 WORDS = {
     Role.COUNT: "counting",
     Role.PASSAGES: "passages",
-    Role.IDS: "ids",
-    Role.HASHES: "hashes of the texts",
+    Role.IDS: "ids and hashes of the texts",
     Role.DOCUMENTS: "documents",
     Role.WINDOWS: "windows",
     Role.HOMES: "the document of each passage",

@@ -47,6 +47,5 @@ def changes(
 
 def _sorted_ids(ids: Stored) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
     """The sorted hashes of a collection's ids, and their rows."""
-    (record,) = ids.manifest.records
-    hashes, rows = np.load(ids.path(record), mmap_mode="r")
+    hashes, rows = np.load(ids.path(ids.manifest.records[0]), mmap_mode="r")
     return hashes, rows.astype(np.int64)
