@@ -11,11 +11,18 @@ from raypipe import schema
 from raypipe.stages.stage import Beat, Payload, Site
 from raypipe.storage.payloads import map_tensors, write_tensors
 from raypipe.storage.records import Shard
-from raypipe.storage.store import Stored
+from raypipe.storage.spec import StageSpec
+from raypipe.storage.store import Stored, spec_over
 
 Hashes = NDArray[np.uint64]
 """The first 16 bytes of SHA-256, as two numbers: uint64 [rows, 2]."""
 Int64 = NDArray[np.int64]
+
+
+def ids_spec(collection: Stored, dense: bool, files: int = 2) -> StageSpec:
+    """What the id index of a collection depends on, and the hashes in the second of its files."""
+    stores = {"collection": collection}
+    return spec_over("ids", files, {"dense": dense}, stores, produces="ids")
 
 
 def write_hashes(collection: Stored, site: Site, shard: Shard, beat: Beat) -> Payload:

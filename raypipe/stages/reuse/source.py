@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raypipe.names import Role, of_collection
-from raypipe.stages.reuse.hashes import TextHashes
-from raypipe.stages.texts.ids import ids_stage
+from raypipe.stages.reuse.hashes import TextHashes, ids_spec
 from raypipe.storage.ledger import find_spec, read_manifest
 from raypipe.storage.records import Record, Shard
 from raypipe.storage.store import Stored, spec_over
@@ -59,7 +58,7 @@ def hashes_of_collection(collection: Stored) -> Stored | None:
     Earlier versions stored them without the id index.
     """
     older = spec_over("hashes", 1, {}, {"collection": collection}, produces="hashes")
-    places = [(str(of_collection(Role.IDS)), ids_stage(collection, d).spec) for d in (False, True)]
+    places = [(str(of_collection(Role.IDS)), ids_spec(collection, d)) for d in (False, True)]
     for store, spec in [*places, (OLDER_HASHES, older)]:
         manifest = read_manifest(collection.storage, store, spec.fingerprint())
         if manifest is not None:

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from raypipe import schema
 from raypipe.data.ids import IdIndex, build_id_index, check_dense_ids
 from raypipe.names import Role, of_collection
-from raypipe.stages.reuse.hashes import write_hashes
+from raypipe.stages.reuse.hashes import ids_spec, write_hashes
 from raypipe.stages.stage import Beat, Payload, Site
 from raypipe.stages.tables import WholeStage
 from raypipe.storage.payloads import ROW_GROUP_ROWS, read_table
 from raypipe.storage.records import Shard
-from raypipe.storage.store import Stored, spec_over
+from raypipe.storage.store import Stored
 
 ROW_BYTES = 26
 """Of each index: 24 bytes of an id while they are sorted, 28 of a text."""
@@ -53,9 +53,8 @@ def ids_stage(
             path, {"rows": build_id_index(batches(), path, ids_of_rows=rows, place=place)}
         )
 
-    stores = {"collection": collection}
     files = 1 if holds_documents(collection) else 2
-    spec = partial(spec_over, "ids", files, {"dense": dense}, stores, produces="ids")
+    spec = partial(ids_spec, collection, dense, files)
     return WholeStage(spec, collection, write, ROW_BYTES, files)
 
 
