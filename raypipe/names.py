@@ -8,7 +8,7 @@ a rendered name apart, whatever the names are:
     pieces@mono.dev  scores@mono.dev
     recall@near.dev                            of an approximate search, against exact search
     filled@pairs.dev  filled-pieces@pairs.dev  what a grid's cells need beside a stage's pairs
-    count@collection  passages@collection  ids@collection  hashes@collection
+    count@collection  passages@collection  ids@collection
     documents@collection  windows@collection  homes@collection  map@collection
     document-ids@collection                    of a collection whose passages are parts of documents
     queries@dev
@@ -40,7 +40,6 @@ class Role(Enum):
     COUNT = "count"
     PASSAGES = "passages"
     IDS = "ids"
-    HASHES = "hashes"
     DOCUMENTS = "documents"
     WINDOWS = "windows"
     HOMES = "homes"
@@ -66,7 +65,6 @@ _THINGS = {
     Role.COUNT: Thing.COLLECTION,
     Role.PASSAGES: Thing.COLLECTION,
     Role.IDS: Thing.COLLECTION,
-    Role.HASHES: Thing.COLLECTION,
     Role.DOCUMENTS: Thing.COLLECTION,
     Role.WINDOWS: Thing.COLLECTION,
     Role.HOMES: Thing.COLLECTION,
@@ -119,7 +117,7 @@ class StoreName:
 
 
 def of_collection(role: Role) -> StoreName:
-    """The name of one of the collection's stores: COUNT, PASSAGES, IDS, HASHES, DOCUMENTS, ..."""
+    """The name of one of the collection's stores: COUNT, PASSAGES, IDS, DOCUMENTS, ..."""
     return StoreName(role, Thing.COLLECTION.value)
 
 

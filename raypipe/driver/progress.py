@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 WORDS = {
     Role.COUNT: "counting",
     Role.PASSAGES: "passages",
-    Role.IDS: "ids",
-    Role.HASHES: "hashes of the texts",
+    Role.IDS: "ids and hashes of the texts",
     Role.DOCUMENTS: "documents",
     Role.WINDOWS: "windows",
     Role.HOMES: "the document of each passage",

@@ -63,14 +63,17 @@ class TableStage:
 
 @dataclass(frozen=True)
 class WholeStage:
-    """One file, made in one shard of all rows of a store; a kind of stage is one such function."""
+    """One file of all rows of a store, or several, each in a shard of its own; a kind of stage is
+    one such function."""
 
     make_spec: Callable[[], StageSpec]
     rows: Stored
     """The store whose rows it has."""
     write: Callable[[Site, Shard, Beat], Payload]
     row_bytes: int = 0
-    """Estimated; 0 if the file is small."""
+    """Estimated, of a row in one file; 0 if it is small."""
+    files: int = 1
+    """How many it makes; `write` tells them by the shard's index."""
     needs: Needs = Needs()
     skips_rows: ClassVar[bool] = False
 
@@ -80,15 +83,15 @@ class WholeStage:
         return self.make_spec()
 
     def shards(self, sizing: Sizing) -> list[Shard]:
-        """One shard."""
-        return [Shard(0, 0, self.rows.num_rows)]
+        """One shard a file."""
+        return [Shard(i, 0, self.rows.num_rows, 0, i) for i in range(self.files)]
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
         return self.row_bytes * num_rows
 
     def open(self, site: Site) -> Opened:
-        """See Stage; the file. Its `run` raises what the function does."""
+        """See Stage; each file. Its `run` raises what the function does."""
         return Opened(lambda shard, skip, beat: self.write(site, shard, beat))
 
 

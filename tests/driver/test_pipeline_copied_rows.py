@@ -126,7 +126,7 @@ def test_what_a_part_of_the_stages_did_not_reach_is_copied_by_the_next_invocatio
     first = invoke(options=Options(until="embeddings"))
     assert copied(first) == {name: COPIED[name] for name in ("tokens@encoder", "embeddings")}
     held = sources(tmp_path)
-    assert held.keys() >= {"passages@collection", "hashes@collection", "embeddings"}
+    assert held.keys() >= {"passages@collection", "ids@collection", "embeddings"}
     garbage = find_garbage(open_workspace(tmp_path / "work"), spared_seconds=-1).names
     kept = {f"{store}/{fingerprint}" for store, fingerprint in held.items()}
     assert not [name for name in garbage if name.rsplit("/", 1)[0] in kept]
@@ -160,7 +160,7 @@ def test_an_invocation_that_ended_early_is_continued_by_copying(
     calm()
 
 
-@pytest.mark.parametrize("store", ["hashes@collection", "tokens@encoder", "embeddings"])
+@pytest.mark.parametrize("store", ["ids@collection", "tokens@encoder", "embeddings"])
 def test_a_damaged_source_ends_the_invocation_and_the_remedy_mends_it(
     mendable, invoke, tmp_path, store, calm
 ):
@@ -169,7 +169,7 @@ def test_a_damaged_source_ends_the_invocation_and_the_remedy_mends_it(
     work = open_workspace(tmp_path / "work")
     fingerprint, stores = work.refs()[store], tmp_path / "work" / "stores"
     manifest = json.loads((stores / store / fingerprint / "manifest.json").read_text())
-    sha256 = manifest["body"]["records"][0]["sha256"]
+    sha256 = manifest["body"]["records"][-1]["sha256"]
     blob = stores / "blobs" / sha256[:2] / sha256
     blob.chmod(0o644)
     blob.write_bytes(b"X" + blob.read_bytes()[1:])
@@ -177,7 +177,7 @@ def test_a_damaged_source_ends_the_invocation_and_the_remedy_mends_it(
         invoke()
     assert status(tmp_path / "work").exit_code == 3
     (damage,) = verify(work)
-    assert damage.problem.startswith(f"{store}/{fingerprint}, shard 00000")
+    assert damage.problem.startswith(f"{store}/{fingerprint}, shard 0000")
     doomed = [word.strip(",") for word in damage.remedy.split() if "/" in word]
     assert len(doomed) == 3
     for name in doomed:

@@ -89,7 +89,7 @@ def test_a_recipe_without_stages_makes_the_collection_and_word_pieces_asked_for(
     recipe, options = recipe.model_copy(update={"stages": {}}), Options(tokens_of="tiny")
     outcome = run_pipeline(recipe, folder / "w", options, watcher=Watching())
     assert set(outcome.summary["stages"]) == {
-        "count@collection", "passages@collection", "ids@collection", "hashes@collection",
+        "count@collection", "passages@collection", "ids@collection",
         "tokens@tiny",
     }  # fmt: skip
     assert outcome.summary["systems"] == {} and outcome.table == ""

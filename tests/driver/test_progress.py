@@ -186,7 +186,7 @@ def test_a_terminal_whose_cursor_does_not_move_gets_lines(monkeypatch):
         (of_stage("dense", "test", Role.PARTS), "dense on test: in parts"),
         (of_stage("embeddings"), "embeddings"),
         (of_stage("bm25", role=Role.TUNE), "bm25: tuning"),
-        (of_collection(Role.IDS), "collection: ids"),
+        (of_collection(Role.IDS), "collection: ids and hashes of the texts"),
         (of_queries("dev"), "dev: queries"),
         (tokens_of("minilm"), "minilm: word pieces"),
         (of_stage("mono", "dev", Role.SCORES), "mono on dev: scores"),

@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 
 from raypipe import schema
-from raypipe.stages.reuse.hashes import hashes_stage
 from raypipe.stages.stage import Site, Sizing
 from raypipe.stages.tables import Sides
+from raypipe.stages.texts.ids import ids_stage
 from raypipe.storage.ledger import Ledger, read_manifest
 from raypipe.storage.payloads import write_table, write_tokens, write_vectors
 from raypipe.storage.posix import PosixStorage
@@ -29,9 +29,8 @@ VERSIONS = {
     "documents-run": 1,
     "encode": 2,
     "fuse": 1,
-    "hashes": 1,
     "homes": 1,
-    "ids": 1,
+    "ids": 2,
     "map": 1,
     "named-documents": 1,
     "pairs": 1,
@@ -177,7 +176,7 @@ class Stores:
 
     def hashes(self, collection):
         """The hashes of a collection's texts, named as in a pipeline, where others find them."""
-        return self.finished(hashes_stage(collection), store="hashes@collection")
+        return self.finished(ids_stage(collection), store="ids@collection")
 
     def reopened(self, store, fingerprint):
         """A published store of this folder that another process made."""

@@ -22,6 +22,8 @@ from raypipe.driver.workspace import Workspace, read_refs
 from raypipe.errors import LimitError, RefusedError, StorageError, ending_of
 from raypipe.names import Role, StoreName, of_collection
 from raypipe.stages.reuse.hashes import TextHashes
+from raypipe.stages.reuse.source import OLDER_HASHES
+from raypipe.stages.texts.ids import has_hashes
 from raypipe.storage.generations import (
     Generation,
     create_generation,
@@ -146,12 +148,11 @@ def _is_same(base: Generation, found: Generation) -> bool:
 
 def _changes(stores: Storage, base: Generation, basis: Basis) -> dict[str, int]:
     """Numbers of passages added, removed, changed and unchanged; empty if the base is gone."""
-    ids, hashes = (str(of_collection(role)) for role in (Role.IDS, Role.HASHES))
-    older = base.stored(stores, ids)
+    older, mine = base.stored(stores, str(of_collection(Role.IDS))), basis.ids()
     if older is None:
         return {}
-    mine = basis.hashes() if hashes in base.stores else None
-    return asdict(changes(basis.ids(), mine, older, base.stored(stores, hashes)))
+    hashes = older if has_hashes(older) else base.stored(stores, OLDER_HASHES)
+    return asdict(changes(mine, mine, older, hashes))
 
 
 def _drifts(stores: Storage, base: Generation, built: Built) -> dict[str, dict[str, Json]]:
@@ -304,6 +305,5 @@ def changes(
 
 def _sorted_ids(ids: Stored) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
     """The sorted hashes of a collection's ids, and their rows."""
-    (record,) = ids.manifest.records
-    hashes, rows = np.load(ids.path(record), mmap_mode="r")
+    hashes, rows = np.load(ids.path(ids.manifest.records[0]), mmap_mode="r")
     return hashes, rows.astype(np.int64)

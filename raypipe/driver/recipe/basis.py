@@ -1,6 +1,6 @@
 """Inputs of a recipe's stages: the collection, query sets, word pieces and models.
 
-passages@collection, ids@collection and others, see `collection`; hashes@collection
+passages@collection, ids@collection and others, see `collection`
 queries@SET
 tokens@MODEL; tokens@MODEL.SET
 """
@@ -18,10 +18,9 @@ from raypipe.driver.recipe.collection import counted_collection
 from raypipe.driver.recipe.stores import Stores
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.names import Role, StoreName, of_collection, of_queries, tokens_of
-from raypipe.stages.reuse.hashes import hashes_stage
 from raypipe.stages.stage import Needs, Stage
 from raypipe.stages.tables import Sides
-from raypipe.stages.texts.ids import ids_stage
+from raypipe.stages.texts.ids import has_hashes, ids_stage
 from raypipe.stages.texts.queries import QueriesStage
 from raypipe.stages.texts.tokenize import TokenizeStage
 from raypipe.storage.store import Stored
@@ -63,7 +62,7 @@ class Basis:
         return self._made(Role.PASSAGES)
 
     def ids(self) -> Stored:
-        """The id index of the collection."""
+        """The id index of the collection, and the hashes by which its texts are found again."""
         return self._made(Role.IDS)
 
     def documents(self) -> Stored:
@@ -78,11 +77,6 @@ class Basis:
         """The id index of the documents."""
         name = of_collection(Role.DOCUMENT_IDS)
         return self.once(name, lambda: ids_stage(self.documents()))
-
-    def hashes(self) -> Stored:
-        """The hashes of the collection's texts, by which rows are found again."""
-        name = of_collection(Role.HASHES)
-        return self.once(name, lambda: hashes_stage(self.collection()))
 
     def queries(self, name: str) -> Stored:
         """A query set."""
@@ -132,7 +126,7 @@ class Basis:
         prefix = model.conventions.prefix(side)
 
         def stage() -> Stage:
-            hashes = self.hashes() if query_set is None else None
+            hashes = self.ids() if query_set is None else None
             return TokenizeStage(texts, table, model, prefix, hashes)
 
         def fits(fixed: Stored) -> bool:
@@ -149,13 +143,21 @@ class Basis:
         return self._known[name]
 
     def _fixed(self) -> dict[Role, Stored] | None:
-        """The collection's stores in a generation, if it has them all."""
+        """The collection's stores in a generation, if it has them all.
+
+        The ids of an older version, which had the hashes apart, are indexed again.
+        """
         wanted = [Role.PASSAGES, Role.IDS]
         if self.recipe.collection.split is not None:
             wanted += [Role.DOCUMENTS, Role.MAP]
         found = {role: self.stores.fixed(of_collection(role)) for role in wanted}
         complete = {role: stored for role, stored in found.items() if stored is not None}
-        return complete if len(complete) == len(wanted) else None
+        if len(complete) < len(wanted):
+            return None
+        if not has_hashes(complete[Role.IDS]):
+            again = ids_stage(complete[Role.PASSAGES])
+            complete[Role.IDS] = self.stores.ensure(of_collection(Role.IDS), again)
+        return complete
 
     def _prepared(self) -> dict[Role, Stored]:
         return counted_collection(self.recipe.collection, self.stores, self.sources).passages()

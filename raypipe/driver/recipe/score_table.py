@@ -49,7 +49,7 @@ def scored(
         passage_tokens,
         whole is not None,
         sides,
-        basis.hashes(),
+        basis.ids(),
         basis.budget_tokens,
         basis.needs,
     )

@@ -1,7 +1,6 @@
-"""The side store of a collection's texts: SHA-256 of each, and the row of each."""
+"""The hashes of a collection's texts: SHA-256 of each, and the row of each."""
 
 import hashlib
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,36 +9,36 @@ from numpy.typing import NDArray
 
 from raypipe import schema
 from raypipe.stages.stage import Beat, Payload, Site
-from raypipe.stages.tables import WholeStage
 from raypipe.storage.payloads import map_tensors, write_tensors
 from raypipe.storage.records import Shard
+from raypipe.storage.spec import StageSpec
 from raypipe.storage.store import Stored, spec_over
 
 Hashes = NDArray[np.uint64]
 """The first 16 bytes of SHA-256, as two numbers: uint64 [rows, 2]."""
 Int64 = NDArray[np.int64]
-BYTES_PER_ROW = 28
 
 
-def hashes_stage(collection: Stored) -> WholeStage:
+def ids_spec(collection: Stored, dense: bool, files: int = 2) -> StageSpec:
+    """What the id index of a collection depends on, and the hashes in the second of its files."""
+    stores = {"collection": collection}
+    return spec_over("ids", files, {"dense": dense}, stores, produces="ids")
+
+
+def write_hashes(collection: Stored, site: Site, shard: Shard, beat: Beat) -> Payload:
     """A hash of each passage's text, and an index from hashes to rows; it sorts all hashes.
 
     The file: `hashes` uint64 [rows, 2], `sorted` uint64 [rows] and `rows` [rows].
     """
-
-    def write(site: Site, shard: Shard, beat: Beat) -> Payload:
-        hashes = np.empty((shard.num_rows, 2), np.uint64)
-        start = 0
-        for table in collection.tables(schema.PASSAGES):
-            beat(())
-            hashes[start : start + len(table)] = hashes_of(table["text"])
-            start += len(table)
-        path = site.scratch / "hashes.safetensors"
-        write_tensors(path, _arrays(hashes))
-        return Payload(path, {"rows": shard.num_rows})
-
-    spec = partial(spec_over, "hashes", 1, {}, {"collection": collection}, produces="hashes")
-    return WholeStage(spec, collection, write, BYTES_PER_ROW)
+    hashes = np.empty((shard.num_rows, 2), np.uint64)
+    start = 0
+    for table in collection.tables(schema.PASSAGES):
+        beat(())
+        hashes[start : start + len(table)] = hashes_of(table["text"])
+        start += len(table)
+    path = site.scratch / "hashes.safetensors"
+    write_tensors(path, _arrays(hashes))
+    return Payload(path, {"rows": shard.num_rows})
 
 
 def _arrays(hashes: Hashes) -> dict[str, NDArray[Any]]:
@@ -59,8 +58,8 @@ class TextHashes:
     """The stored hashes of a collection, mapped."""
 
     def __init__(self, stored: Stored) -> None:
-        """Maps the file; nothing is read yet."""
-        arrays = map_tensors(stored.path(stored.manifest.records[0]))
+        """Maps the file, the last one beside the id index; nothing is read yet."""
+        arrays = map_tensors(stored.path(stored.manifest.records[-1]))
         self.hashes: Hashes = arrays["hashes"]
         self._sorted, self._rows = arrays["sorted"], arrays["rows"]
 

@@ -8,12 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raypipe.names import Role, of_collection
-from raypipe.stages.reuse.hashes import TextHashes, hashes_stage
+from raypipe.stages.reuse.hashes import TextHashes, ids_spec
 from raypipe.storage.ledger import find_spec, read_manifest
 from raypipe.storage.records import Record, Shard
-from raypipe.storage.store import Stored
+from raypipe.storage.store import Stored, spec_over
 
 Int64 = NDArray[np.int64]
+OLDER_HASHES = "hashes@collection"
+"""The store of a collection's hashes that earlier versions made."""
 
 
 @dataclass(frozen=True)
@@ -51,11 +53,17 @@ def source_over(older: Sequence[Stored], hashes: Stored | None, *inputs: str) ->
 
 
 def hashes_of_collection(collection: Stored) -> Stored | None:
-    """The stored hashes of a collection's texts; None if there are none."""
-    store = str(of_collection(Role.HASHES))
-    fingerprint = hashes_stage(collection).spec.fingerprint()
-    manifest = read_manifest(collection.storage, store, fingerprint)
-    return None if manifest is None else Stored(collection.storage, manifest)
+    """The stored hashes of a collection's texts; None if there are none.
+
+    Earlier versions stored them without the id index.
+    """
+    older = spec_over("hashes", 1, {}, {"collection": collection}, produces="hashes")
+    places = [(str(of_collection(Role.IDS)), ids_spec(collection, d)) for d in (False, True)]
+    for store, spec in [*places, (OLDER_HASHES, older)]:
+        manifest = read_manifest(collection.storage, store, spec.fingerprint())
+        if manifest is not None:
+            return Stored(collection.storage, manifest)
+    return None
 
 
 class OpenedSource:

@@ -1,4 +1,4 @@
-"""Original ids and rows: the stage of the id index, and ids read back for users."""
+"""Rows by original ids and by texts: the stage of both indexes, and ids read back for users."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -11,28 +11,35 @@ from numpy.typing import NDArray
 from raypipe import schema
 from raypipe.data.ids import IdIndex, build_id_index, check_dense_ids
 from raypipe.names import Role, of_collection
+from raypipe.stages.reuse.hashes import ids_spec, write_hashes
 from raypipe.stages.stage import Beat, Payload, Site
 from raypipe.stages.tables import WholeStage
 from raypipe.storage.payloads import ROW_GROUP_ROWS, read_table
 from raypipe.storage.records import Shard
-from raypipe.storage.store import Stored, spec_over
+from raypipe.storage.store import Stored
 
-ID_BYTES = 24
+ROW_BYTES = 26
+"""Of each index: 24 bytes of an id while they are sorted, 28 of a text."""
 
 
 def ids_stage(
-    collection: Stored, dense: bool = False, files: Sequence[tuple[str, int]] = ()
+    collection: Stored, dense: bool = False, inputs: Sequence[tuple[str, int]] = ()
 ) -> WholeStage:
     """The id index of passages or documents; refuses duplicate ids and checks dense ones.
 
+    Of passages a second file has the hashes of their texts, by which rows are found again.
+
     Args:
-        collection: the passages or documents. All their ids are sorted, at 24 bytes each.
+        collection: the passages or documents. All their ids and hashes are sorted.
         dense: whether the ids must be 0 to n-1.
-        files: what messages call a record of each file whose records are the rows, and how many
+        inputs: what messages call a record of each file whose records are the rows, and how many
             it has.
     """
 
     def write(site: Site, shard: Shard, beat: Beat) -> Payload:
+        if shard.index:
+            return write_hashes(collection, site, shard, beat)
+
         def batches() -> Iterator[list[str]]:
             for batch in all_ids(collection):
                 beat(())
@@ -41,14 +48,14 @@ def ids_stage(
         if dense:
             check_dense_ids(batches(), name="collection")
         path = site.scratch / "ids"
-        rows, place = partial(ids_of_rows, collection), partial(_place, files)
+        rows, place = partial(ids_of_rows, collection), partial(_place, inputs)
         return Payload(
             path, {"rows": build_id_index(batches(), path, ids_of_rows=rows, place=place)}
         )
 
-    stores = {"collection": collection}
-    spec = partial(spec_over, "ids", 1, {"dense": dense}, stores, produces="ids")
-    return WholeStage(spec, collection, write, ID_BYTES)
+    files = 1 if holds_documents(collection) else 2
+    spec = partial(ids_spec, collection, dense, files)
+    return WholeStage(spec, collection, write, ROW_BYTES, files)
 
 
 def _place(files: Sequence[tuple[str, int]], row: int) -> str:
@@ -117,6 +124,11 @@ def _id_column(stored: Stored) -> tuple[str, pa.Schema]:
 def holds_documents(stored: Stored) -> bool:
     """Whether the rows of a store are the collection's documents."""
     return stored.manifest.store == str(of_collection(Role.DOCUMENTS))
+
+
+def has_hashes(ids: Stored) -> bool:
+    """Whether the hashes of the texts are beside an id index; earlier versions had them apart."""
+    return len(ids.manifest.records) > 1
 
 
 def _column(path: Path, start: int, stop: int, column: str, columns: pa.Schema) -> pa.ChunkedArray:

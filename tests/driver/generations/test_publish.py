@@ -76,7 +76,7 @@ def test_each_changed_collection_becomes_a_generation_that_names_all_its_stores(
     assert (second["number"], second["base"], second["passages"]) == (2, 1, 5)
     assert second["rows_copied"] == 6  # three texts stayed: their pieces and vectors
     record = newest_generation(nights.stores, "nightly")
-    expected = {"passages@collection", "ids@collection", "hashes@collection", "tokens@tiny"}
+    expected = {"passages@collection", "ids@collection", "tokens@tiny"}
     expected |= {"vectors", "queries@test", "vectors.test"}
     assert record.stores.keys() == expected | {"parts@dense.test", "dense.test"}
     refs = Workspace(nights.out).refs()

@@ -8,7 +8,7 @@ import pytest
 
 from raypipe.stages.reuse import boundaries
 from raypipe.stages.reuse.boundaries import shards_by_content
-from raypipe.stages.reuse.hashes import hashes_stage
+from raypipe.stages.texts.ids import ids_stage
 
 
 @pytest.fixture(autouse=True)
@@ -18,7 +18,7 @@ def small(monkeypatch):
 
 
 def cut(stores, texts, work=1 << 30):
-    hashes = stores.finished(hashes_stage(stores.passages(texts)))
+    hashes = stores.finished(ids_stage(stores.passages(texts)))
     shards = shards_by_content(len(texts), work, hashes)
     assert [s.index for s in shards] == [*range(len(shards))]
     assert [s.start for s in shards] == [0, *(s.stop for s in shards[:-1])]
@@ -64,7 +64,7 @@ def test_boundaries_depend_on_texts_alone(stores, seed):
     work = rng.randrange(1, 10)
     edges = sorted(rng.randrange(len(texts) + 1) for _ in range(3))
     parts = [texts[a:b] for a, b in itertools.pairwise([0, *edges, len(texts)])]
-    hashes = stores.finished(hashes_stage(stores.passages(*parts)))
+    hashes = stores.finished(ids_stage(stores.passages(*parts)))
     assert shards_by_content(len(texts), work, hashes) == cut(stores, texts, work)
 
 

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raypipe.stages.reuse.hashes import TextHashes, hashes_of, hashes_stage
+from raypipe.stages.reuse.hashes import TextHashes, hashes_of
 from raypipe.stages.stage import Sizing
+from raypipe.stages.texts.ids import ids_stage
 
 
 def sha(text):
@@ -18,7 +19,7 @@ def sha(text):
 
 def test_a_hash_is_the_first_16_bytes_of_sha256_of_the_text(stores):
     texts = ["a zebra", "", "Ünïcode", "a zebra"]
-    stored = stores.finished(hashes_stage(stores.passages(texts[:1], texts[1:])))
+    stored = stores.finished(ids_stage(stores.passages(texts[:1], texts[1:])))
     found = TextHashes(stored)
     assert found.hashes.tolist() == [sha(text) for text in texts]
     assert found.first_rows(found.hashes).tolist() == [0, 1, 2, 0]
@@ -26,16 +27,19 @@ def test_a_hash_is_the_first_16_bytes_of_sha256_of_the_text(stores):
     assert found.first_rows(other).tolist() == [-1, 0]
 
 
-def test_the_ids_do_not_count_and_the_collection_is_one_shard(stores):
-    stage = hashes_stage(stores.passages(["b"], ["a", "b"]))
-    assert [shard.to_json() for shard in stage.shards(Sizing())] == [[0, 0, 3, 0, 0]]
+def test_the_ids_do_not_count_and_each_file_is_one_shard(stores):
+    stage = ids_stage(stores.passages(["b"], ["a", "b"]))
+    assert [shard.to_json() for shard in stage.shards(Sizing())] == [
+        [0, 0, 3, 0, 0],
+        [1, 0, 3, 0, 1],
+    ]
     assert TextHashes(stores.finished(stage)).first_rows(
         hashes_of(pa.chunked_array([["b", "a"]]))
     ).tolist() == [0, 1]
 
 
 def test_a_collection_without_passages_has_no_rows(stores):
-    found = TextHashes(stores.finished(hashes_stage(stores.passages([]))))
+    found = TextHashes(stores.finished(ids_stage(stores.passages([]))))
     assert found.hashes.shape == (0, 2)
     assert found.first_rows(hashes_of(pa.chunked_array([["a"]]))).tolist() == [-1]
 
@@ -73,15 +77,18 @@ def test_the_first_row_is_that_of_a_plain_search(pairs):
 
 def test_the_first_of_many_equal_texts_is_found(stores):
     texts = [f"{n * n % 7}" for n in range(400)]
-    found = TextHashes(stores.finished(hashes_stage(stores.passages(texts))))
+    found = TextHashes(stores.finished(ids_stage(stores.passages(texts))))
     firsts = [texts.index(text) for text in texts]
     assert found.first_rows(found.hashes).tolist() == firsts
 
 
-def test_a_row_takes_28_bytes_and_a_beat_is_told_for_each_group_of_rows(stores, monkeypatch):
+def test_a_row_takes_52_bytes_at_most_and_a_beat_is_told_for_each_group_of_rows(
+    stores, monkeypatch
+):
     monkeypatch.setattr("raypipe.storage.store.ROW_GROUP_ROWS", 300)
-    stage = hashes_stage(stores.passages([f"{n}" for n in range(1000)]))
+    stage = ids_stage(stores.passages([f"{n}" for n in range(1000)]))
     beats = []
-    (record,) = stores.finished(stage, beats=beats).manifest.records
-    assert stage.estimated_bytes(1000, 1) == 28_000 < record.num_bytes < 28_500
-    assert record.facts == {"rows": 1000} and beats == [[]] * 4
+    ids, hashes = stores.finished(stage, beats=beats).manifest.records
+    assert stage.estimated_bytes(2000, 2) == 52_000 > ids.num_bytes + hashes.num_bytes
+    assert 28_000 < hashes.num_bytes < 28_500 and 16_000 < ids.num_bytes < 16_500
+    assert ids.facts == hashes.facts == {"rows": 1000} and beats == [[]] * (1 + 4)

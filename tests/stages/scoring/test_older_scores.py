@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from raypipe import schema
-from raypipe.stages.reuse.hashes import hashes_stage
 from raypipe.stages.scoring.older_scores import OlderScores, ScoresByText
+from raypipe.stages.texts.ids import ids_stage
 from raypipe.storage.store import Stored
 
 
@@ -20,7 +20,7 @@ class World:
         self.stores = stores
 
     def hashes(self, *texts):
-        return self.stores.finished(hashes_stage(self.stores.passages(texts)))
+        return self.stores.finished(ids_stage(self.stores.passages(texts)))
 
     def older(self, passages, queries, *blocks, skipped=(), numerics="here"):
         """A part with a shard for each block of lines (query, passage, other, score)."""

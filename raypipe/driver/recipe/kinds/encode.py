@@ -25,7 +25,7 @@ def vectors(basis: Basis, name: str, model_name: str, query_set: str | None) -> 
         if query_set is not None:
             tokens = QueryTokens(basis.queries(query_set), model)
             return EncodeStage(tokens, model, "query", *more)
-        return EncodeStage(basis.tokens(model_name), model, "passage", *more, basis.hashes())
+        return EncodeStage(basis.tokens(model_name), model, "passage", *more, basis.ids())
 
     def fits(fixed: Stored) -> bool:
         refuse_other_model(fixed, basis.model(model_name))
