@@ -122,8 +122,7 @@ class Invocation:
                 for name, stage in self.recipe.stages.items()
                 if stage.produces == "run" and made.has(of_stage(name, query_set))
             }
-            for query_set, queries in self.recipe.queries.items()
-            if queries.report
+            for query_set in self.recipe.queries
         }
         return {query_set: of_set for query_set, of_set in runs.items() if of_set}
 
