@@ -14,13 +14,12 @@ from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from tokenizers import Tokenizer
-
 from raypipe.errors import InputError, first_line
 from raypipe.models.tensors import Config, Named, Shape, Source, is_reranker, shape_problems
 from raypipe.storage.records import canonical
 
 if TYPE_CHECKING:
+    from tokenizers import Tokenizer
     from torch import nn
 
     from raypipe.models.tensors import Tensors
