@@ -191,7 +191,7 @@ def head():
         yield Head(address, variables, psutil.Process(process.pid))
     finally:
         below = psutil.Process(process.pid).children(recursive=True)
-        process.terminate()
+        process.kill()
         end_all(below)
         process.wait()
         log.close()

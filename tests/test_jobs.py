@@ -130,7 +130,7 @@ def started_head(tmp_path_factory):
     finally:
         ended = process.poll() is not None
         below = [] if ended else psutil.Process(process.pid).children(recursive=True)
-        process.terminate()
+        process.kill()
         end_all(below)
         process.wait()
         log.close()
