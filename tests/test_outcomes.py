@@ -871,7 +871,16 @@ def test_a_new_name_passes_no_limit_where_workspaces_share_their_stores(world, r
 def test_refs_alone_are_no_first_night(world):
     for lost in ("summary.json", "recipe.yaml"):
         (world.work / lost).unlink()
+    assert world.night("--forzen") == 2
     assert world.night("--frozen", "stages.both.depth=2") == 4 and "depth" in world.told
+
+
+def test_a_plan_beside_a_damaged_summary_is_damage_and_no_bug(world):
+    summary = world.work / "summary.json"
+    text = summary.read_text()
+    summary.unlink()
+    summary.write_text(text[:-4])
+    assert world.run("plan", world.recipe, "--out", world.work) == 3, world.told
 
 
 @pytest.mark.parametrize("verb", ["report", "table", "analyse queries", "analyse fusion"])

@@ -137,7 +137,9 @@ def record_end(folder: Path, before: str | None, code: int, reason: str) -> None
     ended = {"status": "failed" if code else "complete", "exit": code, "reason": reason}
     if not began:  # of the last invocation only this is still true
         kept = {key: standing[key] for key in ("workspace", "files") if key in standing}
-        standing = new_summary(None) | carried(folder) | kept
+        id = unseal_format(str(folder), own.read("workspace.json"))["id"]
+        worked = (folder / "stores" / "refs" / f"{id}.json").is_file()
+        standing = new_summary(None) | carried(folder, worked=worked) | kept
     write_summary(folder, standing | ended | {"ended": now()})
 
 

@@ -120,11 +120,10 @@ def open_finished(folder: Path) -> "Finished":
         )
     path = folder / "recipe.yaml"
     remedy = "run its recipe again with the same --out, which writes this file anew"
-    body = read_resolved(path)
-    if hash_file(path) != summary.get("files", {}).get(path.name):
+    if path.is_file() and hash_file(path) != summary.get("files", {}).get(path.name):
         raise CorruptError(f"{path}: its bytes are not those that were written; {remedy}")
     try:
-        return Finished(workspace, load_recipe(body, source=str(path)), summary)
+        return Finished(workspace, load_recipe(read_resolved(path), source=str(path)), summary)
     except InputError as error:  # of an earlier version
         raise InputError([f"{problem}; or {remedy}" for problem in error.problems]) from error
 

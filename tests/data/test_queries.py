@@ -8,6 +8,7 @@ from foreign_tools import FOREIGN
 from foreign_tools import QUERIES as FOREIGN_QUERIES
 
 from raypipe.data import records
+from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries
 from raypipe.errors import InputError
 
@@ -207,3 +208,11 @@ def test_one_long_text_in_many_rows_of_a_parquet_file_is_held_once_and_refused(t
     with pytest.raises(InputError, match=r"queries\.parquet: expected at most 200 times its"):
         read_queries(path)
     assert pa.default_memory_pool().max_memory() - before < 64 << 20
+
+
+def test_many_rows_of_one_number_are_refused_before_they_are_read(tmp_path):
+    path, ones = tmp_path / "qrels.parquet", pa.array([1] * 5_000_000)
+    names = ["query_id", "passage_id", "relevance"]
+    pq.write_table(pa.table([ones, ones, ones], names), path)
+    with pytest.raises(InputError, match=r"qrels\.parquet: expected at most 200 times its"):
+        read_qrels(path)

@@ -54,6 +54,8 @@ def read_columns(
     columns = parquet_columns(path, wanted, *wanted)
     with reading_parquet(path):
         names, schema = [*columns.values()], pq.read_schema(path)
+        num_rows = pq.read_metadata(path).num_rows
+        check_ratio(path, path.stat().st_size, num_rows * len(names) * NUMBER_BYTES)
         texts = [name for name in names if foreign.is_text(schema.field(name).type)]
         table = pq.read_table(
             path,
@@ -62,8 +64,9 @@ def read_columns(
             page_checksum_verification=True,
         )
         table.validate(full=True)
+    num_packed = path.stat().st_size
     for name in names:
-        check_ratio(path, path.stat().st_size, sum(map(foreign.num_characters, table[name].chunks)))
+        check_ratio(path, num_packed, sum(map(foreign.num_characters, table[name].chunks)))
     found = {}
     for own, name in columns.items():
         column = table[name]
@@ -111,6 +114,8 @@ def as_text(path: Path, name: str, column: pa.ChunkedArray | pa.Array) -> pa.Arr
 _Row = tuple[str, str, str]
 """Id, title and text."""
 BATCH_ROWS = 1024
+NUMBER_BYTES = 8
+"""Of a number, or at least of a text, in memory."""
 
 
 def parquet_files(inputs: Sequence[Path]) -> list[Path]:
@@ -184,7 +189,7 @@ def _row_records(stream: BinaryIO, *, name: str, at: int, first: int, skip: int)
         num_packed, num_unpacked = path.stat().st_size, 0
         for batch in file.iter_batches(BATCH_ROWS, row_groups=list(groups), columns=wanted):
             batch.validate(full=True)
-            num_unpacked += batch.nbytes
+            num_unpacked += sum(foreign.num_characters(each) or each.nbytes for each in batch)
             check_ratio(path, num_packed, num_unpacked)
             if begins + len(batch) > start:
                 yield from _rows(path, batch.slice(max(0, start - begins)), columns, begins)

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from raypipe.driver.devices import Devices
 from raypipe.driver.forecast.amounts import Int64, ModelInputs
+from raypipe.driver.summaries import read_summary
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError
 from raypipe.models.folder.model_folder import ModelFolder
-from raypipe.regular import check_regular
 from raypipe.stages.stage import Site
 from raypipe.storage.ledger import events, find_spec
 from raypipe.storage.payloads import taken
@@ -59,10 +59,8 @@ def logged_rates(
     inputs: Sequence[ModelInputs], workspace: Workspace, device: str
 ) -> dict[Key, Rate]:
     """The rates in the logs of the workspace's stores, if its last run was on this device."""
-    summary = workspace.folder / "summary.json"
-    check_regular(summary)
-    told = json.loads(summary.read_bytes()) if summary.exists() else {}
-    if not inputs or told.get("device") != device:
+    summary = read_summary(workspace.folder) or {}
+    if not inputs or summary.get("device") != device:
         return {}
     took: dict[Key, tuple[float, float]] = {}
     for store, fingerprint in workspace.refs().items():

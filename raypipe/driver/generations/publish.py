@@ -19,7 +19,7 @@ from raypipe.driver.measure import Measurement
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.system import System
 from raypipe.driver.workspace import Workspace, read_refs
-from raypipe.errors import LimitError, RefusedError, StorageError, ending_of
+from raypipe.errors import LimitError, RaypipeError, RefusedError, StorageError, ending_of
 from raypipe.names import Role, StoreName, of_collection
 from raypipe.stages.reuse.hashes import TextHashes
 from raypipe.stages.reuse.source import OLDER_HASHES
@@ -211,7 +211,11 @@ def _untried(workspace: Workspace, name: str, limits: Sequence[DriftLimit]) -> l
     alone = all(Path(refs).stem == workspace.id for refs in stores.names("refs"))
     referred = read_refs(stores, workspace.id).places()
 
-    def is_own(generation: Generation) -> bool:
+    def is_own(name: str, number: int) -> bool:
+        try:
+            generation = read_generation(stores, name, number)
+        except RaypipeError:  # retired since, or damaged, which is left to verify
+            return False
         places = {f"{store}/{held}" for store, held in generation.stores.items()}
         earlier = workspace.id if alone or places <= referred else None
         return bool(generation.facts.get("workspace", earlier) == workspace.id)
@@ -219,10 +223,7 @@ def _untried(workspace: Workspace, name: str, limits: Sequence[DriftLimit]) -> l
     others = [
         other
         for other in (generation_names(stores) if limits else ())
-        if any(
-            is_own(read_generation(stores, other, number))
-            for number in generation_numbers(stores, other)
-        )
+        if any(is_own(other, number) for number in generation_numbers(stores, other))
     ]
     if not others:
         return []

@@ -120,3 +120,13 @@ def test_titles_that_are_all_null_are_no_titles_whatever_their_type(tmp_path, ki
     pq.write_table(pa.table(columns), tmp_path / "p.parquet")
     facts = count_file(tmp_path / "p.parquet", format="parquet")
     assert read(tmp_path / "p.parquet", 0, 1, facts) == [("7", "a")]
+
+
+def test_a_long_text_that_many_rows_share_is_refused_though_it_is_held_once(tmp_path):
+    same = pa.DictionaryArray.from_arrays(pa.array([0] * 5_000, pa.int32()), ["a" * 100_000])
+    ids = [f"p{row}" for row in range(5_000)]
+    path = tmp_path / "p.parquet"
+    pq.write_table(pa.table({"passage_id": ids, "text": same}), path)
+    facts = count_file(path, format="parquet")
+    with pytest.raises(InputError, match=r"p\.parquet: expected at most 200 times its"):
+        read(path, 0, 5_000, facts)
