@@ -46,7 +46,7 @@ ALLOWED = {
         "models/whole/files.py",
     },
     "peft": {"models/folder/adapters.py"},
-    "tensorboardX": {"driver/training/log.py"},
+    "tensorboardX": {"driver/training/curves.py"},
     "matplotlib": {"report/charts.py"},
     "jinja2": {"report/page.py"},
     "jnius": {"engines/lucene/java.py"},

@@ -13,7 +13,7 @@ from typing import Any, TypeGuard
 from raypipe.config.stages import MonoScore
 from raypipe.driver.models import opened
 from raypipe.driver.summaries import read_summary, standing_of
-from raypipe.driver.training.log import values_of
+from raypipe.driver.training.curves import values_of
 from raypipe.driver.upkeep.status import standing
 from raypipe.errors import InputError
 from raypipe.models.folder.adapters import adapter_folder

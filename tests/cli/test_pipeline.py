@@ -43,7 +43,7 @@ def shown(inputs):
 def test_a_terminal_shows_one_display_of_all_stages_and_a_table_that_fits(shown):
     assert shown.exit_code == 0
     told = re.split("[\r\n]", "\n".join(shown.lines))
-    assert any(line.startswith("all stages ") and " of 14 complete" in line for line in told)
+    assert any(line.startswith("all stages ") and " of 12 complete" in line for line in told)
     assert any(re.match(r"vectors +\d of 3 rows", line) for line in told)
     assert any(re.match(r"dense on test: 2 rows in \d", line) for line in told)
     assert not any(re.match(STAMP, line) or "parts@" in line for line in told)

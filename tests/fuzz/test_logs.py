@@ -11,7 +11,7 @@ from raypipe.cluster.failures import evidence_name, read_evidence
 from raypipe.config.training import Validate
 from raypipe.driver.invocation import last_run
 from raypipe.driver.summaries import new_summary, write_summary
-from raypipe.driver.training.log import ordered, values_of
+from raypipe.driver.training.curves import ordered, values_of
 from raypipe.driver.upkeep.status import status
 from raypipe.driver.workspace import Workspace
 from raypipe.leaderboard.boards import BOARDS

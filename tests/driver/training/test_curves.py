@@ -1,6 +1,6 @@
 import json
 
-from raypipe.driver.training.log import Curves, ordered, values_of
+from raypipe.driver.training.curves import Curves, ordered, values_of
 
 STEP = {"step": 2, "loss": 0.5, "rate": 0.1}
 
