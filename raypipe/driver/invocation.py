@@ -119,7 +119,7 @@ def record_end(folder: Path, before: str | None, code: int, reason: str) -> None
         return
     try:
         own = own_storage(folder)
-        unseal_format(str(folder), own.read("workspace.json"))
+        identity = unseal_format(str(folder), own.read("workspace.json")).get("id")
         lease = lease_state(own, LEASE)
         mine = lease is not None and lease.holder == this_process()
         if not mine and living(own, LEASE) is not None:
@@ -137,8 +137,7 @@ def record_end(folder: Path, before: str | None, code: int, reason: str) -> None
     ended = {"status": "failed" if code else "complete", "exit": code, "reason": reason}
     if not began:  # of the last invocation only this is still true
         kept = {key: standing[key] for key in ("workspace", "files") if key in standing}
-        id = unseal_format(str(folder), own.read("workspace.json"))["id"]
-        worked = (folder / "stores" / "refs" / f"{id}.json").is_file()
+        worked = (folder / "stores" / "refs" / f"{identity}.json").is_file()
         standing = new_summary(None) | carried(folder, worked=worked) | kept
     write_summary(folder, standing | ended | {"ended": now()})
 

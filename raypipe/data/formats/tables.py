@@ -48,14 +48,14 @@ def read_columns(
     """The wanted columns in their order; those in `numbers` as they are, the others as strings.
 
     Raises:
-        InputError: not readable as Parquet, a column that is missing or there twice, nulls, or
-            another type than text or whole numbers.
+        InputError: not readable as Parquet, a column that is missing or there twice, nulls,
+            another type than text or whole numbers, or it unpacks to too much (`check_ratio`).
     """
     columns = parquet_columns(path, wanted, *wanted)
     with reading_parquet(path):
         names, schema = [*columns.values()], pq.read_schema(path)
-        num_rows = pq.read_metadata(path).num_rows
-        check_ratio(path, path.stat().st_size, num_rows * len(names) * NUMBER_BYTES)
+        num_packed, num_rows = path.stat().st_size, pq.read_metadata(path).num_rows
+        check_ratio(path, num_packed, num_rows * len(names) * VALUE_BYTES)
         texts = [name for name in names if foreign.is_text(schema.field(name).type)]
         table = pq.read_table(
             path,
@@ -64,7 +64,6 @@ def read_columns(
             page_checksum_verification=True,
         )
         table.validate(full=True)
-    num_packed = path.stat().st_size
     for name in names:
         check_ratio(path, num_packed, sum(map(foreign.num_characters, table[name].chunks)))
     found = {}
@@ -114,8 +113,8 @@ def as_text(path: Path, name: str, column: pa.ChunkedArray | pa.Array) -> pa.Arr
 _Row = tuple[str, str, str]
 """Id, title and text."""
 BATCH_ROWS = 1024
-NUMBER_BYTES = 8
-"""Of a number, or at least of a text, in memory."""
+VALUE_BYTES = 8
+"""Of a number in memory, and the least of a text."""
 
 
 def parquet_files(inputs: Sequence[Path]) -> list[Path]:

@@ -19,10 +19,12 @@ Hashes = NDArray[np.uint64]
 Int64 = NDArray[np.int64]
 
 
-def ids_spec(collection: Stored, dense: bool, files: int = 2) -> StageSpec:
-    """What the id index of a collection depends on, and the hashes in the second of its files."""
+def ids_spec(collection: Stored, dense: bool, *, hashes: bool = True) -> StageSpec:
+    """What the id index of a collection depends on; with the hashes of its texts in a second file,
+    or the index alone, as of documents."""
+    semantics = 2 if hashes else 1  # 1 is that of earlier versions too, which had them apart
     stores = {"collection": collection}
-    return spec_over("ids", files, {"dense": dense}, stores, produces="ids")
+    return spec_over("ids", semantics, {"dense": dense}, stores, produces="ids")
 
 
 def write_hashes(collection: Stored, site: Site, shard: Shard, beat: Beat) -> Payload:

@@ -53,9 +53,9 @@ def ids_stage(
             path, {"rows": build_id_index(batches(), path, ids_of_rows=rows, place=place)}
         )
 
-    files = 1 if holds_documents(collection) else 2
-    spec = partial(ids_spec, collection, dense, files)
-    return WholeStage(spec, collection, write, ROW_BYTES, files)
+    hashes = not holds_documents(collection)
+    spec = partial(ids_spec, collection, dense, hashes=hashes)
+    return WholeStage(spec, collection, write, ROW_BYTES, files=2 if hashes else 1)
 
 
 def _place(files: Sequence[tuple[str, int]], row: int) -> str:
