@@ -5,11 +5,8 @@ short stages that is most of its time. So each is one Ray actor, which serves st
 never restarts it.
 """
 
-import ctypes
-import gc
 import os
 import shutil
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,6 +20,7 @@ from raypipe.cluster.backend import Committed, Lost, Mode, OutOfMemory, Preempte
 from raypipe.cluster.ray_start import LocalRay, actor_environment
 from raypipe.cluster.worker import introduce, perform
 from raypipe.errors import first_line
+from raypipe.models.machine.memory import give_memory_back
 from raypipe.stages.stage import Needs, Opened, Rows, Site
 from raypipe.storage.holder import Process, this_process
 from raypipe.storage.records import Json, Shard
@@ -335,25 +333,3 @@ class RayProcesses:
         have: Mapping[str, float] = ray.cluster_resources()
         cpus, gpus = sum(kind.num_cpus for kind in kinds), sum(kind.num_gpus for kind in kinds)
         return cpus <= 2 * have.get("CPU", 0) and gpus <= have.get("GPU", 0)
-
-
-def give_memory_back() -> None:
-    """Return to the system what this process no longer uses.
-
-    Python, torch, Arrow, a JVM and C's malloc keep it: a process that waits would otherwise hold
-    most of its last stage's peak. What was never imported is not imported here.
-    """
-    gc.collect()
-    # What is left are libraries, half a million objects, which the next collection need not look
-    # at again: 0.2 s of a core each time with torch, transformers and peft loaded.
-    gc.freeze()
-    torch, arrow, java = (sys.modules.get(name) for name in ("torch", "pyarrow", "jnius"))
-    if torch is not None and torch.cuda.is_initialized():
-        torch.cuda.empty_cache()
-    if java is not None:
-        java.autoclass("java.lang.System").gc()
-    if arrow is not None:
-        arrow.default_memory_pool().release_unused()
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc alone
-    if trim is not None:
-        trim(0)

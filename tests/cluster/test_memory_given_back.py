@@ -11,7 +11,7 @@ def test_a_process_that_waits_gives_its_memory_back():
     """100 MB of Arrow's and 100 MB of small pieces; measured in a process of its own."""
     code = (
         "import psutil, pyarrow as pa\n"
-        "from raypipe.cluster.ray_processes import give_memory_back\n"
+        "from raypipe.models.machine.memory import give_memory_back\n"
         "own = lambda: psutil.Process().memory_info().rss >> 20\n"
         "before = own()\n"
         "arrays = [pa.array(range(1 << 16)) for _ in range(200)]\n"
@@ -30,7 +30,7 @@ def test_a_process_that_waits_gives_its_memory_back():
 def test_nothing_is_imported_to_be_emptied():
     code = (
         "import sys\n"
-        "from raypipe.cluster.ray_processes import give_memory_back\n"
+        "from raypipe.models.machine.memory import give_memory_back\n"
         "before = {*sys.modules}\n"
         "give_memory_back()\n"
         "print(sorted({*sys.modules} - before))"
@@ -42,7 +42,7 @@ def test_nothing_is_imported_to_be_emptied():
 def test_cycles_are_found_and_what_was_looked_at_is_not_looked_at_again():
     code = (
         "import gc, weakref\n"
-        "from raypipe.cluster.ray_processes import give_memory_back\n"
+        "from raypipe.models.machine.memory import give_memory_back\n"
         "class Ring: pass\n"
         "for _ in range(2):\n"
         "    ring = Ring(); ring.own = ring; left = weakref.ref(ring)\n"
