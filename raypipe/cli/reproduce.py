@@ -42,10 +42,10 @@ def quickstart(
     if trained is not None:
         both = {**outcome.summary, "train": trained.summary}
         print_result(both, trained.table, as_json=as_json)
-    from raypipe.report.contents import report
+    from raypipe.report.contents import report, standing_report
     from raypipe.report.finished import open_finished
 
-    page = report(open_finished(out))
+    page = (report if trained else standing_report)(open_finished(out))
     if not as_json:
         print(_next(out, page), flush=True)
     if trained is not None:

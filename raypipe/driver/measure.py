@@ -1,5 +1,6 @@
 """Writes the runs and their measures, and says what each system cost."""
 
+import hashlib
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from raypipe import schema
-from raypipe.config import Evaluate
+from raypipe.cluster.worker import package_sha256
+from raypipe.config import Evaluate, resolved_yaml
 from raypipe.config.parts import RUN_ENDINGS
 from raypipe.config.recipe import larger_collections
 from raypipe.driver.execute import StageResult
@@ -27,6 +29,7 @@ from raypipe.names import Role, StoreName
 from raypipe.ranking.order import begins
 from raypipe.stages.run_tables import read_queries_of_run, with_ids
 from raypipe.storage.files import replace_file
+from raypipe.storage.records import hash_file
 from raypipe.vocabulary import Unit, units
 
 BLOCK = 1000
@@ -167,6 +170,8 @@ class Measurement:
     notes: dict[str, dict[Unit, list[str]]] = field(default_factory=dict)
     """Query set -> unit -> the lines below its table."""
     table: str = ""
+    made_from: str = ""
+    """A hash of all that the files and numbers depend on."""
 
 
 def measure(
@@ -175,14 +180,21 @@ def measure(
     systems: Mapping[str, Sequence[System]],
     results: Mapping[StoreName, StageResult],
     judgements: Mapping[tuple[str, Unit], pa.Table],
+    last: Mapping[str, Any],
 ) -> Measurement:
     """The summary of the runs; writes runs/SET/SYSTEM.trec, measures/SET.tsv, table.md.
 
     `systems` are given by query set, `judgements` by query set and what they judge; systems with
     pairs are not runs and are in no file. Runs of passages and of documents have tables of their
-    own; those without judgements are ranked but not measured.
+    own; those without judgements are ranked but not measured. `last` is the summary of the last
+    complete invocation: where it was made from the same, and its files are unchanged, they stay.
     """
-    found = Measurement()
+    made_from = _made_from(basis, systems, results, judgements)
+    if last.get("made_from") == made_from and _is_unchanged(workspace.folder, last["files"]):
+        table = workspace.folder / "table.md"
+        text = table.read_text() if table.name in last["files"] else ""
+        return Measurement(last["systems"], last["measures"], last["notes"], text, made_from)
+    found = Measurement(made_from=made_from)
     blocks = []
     recipe = basis.recipe
     larger = larger_collections(recipe.stages)
@@ -261,6 +273,32 @@ def measure(
         replace_file(workspace.folder / "table.md", found.table.encode())
         workspace.wrote(workspace.folder / "table.md")
     return found
+
+
+def _made_from(
+    basis: Basis,
+    systems: Mapping[str, Sequence[System]],
+    results: Mapping[StoreName, StageResult],
+    judgements: Mapping[tuple[str, Unit], pa.Table],
+) -> str:
+    """See `Measurement`: this code, the recipe, the runs, the stores' times, the judgements."""
+    runs = [system.stored.identity for of_set in systems.values() for system in of_set]
+    times = [(str(s), r.working_seconds, r.num_copied_when_made) for s, r in results.items()]
+    found = hashlib.sha256()
+    parts = [package_sha256(), resolved_yaml(basis.recipe), runs, sorted(times, key=str)]
+    found.update(repr(parts).encode())
+    for key, judged in judgements.items():
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, judged.schema) as stream:
+            stream.write_table(judged.combine_chunks())
+        found.update(repr(key).encode() + sink.getvalue())
+    return found.hexdigest()
+
+
+def _is_unchanged(folder: Path, files: Mapping[str, str]) -> bool:
+    """Whether the files of an invocation's runs and measures are as it wrote them."""
+    own = [name for name in files if name == "table.md" or name.startswith(("runs/", "measures/"))]
+    return all((folder / n).is_file() and hash_file(folder / n) == files[n] for n in own)
 
 
 def _write_runs(

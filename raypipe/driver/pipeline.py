@@ -147,8 +147,9 @@ def run_pipeline(
         try:
             basis, execution, judgements = _open(pipeline, problems)
             forecast = _forecast(pipeline, basis, execution)
+            last = summary.get("last_complete", {})  # until the work begins
             systems = _make_stores(pipeline, basis)
-            measurement = measure(basis, workspace, systems, execution.results, judgements)
+            measurement = measure(basis, workspace, systems, execution.results, judgements, last)
             _summarise(pipeline, measurement, execution.results, forecast)
             if options.reindex:
                 seconds = time.monotonic() - began
@@ -311,6 +312,7 @@ def summary_of(
         "systems": measurement.systems,
         "measures": measurement.means,
         "notes": measurement.notes,
+        "made_from": measurement.made_from,
         "stages": {
             str(store): {
                 "seconds": round(result.seconds, 2),

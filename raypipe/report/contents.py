@@ -9,7 +9,7 @@ from raypipe.config.training import Training
 from raypipe.errors import InputError
 from raypipe.report.finished import Finished
 from raypipe.report.first_stages import depth, fusion
-from raypipe.report.page import Section, Table, Value, write_page
+from raypipe.report.page import PAGE, Section, Table, Value, write_page
 from raypipe.report.queries import queries
 from raypipe.report.results import overview
 from raypipe.report.tradeoff import chosen, tradeoff
@@ -44,7 +44,17 @@ def report(finished: Finished) -> Path:
     foreseen = forecasting(finished.summary)
     sections += [] if foreseen is None else [foreseen]
     sections.append(making(finished))
-    return write_page(finished.workspace.folder, f"raypipe: {finished.recipe.name}", sections)
+    made_from = finished.summary.get("made_from", "")
+    title = f"raypipe: {finished.recipe.name}"
+    return write_page(finished.workspace.folder, title, sections, made_from)
+
+
+def standing_report(finished: Finished) -> Path:
+    """The page as it stands if it shows these results, otherwise one that is made now."""
+    path, made_from = finished.workspace.folder / PAGE, finished.summary["made_from"]
+    if path.is_file() and f'content="{made_from}"' in path.read_text(errors="replace"):
+        return path
+    return report(finished)
 
 
 def report_training(trained: TrainedFolder) -> Path:

@@ -115,8 +115,10 @@ def cut(text: str, num_characters: int) -> str:
     return text if len(text) <= num_characters else f"{text[:num_characters].rstrip()} ..."
 
 
-def page(title: str, sections: Sequence[Section]) -> str:
+def page(title: str, sections: Sequence[Section], made_from: str = "") -> str:
     """The page; every number in its tables is a value of a section, as `shown` writes it.
+
+    `made_from` is the hash of what the results depend on, which the page's head names.
 
     A line's name, such as a system's, has one colour and marker in all charts. All texts are
     escaped by the template.
@@ -141,7 +143,8 @@ def page(title: str, sections: Sequence[Section]) -> str:
         "room": _room,
         "svg": lambda chart: Markup(svg(chart, places)),
     }
-    return environment.get_template("page.html").render(title=title, sections=sections, long=LONG)
+    template = environment.get_template("page.html")
+    return template.render(title=title, sections=sections, made_from=made_from, long=LONG)
 
 
 def _cell(value: Value, column: str) -> str:
@@ -173,7 +176,7 @@ def make_twins_folder(folder: Path) -> None:
     path.mkdir(exist_ok=True)
 
 
-def write_page(folder: Path, title: str, sections: Sequence[Section]) -> Path:
+def write_page(folder: Path, title: str, sections: Sequence[Section], made_from: str = "") -> Path:
     """FOLDER/report.html and FOLDER/analysis/NAME.SET.json; earlier ones are replaced.
 
     Twins of an earlier page without a section in this one are deleted.
@@ -182,7 +185,7 @@ def write_page(folder: Path, title: str, sections: Sequence[Section]) -> Path:
     for path in (folder / TWINS).glob("*.json"):
         if path.name not in twins and _OWN.fullmatch(path.name):
             path.unlink()  # of an earlier recipe: nothing on the page has its numbers
-    return write_with_twins(folder, PAGE, title, sections, twins)
+    return write_with_twins(folder, PAGE, title, sections, twins, made_from)
 
 
 def write_with_twins(
@@ -191,6 +194,7 @@ def write_with_twins(
     title: str,
     sections: Sequence[Section],
     twins: Mapping[str, Mapping[str, Any]],
+    made_from: str = "",
 ) -> Path:
     """FOLDER/NAME, the page of some sections; FOLDER/analysis/TWIN, the same as JSON, before it.
 
@@ -201,7 +205,7 @@ def write_with_twins(
     for twin, body in twins.items():
         data = json.dumps(body, indent=1).encode() + b"\n"
         write_out(folder, f"{TWINS}/{twin}", data)
-    write_out(folder, name, page(title, sections).encode())
+    write_out(folder, name, page(title, sections, made_from).encode())
     return folder / name
 
 

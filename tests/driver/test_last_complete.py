@@ -1,4 +1,4 @@
-"""Finished results stay readable after an invocation that ended before its work."""
+"""Finished results stay as they are; what ends before its work does not hide them."""
 
 import json
 import logging
@@ -157,3 +157,30 @@ def test_a_workspace_in_a_bucket_is_read_so_on_another_machine(
     *found, (line,) = told("table", uri)
     assert tuple(found) == expected and line.startswith(f"{uri}: shown is ")
     assert raypipe_here("status", uri).returncode == 4
+
+
+def test_results_are_made_again_only_where_something_of_them_changed(mine, raypipe_here):
+    """A second invocation leaves the files as they are, and puts a damaged one right."""
+    run, measures = Path("work/runs/test/mono.trec"), Path("work/measures/test.tsv")
+
+    def invoked():
+        done = raypipe_here("pipeline", mine, "--out", "work")
+        assert done.returncode == 0, done.stderr
+        assert raypipe_here("verify", "work").returncode == 0
+        summary = json.loads(Path("work/summary.json").read_text())
+        files = run, measures, Path("work/table.md")
+        parts = [summary[name] for name in ("systems", "measures", "notes", "files")]
+        return done.stdout, parts, [file.read_bytes() for file in files], run.stat().st_mtime_ns
+
+    first = invoked()
+    assert invoked() == first  # its time too
+    for file in (run, measures):
+        whole = file.read_bytes()
+        file.write_bytes(whole.replace(b"0", b"1"))
+        assert invoked()[:3] == first[:3], file
+        file.unlink()
+        assert invoked()[:3] == first[:3], file
+    Path("qrels.txt").write_text("1 0 p0 1\n2 0 p2 1\n")
+    judged_anew = invoked()
+    assert judged_anew[2][0] == first[2][0] and judged_anew[2][1] != first[2][1]
+    assert judged_anew[0] != first[0]
