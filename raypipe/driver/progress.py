@@ -72,13 +72,16 @@ def to_stderr(line: str) -> None:
     print(stamped(line, terminal=sys.stderr.isatty()), file=sys.stderr, flush=True)
 
 
-LINE_SECONDS = 10.0
+LINE_SECONDS = 30.0
+"""Between two lines of a stage at work, where there is no display."""
+QUICK_SECONDS = 2.0
+"""A stage that took less has no line, unless a row of it is missing or came from another store."""
 WIDE = 90
 """Columns of a terminal from which on there is room for a bar."""
 
 
 class TerminalWatcher:
-    """A display of all stages and of the one at work, and a line for each completed stage."""
+    """A display of all stages and of the one at work, and a line for each that took its time."""
 
     def __init__(self, stream: TextIO) -> None:
         """The display needs a terminal whose cursor moves; any other stream gets lines."""
@@ -98,7 +101,6 @@ class TerminalWatcher:
         """See Watcher."""
         self._last_line = time.monotonic()
         if not self._console.is_terminal or self._console.is_dumb_terminal:
-            self._line(f"{words_of(name)}: {_done(report)}")
             return
         if self._display is None:
             bars = [BarColumn(bar_width=20)] if self._console.width >= WIDE else []
@@ -137,16 +139,13 @@ class TerminalWatcher:
         self._forget_stage()
         self._num_ended += 1
         self._tell_all()
-        if result.reused:
-            self._line(f"{words_of(name)}: reused, {_rows(result.num_rows)}")
-            return
         kept = f", {result.num_shards_reused} shards kept" if result.num_shards_reused else ""
         lost = f", {result.num_quarantined} in quarantine" if result.num_quarantined else ""
         copied = f", {result.num_copied:,} of them copied" if result.num_copied else ""
-        self._line(
-            f"{words_of(name)}: {_rows(result.num_rows)} in {result.seconds:.1f} s"
-            f"{copied}{kept}{lost}"
-        )
+        more = f"{copied}{kept}{lost}" if not result.reused else ""
+        if result.seconds >= QUICK_SECONDS or more:
+            rows = _rows(result.num_rows)
+            self._line(f"{words_of(name)}: {rows} in {result.seconds:.1f} s{more}")
 
     def __enter__(self) -> "TerminalWatcher":
         return self

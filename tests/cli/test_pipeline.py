@@ -45,7 +45,6 @@ def test_a_terminal_shows_one_display_of_all_stages_and_a_table_that_fits(shown)
     told = re.split("[\r\n]", "\n".join(shown.lines))
     assert any(line.startswith("all stages ") and " of 12 complete" in line for line in told)
     assert any(re.match(r"vectors +\d of 3 rows", line) for line in told)
-    assert any(re.match(r"dense on test: 2 rows in \d", line) for line in told)
     assert not any(re.match(STAMP, line) or "parts@" in line for line in told)
     rules = [line for line in told if set(line.strip()) == {"─"}]
     assert len(rules) > 2 and max(map(len, rules)) <= 70
@@ -72,9 +71,7 @@ def test_a_pipe_gets_markdown_and_lines_with_times_in_words_of_the_recipe(
     assert done.returncode == 0, done.stderr
     *told, where, ended = done.stderr.splitlines()
     assert all(re.match(STAMP, line) for line in [*told, where])
-    assert any(re.fullmatch(STAMP + "collection: passages: reused, 3 rows", line) for line in told)
-    assert any(re.fullmatch(STAMP + "dense on test: reused, 2 rows", line) for line in told)
-    assert not any("parts@" in line or "queries@" in line for line in told)
+    assert len(told) <= 4, told
     assert where.endswith(f": {finished}") and ended == "raypipe: exit 0 (complete)"
     assert done.stdout.startswith("## test\n\n| system | reranks ")
     assert done.stdout == (finished / "table.md").read_text() + "\n"
