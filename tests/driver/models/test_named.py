@@ -98,7 +98,7 @@ def test_what_the_cache_has_is_used_offline_and_an_empty_cache_is_refused(
     offline()
     number = len(hub.asked)
     for name in (f"{NAME}@{commit}", NAME):
-        assert "embeddings: reused" in piped(name).stderr
+        assert " stages, 9 reused, " in piped(name).stderr
     piped(f"{NAME}@{commit}", out="other")
     shutil.rmtree(tmp_path / "library")
     refused = piped(NAME, code=2).stderr
