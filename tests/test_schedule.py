@@ -1,6 +1,7 @@
 """docs/schedule.md and its files: commands exist, units and manifests are taken as they stand."""
 
 import configparser
+import copy
 import os
 import re
 import shlex
@@ -13,7 +14,6 @@ from pathlib import Path
 import pytest
 import typer
 import yaml
-from crd_schema import crd_schema
 from packaging.requirements import Requirement
 
 from raypipe.cli.main import app
@@ -30,6 +30,28 @@ RESOURCES = {
 CLUSTER = RESOURCES["RayCluster", "raypipe"]["spec"]
 JOB = RESOURCES["RayJob", "reindex"]["spec"]
 NIGHT, ALARM = (RESOURCES["CronJob", name]["spec"] for name in ("reindex", "reindex-alarm"))
+
+
+def crd_schema(path, version="v1"):
+    """(kind, JSON schema) of a file that defines a custom resource."""
+    body = yaml.safe_load(path.read_text())["spec"]
+    (found,) = [each for each in body["versions"] if each["name"] == version]
+    return body["names"]["kind"], strict(found["schema"]["openAPIV3Schema"])
+
+
+def strict(schema):
+    """The schema without keys that it does not name: the API server drops them."""
+    schema = copy.deepcopy(schema)
+    places = [schema]
+    while places:
+        place = places.pop()
+        inner = place.get("properties", {})
+        places += inner.values()
+        places += [each for key in ("items", "additionalProperties") if (each := place.get(key))]
+        open_to_all = place.get("x-kubernetes-preserve-unknown-fields")
+        if inner and not open_to_all and "additionalProperties" not in place:
+            place["additionalProperties"] = False
+    return schema
 
 
 def unit(name):

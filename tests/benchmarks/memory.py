@@ -19,7 +19,6 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-MIB = 1 << 20
 CEILINGS = {
     "prepare": 300,
     "encode": 450,

@@ -1,23 +1,11 @@
 """How the benchmark of a quickstart's CPU time counts; it runs in full by hand."""
 
-import importlib.util
 import json
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-
-
-def beside(name):
-    """A module of this folder, which is on nobody's path."""
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).parent / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-where = beside("cpu_sampler").where
-counted = beside("cpu_by_stage")._counted
+from cpu_by_stage import _counted as counted
+from cpu_sampler import where
 
 
 def stack(*frames):

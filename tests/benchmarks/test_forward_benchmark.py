@@ -1,37 +1,21 @@
 """The benchmark counts operations and padding by hand, and runs whole on a CPU."""
 
-import importlib.util
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import forward_work as work
 import numpy as np
 import pytest
+import search_rates as rates
 
 FOLDER = Path(__file__).parent
 ROOT = FOLDER.parent.parent
 
 
-@pytest.fixture(scope="module")
-def work():
-    """The module forward_work, which finds its neighbours as a script's does."""
-    places = [str(FOLDER), str(FOLDER.parent / "helpers")]
-    sys.path[:0] = places
-    try:
-        spec = importlib.util.spec_from_file_location("forward_work", FOLDER / "forward_work.py")
-        module = importlib.util.module_from_spec(spec)
-        sys.modules["forward_work"] = module
-        spec.loader.exec_module(module)
-        yield module
-    finally:
-        for place in places:
-            sys.path.remove(place)
-        sys.modules.pop("forward_work", None)
-
-
-def test_operations_by_hand(work):
+def test_operations_by_hand():
     """Two layers of 4 with an inner layer of 16; inputs of 3 and 5 tokens.
 
     A token's linear layers take 2 * 12 * 4^2 = 384 a layer, of which query, key and value 96.
@@ -48,7 +32,7 @@ def test_operations_by_hand(work):
     assert work.operations(mono, lengths) == 8 * 384 + 144 + 400 + in_last + head
 
 
-def test_inputs_have_the_lengths_that_are_said(work, tmp_path):
+def test_inputs_have_the_lengths_that_are_said(tmp_path):
     case = work.Case("mono, full", "mono", work.TINY, 3, full=True)
     made = work.Work(case, work.QUICK, "cpu", tmp_path / "model")
     assert made.lengths.tolist() == [512, 512, 512]
@@ -57,20 +41,10 @@ def test_inputs_have_the_lengths_that_are_said(work, tmp_path):
     np.testing.assert_array_equal(made.ours(), made.from_text()())
 
 
-def test_padding_by_hand(work):
+def test_padding_by_hand():
     """Sorted, batches of two hold 3 and 4, 5 and 9: 2 * 4 + 2 * 9 tokens for 21 real ones."""
     assert work.padding_of(np.array([9, 3, 5, 4]), 2) == 26 / 21
     assert work.padding_of(np.array([9, 3, 5]), 1) == 1.0
-
-
-@pytest.fixture
-def rates(monkeypatch):
-    """The module search_rates."""
-    monkeypatch.syspath_prepend(str(FOLDER))
-    import search_rates
-
-    yield search_rates
-    sys.modules.pop("search_rates")
 
 
 def run(folder, *more, **environment):
@@ -145,7 +119,7 @@ def test_without_faiss_it_is_left_out_by_name(tmp_path):
     assert "faiss" not in json.loads((tmp_path / "one.json").read_text())["search"]
 
 
-def test_a_search_that_is_not_float64s_is_not_timed(rates, tmp_path, monkeypatch):
+def test_a_search_that_is_not_float64s_is_not_timed(tmp_path, monkeypatch):
     wrong = lambda *given, **named: tuple(part[:, ::-1] for part in search(*given, **named))  # noqa: E731
     search = rates.topk_block_stream
     monkeypatch.setattr(rates, "topk_block_stream", wrong)
@@ -153,7 +127,7 @@ def test_a_search_that_is_not_float64s_is_not_timed(rates, tmp_path, monkeypatch
         rates.measured_search(rates.QUICK, tmp_path)
 
 
-def test_a_ratio_is_that_of_one_round_and_a_comparison_has_one_at_least(rates):
+def test_a_ratio_is_that_of_one_round_and_a_comparison_has_one_at_least():
     """Three rounds: 4 / 2, 9 / 3 and 5 / 5; the search again takes half, all and twice."""
     took = {
         side: [{"cpu": cpu, "wall": 1.0} for cpu in seconds]
