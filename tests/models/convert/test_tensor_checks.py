@@ -3,9 +3,7 @@ from dataclasses import replace
 import pytest
 from model_parts import CONFIG, DUO, ENCODER, MONO
 
-from raypipe.models.bert.files import (
-    expected_shapes,
-)
+from raypipe.models.bert.family import FAMILY
 from raypipe.models.convert.checkpoint import (
     limit_problems,
     segment_problems,
@@ -15,7 +13,7 @@ from raypipe.models.convert.checkpoint import (
 
 
 def test_tensors_that_are_not_the_models_are_told():
-    shapes = expected_shapes(CONFIG, num_labels=2)
+    shapes = FAMILY.files.expected_shapes(CONFIG, num_labels=2)
     assert tensor_problems(shapes, CONFIG, 2) == []
     assert tensor_problems(shapes, CONFIG, None) == []  # an encoder may have a head
     lacking = {name: shape for name, shape in shapes.items() if "classifier" not in name}
