@@ -58,10 +58,10 @@ class BertFamily:
 
         from raypipe.models.bert.forward import read_bert
 
-        like, own = self._names.as_bert(config), self._names.own
+        like = self._names.as_bert(config)
         places = self.files.of_bert(config)
         held = self._as_bert(weights, places)
-        missing = [own(name) for name in places if name not in held]
+        missing = self._missing(places, held, weights)
         if missing:
             raise InputError([f"the checkpoint lacks the tensor {name}" for name in missing])
         if not self._names.has_table:
@@ -83,7 +83,7 @@ class BertFamily:
         from raypipe.models.bert.forward import read_head
 
         held = self._as_bert(weights, OF_HEAD)
-        missing = [self._names.own(name) for name in OF_HEAD if name not in held]
+        missing = self._missing(OF_HEAD, held, weights)
         if missing:
             raise InputError(
                 [
@@ -115,6 +115,12 @@ class BertFamily:
         """The tensors by these canonical names of BERT's, without those that are missing."""
         places = {name: self._saved(name, weights) for name in names}
         return {name: weights[saved] for name, saved in places.items() if saved is not None}
+
+    def _missing(self, names: Iterable[str], held: Tensors, weights: Tensors) -> list[str]:
+        """Of these names of BERT's those not held, with the prefix that the checkpoint has."""
+        prefixed = any(name.startswith(self._names.prefix) for name in weights)
+        own = (self._names.own(name) for name in names if name not in held)
+        return [self.files.saved_name(name, head=prefixed) for name in own]
 
     def _saved(self, name: str, held: Mapping[str, Any]) -> str | None:
         """The name, among those held, for one of BERT's canonical names; None if there is none."""
