@@ -104,35 +104,41 @@ def check_units(num_units: int, relevant_label: int | None) -> None:
         )
 
 
-def with_third_segment(segments: Tensor, choice: str | None) -> Tensor:
-    """A duoBERT model's segment table, with at least three rows.
+def third_segment_problems(num_rows: int, choice: str | None) -> list[str]:
+    """Why a duoBERT model's segment table does not have, or cannot get, three rows.
 
     Source: duobert's checkpoint has two rows for three segments; TensorFlow's one-hot product
     makes id 2 a zero vector there, which is `zero`; `copy` is row 1.
+    """
+    has = f"a duoBERT model has three segments, the checkpoint has {num_rows} segment rows"
+    if num_rows < 2:
+        return [f"{has}; name a BERT"]
+    if num_rows >= 3 and choice is not None:
+        return [
+            f"segment_row: {choice} is for checkpoints with two segment rows; this one has "
+            f"{num_rows}, remove it"
+        ]
+    if num_rows == 2 and choice is None:
+        return [
+            f"{has}: name the third with segment_row, or raypipe model convert --segment-row: zero "
+            "(what duobert's own code computes) or copy (of row 1)"
+        ]
+    return []
+
+
+def with_third_segment(segments: Tensor, choice: str | None) -> Tensor:
+    """A duoBERT model's segment table, with at least three rows.
 
     Raises:
-        InputError: less than two rows, two and no choice, or three and a choice.
+        InputError: see `third_segment_problems`.
     """
     import torch
 
-    if len(segments) < 2:
-        raise InputError(
-            f"a duoBERT model has three segments, the checkpoint has {len(segments)} segment rows; "
-            "name a BERT"
-        )
+    problems = third_segment_problems(len(segments), choice)
+    if problems:
+        raise InputError(problems)
     if len(segments) >= 3:
-        if choice is not None:
-            raise InputError(
-                f"segment_row: {choice} is for checkpoints with two segment rows; this one has "
-                f"{len(segments)}, remove it"
-            )
         return segments
-    if choice is None:
-        raise InputError(
-            f"a duoBERT model has three segments, the checkpoint has {len(segments)} segment rows; "
-            "name the third with segment_row: zero (what duobert's own code computes) or copy "
-            "(of row 1)"
-        )
     third = torch.zeros_like(segments[:1]) if choice == "zero" else segments[1:2]
     return torch.cat([segments, third])
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from raypipe.models.bert.forward import hidden_states, read_bert, read_head
+from raypipe.models.bert.forward import hidden_states
 from raypipe.models.folder.model_folder import load_weights
 from raypipe.models.gpu.passes import (
     FixedShape,
@@ -27,7 +27,7 @@ GROUPS = [(2, 5), (1, 9)]
 def test_a_forward_elsewhere_mixes_no_devices(models, random_bert):
     model = models(random_bert.Shape(layers=2, hidden=64, heads=4, words=1000), "duo")
     weights, config = dict(load_weights(model)), model.config()
-    bert = read_bert(weights, config).to("meta")
+    bert = model.family.read(weights, config).to("meta")
     ids, positions, segments = (torch.zeros(19, dtype=torch.long, device="meta") for _ in range(3))
     wanted = first_tokens(GROUPS, "meta")
     tokens = (bert, ids, positions)
@@ -47,7 +47,10 @@ def test_a_pass_of_fixed_shape_mixes_no_devices(models, random_bert, varlen, fir
     """From the pieces and the plan on; `meta` computes nothing, so values play no part."""
     model = models(random_bert.Shape(layers=2, hidden=64, heads=4, words=1000), "duo")
     weights, config = load_weights(model), model.config()
-    bert, head = read_bert(weights, config).to("meta"), read_head(weights, relevant_label=1)
+    bert, head = (
+        model.family.read(weights, config).to("meta"),
+        model.family.head(weights, relevant_label=1),
+    )
     shape = FixedShape(64, 32, 3)
 
     def kernel(query, key, value, edges, longest):

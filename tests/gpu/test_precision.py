@@ -5,7 +5,6 @@ import os
 import pytest
 import torch
 
-from raypipe.models.bert.forward import read_bert
 from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.model_folder import load_weights
 from raypipe.models.machine.precision import set_products
@@ -59,7 +58,7 @@ def test_full_precision_holds_on_the_cpu_too():
 def test_weights_that_move_all_move(models, random_bert):
     """`meta` is a device that every machine has: nothing may stay behind."""
     model = models(random_bert.Shape(layers=2, hidden=64, heads=4, words=1000))
-    bert = read_bert(load_weights(model), model.config()).to("meta")
+    bert = model.family.read(load_weights(model), model.config()).to("meta")
     every = [bert.words, bert.positions, bert.segments, *bert.norm]
     for layer in bert.layers:
         for part in (layer.qkv, layer.out, layer.norm_attention, layer.up, layer.down):

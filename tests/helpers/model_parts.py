@@ -4,9 +4,7 @@ from dataclasses import replace
 
 import torch
 
-from raypipe.models.bert.files import (
-    expected_shapes,
-)
+from raypipe.models.bert.family import FAMILY
 from raypipe.models.folder.settings import Conventions, PairConventions
 
 ENCODER = Conventions(
@@ -33,7 +31,7 @@ CONFIG = {
 
 def tensors(prefix, units):
     generator = torch.Generator().manual_seed(3)
-    shapes = expected_shapes(CONFIG, num_labels=units)
+    shapes = FAMILY.files.expected_shapes(CONFIG, num_labels=units)
     return {
         (name if "classifier" in name else prefix + name): torch.randn(shape, generator=generator)
         for name, shape in shapes.items()

@@ -16,13 +16,16 @@ def test_names_get_their_prefix_and_what_no_model_reads_is_left_out():
         pooling="cls", normalise=True, query_segment=0, passage_segment=0, query_limit=1,
         passage_limit=1,
     )  # fmt: skip
-    names = ("embeddings.x", "encoder.y", "embeddings.position_ids", "pooler.dense.weight",
+    names = ("embeddings.x", "encoder.layer.0.y", "embeddings.position_ids", "pooler.dense.weight",
              "cls.predictions", "classifier.weight")  # fmt: skip
     given = held("embeddings.x")
     plain = start(encoder, held(*names))
-    assert sorted(plain) == ["bert.embeddings.x", "bert.encoder.y"]
+    assert sorted(plain) == ["bert.embeddings.x", "bert.encoder.layer.0.y"]
     whole = start(encoder, held(*(f"bert.{name}" for name in names[:4]), "cls.predictions"))
-    assert sorted(whole) == sorted(plain) and whole["bert.encoder.y"].tolist() == [[1.0] * 4] * 2
+    assert (
+        sorted(whole) == sorted(plain)
+        and whole["bert.encoder.layer.0.y"].tolist() == [[1.0] * 4] * 2
+    )
     mixed = {"bert.embeddings.x": torch.zeros(1), SEGMENTS: torch.zeros(2, 4)}
     mono = start(pair_conventions(), {**mixed, "cls.predictions.bias": torch.zeros(1)})
     assert "bert.embeddings.x" in mono and not [name for name in mono if "predictions" in name]

@@ -1,13 +1,14 @@
-"""BERT's `raypipe.models.family.Files`: config.json, the names and shapes of tensors.
+"""`raypipe.models.family.Files` of BERT and of families with its layers under other names.
 
 A config.json has the values for which raypipe's forward pass is that model's, and must not
-contradict the tensors. A canonical name is BertModel's
-(`encoder.layer.0.attention.self.query.weight`, `pooler.dense.bias`) or the head's:
+contradict the tensors. A canonical name is that of transformers' model without a head
+(`encoder.layer.0.attention.self.query.weight`, `pooler.dense.bias`) or the head's own:
 `classifier.weight`, `classifier.bias`. Other programs use others.
 """
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from raypipe.models.tensors import Config, Named, Shape, Source, unit_names
@@ -43,113 +44,275 @@ LAYER_NORM_EPS = 1e-12
 LARGEST = {"num_hidden_layers": 1000}
 """Limits: larger values would exhaust the memory before any tensor is checked."""
 
-
-def config_problems(config: Config) -> list[str]:
-    """Why raypipe cannot compute this model; empty if it can."""
-    problems = [
-        f"{name}: expected a count{_at_most(name)}, found {config.get(name)!r}"
-        for name in NEEDED
-        if type(config.get(name)) is not int
-        or not 1 <= config[name] <= LARGEST.get(name, config[name])
-    ]
-    for name, expected in (("hidden_act", "gelu"), ("position_embedding_type", "absolute")):
-        if config.get(name, expected) != expected:
-            problems.append(f"{name}: expected {expected}, found {config[name]!r}")
-    if config.get("is_decoder"):
-        problems.append("is_decoder: expected false, found true")
-    return problems
-
-
-def own_problems(config: Config) -> list[str]:
-    """Like `config_problems`, for a model folder's own config.json, which must state more."""
-    problems = config_problems(config)
-    for name, expected in (("model_type", "bert"), ("hidden_act", "gelu")):
-        if name not in config:
-            problems.append(f"{name}: expected {expected}, found none")
-    eps: Any = config.get("layer_norm_eps")
-    if not _is_number(eps) or not 0 < eps < 1:
-        problems.append(f"layer_norm_eps: expected a number between 0 and 1, found {eps!r}")
-    if "initializer_range" in config and not _is_number(config["initializer_range"]):
-        problems.append(
-            f"initializer_range: expected a number, found {config['initializer_range']!r}"
-        )
-    if not problems and config["hidden_size"] % config["num_attention_heads"]:
-        problems.append(
-            f"num_attention_heads: expected a divisor of hidden_size {config['hidden_size']}, "
-            f"found {config['num_attention_heads']}"
-        )
-    return problems
-
-
-def decisive(config: Config) -> dict[str, Any]:
-    """The values of a valid config.json that affect a row's value, for fingerprints."""
-    values = {name: config[name] for name in DECISIVE if name in config}
-    values["layer_norm_eps"] = float(config["layer_norm_eps"])
-    values.setdefault("position_embedding_type", "absolute")
-    return values
-
-
-def num_positions(config: Config) -> int:
-    """Number of tokens of the longest input, special tokens included."""
-    return int(config["max_position_embeddings"])
-
-
-def as_bert(config: Config) -> dict[str, Any]:
-    """The content of a BERT's config.json, unchanged."""
-    return dict(config)
-
-
-def architecture(*, head: bool) -> str:
-    """The transformers class that opens a model with or without a reranker's head."""
-    return "BertForSequenceClassification" if head else "BertModel"
-
-
-def converted_config(
-    config: Config, *, segment_rows: int, num_labels: int | None
-) -> dict[str, Any]:
-    """The content of the converted folder's config.json, which transformers can open."""
-    body = {
-        "architectures": [architecture(head=num_labels is not None)],
-        "model_type": "bert",
-        "hidden_act": "gelu",
-        "layer_norm_eps": LAYER_NORM_EPS,
-        "position_embedding_type": "absolute",
-        **{name: config[name] for name in KEPT if config.get(name) is not None},
-        "type_vocab_size": segment_rows,
-    }
-    if num_labels is not None:
-        body |= unit_names(num_labels)
-    return dict(sorted(body.items()))
-
-
-def _at_most(name: str) -> str:
-    return f" of {LARGEST[name]:,} at most" if name in LARGEST else ""
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
+WORDS = "embeddings.word_embeddings.weight"
 SEGMENTS = "embeddings.token_type_embeddings.weight"
-HEAD = "classifier.weight"
+SIZES = {
+    "vocab_size": (WORDS, 0),
+    "hidden_size": (WORDS, 1),
+    "max_position_embeddings": ("embeddings.position_embeddings.weight", 0),
+    "type_vocab_size": (SEGMENTS, 0),
+    "intermediate_size": ("encoder.layer.0.intermediate.dense.weight", 0),
+}
+"""Each size in config.json, and the tensor's axis of that size."""
+LAYERS = "encoder.layer."
+HEAD = ("pooler.dense.", "classifier.")
+"""Beginnings of the names of a head's two layers."""
 POOLER = ("pooler.dense.weight", "pooler.dense.bias")
-HEADS = (HEAD, "classifier.bias")
-CLASSIFIER = "classifier"
-BODY = ("bert.embeddings.", "bert.encoder.")
-
-TENSORFLOW_HEAD = {"output_weights": HEAD, "output_bias": "classifier.bias"}
-TENSORFLOW_LAST = {"kernel": "weight", "gamma": "weight", "beta": "bias", "bias": "bias"}
 PREFIX = "bert."
 """Prefix of the body's names in a model with a head."""
-ADAPTED: tuple[str, ...] = ("query", "key", "value", "dense")
-"""The last parts of the linear layers' names, as peft expects them."""
 BUFFERS = ("embeddings.position_ids", "embeddings.token_type_ids")
 """Buffers that some releases of transformers save and all recompute."""
+TENSORFLOW_HEAD = {"output_weights": "classifier.weight", "output_bias": "classifier.bias"}
+TENSORFLOW_LAST = {"kernel": "weight", "gamma": "weight", "beta": "bias", "bias": "bias"}
 
 
-def canonical_names(names: Iterable[str]) -> Named:
-    """Canonical names for every name in a checkpoint of PyTorch or TensorFlow."""
-    return named_by(canonical_name, names)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Names:
+    """The names of one family, beside BERT's, which are the defaults."""
+
+    kind: str
+    """model_type in config.json."""
+    architecture: str
+    """transformers' name of the classes, without Model and ForSequenceClassification."""
+    prefix: str
+    """Of the body's tensors in a model with a head."""
+    layers: str = LAYERS
+    """The own beginning of names in a layer, for BERT's `encoder.layer.`."""
+    parts: tuple[tuple[str, str], ...] = ()
+    """(BERT's, own) parts of names in a layer; the first that is found is replaced."""
+    head: tuple[str, str] = HEAD
+    """Own beginnings of the names of a head's two layers."""
+    body_has_pooler: bool = False
+    """Whether the head's first layer has the prefix, as a part of the body."""
+    adapted: tuple[str, ...] = ("query", "key", "value", "dense")
+    """Last parts of the linear layers' names, as peft expects them."""
+    keys: Mapping[str, str] = field(default_factory=dict)
+    """Keys of config.json by BERT's keys, where they differ."""
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    """Values for BERT's keys that config.json does not have."""
+    required: Mapping[str, Any] = field(default_factory=dict)
+    """Values of own keys without which raypipe's inputs or layers would be others."""
+    specials: tuple[str, str, str] = ("[CLS]", "[SEP]", "[UNK]")
+    """Special tokens: before the first text, behind a text, and for what is unknown."""
+    num_separators: int = 1
+    """Special tokens between two texts."""
+    first_position: int = 0
+    has_table: bool = True
+    """Whether there is a segment table."""
+    has_segments: bool = False
+    """Whether inputs have segments; otherwise the table has one row."""
+
+    def own(self, name: str) -> str:
+        """The own canonical name for BERT's."""
+        for of_bert, mine in zip(HEAD, self.head, strict=True):
+            if name.startswith(of_bert):
+                return mine + name.removeprefix(of_bert)
+        part = next((pair for pair in self.parts if pair[0] in name), ("", ""))
+        return name.replace(*part).replace(LAYERS, self.layers)
+
+    def as_bert(self, config: Config) -> dict[str, Any]:
+        """The values of config.json under BERT's keys, those that are missing left out."""
+        own = set(self.keys.values())
+        found = {key: value for key, value in config.items() if key not in own}
+        found |= {key: config[mine] for key, mine in self.keys.items() if mine in config}
+        return {**found, **self.fixed}
+
+    def key(self, of_bert: str) -> str:
+        """The own key for one of BERT's."""
+        return self.keys.get(of_bert, of_bert)
+
+
+class BertFiles:
+    """See Files."""
+
+    SEGMENTS = SEGMENTS
+
+    def __init__(self, names: Names) -> None:
+        """The files of the family with these names."""
+        self.names = names
+        first, last = names.head
+        self.POOLER = (f"{first}weight", f"{first}bias")
+        self.HEADS = (f"{last}weight", f"{last}bias")
+        self.ADAPTED = names.adapted
+        self.SPECIAL_TOKENS: tuple[str, ...] = names.specials
+        self.HAS_SEGMENTS = names.has_segments
+
+    def canonical_names(self, names: Iterable[str]) -> Named:
+        """See Files; other heads, and a pooler that no head here uses, are unused."""
+        return named_by(self._canonical, names)
+
+    def saved_name(self, name: str, *, head: bool) -> str:
+        """See Files."""
+        place = name.removeprefix(self.names.prefix)
+        bare = place in self.HEADS or (place in self.POOLER and not self.names.body_has_pooler)
+        return self.names.prefix + place if head and not bare else place
+
+    def trained_names(self, names: Iterable[str], *, head: bool) -> dict[str, str]:
+        """See Files; without `head`, pooler and classifier are left out too."""
+        found = {}
+        for name in names:
+            place = self._canonical(name)
+            if place is not None and (head or not self.may_have(place)):
+                found[name] = self.saved_name(place, head=True)
+        return found
+
+    def linear_names(self, tensors: Mapping[str, "Tensor"], *, head: bool) -> list[str]:
+        """See Files; with `head` also the head's first layer."""
+        first = self.saved_name(self.POOLER[0], head=True)
+        layers = self.names.prefix + self.names.layers
+        ends = tuple(f".{last}.weight" for last in self.ADAPTED)
+        return [
+            name.removesuffix(".weight")
+            for name in tensors
+            if (name == first and head) or (name.startswith(layers) and name.endswith(ends))
+        ]
+
+    def expected_shapes(self, config: Config, *, num_labels: int | None) -> dict[str, Shape]:
+        """See Files."""
+        found = self.of_bert(config, num_labels)
+        return {self.names.own(name): shape for name, shape in found.items()}
+
+    def of_bert(self, config: Config, num_labels: int | None = None) -> dict[str, Shape]:
+        """The same by BERT's canonical names."""
+        found = _shapes(self.names.as_bert(config), num_labels)
+        if not self.names.has_table:
+            del found[SEGMENTS]
+        return found
+
+    def may_have(self, name: str) -> bool:
+        """See Files: a pooler's or a head's."""
+        return name in (*self.POOLER, *self.HEADS)
+
+    def config_problems(self, config: Config) -> list[str]:
+        """See Files."""
+        like, key = self.names.as_bert(config), self.names.key
+        problems = [
+            f"{key(name)}: expected a count{_at_most(name)}, found {like.get(name)!r}"
+            for name in NEEDED
+            if type(like.get(name)) is not int
+            or not 1 <= like[name] <= LARGEST.get(name, like[name])
+        ]
+        for name, expected in (("hidden_act", "gelu"), ("position_embedding_type", "absolute")):
+            if like.get(name, expected) != expected:
+                problems.append(f"{key(name)}: expected {expected}, found {like[name]!r}")
+        if like.get("is_decoder"):
+            problems.append("is_decoder: expected false, found true")
+        return problems
+
+    def own_problems(self, config: Config) -> list[str]:
+        """See Files."""
+        problems = self.config_problems(config)
+        like, key = self.names.as_bert(config), self.names.key
+        for name, expected in (("model_type", self.names.kind), ("hidden_act", "gelu")):
+            if name not in like:
+                problems.append(f"{key(name)}: expected {expected}, found none")
+        eps: Any = like.get("layer_norm_eps")
+        if not _is_number(eps) or not 0 < eps < 1:
+            problems.append(f"layer_norm_eps: expected a number between 0 and 1, found {eps!r}")
+        spread = like.get("initializer_range", 0)
+        if not _is_number(spread):
+            problems.append(f"initializer_range: expected a number, found {spread!r}")
+        if not problems and like["hidden_size"] % like["num_attention_heads"]:
+            problems.append(
+                f"{key('num_attention_heads')}: expected a divisor of {key('hidden_size')} "
+                f"{like['hidden_size']}, found {like['num_attention_heads']}"
+            )
+        return problems + [
+            f"{name}: expected {value}, found {config.get(name)!r}"
+            for name, value in self.names.required.items()
+            if config.get(name) != value
+        ]
+
+    def decisive(self, config: Config) -> dict[str, Any]:
+        """See Files; under BERT's keys."""
+        like = self.names.as_bert(config)
+        values = {name: like[name] for name in DECISIVE if name in like}
+        values["layer_norm_eps"] = float(like["layer_norm_eps"])
+        values.setdefault("position_embedding_type", "absolute")
+        return values
+
+    def num_positions(self, config: Config) -> int:
+        """See Files."""
+        positions = int(self.names.as_bert(config)["max_position_embeddings"])
+        return positions - self.names.first_position
+
+    def as_bert(self, config: Config) -> dict[str, Any]:
+        """See Files."""
+        return self.names.as_bert(config)
+
+    def contradictions(
+        self, config: Config, shapes: Mapping[str, Shape], *, any_segments: bool = False
+    ) -> list[str]:
+        """See Files.
+
+        With `any_segments`, the segment table may have another number of rows than type_vocab_size:
+        the third row of a duoBERT model is often not mentioned in config.json.
+        """
+        names = self.names
+        prefix = names.prefix if any(name.startswith(names.prefix) for name in shapes) else ""
+        own = {name.removeprefix(prefix): shape for name, shape in shapes.items()}
+        if any_segments and SEGMENTS in own:
+            config = {**config, "type_vocab_size": own[SEGMENTS][0]}
+        like, problems = names.as_bert(config), []
+        for size, (of_bert, axis) in SIZES.items():
+            name = names.own(of_bert)
+            if len(own.get(name, ())) == 2 and own[name][axis] != like[size]:
+                problems.append(
+                    f"{names.key(size)}: config.json says {like[size]}, the checkpoint has "
+                    f"{own[name][axis]} ({prefix}{name} is {list(own[name])})"
+                )
+        of_layers = (
+            name.removeprefix(names.layers) for name in own if name.startswith(names.layers)
+        )
+        layers = {name.split(".")[0] for name in of_layers}
+        if len(layers) != like["num_hidden_layers"]:
+            problems.append(
+                f"{names.key('num_hidden_layers')}: config.json says {like['num_hidden_layers']}, "
+                f"the checkpoint has {len(layers)}"
+            )
+        if problems:
+            return problems
+        expected = self.expected_shapes(config, num_labels=None)
+        lacking = [name for name in expected if name not in own]
+        return [f"the checkpoint lacks the tensor {prefix}{name}" for name in lacking] + [
+            f"{prefix}{name}: expected shape {list(shape)}, found {list(own[name])}"
+            for name, shape in expected.items()
+            if name in own and own[name] != shape
+        ]
+
+    def converted_config(
+        self, config: Config, *, segment_rows: int, num_labels: int | None
+    ) -> dict[str, Any]:
+        """See Files; of a BERT what transformers needs, which Google's file does not say."""
+        body = dict(config)
+        if self.names.kind == "bert":
+            body = {
+                "model_type": "bert",
+                "hidden_act": "gelu",
+                "layer_norm_eps": LAYER_NORM_EPS,
+                "position_embedding_type": "absolute",
+                **{name: config[name] for name in KEPT if config.get(name) is not None},
+                "type_vocab_size": segment_rows,
+            }
+        body["architectures"] = [self.architecture(head=num_labels is not None)]
+        if num_labels is not None:
+            body |= unit_names(num_labels)
+        return dict(sorted(body.items()))
+
+    def architecture(self, *, head: bool) -> str:
+        """See Files."""
+        return self.names.architecture + ("ForSequenceClassification" if head else "Model")
+
+    def _canonical(self, name: str) -> str | None:
+        """The canonical name of, say, `bert/pooler/dense/kernel`; None if not the family's."""
+        plain = name.removesuffix(":0").removeprefix("module.")
+        if self.names.kind == "bert" and ("/" in plain or plain in TENSORFLOW_HEAD):
+            return _from_tensorflow(plain)
+        plain = plain.removeprefix(self.names.prefix)
+        plain = re.sub(r"LayerNorm\.gamma$", "LayerNorm.weight", plain)
+        plain = re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", plain)
+        of_body = plain.startswith(("embeddings.", self.names.layers)) and plain not in BUFFERS
+        return plain if of_body or self.may_have(plain) else None
 
 
 def named_by(canonical: Callable[[str], str | None], names: Iterable[str]) -> Named:
@@ -162,38 +325,22 @@ def named_by(canonical: Callable[[str], str | None], names: Iterable[str]) -> Na
             unused.append(name)
         elif place in found:
             twice.append(f"{found[place].name} and {name}")
-        else:
-            found[place] = Source(name, transpose=is_kernel(name))
+        else:  # a kernel of TensorFlow is the transpose of PyTorch's weight
+            found[place] = Source(name, transpose=name.removesuffix(":0").endswith("/kernel"))
     return Named(found, unused, twice)
 
 
-def canonical_name(name: str) -> str | None:
-    """The canonical name of, say, `bert/encoder/layer_0/output/dense/kernel`; None if no BERT's."""
-    plain = name.removesuffix(":0")
-    if "/" in plain or plain in TENSORFLOW_HEAD:
-        return _from_tensorflow(plain)
-    plain = plain.removeprefix("module.").removeprefix(PREFIX)
-    plain = re.sub(r"LayerNorm\.gamma$", "LayerNorm.weight", plain)
-    plain = re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", plain)
-    return plain if _is_bert(plain) else None
-
-
-def is_kernel(name: str) -> bool:
-    """Whether the tensor is a TensorFlow kernel, the transpose of PyTorch's weight."""
-    return name.removesuffix(":0").endswith("/kernel")
-
-
-def expected_shapes(config: Config, *, num_labels: int | None) -> dict[str, Shape]:
-    """Shapes of the body by canonical name; with `num_labels` also of pooler and head."""
+def _shapes(config: Config, num_labels: int | None) -> dict[str, Shape]:
+    """Shapes of a BERT's body; with `num_labels` also of pooler and head."""
     hidden, wide = config["hidden_size"], config["intermediate_size"]
     shapes: dict[str, Shape] = {
-        "embeddings.word_embeddings.weight": (config["vocab_size"], hidden),
+        WORDS: (config["vocab_size"], hidden),
         "embeddings.position_embeddings.weight": (config["max_position_embeddings"], hidden),
         SEGMENTS: (config["type_vocab_size"], hidden),
         **_norm("embeddings.LayerNorm", hidden),
     }
     for number in range(config["num_hidden_layers"]):
-        at = f"encoder.layer.{number}"
+        at = f"{LAYERS}{number}"
         for part in ("query", "key", "value"):
             shapes |= _dense(f"{at}.attention.self.{part}", hidden, hidden)
         shapes |= _dense(f"{at}.attention.output.dense", hidden, hidden)
@@ -206,64 +353,12 @@ def expected_shapes(config: Config, *, num_labels: int | None) -> dict[str, Shap
     return shapes
 
 
-def may_have(name: str) -> bool:
-    """Whether a canonical tensor is a pooler's or head's, which an encoder may have too."""
-    return name in (*POOLER, *HEADS)
-
-
-def prefix_of(names: Iterable[str]) -> str:
-    """`bert.` if the body's names begin with it, otherwise ""."""
-    return PREFIX if any(name.startswith(PREFIX) for name in names) else ""
-
-
-def saved_name(name: str, *, head: bool) -> str:
-    """BertModel's name of a tensor, or with a head BertForSequenceClassification's."""
-    place = name.removeprefix(PREFIX)
-    return PREFIX + place if head and place not in HEADS else place
-
-
-def trained_names(names: Iterable[str], *, head: bool) -> dict[str, str]:
-    """`saved_name`, with a head, of each tensor that a training holds, in the order given.
-
-    Buffers and other heads are left out; without `head`, so are pooler and classifier.
-    """
-    names = list(names)
-    prefix = "" if prefix_of(names) else PREFIX
-    found = {}
-    for name in names:
-        full = name if name.startswith((PREFIX, CLASSIFIER)) else prefix + name
-        begins = (PREFIX, CLASSIFIER) if head else BODY
-        if full.startswith(begins) and "position_ids" not in full:
-            found[name] = full
-    return found
-
-
-def linear_names(tensors: Mapping[str, "Tensor"], *, head: bool) -> list[str]:
-    """A training's linear layers without `.weight`, in order; with `head` also the pooler."""
-    return [
-        name.removesuffix(".weight")
-        for name, tensor in tensors.items()
-        if name.endswith(".weight")
-        and tensor.dim() == 2
-        and "embeddings" not in name
-        and "LayerNorm" not in name
-        and name.startswith(PREFIX)
-        and (head or "pooler" not in name)
-    ]
-
-
 def _dense(name: str, rows_in: int, rows_out: int) -> dict[str, Shape]:
     return {f"{name}.weight": (rows_out, rows_in), f"{name}.bias": (rows_out,)}
 
 
 def _norm(name: str, hidden: int) -> dict[str, Shape]:
     return {f"{name}.weight": (hidden,), f"{name}.bias": (hidden,)}
-
-
-def _is_bert(plain: str) -> bool:
-    return (
-        plain.startswith(("embeddings.", "encoder.layer.", "pooler.")) and plain not in BUFFERS
-    ) or plain in HEADS
 
 
 def _from_tensorflow(name: str) -> str | None:
@@ -280,78 +375,9 @@ def _from_tensorflow(name: str) -> str | None:
     return plain + TENSORFLOW_LAST[last]
 
 
-WORDS = "embeddings.word_embeddings.weight"
-WIDENED = "encoder.layer.0.intermediate.dense.weight"
-SIZES = {
-    "vocab_size": (WORDS, 0),
-    "hidden_size": (WORDS, 1),
-    "max_position_embeddings": ("embeddings.position_embeddings.weight", 0),
-    "type_vocab_size": (SEGMENTS, 0),
-    "intermediate_size": (WIDENED, 0),
-}
-"""Each size in config.json, and the tensor's axis of that size."""
-LAYER = "encoder.layer."
+def _at_most(name: str) -> str:
+    return f" of {LARGEST[name]:,} at most" if name in LARGEST else ""
 
 
-def contradictions(
-    config: Config, shapes: Mapping[str, Shape], *, any_segments: bool = False
-) -> list[str]:
-    """The differences between a valid config.json and the shapes of the tensors by name.
-
-    With `any_segments`, the segment table may have another number of rows than type_vocab_size: the
-    third row of a duoBERT model is often not mentioned in config.json.
-    """
-    prefix = prefix_of(shapes)
-    own = {name.removeprefix(prefix): shape for name, shape in shapes.items()}
-    if any_segments and SEGMENTS in own:
-        config = {**config, "type_vocab_size": own[SEGMENTS][0]}
-    problems = [
-        f"{size}: config.json says {config[size]}, the checkpoint has {own[name][axis]} "
-        f"({prefix}{name} is {list(own[name])})"
-        for size, (name, axis) in SIZES.items()
-        if name in own and len(own[name]) == 2 and own[name][axis] != config[size]
-    ]
-    numbers = {name.removeprefix(LAYER).split(".")[0] for name in own if name.startswith(LAYER)}
-    if len(numbers) != config["num_hidden_layers"]:
-        problems.append(
-            f"num_hidden_layers: config.json says {config['num_hidden_layers']}, the checkpoint "
-            f"has {len(numbers)}"
-        )
-    if problems:
-        return problems
-    expected = expected_shapes(config, num_labels=None)
-    problems = [f"the checkpoint lacks the tensor {prefix}{n}" for n in expected if n not in own]
-    problems += [
-        f"{prefix}{name}: expected shape {list(shape)}, found {list(own[name])}"
-        for name, shape in expected.items()
-        if name in own and own[name] != shape
-    ]
-    return problems
-
-
-CLS, SEP = "[CLS]", "[SEP]"
-SPECIAL_TOKENS: tuple[str, ...] = (CLS, SEP, "[UNK]")
-HAS_SEGMENTS = True
-
-__all__ = [
-    "ADAPTED",
-    "HAS_SEGMENTS",
-    "HEADS",
-    "POOLER",
-    "SEGMENTS",
-    "SPECIAL_TOKENS",
-    "architecture",
-    "as_bert",
-    "canonical_names",
-    "config_problems",
-    "contradictions",
-    "converted_config",
-    "decisive",
-    "expected_shapes",
-    "linear_names",
-    "may_have",
-    "num_positions",
-    "own_problems",
-    "saved_name",
-    "trained_names",
-]
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

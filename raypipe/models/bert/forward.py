@@ -14,8 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from raypipe.errors import InputError
-from raypipe.models.bert.files import POOLER, PREFIX, TENSORFLOW_LAST, named_by, prefix_of
+from raypipe.models.bert.files import POOLER, PREFIX, TENSORFLOW_LAST, named_by
 from raypipe.models.machine.precision import DTYPES, quantised
 from raypipe.models.packed import (
     MIN_ROWS,
@@ -125,27 +124,16 @@ class Bert:
 def read_bert(
     weights: Mapping[str, Tensor], config: Config, *, updates: Updates | None = None
 ) -> Bert:
-    """The encoder in a checkpoint, whether its names begin with `bert.` or not; fp32.
+    """The encoder of these tensors, fp32.
 
     Args:
-        weights: tensors by saved name.
-        config: config.json.
+        weights: every tensor of a body, by canonical name.
+        config: config.json, under BERT's keys.
         updates: low-rank updates, attached to the layers that they name.
-
-    Raises:
-        InputError: another architecture, or missing tensors (the message names all).
     """
-    kind, act = config.get("model_type"), config.get("hidden_act")
-    if kind != "bert" or act != "gelu":
-        raise InputError(f"expected a BERT with gelu, found model_type {kind!r}, {act!r}")
-    prefix = prefix_of(weights)
-    missing: list[str] = []
 
     def take(name: str) -> Tensor:
-        if prefix + name not in weights:
-            missing.append(prefix + name)
-            return torch.empty(0)
-        return weights[prefix + name].float().contiguous()
+        return weights[name].float().contiguous()
 
     def pair(name: str) -> tuple[Tensor, Tensor]:
         return take(f"{name}.weight"), take(f"{name}.bias")
@@ -155,9 +143,9 @@ def read_bert(
         joined: Linear = parts[0]
         if len(parts) > 1:
             joined = torch.cat([w for w, _ in parts]), torch.cat([b for _, b in parts])
-        if updates is None or prefix + names[0] not in updates:
+        if updates is None or names[0] not in updates:
             return joined
-        own = [updates[prefix + name] for name in names]
+        own = [updates[name] for name in names]
         down = torch.cat([down for down, _ in own])
         up = torch.block_diag(*[up for _, up in own])  # type: ignore[no-untyped-call]
         return (*joined, down, up)
@@ -173,7 +161,7 @@ def read_bert(
             norm_output=pair(f"{at}.output.LayerNorm"),
         )
 
-    bert = Bert(
+    return Bert(
         words=take("embeddings.word_embeddings.weight"),
         positions=take("embeddings.position_embeddings.weight"),
         segments=take("embeddings.token_type_embeddings.weight"),
@@ -182,9 +170,6 @@ def read_bert(
         num_heads=config["num_attention_heads"],
         eps=config["layer_norm_eps"],
     )
-    if missing:
-        raise InputError([f"the checkpoint lacks the tensor {name}" for name in missing])
-    return bert
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,40 +205,21 @@ class Head:
 def read_head(
     weights: Mapping[str, Tensor], *, relevant_label: int | None, updates: Updates | None = None
 ) -> Head:
-    """The head in a checkpoint, fp32, with its pooler's low-rank update if there is one.
+    """The head of these tensors, by canonical name, fp32, with its pooler's low-rank update.
 
     Raises:
-        InputError: tensors are missing (the message names all), or the number of units contradicts
-            the settings.
+        InputError: the number of units contradicts the settings.
     """
-    prefix = prefix_of(weights)
-    wanted = {
-        "pooler": f"{prefix}pooler.dense",
-        "classifier": "classifier",
-    }
-    missing = [
-        f"{name}.{part}"
-        for name in wanted.values()
-        for part in ("weight", "bias")
-        if f"{name}.{part}" not in weights
-    ]
-    if missing:
-        raise InputError(
-            [
-                f"the checkpoint lacks the tensor {name}: it has no head that scores pairs"
-                for name in missing
-            ]
-        )
 
     def pair(name: str) -> Linear:
         return weights[f"{name}.weight"].float(), weights[f"{name}.bias"].float()
 
-    weight, bias = pair(wanted["classifier"])
+    weight, bias = pair("classifier")
     num_units = len(bias)
     check_units(num_units, relevant_label)
     filled = MIN_ROWS - num_units
     classifier = (F.pad(weight, (0, 0, 0, filled)), F.pad(bias, (0, filled)))
-    pooler = (*pair(wanted["pooler"]), *(updates or {}).get(wanted["pooler"], ()))
+    pooler = (*pair("pooler.dense"), *(updates or {}).get("pooler.dense", ()))
     return Head(pooler, classifier, num_units)
 
 

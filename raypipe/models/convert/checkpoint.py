@@ -35,6 +35,7 @@ from raypipe.models.tensors import (
     Named,
     Source,
     expected_units,
+    third_segment_problems,
     with_third_segment,
 )
 from raypipe.regular import check_ratio
@@ -298,11 +299,14 @@ def rename(
     problems = [f"two tensors have the same name: {both}" for both in named.twice]
     added = None
     if pair is not None and pair.kind == "duo" and table in found:
-        choice = segment_row or pair.segment_row
-        problems += segment_problems(len(found[table]), choice)
-        if not problems and len(found[table]) == 2:
+        choice, rows = segment_row or pair.segment_row, len(found[table])
+        wrong = third_segment_problems(rows, choice)
+        if choice not in (None, *SEGMENT_ROWS):
+            wrong = [f"--segment-row: expected zero or copy, found {choice!r}"]
+        if not wrong and rows == 2:
             found[table] = with_third_segment(found[table], choice)
             added = {"row": 2, "from": choice}
+        problems += wrong
         config = {**config, "type_vocab_size": len(found[table])}
     elif segment_row is not None:
         problems.append(f"--segment-row: expected a duoBERT model, found {conventions.kind}")
@@ -408,21 +412,6 @@ def pretraining_problems(shapes: Mapping[str, tuple[int, ...]], config: Config) 
     ]
 
 
-def segment_problems(rows: int, choice: str | None) -> list[str]:
-    """Why a duoBERT model's segment table does not have, or cannot get, three rows."""
-    if choice is not None and choice not in SEGMENT_ROWS:
-        return [f"--segment-row: expected zero or copy, found {choice!r}"]
-    if rows >= 3 and choice is not None:
-        return [f"--segment-row: the table has {rows} rows, none is to be added; leave it out"]
-    if rows == 2 and choice is None:
-        return [
-            "a duoBERT model has three segments, the checkpoint has 2 segment rows: name the third "
-            "with --segment-row zero (what duobert's own code computes: TensorFlow's one-hot of "
-            "id 2 is a zero vector) or --segment-row copy (of row 1)"
-        ]
-    return [] if rows >= 2 else [f"a duoBERT model has three segments, the checkpoint has {rows}"]
-
-
 def limit_problems(conventions: AnyConventions, config: Config, rows: int) -> list[str]:
     """Limits and segments beyond the model's; `rows` of its segment table, 0 if it has none."""
     files = family_of(config).files
@@ -438,20 +427,10 @@ def limit_problems(conventions: AnyConventions, config: Config, rows: int) -> li
     if rows and files.HAS_SEGMENTS and highest >= rows:
         problems.append(f"the settings use segment {highest}, the model has {rows} segment rows")
     if isinstance(conventions, PairConventions) and conventions.three_segments:
-        problems += _third_segment_problems(rows, conventions.segment_row)
-        if not files.HAS_SEGMENTS:
+        if files.HAS_SEGMENTS:
+            problems += third_segment_problems(rows, conventions.segment_row)
+        else:
             problems.append(
                 "a duoBERT model has three segments, this architecture none; name a BERT"
             )
     return problems
-
-
-def _third_segment_problems(rows: int, choice: str | None) -> list[str]:
-    if rows == 2 and choice is None:
-        return [
-            "a duoBERT model has three segments, the checkpoint has 2 segment rows: name the third "
-            "with segment_row: zero or copy, or with raypipe model convert --segment-row"
-        ]
-    if rows >= 3 and choice is not None:
-        return [f"segment_row: {choice} is for two segment rows, the checkpoint has {rows}"]
-    return []

@@ -1,4 +1,7 @@
-"""Describes a model folder and its problems, without loading a tensor."""
+"""Describes a model folder and its problems, without loading a tensor.
+
+The problems are those of `resolve_model`, and what a loader would find in the tensors.
+"""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -18,31 +21,33 @@ from raypipe.models.convert.checkpoint import (
 from raypipe.models.family import Family, family_of
 from raypipe.models.folder.adapters import (
     CONFIG,
-    SHIPPED,
+    HALVES,
     WEIGHTS,
-    adapter_folder,
     adapter_names,
     base_of,
     is_adapter,
-    missing_problems,
     missing_tensors,
     summed_shapes,
 )
-from raypipe.models.folder.discover import RECORD, Discovered, discover
+from raypipe.models.folder.discover import RECORD, discover
 from raypipe.models.folder.files import config_problems, read_object, tensor_shapes
-from raypipe.models.folder.model_folder import PACKAGED, ends_problems, packaged_folder, tried
-from raypipe.models.folder.sentence_transformers import layers_of
+from raypipe.models.folder.model_folder import PACKAGED, folder_of, is_folder, resolve_model, tried
 from raypipe.models.folder.settings import (
     AnyConventions,
     Conventions,
     PairConventions,
     PretrainedConventions,
 )
-from raypipe.models.tensors import PICKLES, Config, Named, Shape
-from raypipe.models.tokenizer import read_tokenizer
-from raypipe.models.whole.files import PIECES
-from raypipe.regular import similar
-from raypipe.storage.records import hash_file
+from raypipe.models.tensors import Config, Shape
+from raypipe.models.tokenizer import read_tokenizer, tokenizer_file
+from raypipe.storage.records import hash_once
+
+SIZES = {
+    "layers": "num_hidden_layers",
+    "hidden": "hidden_size",
+    "heads": "num_attention_heads",
+    "positions": "max_position_embeddings",
+}
 
 
 @dataclass(slots=True)
@@ -70,162 +75,6 @@ class Description:
     problems: list[str] = field(default_factory=list)
 
 
-def describe_adapter(
-    found: Description,
-    adapter: Path,
-    base: Path,
-    config: Config,
-    conventions: AnyConventions | None,
-) -> None:
-    """Fill in an adapter's weights, what neither it nor its base has, and what does not fit."""
-    if not (adapter / WEIGHTS).exists():
-        found.problems.append(f"{adapter}: expected {WEIGHTS}, found none")
-        return
-    facts = tried(file_facts, adapter / WEIGHTS, problems=found.problems)
-    if facts is None:
-        return
-    rank = read_object(adapter / CONFIG).get("r")
-    found.weights, found.unused = {**facts[1], "rank": rank}, []
-    problems = [f"{base / 'config.json'}: {problem}" for problem in config_problems(config)]
-    shapes = tried(tensor_shapes, base / "model.safetensors", problems=problems)
-    found.problems += problems
-    if shapes is not None and not problems:
-        missing = missing_tensors(shapes, adapter_names(adapter), config)
-        found.missing = [*missing[0], *missing[1]]
-        problems = missing_problems(missing, base, adapter)
-        if conventions is not None and not problems:
-            problems = _of_the_sum(adapter, shapes, config, conventions)
-        found.problems += problems
-
-
-def file_facts(file: Path) -> tuple[dict[str, Shape], dict[str, Any]]:
-    """(shapes by saved name, facts) of a file of tensors.
-
-    Raises:
-        InputError: not a safetensors file.
-    """
-    shapes = tensor_shapes(file)
-    with safe_open(file, framework="numpy") as opened:
-        dtypes = {str(opened.get_slice(name).get_dtype()) for name in shapes}
-    return shapes, {
-        "file": file.name,
-        "sha256": hash_file(file),
-        "bytes": file.stat().st_size,
-        "dtypes": sorted(dtypes),
-        "tensors": len(shapes),
-        "parameters": sum(map(prod, shapes.values())),
-    }
-
-
-def _of_the_sum(
-    adapter: Path, base: Mapping[str, Shape], config: Config, conventions: AnyConventions
-) -> list[str]:
-    """The problems of these settings with the base and its adapter together."""
-    files, shapes = family_of(config).files, summed_shapes(base, config, adapter)
-    places = {place: shapes[own.name] for place, own in files.canonical_names(shapes).found.items()}
-    rows, units = places.get(files.SEGMENTS, (0, 0))[0], units_of(conventions)
-    config = {**config, "type_vocab_size": rows} if rows else config
-    read = files.expected_shapes(config, num_labels=units)
-    whole = {place: shape for place, shape in places.items() if place in read}  # not the updates
-    problems = tensor_problems(whole, config, units) + limit_problems(conventions, config, rows)
-    return [f"{adapter}: {problem}" for problem in problems]
-
-
-def describe_weights(
-    found: Description, folder: Path, config: Config, conventions: AnyConventions | None
-) -> None:
-    """Fill in the weights of a whole model, and what is unused and missing."""
-    problems = [f"{folder / 'config.json'}: {problem}" for problem in config_problems(config)]
-    if not (folder / "config.json").exists():
-        problems = [f"{folder}: no config.json"]
-    file = folder / "model.safetensors"
-    if not file.exists():
-        problems.append(_no_weights(folder))
-        found.problems += problems
-        return
-    read = tried(file_facts, file, problems=problems)
-    if read is None:
-        found.problems += problems
-        return
-    shapes, facts = read
-    family = tried(family_of, config, problems=[])  # an unknown one is among the problems already
-    files = family and family.files
-    named = files.canonical_names(shapes) if files else Named({}, [], [])
-    places = {place: shapes[source.name] for place, source in named.found.items()}
-    found.weights = {
-        **facts,
-        "parameters": sum(prod(shape) for shape in places.values()),
-        "segment_rows": files and places.get(files.SEGMENTS, (None,))[0],
-        "head_units": files and places.get(files.HEADS[0], (None,))[0],
-    }
-    if not problems and conventions is not None:
-        names = {place: source.name for place, source in named.found.items()}
-        problems += _describe_tensors(found, file, config, conventions, places, names)
-        unused = named.unused
-        if isinstance(conventions, PretrainedConventions):
-            unused = family_of(config).pretraining.canonical_names(unused).unused
-        found.unused = sorted([*(found.unused or []), *unused])
-    found.problems += problems
-
-
-def _describe_tensors(
-    found: Description,
-    file: Path,
-    config: Config,
-    conventions: AnyConventions,
-    places: Mapping[str, Shape],
-    names: Mapping[str, str],
-) -> list[str]:
-    """Fill in unused and missing tensors; returns the problems with these settings."""
-    pair = conventions if isinstance(conventions, PairConventions) else None
-    units = units_of(conventions)
-    files = family_of(config).files
-    expected = files.expected_shapes(config, num_labels=units)
-    used = set(expected)
-    if isinstance(conventions, PretrainedConventions):
-        used |= set(files.POOLER)
-    found.unused = [names[place] for place in places if place not in used]
-    prefixed = not isinstance(conventions, Conventions)
-    found.missing = [
-        files.saved_name(p, head=prefixed) for p in sorted(set(expected) - set(places))
-    ]
-    problems = []
-    if isinstance(conventions, PretrainedConventions):
-        problems = _describe_heads(found, file, config)
-    rows = places.get(files.SEGMENTS, (0, 0))[0]
-    if pair is not None and pair.kind == "duo" and rows:
-        config = {**config, "type_vocab_size": rows}
-    problems += [f"{file}: {p}" for p in tensor_problems(places, config, units)]
-    return problems + [f"{file.parent}: {p}" for p in limit_problems(conventions, config, rows)]
-
-
-def _describe_heads(found: Description, file: Path, config: Config) -> list[str]:
-    """The heads of a pre-training, which a body's tensors do not have; its problems."""
-    heads, shapes = family_of(config).pretraining, tensor_shapes(file)
-    known = heads.canonical_names(shapes).found
-    of_heads = {place: shapes[source.name] for place, source in known.items()}
-    needed = heads.shapes(config, next_sentence=False)
-    found.missing = [*(found.missing or []), *(name for name in needed if name not in of_heads)]
-    return [f"{file}: {p}" for p in pretraining_problems(of_heads, config)]
-
-
-def _no_weights(folder: Path) -> str:
-    pickles = sorted(p.name for p in folder.iterdir() if p.suffix in (*PICKLES, ".npz"))
-    found = f"found {', '.join(pickles)}" if pickles else "found none"
-    return (
-        f"{folder}: expected model.safetensors, {found}; convert it: "
-        f"raypipe model convert {folder} --out DIR"
-    )
-
-
-SIZES = {
-    "layers": "num_hidden_layers",
-    "hidden": "hidden_size",
-    "heads": "num_attention_heads",
-    "positions": "max_position_embeddings",
-}
-
-
 def describe(path: str, preset: str | None) -> Description:
     """All facts of a model folder, or of `minilm`.
 
@@ -233,40 +82,137 @@ def describe(path: str, preset: str | None) -> Description:
         InputError: there is no such folder.
     """
     preset = PACKAGED if path == PACKAGED and preset is None else preset
-    named = packaged_folder() if path == PACKAGED else adapter_folder(path)
-    if not named.is_dir():
-        raise InputError(f"{named}: no such model folder{similar(named, (PACKAGED, *SHIPPED))}")
+    named = is_folder(folder_of(path))
     found = Description(path, str(named))
-    discovered = tried(discover, named, preset, problems=found.problems)
-    folder = named
-    if is_adapter(named):
-        base = tried(base_of, named, problems=found.problems)
-        folder = packaged_folder() if base == PACKAGED else Path(base or named)
+    problems = found.problems
+    tried(resolve_model, path, preset, problems=problems)
+    folder, adapter = named, named if is_adapter(named) else None
+    if adapter is not None:
+        base = tried(base_of, named, problems=problems)
+        folder = folder_of(base) if base else named
         found.notes.append(f"an adapter for {base}, merged when it is loaded")
+    discovered = tried(discover, named, preset, problems=problems)
     if discovered is not None:
-        _describe_settings(found, discovered)
-    config = tried(read_object, folder / "config.json", problems=found.problems) or {}
-    family = tried(family_of, config, problems=[])  # an unknown one is among the problems below
-    if family and discovered is not None and named == folder and not config_problems(config):
-        tried(layers_of, named, discovered.conventions, config, problems=found.problems)
-    sizes = tried(family.files.as_bert, config, problems=[]) if family else config
+        found.kind = discovered.conventions.kind
+        found.conventions, found.sources = asdict(discovered.conventions), discovered.sources
+        found.notes += discovered.notes
+        found.made_by = read_object(named / "raypipe.json").get(RECORD)
+    conventions = None if discovered is None else discovered.conventions
+    config = tried(read_object, folder / "config.json", problems=problems) or {}
+    family = tried(family_of, config, problems=[])  # an unknown one is among the problems already
+    sizes = family and tried(family.files.as_bert, config, problems=[])
     found.architecture = {
         "architectures": config.get("architectures"),
         "model_type": config.get("model_type"),
         **{name: (sizes or config).get(key) for name, key in SIZES.items()},
         "vocabulary": config.get("vocab_size"),
     }
-    _describe_tokenizer(found, folder, config)
-    conventions = discovered.conventions if discovered else None
-    if named == folder:
-        describe_weights(found, folder, config, conventions)
-    else:
-        describe_adapter(found, named, folder, config, conventions)
+    found.tokenizer = tried(_tokenizer_facts, folder, problems=problems)
+    file = folder / "model.safetensors" if adapter is None else adapter / WEIGHTS
+    found.weights = tried(_file_facts, file, problems=problems) if file.exists() else None
+    if found.weights is not None and family is not None:
+        _describe_weights(found, folder, adapter, config, conventions)
     if family is not None:
         found.training = _training(family, conventions)
-    record = read_object(named / "raypipe.json") if discovered else {}
-    found.made_by = record.get(RECORD)
+    found.problems = list(dict.fromkeys(problems))
     return found
+
+
+def _describe_weights(
+    found: Description,
+    folder: Path,
+    adapter: Path | None,
+    config: Config,
+    conventions: AnyConventions | None,
+) -> None:
+    """Fill in what is unused and missing, and what does not fit the settings."""
+    assert found.weights is not None
+    file = folder / "model.safetensors"
+    shapes = tried(tensor_shapes, file, problems=found.problems)
+    if shapes is None or config_problems(config):
+        return
+    if adapter is not None:
+        found.weights["rank"] = read_object(adapter / CONFIG).get("r")
+        missing = missing_tensors(shapes, adapter_names(adapter), config)
+        found.unused, found.missing = [], [*missing[0], *missing[1]]
+        if conventions is not None and not found.missing:
+            summed = summed_shapes(shapes, config, adapter).items()
+            whole = {name: shape for name, shape in summed if not name.endswith(HALVES)}
+            problems = _describe_tensors(found, whole, config, conventions)
+            found.problems += [f"{adapter}: {problem}" for problem in problems]
+        return
+    files = family_of(config).files
+    named = files.canonical_names(shapes).found
+    places = {place: shapes[source.name] for place, source in named.items()}
+    found.weights |= {
+        "parameters": sum(map(prod, places.values())),
+        "segment_rows": places.get(files.SEGMENTS, (None,))[0],
+        "head_units": places.get(files.HEADS[0], (None,))[0],
+    }
+    if conventions is not None:
+        problems = _describe_tensors(found, shapes, config, conventions)
+        found.problems += [f"{folder}: {problem}" for problem in problems]
+
+
+def _describe_tensors(
+    found: Description, shapes: Mapping[str, Shape], config: Config, conventions: AnyConventions
+) -> list[str]:
+    """Fill in unused and missing tensors; returns the problems with these settings."""
+    files, units = family_of(config).files, units_of(conventions)
+    named = files.canonical_names(shapes)
+    places = {place: shapes[source.name] for place, source in named.found.items()}
+    expected = files.expected_shapes(config, num_labels=units)
+    used, unused, problems = set(expected), named.unused, []
+    head = not isinstance(conventions, Conventions)
+    found.missing = [files.saved_name(name, head=head) for name in sorted(used - set(places))]
+    if isinstance(conventions, PretrainedConventions):
+        heads = family_of(config).pretraining
+        known = heads.canonical_names(unused)
+        of_heads = {place: shapes[source.name] for place, source in known.found.items()}
+        found.missing += [n for n in heads.shapes(config, next_sentence=False) if n not in of_heads]
+        problems = pretraining_problems(of_heads, config)
+        used, unused = used | {*files.POOLER}, known.unused
+    found.unused = sorted([*unused, *(s.name for p, s in named.found.items() if p not in used)])
+    rows = places.get(files.SEGMENTS, (0, 0))[0]
+    if isinstance(conventions, PairConventions) and conventions.kind == "duo" and rows:
+        config = {**config, "type_vocab_size": rows}
+    return [
+        *problems,
+        *tensor_problems(places, config, units),
+        *limit_problems(conventions, config, rows),
+    ]
+
+
+def _file_facts(file: Path) -> dict[str, Any]:
+    """The facts of a file of tensors.
+
+    Raises:
+        InputError: not a safetensors file.
+    """
+    shapes = tensor_shapes(file)
+    with safe_open(file, framework="numpy") as opened:
+        dtypes = {str(opened.get_slice(name).get_dtype()) for name in shapes}
+    return {
+        "file": file.name,
+        "sha256": hash_once(file),
+        "bytes": file.stat().st_size,
+        "dtypes": sorted(dtypes),
+        "tensors": len(shapes),
+        "parameters": sum(map(prod, shapes.values())),
+    }
+
+
+def _tokenizer_facts(folder: Path) -> dict[str, Any] | None:
+    """The tokenizer's file and size; None if there is none.
+
+    Raises:
+        InputError: it is no tokenizer.
+    """
+    file = tokenizer_file(folder)
+    if not file.exists():
+        return None
+    pieces = read_tokenizer(folder).get_vocab_size()
+    return {"file": file.name, "sha256": hash_once(file), "pieces": pieces}
 
 
 def _training(family: Family[Any], conventions: AnyConventions | None) -> str:
@@ -278,37 +224,3 @@ def _training(family: Family[Any], conventions: AnyConventions | None) -> str:
     if isinstance(conventions, Conventions) and (conventions.dense or conventions.truncate_dim):
         return "no: what follows pooling is not trained; its body is, with model.preset"
     return "yes"
-
-
-def _describe_settings(found: Description, discovered: Discovered) -> None:
-    found.kind = discovered.conventions.kind
-    found.conventions = asdict(discovered.conventions)
-    found.sources = discovered.sources
-    found.notes += discovered.notes
-
-
-def _describe_tokenizer(found: Description, folder: Path, config: Config) -> None:
-    for name in ("tokenizer.json", "vocab.txt", PIECES):
-        file = folder / name
-        if file.exists():
-            sha256 = tried(hash_file, file, problems=found.problems)
-            if sha256 is None:
-                return
-            found.tokenizer = {"file": name, "sha256": sha256}
-            if name != "vocab.txt":
-                opened = tried(read_tokenizer, folder, problems=found.problems)
-                size = 0 if opened is None else opened.get_vocab_size()
-                if opened is not None:
-                    ends = tried(ends_problems, folder, opened, config, problems=found.problems)
-                    found.problems += ends or []
-            else:
-                size = len(file.read_text(encoding="utf-8", errors="replace").splitlines())
-            found.tokenizer["pieces"] = size
-            rows = config.get("vocab_size")
-            if isinstance(rows, int) and size > rows:
-                found.problems.append(
-                    f"{file}: {size} word pieces, the model has embeddings of "
-                    f"{config['vocab_size']}; it belongs to another model"
-                )
-            return
-    found.problems.append(f"{folder}: no tokenizer.json or vocab.txt; put it beside the weights")

@@ -40,7 +40,7 @@ from raypipe.models.folder.settings import (
     conventions_of,
 )
 from raypipe.models.hub import snapshot_of
-from raypipe.models.tensors import Config
+from raypipe.models.tensors import PICKLES, Config
 from raypipe.models.tokenizer import as_first, read_tokenizer, tokenizer_file, tokenizer_sha256
 from raypipe.models.whole.family import DECODERS, ends_of
 from raypipe.models.whole.files import no_prompt, reads_prompts
@@ -411,12 +411,22 @@ def packaged_folder() -> Path:
     return next(root.rglob("model.safetensors")).parent
 
 
-def _check_files(folder: Path, *, weights: bool = True) -> None:
-    problems = []
+def is_folder(folder: Path) -> Path:
+    """The same folder.
+
+    Raises:
+        InputError: there is none.
+    """
     if not folder.is_dir():
         raise InputError(f"{folder}: no such model folder{similar(folder, (PACKAGED, *SHIPPED))}")
+    return folder
+
+
+def _check_files(folder: Path, *, weights: bool = True) -> None:
+    problems = []
+    is_folder(folder)
     if weights and not (folder / "model.safetensors").exists():
-        pickles = [p.name for p in folder.iterdir() if p.suffix in (".bin", ".pt", ".pth")]
+        pickles = sorted(p.name for p in folder.iterdir() if p.suffix in PICKLES)
         found = f"found {', '.join(pickles)}, pickles, which can run code" if pickles else "none"
         problems.append(
             f"{folder}: expected model.safetensors, {found}; convert it: raypipe model convert "

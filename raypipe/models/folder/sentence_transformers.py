@@ -88,8 +88,7 @@ class Module(BaseModel):
 
 def is_sentence_transformer(folder: Path) -> bool:
     """Whether modules.json has pooling; a cross-encoder's has only a Transformer."""
-    modules = [name for name, _ in modules_of(folder)]
-    return len(modules) > 1
+    return len(modules_of(folder)) > 1
 
 
 def modules_of(folder: Path) -> list[tuple[str, str]]:
@@ -160,7 +159,7 @@ def _read_pooling(folder: Path, path: Path, found: Evidence) -> None:
         )
     else:
         found.add(f"{where}", pooling=POOLINGS[modes[0]])
-    prompted = folder / "config_sentence_transformers.json"
+    prompted = folder / SETTINGS
     prompts = part_of(read_object(prompted), "prompts", prompted)
     if body.get("include_prompt") is False and any(prompts.values()):
         found.refusals.append(f"{path}: include_prompt: expected true, found false with prompts")
@@ -279,20 +278,14 @@ def num_labels_of(config: Config) -> int:
 
 def _read_score(folder: Path, config: Config, found: Evidence) -> None:
     """Reads the activation saved by sentence-transformers; otherwise the unit's raw value."""
-    stated = {
-        "config.json sentence_transformers.activation_fn": part_of(
-            config, "sentence_transformers", folder / "config.json"
-        ).get("activation_fn"),
-        "config.json sbert_ce_default_activation_function": config.get(
-            "sbert_ce_default_activation_function"
-        ),
-        "config_sentence_transformers.json activation_fn": read_object(
-            folder / "config_sentence_transformers.json"
-        ).get("activation_fn"),
-    }
-    source, activation = next(
-        ((source, name) for source, name in stated.items() if name), (None, None)
-    )
+    part, old = "sentence_transformers", "sbert_ce_default_activation_function"
+    own = part_of(config, part, folder / "config.json")
+    places = [
+        (f"config.json {part}.activation_fn", own.get("activation_fn")),
+        (f"config.json {old}", config.get(old)),
+        (f"{SETTINGS} activation_fn", read_object(folder / SETTINGS).get("activation_fn")),
+    ]
+    source, activation = next((place for place in places if place[1]), (None, None))
     if source is None:
         found.add("no activation is stated: the unit's raw value", score="raw")
         return
@@ -333,22 +326,25 @@ def _positions(config: Config) -> int | None:
 
 def read_prompts(folder: Path, found: Evidence) -> None:
     """Read the prefixes that encode_query and encode_document use."""
-    file = "config_sentence_transformers.json"
-    body = read_object(folder / file)
-    prompts = body.get("prompts") or {}
-    if not isinstance(prompts, dict):
-        raise InputError(f"{folder / file}: prompts: expected an object, found {prompts!r}")
+    body = read_object(folder / SETTINGS)
+    prompts = part_of(body, "prompts", folder / SETTINGS)
     for side, names in (("query", ("query",)), ("passage", ("document", "passage", "corpus"))):
         name = next((name for name in names if name in prompts), None)
-        where = f"{file}{STATED}{name}" if name else f"{file}: no prompt for a {side}"
+        where = f"{SETTINGS}{STATED}{name}" if name else f"{SETTINGS}: no prompt for a {side}"
         found.add(where, **{f"{side}_prefix": prompts[name] if name else ""})
     default = body.get("default_prompt_name")
     if not isinstance(default, str | None):
-        raise InputError(f"{folder / file}: default_prompt_name: expected text, found {default!r}")
-    if prompts.get(default) and default not in ("query", "document", "passage", "corpus"):
+        raise InputError(
+            f"{folder / SETTINGS}: default_prompt_name: expected text, found {default!r}"
+        )
+    if (
+        default
+        and prompts.get(default)
+        and default not in ("query", "document", "passage", "corpus")
+    ):
         for side in ("query", "passage"):
             found.problems[f"{side}_prefix"] = (
-                f"{file} default_prompt_name {default!r} does not say which side it is for"
+                f"{SETTINGS} default_prompt_name {default!r} does not say which side it is for"
             )
 
 
@@ -479,11 +475,8 @@ def _read_layer(folder: Path, name: str) -> DenseFile:
     if problems:
         raise InputError(problems)
     outer, inner = shapes["linear.weight"]
-    return DenseFile(name, ACTIVATIONS[_activation(config)], hash_once(file), inner, outer)
-
-
-def _activation(config: Config) -> str:
-    return str(config.get("activation_function", TANH))
+    activation = ACTIVATIONS[config.get("activation_function", TANH)]
+    return DenseFile(name, activation, hash_once(file), inner, outer)
 
 
 def _without_weights(folder: Path, place: Path) -> str:

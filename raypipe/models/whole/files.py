@@ -195,6 +195,7 @@ class T5Files(WholeFiles):
     """See Files; a tensor has one name, the checkpoint's."""
 
     SEGMENTS = ""
+    USED = "scored with"
 
     def __init__(self, kind: str) -> None:
         """Of models with this model_type."""
@@ -297,12 +298,6 @@ class T5Files(WholeFiles):
     @staticmethod
     def _reads(name: str) -> bool:
         return _OWN.fullmatch(name) is not None and name != _NOT_READ
-
-    def _refuse(self, what: str) -> NoReturn:
-        raise InputError(
-            f"model_type {self.kind}: expected a model whose forward pass is raypipe's own, found "
-            f"one that transformers computes: it is scored with, and not {what}"
-        )
 
 
 def reads_prompts(config: Config) -> bool:

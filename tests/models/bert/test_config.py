@@ -1,6 +1,9 @@
 from model_parts import CONFIG
 
-from raypipe.models.bert.files import config_problems, converted_config, decisive, own_problems
+from raypipe.models.bert.family import FAMILY
+
+config_problems, own_problems = FAMILY.files.config_problems, FAMILY.files.own_problems
+converted_config, decisive = FAMILY.files.converted_config, FAMILY.files.decisive
 
 
 def test_another_architecture_or_size_is_refused_by_name():

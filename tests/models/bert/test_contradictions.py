@@ -1,15 +1,18 @@
 import pytest
 from model_parts import CONFIG
 
-from raypipe.models.bert.files import contradictions, expected_shapes
+from raypipe.models.bert.family import FAMILY
 
+contradictions = FAMILY.files.contradictions
 SEGMENTS = "embeddings.token_type_embeddings.weight"
 WORDS = "embeddings.word_embeddings.weight"
 
 
 @pytest.mark.parametrize("prefix", ["", "bert."])
 def test_tensors_of_another_model_than_the_configs_are_told(prefix):
-    shapes = {f"{prefix}{n}": s for n, s in expected_shapes(CONFIG, num_labels=None).items()}
+    shapes = {
+        f"{prefix}{n}": s for n, s in FAMILY.files.expected_shapes(CONFIG, num_labels=None).items()
+    }
     shapes["classifier.weight"] = (2, 4)
     assert contradictions(CONFIG, shapes) == []
     words, bias = f"{prefix}{WORDS}", f"{prefix}encoder.layer.1.output.dense.bias"

@@ -4,7 +4,7 @@ import torch.nn.functional as F
 from model_parts import tensors
 
 from raypipe.errors import InputError
-from raypipe.models.bert.forward import read_head
+from raypipe.models.bert.family import FAMILY
 
 
 @pytest.mark.parametrize("prefix", ["", "bert."])
@@ -18,8 +18,8 @@ def test_a_head_is_a_tanh_pooler_and_a_classifier(prefix, units, label):
         )
     )
     expected = F.linear(pooled, weights["classifier.weight"], weights["classifier.bias"])
-    found = read_head(weights, relevant_label=label)
+    found = FAMILY.head(weights, relevant_label=label)
     assert found.num_units == units and found.classifier[0].shape == (16, 4)
     torch.testing.assert_close(found.logits(first), expected, atol=1e-6, rtol=1e-5)
     with pytest.raises(InputError, match=f"has {units} units"):
-        read_head(weights, relevant_label=None if units == 2 else 1)
+        FAMILY.head(weights, relevant_label=None if units == 2 else 1)

@@ -25,9 +25,9 @@ def duo(row):
 
 
 def model_tensors(units, segments=2):
-    from raypipe.models.bert.files import expected_shapes
+    from raypipe.models.bert.family import FAMILY
 
-    shapes = expected_shapes({**CONFIG, "type_vocab_size": segments}, num_labels=units)
+    shapes = FAMILY.files.expected_shapes({**CONFIG, "type_vocab_size": segments}, num_labels=units)
     return {name: torch.full(shape, float(n)) for n, (name, shape) in enumerate(shapes.items())}
 
 

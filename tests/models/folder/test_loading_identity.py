@@ -46,7 +46,7 @@ def test_every_value_that_a_forward_or_a_training_reads_is_in_the_fingerprint(ti
     model = resolve_model(str(tiny_mono))
     config = Noting(model.config())
     weights = {n: t for n, t in load_weights(model).items() if "classifier" not in n}
-    read_bert(weights, config)
+    read_bert({name.removeprefix("bert."): t for name, t in weights.items()}, config)
     starting_tensors(weights, config, model.reranker, num_units=2, seed=0)
     assert {"num_attention_heads", "initializer_range"} <= config.asked
     assert config.asked - {"initializer_range"} <= set(DECISIVE)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from raypipe.models.bert.forward import read_bert
+from raypipe.models.bert.family import FAMILY
 from raypipe.models.machine import device
 from raypipe.models.machine.device import (
     COMPANY,
@@ -125,7 +125,7 @@ def test_strict_mkl_is_proven_at_real_shapes():
 def test_the_shapes_are_those_of_every_linear_layer_and_of_a_head(tiny_mono):
     assert {each[:2] for each in bert_shapes(2, 8)} == {(2, 6), (2, 2), (2, 8), (8, 2)}
     weights = load_file(tiny_mono / "model.safetensors")
-    bert = read_bert(weights, json.loads((tiny_mono / "config.json").read_text()))
+    bert = FAMILY.read(weights, json.loads((tiny_mono / "config.json").read_text()))
     classifier = (torch.zeros(16, 32), torch.zeros(16))
     assert shapes_of(bert) == SHAPES
     assert shapes_of(bert, classifier) == SHAPES | {Shape(32, 16)}
