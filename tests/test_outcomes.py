@@ -41,7 +41,7 @@ WORK_IN_ONE = {*WORK.split(), "aggregate"}
 """They record how they ended in the workspace in which they work."""
 READ_ONE = {
     *(f"analyse {name}" for name in ("consistency", "depth", "fusion", "queries")),
-    *("analyse tradeoff", "analyse training-size", "gc", "history", "plan", "report", "show"),
+    *("analyse tradeoff", "gc", "history", "plan", "report", "show"),
     *("status", "table", "verify"),
 }
 """How they end says nothing of the last invocation."""

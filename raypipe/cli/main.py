@@ -228,6 +228,8 @@ GONE = {
     ("raypipe report", "--out"): TWO_WORKSPACES,
     ("raypipe analyse", "movers"): "`raypipe show DIR --query ID` shows the ranks of a query's "
     "passages in every system",
+    ("raypipe analyse", "training-size"): "`raypipe table DIR` has the measures of a recipe with a "
+    "stage for the model of each size",
 }
 """What earlier versions had: (command, part of the refusal) -> what takes its place."""
 

@@ -19,8 +19,9 @@ from raypipe.cli.options import (
     checked,
     on_disk,
 )
-from raypipe.cli.terminal import folded, print_result, terminal_width
+from raypipe.cli.terminal import beginning, print_result, terminal_width
 from raypipe.errors import InputError
+from raypipe.markdown import plain
 from raypipe.vocabulary import (
     BM25_B,
     BM25_K1,
@@ -44,20 +45,14 @@ NUM_LINES = 3
 
 def text_of_hits(query: str, hits: Sequence[Mapping[str, Any]]) -> str:
     """Rank, score and id of each passage on a line, and below it the beginning of its text."""
-    from raypipe.report.page import plain
-
-    width = terminal_width()
     if not hits:
         return f"no passage for {plain(query)!r}"
-    blocks = []
+    width = max(6, terminal_width() - 4)
+    lines = []
     for hit in hits:
-        lines = folded(plain(str(hit["text"])), max(2, width - 4))
-        shown = lines[:NUM_LINES]
-        if len(lines) > NUM_LINES:
-            shown[-1] = folded(shown[-1], max(2, width - 8))[0] + " ..."
-        head = f"{hit['rank']:>3} {hit['score']:.4f} {plain(str(hit['passage_id']))}"
-        blocks.append("\n".join([head, *(f"    {line}" for line in shown)]))
-    return "\n".join(blocks)
+        lines.append(f"{hit['rank']:>3} {hit['score']:.4f} {plain(str(hit['passage_id']))}")
+        lines += [f"    {line}" for line in beginning(str(hit["text"]), width, NUM_LINES)]
+    return "\n".join(lines)
 
 
 Collection = Annotated[

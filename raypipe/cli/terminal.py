@@ -8,7 +8,7 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TextIO, cast
+from typing import Any, TextIO, cast
 
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
@@ -17,10 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from raypipe.errors import visible
-from raypipe.markdown import cell, markdown_table
-
-if TYPE_CHECKING:
-    from raypipe.report.page import Value
+from raypipe.markdown import cell, markdown_table, plain
 
 LEFT = "a pipe was closed before all was written to it, as stdout is by `| head`"
 """The reason of an end that nobody reads any more."""
@@ -232,26 +229,16 @@ def terminal_width() -> int:
     return shutil.get_terminal_size((WIDTH, 24)).columns if sys.stdout.isatty() else WIDTH
 
 
-def values(columns: Sequence[str], rows: "Sequence[Sequence[Value]]", *, width: int = WIDTH) -> str:
-    """A table of numbers under their names; names too long for the width are folded."""
-    from raypipe.report.page import shown
-
-    grid = Table(box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False, header_style="")
-    for place, column in enumerate(columns):
-        grid.add_column(column, justify="right" if place else "left", overflow="fold")
-    for row in rows:
-        grid.add_row(*(Text(shown(cell, name)) for cell, name in zip(row, columns, strict=True)))
-    return printed(grid, width)
-
-
-def printed(grid: Table, width: int) -> str:
-    """The table's lines, without colours and blanks at their ends."""
-    stream = io.StringIO()
-    Console(file=stream, width=width, color_system=None, legacy_windows=False).print(grid)
-    return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()).strip("\n")
-
-
 def folded(text: str, width: int) -> list[str]:
     """The text's lines of at most `width` columns; words longer than a line are broken."""
     lines = Text(text).wrap(Console(width=width), width, overflow="fold")
     return [line.plain.rstrip() for line in lines]
+
+
+def beginning(text: str, width: int, num_lines: int) -> list[str]:
+    """The first lines of a text, its blanks and control characters made plain; ` ...` if cut."""
+    lines = folded(plain(text), width)
+    if len(lines) <= num_lines:
+        return lines
+    *whole, last = lines[:num_lines]
+    return [*whole, f"{folded(last, width - 4)[0]} ..."]
