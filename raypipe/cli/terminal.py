@@ -150,16 +150,12 @@ def tables_of(lines: Rows, width: int) -> Iterator[Table]:
     """Tables of at most `width` characters that hold all cells; the first line is the header."""
     columns = list(zip(*lines, strict=True))
     least = [min(_longest_word(column), max(NARROWEST, width // 3)) for column in columns]
-    most = [max(map(cell_len, column)) for column in columns]
     for places in _groups(least, width):
-        widths = _fitted([least[i] for i in places], [most[i] for i in places], width)
         table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
-        for place, wide in zip(places, widths, strict=True):
+        for place in places:
             header, *cells = columns[place]
             right = place > 0 and all(_NUMBER.fullmatch(each) for each in cells)
-            table.add_column(
-                Text(header), width=wide, overflow="fold", justify="right" if right else "left"
-            )
+            table.add_column(Text(header), overflow="fold", justify="right" if right else "left")
         for line in lines[1:]:
             table.add_row(*(Text(line[place]) for place in places))
         yield table
@@ -175,20 +171,6 @@ def _groups(least: Sequence[int], width: int) -> list[list[int]]:
         groups[-1].append(place)
         room -= least[place] + GAP
     return groups
-
-
-def _fitted(least: Sequence[int], most: Sequence[int], width: int) -> list[int]:
-    """A width for each column: what it would need, less where all do not fit, from the widest."""
-    widths, room = list(most), width - GAP * (len(most) - 1)
-    while sum(widths) > room:
-        spare = [wide - low for wide, low in zip(widths, least, strict=True)]
-        if max(spare) <= 0:  # not even the longest words fit: the widest gives way
-            spare = widths
-        at = max(range(len(widths)), key=lambda i: (spare[i] > 0, widths[i]))
-        if widths[at] == 1:
-            break
-        widths[at] -= 1
-    return widths
 
 
 def _longest_word(cells: Sequence[str]) -> int:

@@ -143,8 +143,6 @@ def _read(path: Path | pa.Table) -> _Scored | None:
     lines = read_lines(path, form)
     if lines.score is None:
         return None
-    if form == "csv" and lines.rank is not None:
-        return _of_table(read_run(path), ordered=True)
     rank = np.arange(len(lines.score), dtype=np.float64)
     if lines.rank is not None and np.isfinite(lines.rank).all():
         rank = lines.rank.astype(np.float64)

@@ -1,26 +1,15 @@
-"""The boards, each with its rules and the measure of its script.
+"""The boards, each with its rules, and the measure of MS MARCO's scripts.
 
 `local` is not a leaderboard: it has only the rules of every run file.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # the help of commands names the boards, and loads no tables for it
     import pyarrow as pa
-
-
-@dataclass(frozen=True, slots=True)
-class Measure:
-    """What the script of a board computes."""
-
-    name: str
-    """Such as MRR @10."""
-    compute: "Callable[[Mapping[str, Sequence[str]], pa.Table], tuple[float, int]]"
-    """(value, number of queries) of rankings, given qrels (schema.QRELS)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +25,17 @@ class Board:
     """Ids are 0 to n - 1."""
     query_sets: tuple[tuple[str, int], ...] = ()
     """Its query sets by name, with their numbers of queries."""
-    measure: Measure | None = None
-    """What its script computes on dev."""
+    mrr_cutoff: int | None = None
+    """Ranks of which its script takes the mean reciprocal rank; None if it has no script."""
     full_rows: bool = False
     """Whether its script warns if a query has fewer rows than allowed."""
     metadata: bool = False
     """Whether it requires an id of the form yyyymmdd-name and a metadata file."""
+
+    @property
+    def measure(self) -> str:
+        """The name of its script's measure."""
+        return f"MRR @{self.mrr_cutoff}"
 
 
 def reciprocal_rank(
@@ -68,11 +62,6 @@ def reciprocal_rank(
     return total / len(relevant), len(relevant)
 
 
-def mrr(cutoff: int) -> Measure:
-    """The mean reciprocal rank of the first passages, by MS MARCO's scripts."""
-    return Measure(f"MRR @{cutoff}", partial(reciprocal_rank, cutoff=cutoff))
-
-
 _NUMBER = re.compile(r"[0-9]+")
 _V1_DOCUMENT = re.compile(r"D[0-9]+")
 _V2 = re.compile(r"msmarco_(passage|doc)_[0-9]+_[0-9]+")
@@ -88,7 +77,7 @@ BOARDS = {
             ((_NUMBER, 1000),),
             num_passages=8_841_823,
             query_sets=(("dev", 6980), ("eval", 6837)),
-            measure=mrr(10),
+            mrr_cutoff=10,
             full_rows=True,
             metadata=True,
         ),
@@ -98,7 +87,7 @@ BOARDS = {
             "msmarco",
             ((_V1_DOCUMENT, 100),),
             query_sets=(("dev", 5193), ("eval", 5793)),
-            measure=mrr(100),
+            mrr_cutoff=100,
             full_rows=True,
             metadata=True,
         ),

@@ -9,12 +9,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from raypipe.data.qrels import read_qrels
 from raypipe.errors import InputError
 from raypipe.evaluation.run_files.columns import Codes, encode
 from raypipe.evaluation.run_files.lines import line_blocks, read_lines, sniff
 from raypipe.evaluation.run_files.parquet import is_parquet
 from raypipe.evaluation.run_files.runs import read_run
-from raypipe.leaderboard.boards import Board
+from raypipe.leaderboard.boards import Board, reciprocal_rank
 from raypipe.vocabulary import BreakTies
 
 
@@ -379,3 +380,19 @@ def _tag(run: RunLines, board: Board) -> Finding:
 
 def _padded(name: str) -> bool:
     return len(name) > 1 and name[0] == "0"
+
+
+def measured(
+    board: Board, rankings: Mapping[str, Sequence[str]], qrels: Path | None
+) -> tuple[Finding, float | None]:
+    """What the board's script computes of rankings, as a finding and, if it can be, as a value."""
+    rule = "measure"
+    if board.mrr_cutoff is None:
+        return does_not_apply(rule, f"{board.task} has no script of its own"), None
+    if qrels is None:
+        return does_not_apply(rule, "no qrels were named"), None
+    judged = read_qrels(qrels)
+    if rankings.keys().isdisjoint(judged["query_id"].to_pylist()):
+        return broken(rule, f"{qrels} judges no query of the run"), None
+    value, num = reciprocal_rank(rankings, judged, cutoff=board.mrr_cutoff)
+    return holds(rule, f"{board.measure}: {value!r} over {num:,} queries of the qrels"), value

@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 
 from raypipe import schema
-from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries
 from raypipe.errors import InputError
 from raypipe.evaluation.exports import lowered, write_msmarco, write_trec
@@ -25,6 +24,7 @@ from raypipe.leaderboard.rules import (
     check_lines,
     does_not_apply,
     holds,
+    measured,
     of_table,
     read_run_lines,
     refuse_broken,
@@ -211,11 +211,10 @@ def pack(
         filled, scores, notes = filled_run(board, side, queries)
         tables[name] = rows_to_write(filled, scores)
         lines = replace(of_table(tables[name], side.run), form=board.form, tags=(submission,))
-        findings[name] = [
-            *notes,
-            *check_lines(lines, board, queries=queries, query_set=name, fewer_rows=fewer_rows),
-            *_measured(board, side, filled, measure),
-        ]
+        found = check_lines(lines, board, queries=queries, query_set=name, fewer_rows=fewer_rows)
+        finding, value = measured(board, filled.rankings, side.qrels)
+        findings[name] = [*notes, *found, finding]
+        measure |= {} if value is None else {board.measure: value}
     refuse_broken(
         [replace(f, rule=f"{name}: {f.rule}") for name, found in findings.items() for f in found]
     )
@@ -228,22 +227,6 @@ def pack(
     }
     replace_file(out / "leaderboard" / "check.json", json.dumps(check, indent=1).encode() + b"\n")
     return Submission(folder / submission, findings, measure)
-
-
-def _measured(
-    board: Board, side: RunSide, filled: Filled, measure: dict[str, float]
-) -> list[Finding]:
-    rule = "measure"
-    if board.measure is None:
-        return [does_not_apply(rule, f"{board.task} has no script of its own")]
-    if side.qrels is None:
-        return [does_not_apply(rule, "no qrels were named")]
-    qrels = read_qrels(side.qrels)
-    value, num = board.measure.compute(filled.rankings, qrels)
-    if not set(qrels["query_id"].to_pylist()) & set(filled.rankings):
-        return [broken(rule, f"{side.qrels} judges no query of the run")]
-    measure[board.measure.name] = value
-    return [holds(rule, f"{board.measure.name}: {value!r} over {num:,} queries of the qrels")]
 
 
 def _write(

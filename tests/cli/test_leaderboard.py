@@ -7,7 +7,7 @@ import pytest
 from small_board import GOOD, write
 
 from raypipe.cli.main import run
-from raypipe.leaderboard.boards import BOARDS, Board, Measure
+from raypipe.leaderboard.boards import BOARDS, Board
 
 
 @pytest.mark.slow
@@ -58,18 +58,14 @@ def test_metadata_that_never_end_are_refused_unread(tmp_path, raypipe_here):
     assert not list(tmp_path.rglob("*.bz2"))
 
 
-def test_a_board_with_a_script_of_its_own_is_one_entry(tmp_path, monkeypatch, capsys):
-    def firsts(rankings, qrels):
-        judged = {*zip(*(qrels[name].to_pylist() for name in qrels.column_names[:2]), strict=True)}
-        return sum((query, found[0]) in judged for query, found in rankings.items()) / 4, 3
-
-    monkeypatch.setitem(BOARDS, "mine", Board("mine", "msmarco", (), measure=Measure("A", firsts)))
+def test_a_board_with_another_cutoff_is_one_entry(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(BOARDS, "mine", Board("mine", "msmarco", (), mrr_cutoff=1))
     path = str(write(tmp_path / "run", "1\ta\t1\n1\tb\t2\n2\tb\t1\n"))
-    qrels = str(write(tmp_path / "qrels", "1 0 a 1\n2 0 a 1\n3 0 a 1\n"))
+    qrels = str(write(tmp_path / "qrels", "1 0 a 1\n2 0 a 1\n3 0 a 1\n4 0 a 1\n"))
     given = ["--task", "mine", "--qrels", qrels]
     assert run(["leaderboard", "check", path, *given])[0] == 0
-    assert "ok     measure: A: 0.25 over 3 queries\n" in capsys.readouterr().out
+    assert "ok     measure: MRR @1: 0.25 over 4 queries of the qrels\n" in capsys.readouterr().out
     sides = ["--dev", path, "--eval", path, "--id", "me"]
     assert run(["leaderboard", "pack", *sides, *given, "--out", str(tmp_path)])[0] == 0
     told = json.loads((tmp_path / "leaderboard" / "check.json").read_text())
-    assert told["measure"] == {"A": 0.25}
+    assert told["measure"] == {"MRR @1": 0.25}

@@ -1,6 +1,6 @@
 """A leaderboard of three queries, and its metadata."""
 
-from raypipe.leaderboard.boards import BOARDS, Board, mrr
+from raypipe.leaderboard.boards import BOARDS, Board
 
 PASSAGE = BOARDS["msmarco-passage"]
 
@@ -11,7 +11,7 @@ SMALL = Board(
     ((PASSAGE.depths[0][0], 3),),
     num_passages=100,
     query_sets=(("dev", 2), ("eval", 1)),
-    measure=mrr(10),
+    mrr_cutoff=10,
     full_rows=True,
     metadata=True,
 )

@@ -11,7 +11,7 @@ def test_boards_take_what_their_scripts_and_guidelines_say():
     passage, document = BOARDS["msmarco-passage"], BOARDS["msmarco-doc"]
     # MS MARCO passage: 8,841,823 passages, 6,980 dev and 6,837 eval queries, MRR@10 of 1,000 rows.
     assert (passage.num_passages, passage.depths[0][1]) == (8_841_823, 1000)
-    assert (passage.measure.name, document.measure.name) == ("MRR @10", "MRR @100")
+    assert (passage.measure, document.measure) == ("MRR @10", "MRR @100")
     assert dict(passage.query_sets) == {"dev": 6980, "eval": 6837}
     # Documents: 5,193 dev and 5,793 eval queries, MRR@100 of 100 rows.
     assert (document.num_passages, document.depths[0][1]) == (None, 100)
@@ -20,13 +20,13 @@ def test_boards_take_what_their_scripts_and_guidelines_say():
         assert board.full_rows and board.metadata and board.form == "msmarco"
     for name in ("trec-dl", "trec-car", "local"):
         board = BOARDS[name]
-        assert not board.full_rows and not board.metadata and board.measure is None
+        assert not board.full_rows and not board.metadata and board.mrr_cutoff is None
         assert board.form == ("msmarco" if name == "local" else "trec")
     qrels = qrels_of(("1", "a", 1))
     for board, cutoff in ((passage, 10), (document, 100)):
         for rank, value in ((cutoff, 1 / cutoff), (cutoff + 1, 0.0)):
             ranking = {"1": [*map(str, range(rank - 1)), "a"]}
-            assert board.measure.compute(ranking, qrels) == (value, 1)
+            assert reciprocal_rank(ranking, qrels, cutoff=board.mrr_cutoff) == (value, 1)
     depths = {pattern.pattern: rows for pattern, rows in BOARDS["trec-dl"].depths}
     assert list(depths.values()) == [100, 1000, 1000] and depths["[0-9]+"] == 1000
     assert [rows for _, rows in BOARDS["trec-car"].depths] == [1000]

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from raypipe.errors import InputError
-from raypipe.leaderboard.boards import BOARDS, Board, mrr
+from raypipe.leaderboard.boards import BOARDS, Board
 from raypipe.leaderboard.submission import RunSide, pack
 
 SMALL = Board(
@@ -15,7 +15,7 @@ SMALL = Board(
     ((BOARDS["msmarco-passage"].depths[0][0], 3),),
     num_passages=100,
     query_sets=(("dev", 1),),
-    measure=mrr(10),
+    mrr_cutoff=10,
     full_rows=True,
     metadata=True,
 )

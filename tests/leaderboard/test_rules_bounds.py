@@ -1,4 +1,4 @@
-from raypipe.leaderboard.boards import BOARDS, Board, mrr
+from raypipe.leaderboard.boards import BOARDS, Board
 from raypipe.leaderboard.rules import check_lines, read_run_lines
 
 
@@ -16,7 +16,7 @@ def rules(tmp_path, text, board, **options):
 NUMBERS = BOARDS["msmarco-passage"].depths[0][0]
 
 
-SMALL = Board("small", "msmarco", ((NUMBERS, 2),), num_passages=50, measure=mrr(10), full_rows=True)
+SMALL = Board("small", "msmarco", ((NUMBERS, 2),), num_passages=50, mrr_cutoff=10, full_rows=True)
 
 
 def test_ids_are_below_the_number_of_passages_without_leading_zeros(tmp_path):
