@@ -1,9 +1,10 @@
 """A run as a board will read it, and the finding about each rule; writes and corrects nothing."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -11,12 +12,14 @@ from numpy.typing import NDArray
 
 from raypipe.data.qrels import read_qrels
 from raypipe.errors import InputError
-from raypipe.evaluation.run_files.columns import Codes, encode
+from raypipe.evaluation.run_files.columns import Codes, decode, encode, places
 from raypipe.evaluation.run_files.lines import line_blocks, read_lines, sniff
 from raypipe.evaluation.run_files.parquet import is_parquet
 from raypipe.evaluation.run_files.runs import read_run
 from raypipe.leaderboard.boards import Board, reciprocal_rank
 from raypipe.vocabulary import BreakTies
+
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,29 +87,27 @@ class RunLines:
         """Query ids in order of first appearance."""
         return [str(name) for name in self.queries.names.to_pylist()]
 
-    def rankings(self) -> Mapping[str, list[str]]:
+    def rankings(self) -> dict[str, list[str]]:
         """Passage ids of each query by rank."""
-        order = np.lexsort((self.rank, self.queries.codes))
-        names = self.passages.names.take(pa.array(self.passages.codes[order])).to_pylist()
-        return {query: names[start:stop] for query, start, stop in self._spans(order)}
+        return self._by_query(decode(self.passages, self._order).to_pylist())
 
-    def scores(self) -> Mapping[str, list[float]]:
+    def scores(self) -> dict[str, list[float]]:
         """Float32 scores of each query by rank; 1, 1/2, 1/3, ... if the file has only ranks."""
-        order = np.lexsort((self.rank, self.queries.codes))
-        spans = list(self._spans(order))
-        if self.score is None:
-            return {query: [1 / n for n in range(1, stop - at + 1)] for query, at, stop in spans}
-        found = self.score[order].tolist()
-        return {query: found[start:stop] for query, start, stop in spans}
+        if self.score is not None:
+            return self._by_query(self.score[self._order].tolist())
+        return self._by_query((1 / places(self.queries.codes[self._order])).tolist())
 
-    def _spans(self, order: NDArray[np.int64]) -> Iterator[tuple[str, int, int]]:
-        """(query, start, stop) of each query's lines, in an order that keeps them together."""
-        codes = self.queries.codes[order]
-        ids = self.query_ids
-        edges = np.flatnonzero(np.diff(codes)) + 1
-        bounds = [0, *edges.tolist(), len(codes)] if len(codes) else [0]
-        for start, stop in zip(bounds[:-1], bounds[1:], strict=True):
-            yield ids[codes[start]], start, stop
+    @property
+    def _order(self) -> NDArray[np.int64]:
+        """Positions of the lines by query, then rank."""
+        return np.lexsort((self.rank, self.queries.codes))
+
+    def _by_query(self, values: Iterable[Value]) -> dict[str, list[Value]]:
+        """The values, one for each line in `_order`, of each query."""
+        found: dict[str, list[Value]] = {query: [] for query in self.query_ids}
+        for query, value in zip(decode(self.queries, self._order).to_pylist(), values, strict=True):
+            found[query].append(value)
+        return found
 
 
 def read_run_lines(path: Path, *, break_ties: BreakTies = "id") -> RunLines:
