@@ -18,7 +18,7 @@ from raypipe.driver.upkeep.export import export
 from raypipe.driver.upkeep.status import open_workspace
 from raypipe.driver.upkeep.verify import verify
 from raypipe.errors import InputError, RefusedError
-from raypipe.leaderboard.boards import BOARDS
+from raypipe.leaderboard.boards import BOARDS, reciprocal_rank
 from raypipe.leaderboard.rules import check_lines, read_run_lines
 from raypipe.models.folder.model_folder import resolve_model
 
@@ -185,9 +185,8 @@ def test_a_run_of_documents_holds_to_the_rules_of_their_board(done, folder):
     findings = check_lines(run, BOARDS["msmarco-doc"], queries=["q1", "q2", "q3"], fewer_rows=True)
     # But for the ids of the queries, which are numbers there.
     assert [f.rule for f in findings if not f.ok] == ["query ids"]
-    mean, num = BOARDS["msmarco-doc"].measure.compute(
-        run.rankings(), read_qrels(folder / "qrels.txt")
-    )
+    qrels, cutoff = read_qrels(folder / "qrels.txt"), BOARDS["msmarco-doc"].mrr_cutoff
+    mean, num = reciprocal_rank(run.rankings(), qrels, cutoff=cutoff)
     assert (mean, num) == (pytest.approx(done.summary["measures"]["test"]["maxp"]["RR@10"]), 2)
 
 
