@@ -1,6 +1,10 @@
 """Tables as Markdown, with columns of one width so that they also read well as plain text."""
 
+import re
 from collections.abc import Sequence
+
+_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""Control characters, and those that turn the direction of the text after them."""
 
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
@@ -25,3 +29,8 @@ def cell(text: str) -> str:
 def bullet(text: str) -> str:
     """The text as an item of a list; a star at its beginning begins no list of its own."""
     return f"- \\{text}" if text.startswith("*") else f"- {text}"
+
+
+def plain(text: str) -> str:
+    """The text in one line: blanks of any kind become one, and control characters U+FFFD."""
+    return _UNSAFE.sub("\ufffd", " ".join(text.split()))

@@ -1,4 +1,4 @@
-"""The commands analyse: depth, tradeoff, consistency, fusion, queries, training-size."""
+"""The commands analyse: depth, tradeoff, consistency, fusion, queries, training-size; show."""
 
 import json
 import math
@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table as Grid
-from rich.text import Text
 
 from raypipe.cli.options import AsJson, Folder, PipelineFolder
-from raypipe.cli.terminal import WIDTH, folded, printed, terminal_width, values
+from raypipe.cli.terminal import beginning, folded, print_result, terminal_width
+from raypipe.cli.terminal import show as show_text
 from raypipe.errors import InputError
+from raypipe.markdown import markdown_table, plain
 
 if TYPE_CHECKING:
     from raypipe.report.finished import Finished
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 NUM_LINES = 2
 """Of a candidate's text."""
-LEAST_TEXT = 40
-"""Columns for texts; where the systems leave fewer, the ranks stand above the text instead."""
 QuerySet = Annotated[
     str | None, typer.Option("--queries", help="A query set of the recipe; by default each one.")
 ]
@@ -193,7 +191,6 @@ def _opened(folder: Path, query_set: str | None) -> "tuple[Finished, list[str]]"
 
 
 def _print(sections: "list[Section]", as_json: bool) -> None:
-    from raypipe.cli.terminal import print_result
     from raypipe.report.page import to_text
 
     found = {"sections": [section.to_json() for section in sections]}
@@ -239,72 +236,48 @@ def show(
     elif as_page:
         print("\n".join(map(str, written)))
     else:
-        print("\n\n".join(_text(part, terminal_width()) for part in parts))
+        show_text("\n\n".join(_text(part, terminal_width()) for part in parts))
 
 
 def _text(part: "QueryView", width: int) -> str:
-    from raypipe.report.page import plain
+    """The query, its measures in every system as a table, and a block for each candidate."""
+    from raypipe.report.page import shown
 
-    query = part.query
+    query, systems = part.query, part.systems
     head = f"query {query.query_id} of {query.query_set}, {part.unit}: {query.text}"
-    lines = [line for told in (head, *part.notes) for line in folded(plain(told), width)]
-    tables = [
-        values(part.systems.columns, part.systems.rows, width=width),
-        aligned(part.candidates, part.names, width=width)
-        if part.candidates
-        else f"no system has a candidate among its {part.unit}",
+    rows = [[*map(shown, row, systems.columns)] for row in systems.rows]
+    blocks = [
+        "\n".join(line for each in (head, *part.notes) for line in folded(plain(each), width)),
+        "\n".join(markdown_table(systems.columns, rows)),
+        *(block_of(each, part.names, width) for each in part.candidates),
     ]
-    return "\n\n".join(["\n".join(lines), *tables])
+    if not part.candidates:
+        blocks.append(f"no system has a candidate among its {part.unit}")
+    return "\n\n".join(blocks)
 
 
-def aligned(
-    candidates: "Sequence[Candidate]", systems: Sequence[str], *, width: int = WIDTH
-) -> str:
-    """Each candidate's rank in every system with its true score below, and beside them its text.
+def block_of(candidate: "Candidate", systems: Sequence[str], width: int) -> str:
+    """A candidate's grade and id, its rank and true score by system, its text and shared words.
 
-    A score in brackets is of a stage below, which the system left as it was. Texts are cut after
-    two lines. No line is longer than `width`.
+    A score in brackets is of a stage below, which the system left as it was. The text is cut after
+    two lines; no line is longer than `width`.
     """
-    ranks = [[_place(each.places.get(name), name) for name in systems] for each in candidates]
-    lengths = [
-        max(len(line) for cell in (name, *(row[at] for row in ranks)) for line in cell.split("\n"))
-        for at, name in enumerate(systems)
+    from raypipe.report.queries import NOT_JUDGED
+
+    grade = NOT_JUDGED if candidate.grade is None else f"grade {candidate.grade}"
+    shared = f"shared: {', '.join(candidate.shared)}" if candidate.shared else "no shared word"
+    places = "  ".join(_place(candidate.places.get(name), name) for name in systems)
+    lines = [
+        *folded(places, width - 2),
+        *beginning(candidate.text or "no text", width - 2, NUM_LINES),
+        *folded(shared, width - 2),
     ]
-    beside = sum(lengths) + 2 * len(systems) + LEAST_TEXT <= width
-    grid = Grid(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="")
-    if beside:
-        for name, length in zip(systems, lengths, strict=True):
-            grid.add_column(name, justify="right", no_wrap=True, min_width=length)
-        grid.add_column("", overflow="fold")
-    else:
-        grid.add_column("", overflow="fold")
-    left = width - (sum(lengths) + 2 * len(systems) if beside else 0)
-    for each, row in zip(candidates, ranks, strict=True):
-        told = _told(each, left)
-        if beside:
-            grid.add_row(*map(Text, row), Text(told))
-        else:
-            places = zip(systems, row, strict=True)
-            stands = "  ".join(f"{name} {' '.join(cell.split())}" for name, cell in places)
-            grid.add_row(Text(f"{stands}\n{told}"))
-    return printed(grid, width)
+    head = folded(f"{grade}  {plain(candidate.name)}", width)
+    return "\n".join([*head, *(f"  {line}" for line in lines)])
 
 
 def _place(place: "PlaceInList | None", system: str) -> str:
     if place is None:
-        return "-\n"
-    score = f"{place.score:.4g}" if math.isfinite(place.score) else str(place.score)
-    return f"{place.rank:,}\n" + (score if place.scored_by == system else f"({score})")
-
-
-def _told(candidate: "Candidate", width: int) -> str:
-    """Grade and id, two lines of text, the words that it shares with the query, and a blank."""
-    from raypipe.report.page import plain
-    from raypipe.report.queries import NOT_JUDGED
-
-    grade = NOT_JUDGED if candidate.grade is None else f"grade {candidate.grade}"
-    lines = folded(plain(candidate.text) or "no text", width)
-    if len(lines) > NUM_LINES:
-        lines = [*lines[: NUM_LINES - 1], f"{folded(lines[NUM_LINES - 1], width - 4)[0]} ..."]
-    shared = f"shared: {', '.join(candidate.shared)}" if candidate.shared else "no shared word"
-    return "\n".join([f"{grade}  {plain(candidate.name)}", *lines, shared, ""])
+        return f"{system} -"
+    score = f"{place.score:.4g}"
+    return f"{system} {place.rank:,} " + (score if place.scored_by == system else f"({score})")

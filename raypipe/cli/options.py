@@ -1,13 +1,13 @@
 """Arguments and options that several commands have."""
 
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated
 
 import typer
 
 from raypipe.errors import InputError
 from raypipe.uris import dataset_id
-from raypipe.vocabulary import MEASURES, BreakTies, words
+from raypipe.vocabulary import MEASURES, BreakTies
 
 WORKSPACE = "WORKSPACE"
 """Stands in the help for the folder that a command works in: how it ended is recorded there."""
@@ -49,27 +49,28 @@ MEASURED = " ".join(MEASURES)
 """What commands measure by default."""
 
 
-def on_disk(path: Path) -> list[Path]:
-    """The path, unless it is the name of a data set of ir_datasets."""
-    return [path] if dataset_id(path) is None else []
+def missing(*paths: Path | None) -> list[str]:
+    """A problem for each path that is not there, and is no data set's name in ir_datasets."""
+    given = [path for path in paths if path is not None and dataset_id(path) is None]
+    return [f"{path}: no such file" for path in given if not path.exists()]
+
+
+def refuse_missing(*paths: Path | None) -> None:
+    """Nothing, if all of these are there.
+
+    Raises:
+        InputError: a line for each that is not.
+    """
+    problems = missing(*paths)
+    if problems:
+        raise InputError(problems)
 
 
 Ties = Annotated[
-    str,
+    BreakTies,
     typer.Option(
         "--break-ties",
         help="Order of a run's equal scores: id (passage id descending, as in trec_eval) or rank "
         "(as in the file).",
     ),
 ]
-
-
-def checked(given: str) -> BreakTies:
-    """The word given.
-
-    Raises:
-        InputError: another word.
-    """
-    if given not in words(BreakTies):
-        raise InputError(f"--break-ties: expected id or rank; found {given!r}")
-    return cast(BreakTies, given)

@@ -27,7 +27,7 @@ from raypipe.config import (
     verb_of,
 )
 from raypipe.errors import InputError, Interrupted, RaypipeError, ending_of
-from raypipe.vocabulary import LEAST_GENERATIONS, TableFormat, listed, words
+from raypipe.vocabulary import LEAST_GENERATIONS, TableFormat, listed
 
 if TYPE_CHECKING:
     from raypipe.driver.pipeline import Options, Outcome
@@ -121,7 +121,7 @@ def beir(
 def table(
     folder: PipelineFolder,
     written: Annotated[
-        str | None,
+        TableFormat | None,
         typer.Option("--format", help=f"{listed(TableFormat)}; default md, drawn on a terminal."),
     ] = None,
     query_set: Annotated[
@@ -139,8 +139,6 @@ def table(
     from raypipe.report.finished import open_finished
     from raypipe.report.results import results, write_beside
 
-    if written not in (None, *words(TableFormat)):
-        raise InputError(f"--format {written}: expected {listed(TableFormat)}")
     finished = open_finished(folder)
     found = results(finished, query_set, measures.replace(",", " ").split())
     text = in_format(found, written or "md")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from raypipe.cli.options import MEASURED, AsJson, Measures, Qrels, Ties, checked, on_disk
+from raypipe.cli.options import MEASURED, AsJson, Measures, Qrels, Ties, missing, refuse_missing
 from raypipe.cli.terminal import print_result
 from raypipe.errors import InputError
 from raypipe.leaderboard.boards import BOARDS, Board
@@ -45,8 +45,7 @@ def compare(
     from raypipe.evaluation.run_files.runs import read_run
 
     base = runs[0] if baseline is None else baseline
-    order = checked(break_ties)
-    problems = [f"{path}: no such file" for path in [*runs, *on_disk(qrels)] if not path.exists()]
+    problems = missing(*runs, qrels)
     problems += [f"{path}: given twice" for path in {p for p in runs if runs.count(p) > 1}]
     if len(runs) < 2:
         problems.append("expected two runs or more, the baseline first")
@@ -56,7 +55,7 @@ def compare(
         raise InputError(problems)
     names = measures.replace(",", " ").split()
     judged = read_qrels(qrels)
-    tables = {str(path): read_run(path, break_ties=order) for path in runs}
+    tables = {str(path): read_run(path, break_ties=break_ties) for path in runs}
     found = compared(tables, judged, names, baseline=str(base), seed=seed, qrels_name=str(qrels))
     ties = {str(path): true_ties(path, judged, names) for path in runs}
     if per_query is not None:
@@ -67,7 +66,7 @@ def compare(
         "comparisons": [asdict(row) for row in found.rows],
         "ties": {name: asdict(report) for name, report in ties.items()},
     }
-    text = "\n".join([*_tables(found, names, str(base)), *_tie_lines(ties, names, order)])
+    text = "\n".join([*_tables(found, names, str(base)), *_tie_lines(ties, names, break_ties)])
     print_result(body, text, as_json=as_json)
 
 
@@ -219,11 +218,12 @@ def check(
     )
 
     board = _board(task)
-    _refuse_missing(run, queries, qrels)
-    ties = checked(break_ties)
-    lines = read_run_lines(run, break_ties=ties)
+    refuse_missing(run, queries, qrels)
+    lines = read_run_lines(run, break_ties=break_ties)
     ids = [query for query, _ in read_queries(queries)] if queries else None
-    findings = check_lines(lines, board, queries=ids, fewer_rows=allow_fewer_rows, break_ties=ties)
+    findings = check_lines(
+        lines, board, queries=ids, fewer_rows=allow_fewer_rows, break_ties=break_ties
+    )
     if board.measure is None or qrels is None:
         why = "no qrels were named" if board.measure else f"{task} has no script of its own"
         findings.append(does_not_apply("measure", why))
@@ -276,14 +276,15 @@ def pack(
     lacking = [f"{flag}: missing; {task} requires it" for flag, path in wanted if path is None]
     if board.metadata and lacking:
         raise InputError(lacking)
-    _refuse_missing(
+    refuse_missing(
         eval_run, dev, metadata, dev_queries, eval_queries, qrels, fill_dev, fill_eval, submissions
     )
-    ties = checked(break_ties)
-    of_eval = RunSide(run=eval_run, queries=eval_queries, fill=fill_eval, break_ties=ties)
+    of_eval = RunSide(run=eval_run, queries=eval_queries, fill=fill_eval, break_ties=break_ties)
     sides = {"eval": of_eval}
     if dev is not None:
-        of_dev = RunSide(run=dev, queries=dev_queries, qrels=qrels, fill=fill_dev, break_ties=ties)
+        of_dev = RunSide(
+            run=dev, queries=dev_queries, qrels=qrels, fill=fill_dev, break_ties=break_ties
+        )
         sides = {"dev": of_dev, **sides}
     found = packed(
         board,
@@ -307,13 +308,6 @@ def _board(task: str) -> Board:
     if task not in BOARDS:
         raise InputError(f"--task: expected one of {', '.join(BOARDS)}; found {task!r}")
     return BOARDS[task]
-
-
-def _refuse_missing(*paths: Path | None) -> None:
-    given = [place for path in paths if path is not None for place in on_disk(path)]
-    missing = [f"{path}: no such file" for path in given if not path.exists()]
-    if missing:
-        raise InputError(missing)
 
 
 def _text(findings: "list[Finding]") -> str:

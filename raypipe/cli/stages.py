@@ -16,11 +16,11 @@ from raypipe.cli.options import (
     Out,
     OutOrNone,
     Ties,
-    checked,
-    on_disk,
+    refuse_missing,
 )
-from raypipe.cli.terminal import folded, print_result, terminal_width
+from raypipe.cli.terminal import beginning, print_result, terminal_width
 from raypipe.errors import InputError
+from raypipe.markdown import plain
 from raypipe.vocabulary import (
     BM25_B,
     BM25_K1,
@@ -44,20 +44,14 @@ NUM_LINES = 3
 
 def text_of_hits(query: str, hits: Sequence[Mapping[str, Any]]) -> str:
     """Rank, score and id of each passage on a line, and below it the beginning of its text."""
-    from raypipe.report.page import plain
-
-    width = terminal_width()
     if not hits:
         return f"no passage for {plain(query)!r}"
-    blocks = []
+    width = max(6, terminal_width() - 4)
+    lines = []
     for hit in hits:
-        lines = folded(plain(str(hit["text"])), max(2, width - 4))
-        shown = lines[:NUM_LINES]
-        if len(lines) > NUM_LINES:
-            shown[-1] = folded(shown[-1], max(2, width - 8))[0] + " ..."
-        head = f"{hit['rank']:>3} {hit['score']:.4f} {plain(str(hit['passage_id']))}"
-        blocks.append("\n".join([head, *(f"    {line}" for line in shown)]))
-    return "\n".join(blocks)
+        lines.append(f"{hit['rank']:>3} {hit['score']:.4f} {plain(str(hit['passage_id']))}")
+        lines += [f"    {line}" for line in beginning(str(hit["text"]), width, NUM_LINES)]
+    return "\n".join(lines)
 
 
 Collection = Annotated[
@@ -239,10 +233,7 @@ def fuse(
     """Combine run files into one: fused.trec in the folder."""
     from raypipe.driver.verbs.fuse_files import fuse_files
 
-    missing = [f"--runs {path}: no such file" for path in runs if not path.exists()]
-    if missing:
-        raise InputError(missing)
-    ties = checked(break_ties)
+    refuse_missing(*runs)
     found = fuse_files(
         runs,
         method=method,
@@ -250,7 +241,7 @@ def fuse(
         out=out,
         weights=weights or None,
         k=k,
-        break_ties=ties,
+        break_ties=break_ties,
     )
     text = f"{found['queries']} queries, {found['lines']} lines: {out}/fused.trec"
     print_result(found, text, as_json=as_json)
@@ -308,9 +299,7 @@ def run_stages(
 
 
 def score(
-    run: Annotated[
-        Path, typer.Option(help="A run file: TREC, MS MARCO, top1000, CSV, JSON or Parquet.")
-    ],
+    run: Annotated[Path, typer.Option(help="A run file: TREC, MS MARCO, top1000 or Parquet.")],
     collection: Collection,
     queries: Annotated[Path, typer.Option(help="A queries file.")],
     model: Annotated[
@@ -363,17 +352,7 @@ def score(
     from raypipe.driver.verbs.single_stage import model_of, score_recipe, with_commit
     from raypipe.models.folder.model_folder import measurements, resolve_model
 
-    ties = checked(break_ties)
-    named = [("--run", run), ("--collection", collection), ("--queries", queries)]
-    named += [("--qrels", qrels)] if qrels else []
-    missing = [
-        f"{flag} {path}: no such file or folder"
-        for flag, path in named
-        for place in on_disk(path)
-        if not place.exists()
-    ]
-    if missing:
-        raise InputError(missing)
+    refuse_missing(run, collection, queries, qrels)
     keys, folder = with_commit(model_of(model, preset), out, to_stderr)
     opened = resolve_model(folder, preset)
     kind = opened.reranker.kind
@@ -391,7 +370,7 @@ def score(
         settings={"score": score, "blend": blend, "tail": tail, "sample": sample, "seed": seed},
         qrels=qrels,
         measures=measures,
-        break_ties=ties,
+        break_ties=break_ties,
     )
     reading = generation_to_read(collection, generation)
     run_stages(recipe, out, as_json, allow_open_cluster, (inline, ray), reading=reading)

@@ -8,7 +8,7 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TextIO, cast
+from typing import Any, TextIO, cast
 
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
@@ -17,10 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from raypipe.errors import visible
-from raypipe.markdown import cell, markdown_table
-
-if TYPE_CHECKING:
-    from raypipe.report.page import Value
+from raypipe.markdown import cell, markdown_table, plain
 
 LEFT = "a pipe was closed before all was written to it, as stdout is by `| head`"
 """The reason of an end that nobody reads any more."""
@@ -153,16 +150,12 @@ def tables_of(lines: Rows, width: int) -> Iterator[Table]:
     """Tables of at most `width` characters that hold all cells; the first line is the header."""
     columns = list(zip(*lines, strict=True))
     least = [min(_longest_word(column), max(NARROWEST, width // 3)) for column in columns]
-    most = [max(map(cell_len, column)) for column in columns]
     for places in _groups(least, width):
-        widths = _fitted([least[i] for i in places], [most[i] for i in places], width)
         table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
-        for place, wide in zip(places, widths, strict=True):
+        for place in places:
             header, *cells = columns[place]
             right = place > 0 and all(_NUMBER.fullmatch(each) for each in cells)
-            table.add_column(
-                Text(header), width=wide, overflow="fold", justify="right" if right else "left"
-            )
+            table.add_column(Text(header), overflow="fold", justify="right" if right else "left")
         for line in lines[1:]:
             table.add_row(*(Text(line[place]) for place in places))
         yield table
@@ -178,20 +171,6 @@ def _groups(least: Sequence[int], width: int) -> list[list[int]]:
         groups[-1].append(place)
         room -= least[place] + GAP
     return groups
-
-
-def _fitted(least: Sequence[int], most: Sequence[int], width: int) -> list[int]:
-    """A width for each column: what it would need, less where all do not fit, from the widest."""
-    widths, room = list(most), width - GAP * (len(most) - 1)
-    while sum(widths) > room:
-        spare = [wide - low for wide, low in zip(widths, least, strict=True)]
-        if max(spare) <= 0:  # not even the longest words fit: the widest gives way
-            spare = widths
-        at = max(range(len(widths)), key=lambda i: (spare[i] > 0, widths[i]))
-        if widths[at] == 1:
-            break
-        widths[at] -= 1
-    return widths
 
 
 def _longest_word(cells: Sequence[str]) -> int:
@@ -232,26 +211,16 @@ def terminal_width() -> int:
     return shutil.get_terminal_size((WIDTH, 24)).columns if sys.stdout.isatty() else WIDTH
 
 
-def values(columns: Sequence[str], rows: "Sequence[Sequence[Value]]", *, width: int = WIDTH) -> str:
-    """A table of numbers under their names; names too long for the width are folded."""
-    from raypipe.report.page import shown
-
-    grid = Table(box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False, header_style="")
-    for place, column in enumerate(columns):
-        grid.add_column(column, justify="right" if place else "left", overflow="fold")
-    for row in rows:
-        grid.add_row(*(Text(shown(cell, name)) for cell, name in zip(row, columns, strict=True)))
-    return printed(grid, width)
-
-
-def printed(grid: Table, width: int) -> str:
-    """The table's lines, without colours and blanks at their ends."""
-    stream = io.StringIO()
-    Console(file=stream, width=width, color_system=None, legacy_windows=False).print(grid)
-    return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()).strip("\n")
-
-
 def folded(text: str, width: int) -> list[str]:
     """The text's lines of at most `width` columns; words longer than a line are broken."""
     lines = Text(text).wrap(Console(width=width), width, overflow="fold")
     return [line.plain.rstrip() for line in lines]
+
+
+def beginning(text: str, width: int, num_lines: int) -> list[str]:
+    """The first lines of a text, its blanks and control characters made plain; ` ...` if cut."""
+    lines = folded(plain(text), width)
+    if len(lines) <= num_lines:
+        return lines
+    *whole, last = lines[:num_lines]
+    return [*whole, f"{folded(last, width - 4)[0]} ..."]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from raypipe.cli.options import MEASURED, AsJson, Folder, Measures, Qrels, Ties, checked, on_disk
+from raypipe.cli.options import MEASURED, AsJson, Folder, Measures, Qrels, Ties, refuse_missing
 from raypipe.cli.terminal import show_columns
 from raypipe.errors import CorruptError, InputError
 
@@ -119,14 +119,11 @@ def evaluate(
     from raypipe.data.qrels import read_qrels
     from raypipe.evaluation.measures import evaluate_file
 
-    ties = checked(break_ties)
-    missing = [f"{path}: no such file" for path in [*runs, *on_disk(qrels)] if not path.exists()]
-    if missing:
-        raise InputError(missing)
+    refuse_missing(*runs, qrels)
     names = measures.replace(",", " ").split()
     judged = read_qrels(qrels)
     found = {
-        str(path): evaluate_file(path, judged, names, break_ties=ties, qrels_name=str(qrels))
+        str(path): evaluate_file(path, judged, names, break_ties=break_ties, qrels_name=str(qrels))
         for path in runs
     }
     if as_json:

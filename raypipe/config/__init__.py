@@ -14,7 +14,7 @@ from raypipe.config.load import (
 from raypipe.config.parts import Collection, Evaluate, Model, QuerySet, Resources
 from raypipe.config.paths import missing_inputs, missing_training_inputs
 from raypipe.config.recipe import Recipe, select
-from raypipe.config.resolved import read_resolved, resolved_yaml, settings
+from raypipe.config.resolved import read_resolved, resolved_yaml
 from raypipe.config.training import Training
 
 __all__ = [
@@ -38,6 +38,5 @@ __all__ = [
     "recipe_text",
     "resolved_yaml",
     "select",
-    "settings",
     "verb_of",
 ]

@@ -40,28 +40,6 @@ def section_lines(
             )
 
 
-def settings(section: Section, *, under: str = "") -> Iterator[tuple[str, str, str]]:
-    """(dotted key, value, source) of each setting that `resolved_yaml` writes, in its order.
-
-    The source is empty where the value is no default: the recipe states it.
-    """
-    for name, field in type(section).model_fields.items():
-        value = getattr(section, name)
-        if value is not None and not (value == field.default and value in ((), {})):
-            comment = _comment(section, field, value).removeprefix("  # ")
-            yield from _settings(f"{under}{field.alias or name}", value, comment)
-
-
-def _settings(name: str, value: Any, source: str) -> Iterator[tuple[str, str, str]]:
-    if isinstance(value, Section):
-        yield from settings(value, under=f"{name}.")
-    elif isinstance(value, dict):
-        for inner, part in value.items():
-            yield from _settings(f"{name}.{inner}", part, source)
-    else:
-        yield name, _inline(value), source
-
-
 def is_resolved(path: Path) -> bool:
     """Whether a file begins as `resolved_yaml` does; a user's own recipe does not."""
     try:

@@ -143,8 +143,6 @@ def _read(path: Path | pa.Table) -> _Scored | None:
     lines = read_lines(path, form)
     if lines.score is None:
         return None
-    if form == "csv" and lines.rank is not None:
-        return _of_table(read_run(path), ordered=True)
     rank = np.arange(len(lines.score), dtype=np.float64)
     if lines.rank is not None and np.isfinite(lines.rank).all():
         rank = lines.rank.astype(np.float64)
@@ -158,24 +156,15 @@ def _of_table(run: pa.Table, *, ordered: bool) -> _Scored:
 
 
 def _grades(run: _Scored, qrels: pa.Table) -> NDArray[np.int32]:
-    query_names = {name: code for code, name in enumerate(run.queries.names.to_pylist())}
-    passage_names = {name: code for code, name in enumerate(run.passages.names.to_pylist())}
-    columns = (qrels[name].to_pylist() for name in schema.QRELS.names)
-    known = {
-        query_names[query] * len(passage_names) + passage_names[passage]: grade
-        for query, passage, grade in zip(*columns, strict=True)
-        if query in query_names and passage in passage_names
-    }
-    keys = run.queries.codes.astype(np.int64) * len(passage_names) + run.passages.codes
-    found = np.zeros(len(keys), np.int32)
-    judged = np.fromiter(known, np.int64, len(known))
-    values = np.fromiter(known.values(), np.int32, len(known))
-    order = np.argsort(judged)
-    at = np.searchsorted(judged[order], keys).clip(max=max(len(judged) - 1, 0))
-    if len(judged):
-        hit = judged[order][at] == keys
-        found[hit] = values[order][at[hit]]
-    return np.maximum(found, 0)
+    """The grade of each line, int32 [N]; 0 of a passage without a judgement, or with a negative."""
+    width = len(run.passages.names)
+    queries = pc.index_in(qrels["query_id"], value_set=run.queries.names).cast(pa.int64())
+    passages = pc.index_in(qrels["passage_id"], value_set=run.passages.names).cast(pa.int64())
+    judged = pc.add(pc.multiply(queries, width), passages).combine_chunks()
+    keys = pa.array(run.queries.codes.astype(np.int64) * width + run.passages.codes)
+    grades = qrels["relevance"].take(pc.index_in(keys, value_set=judged))
+    found: NDArray[np.int32] = np.maximum(grades.fill_null(0).to_numpy(), 0)
+    return found
 
 
 def _same_as_before(queries: NDArray[np.int32], scores: NDArray[np.float32]) -> NDArray[np.bool_]:

@@ -2,10 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
-from raypipe.config import Recipe, settings
-from raypipe.config.training import Training
 from raypipe.errors import InputError
 from raypipe.report.finished import Finished
 from raypipe.report.first_stages import depth, fusion
@@ -41,8 +38,6 @@ def report(finished: Finished) -> Path:
     facts = _facts(finished, trainings)
     sections = [part for query_set in measured for part in _of(finished, query_set, facts)]
     sections += [training(trained, name) for name, trained in trainings.items()]
-    foreseen = forecasting(finished.summary)
-    sections += [] if foreseen is None else [foreseen]
     sections.append(making(finished))
     made_from = finished.summary.get("made_from", "")
     title = f"raypipe: {finished.recipe.name}"
@@ -99,141 +94,36 @@ def _of(finished: Finished, query_set: str, facts: Mapping[str, Value]) -> Itera
 
 
 def making(finished: Finished) -> Section:
-    """The last invocation's stores in the order in which they were made, and its settings."""
+    """The last invocation's stores in the order in which they were made, its versions and recipe.
+
+    Every setting is in the recipe's text, each default with its source.
+    """
+    summary = finished.summary
+    made_by: dict[str, Value] = {name: str(found) for name, found in summary["versions"].items()}
+    made_by |= {"device": summary["device"], "numerics": "; ".join(finished.numerics()) or None}
+    tables = [_stores(finished), Table("Made by", ["what", "is"], [*map(list, made_by.items())])]
     text = (finished.workspace.folder / "recipe.yaml").read_text()
-    made_by = versions(finished)
-    tables = [
-        chain(finished),
-        settings_table(finished.recipe),
-        Table("Made by", ["what", "is"], [*map(list, made_by.items())]),
-    ]
     return Section("making", "", tables, texts={"recipe.yaml": text})
 
 
-def versions(finished: Finished) -> dict[str, Value]:
-    """Versions, device and the numerics classes of the stores."""
-    told: dict[str, Value] = {k: str(v) for k, v in finished.summary["versions"].items()}
-    told["device"] = finished.summary["device"]
-    told["numerics"] = "; ".join(finished.numerics()) or None
-    return told
-
-
+STORE = ("name", "made from", "fingerprint", "rows", "copied", "quarantined", "coverage", "seconds")
 SHOWN = 12
-"""Characters of a fingerprint or hash."""
-COLUMNS = (
-    "what", "name", "made from", "fingerprint", "rows", "copied", "shards", "quarantined",
-    "coverage", "seconds",
-)  # fmt: skip
+"""Characters of a fingerprint."""
 
 
-def chain(finished: Finished) -> Table:
-    """Collection, stores in the order in which they were made, run files, files of measures.
-
-    Rows are those of a store. `seconds` says `reused` of a store that an earlier invocation had
-    made, and nothing of a file. The fingerprint of a file is its SHA-256.
-    """
-    rows = [*_inputs(finished), *_stores(finished), *_files(finished)]
-    return Table("From the collection to the measures", COLUMNS, rows)
-
-
-def _inputs(finished: Finished) -> Iterator[list[Value]]:
-    """The collection's files and those of the query sets, as the recipe names them."""
-    recipe = finished.recipe
-    named: list[tuple[str, str, list[str]]] = []
-    named.append(("collection", recipe.collection.format, [*recipe.collection.input]))
-    for name, query_set in recipe.queries.items():
-        files = [each for each in (query_set.file, query_set.qrels) if each is not None]
-        named.append(("queries", name, files))
-    for what, name, files in named:
-        yield [what, name, ", ".join(map(str, files)) or None, *[None] * (len(COLUMNS) - 3)]
-
-
-def _stores(finished: Finished) -> Iterator[list[Value]]:
-    places = dict(place.split("/") for place in finished.summary["stores"])
-    for name, told in finished.summary["stages"].items():
-        fingerprint = told["fingerprint"]
-        origins = finished.origins(name) if name in places else []
-        yield [
-            "store",
+def _stores(finished: Finished) -> Table:
+    """`seconds` says `reused` of a store that an earlier invocation had made."""
+    rows: list[list[Value]] = [
+        [
             name,
-            ", ".join(origins) or None,
-            fingerprint[:SHOWN],
-            told["rows"],
-            told["copied"],
-            told["shards"]["planned"],
-            told["shards"]["quarantined"],
-            told["coverage"],
-            "reused" if told["reused"] else told["seconds"],
+            ", ".join(finished.origins(name)) or None,
+            made["fingerprint"][:SHOWN],
+            made["rows"],
+            made["copied"],
+            made["shards"]["quarantined"],
+            made["coverage"],
+            "reused" if made["reused"] else made["seconds"],
         ]
-
-
-def _files(finished: Finished) -> Iterator[list[Value]]:
-    """The TREC runs, and what was measured of them."""
-    hashes, (trec, *_) = finished.summary["files"], finished.recipe.runs.endings
-    for query_set, systems in finished.summary["systems"].items():
-        for system in systems:
-            file = f"runs/{query_set}/{system}.{trec}"
-            if file in hashes:
-                yield _file("run", file, f"{system}.{query_set}", hashes[file])
-        file = f"measures/{query_set}.tsv"
-        if file in hashes:
-            below = ", ".join(f"runs/{query_set}/{system}.{trec}" for system in systems)
-            yield _file("measures", file, below, hashes[file])
-
-
-def _file(what: str, name: str, made_from: str, sha256: str) -> list[Value]:
-    return [what, name, made_from, sha256[:SHOWN], *[None] * (len(COLUMNS) - 4)]
-
-
-GIVEN, COMMAND = "recipe", "command line"
-
-
-def settings_table(recipe: Recipe | Training) -> Table:
-    """Setting, value, and its source: the command line, the recipe, or what the default is from."""
-    overridden = [text.partition("=")[0] for text in recipe.overrides]
-    rows: list[list[Value]] = []
-    for name, value, source in settings(recipe):
-        if name == "overrides":
-            continue
-        if any(name == key or name.startswith(f"{key}.") for key in overridden):
-            source = COMMAND
-        rows.append([name, value, source or GIVEN])
-    return Table("Settings", ["setting", "value", "source"], rows)
-
-
-NAMES = {
-    "tokens": "tokens that models read",
-    "inferences": "inferences of rerankers",
-    "bytes": "bytes of stores, without Lucene",
-    "lucene_bytes": "bytes of Lucene's index",
-    "run_bytes": "bytes of run files",
-    "cpu_seconds": "CPU seconds of the workers",
-}
-FORECAST = ("tokens", "inferences", "bytes", "cpu_seconds")
-
-
-def forecasting(summary: Mapping[str, Any]) -> Section | None:
-    """Forecast and fact in all and by store; None if the last run made no forecast."""
-    told = summary.get("forecast")
-    if told is None:
-        return None
-    totals = told["totals"]
-    in_all: list[list[Value]] = [
-        [NAMES[name], *(totals[side].get(name) for side in ("forecast", "fact")), _percent(off)]
-        for name, off in totals["off"].items()
+        for name, made in finished.summary["stages"].items()
     ]
-    columns = ["store"]
-    columns += [f"{side} {name}" for name in FORECAST for side in ("forecast", "fact")]
-    by_store: list[list[Value]] = [
-        [store, *(sides[side][name] for name in FORECAST for side in ("forecast", "fact"))]
-        for store, sides in told["stages"].items()
-    ]
-    tables = [
-        Table("In all, what the last run computed", ["what", "forecast", "fact", "off"], in_all),
-        Table("By store", columns, by_store),
-    ]
-    return Section("forecast", "all", tables, (), told["notes"])
-
-
-def _percent(off: float | None) -> str | None:
-    return None if off is None else f"{100 * off:+.1f}%"
+    return Table("Stores", STORE, rows)

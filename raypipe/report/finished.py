@@ -267,8 +267,9 @@ class Finished:
         return dict(place.split("/") for place in self.summary["stores"])
 
     def origins(self, store: str) -> list[str]:
-        """The stores that a store of the last invocation was made from; none if it was deleted."""
-        spec = find_spec(self.workspace.stores, store, self._used[store])
+        """The stores that a store of the last invocation was made from; none if it is not there."""
+        used = self._used.get(store)
+        spec = None if used is None else find_spec(self.workspace.stores, store, used)
         return [] if spec is None else [each.split("/")[0] for each in spec.origins.values()]
 
     def numerics(self) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from raypipe.driver.mirror import write_out
 from raypipe.errors import InputError
-from raypipe.markdown import bullet, cell, markdown_table
+from raypipe.markdown import bullet, cell, markdown_table, plain
 from raypipe.report.charts import Chart, svg
 
 Value = str | int | float | None
@@ -20,9 +20,6 @@ COARSE = ("ms/query", "inferences", "computed", "seconds")
 """Beginnings of the names of columns whose numbers have one digit after the point, or none."""
 SIGNED = ("difference", "low", "high")
 """Columns of differences, which have a sign."""
-UNSHOWN = "\ufffd"
-_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-"""Control characters, and those that turn the direction of the text after them."""
 PAGE = "report.html"
 TWINS = "analysis"
 _OWN = re.compile(
@@ -103,16 +100,6 @@ def to_text(section: Section) -> str:
         rows = [[*map(shown, row, table.columns)] for row in table.rows]
         blocks += [f"{table.title}", "", *markdown_table(table.columns, rows), ""]
     return "\n".join([*blocks, *map(bullet, section.notes)]).rstrip()
-
-
-def plain(text: str) -> str:
-    """The text in one line: blanks of any kind become one, and control characters U+FFFD."""
-    return _UNSAFE.sub(UNSHOWN, " ".join(text.split()))
-
-
-def cut(text: str, num_characters: int) -> str:
-    """The first characters, with ` ...` if there are more."""
-    return text if len(text) <= num_characters else f"{text[:num_characters].rstrip()} ..."
 
 
 def page(title: str, sections: Sequence[Section], made_from: str = "") -> str:

@@ -43,15 +43,6 @@ class PublishedTable(Section):
     """Row -> columns whose values are not printed but follow from others."""
 
 
-class FigureSetting(Section):
-    """A setting of a figure or table without figures of its own."""
-
-    of: str
-    says: str
-    setting: Literal["k0", "k1", "m", "candidates"] | None = None
-    values: list[int] | None = None
-
-
 class PublishedSource(Section):
     """A paper, or a page of figures."""
 
@@ -59,7 +50,6 @@ class PublishedSource(Section):
     title: str
     url: str
     tables: Annotated[list[PublishedTable], Field(min_length=1)]
-    settings: list[FigureSetting] = []
 
     def table(self, name: str) -> PublishedTable:
         """The table of that name, which is in the file."""
@@ -190,13 +180,6 @@ class MeasuredRows(Section):
     """Row -> column -> our system."""
 
 
-class Figures(Section):
-    """A source whose settings are printed, and the step whose stages have them too."""
-
-    source: str
-    step: str | None = None
-
-
 class Reproduction(Section):
     """All of one name."""
 
@@ -206,7 +189,6 @@ class Reproduction(Section):
     tables: Annotated[list[PrintedTable], Field(min_length=1)]
     compared: list[MeasuredRows]
     notes: list[str] = []
-    settings: list[Figures] = []
 
 
 class Input(Section):

@@ -7,11 +7,9 @@ from typing import Any, Literal, get_args
 
 from raypipe.config import Recipe
 from raypipe.config.phases import PhasedTraining
-from raypipe.config.stages import DuoScore, MonoScore
 from raypipe.driver.summaries import read_summary
 from raypipe.errors import IncompleteError
-from raypipe.report.cells import DRAWS, K0S, K1S
-from raypipe.report.finished import about, depths_up_to, open_finished
+from raypipe.report.finished import about, open_finished
 from raypipe.report.page import TWINS, Section, Table, Value, write_with_twins
 from raypipe.report.published import (
     TIME,
@@ -62,7 +60,7 @@ def outcome(of: Reproduction, planned: Sequence[Planned], settings: Sequence[str
             "nothing of the paper's"
         )
     ran = {each.step.called for each in planned}
-    return section_of(of, ours, ran, _settings(of, planned), notes)
+    return section_of(of, ours, ran, notes)
 
 
 def write(section: Section, out: Path) -> list[Path]:
@@ -123,31 +121,6 @@ def _notes(planned: Planned, summary: Mapping[str, Any]) -> list[str]:
         f"{planned.step.called}: {model}: its start weights saw {w}" for model, w in saw.items()
     ]
     return told
-
-
-def _settings(of: Reproduction, planned: Sequence[Planned]) -> dict[str, list[int]]:
-    """Setting -> the values that the analyses take of it in the step that has the figures'."""
-    names = {each.step for each in of.settings}
-    for each in planned:
-        if each.step.called in names and isinstance(each.recipe, Recipe):
-            return _of_stages(each.recipe)
-    return {}
-
-
-def _of_stages(recipe: Recipe) -> dict[str, list[int]]:
-    """The grid of `raypipe analyse tradeoff`, and the depths that a recipe's own stages have."""
-    stages = recipe.stages.values()
-    monos = [stage.k0 for stage in stages if isinstance(stage, MonoScore)]
-    duos = [stage.k1 for stage in stages if isinstance(stage, DuoScore)]
-    found: dict[str, list[int]] = {}
-    if monos:
-        found["candidates"] = sorted(set(monos))
-    if monos and duos:
-        k1s = depths_up_to(max(duos), K1S)
-        found["k0"] = depths_up_to(max(monos), K0S)
-        found["k1"] = [0, *k1s]
-        found["m"] = [m for m in DRAWS if m < max(k1s) - 1]
-    return found
 
 
 Verdict = Literal[
@@ -248,16 +221,14 @@ def section_of(
     of: Reproduction,
     ours: Measured,
     ran: Collection[str],
-    here: Mapping[str, Sequence[int]],
     notes: Sequence[str] = (),
 ) -> Section:
-    """The page's section: a table for each published one, the settings of figures, what holds.
+    """The page's section: a table for each published one, and what holds.
 
     Args:
         of: what was reproduced.
         ours: our values.
         ran: the names of the steps that were run.
-        here: setting -> the values that the analyses have of it in the step that was run.
         notes: more notes, such as settings that the user changed.
     """
     by_table = {(each.source, each.table): lines_of(of, each, ours, ran) for each in of.tables}
@@ -278,8 +249,6 @@ def section_of(
     explained = [*whys, *_EXPLAINED, *of.notes, *notes]
     cited = [f"{s.source}: {s.title}, {s.url}" for s in _cited(of)]
     tables.append(Table("Results", ["result", "values"], [[*each] for each in counts.items()]))
-    if of.settings:
-        tables.append(settings_table(of, here))
     lead = f"{passed} of {judged} compared values are within their tolerance ({told})"
     notes = [of.about, *explained, *cited]
     return Section("reproduce", of.name, tables, (), notes, lead=lead)
@@ -326,32 +295,3 @@ def _named(compared: MeasuredRows) -> str:
 
 def _cited(of: Reproduction) -> list[PublishedSource]:
     return [sources()[name] for name in dict.fromkeys(each.source for each in of.tables)]
-
-
-def settings_table(of: Reproduction, here: Mapping[str, Sequence[int]]) -> Table:
-    """A row for each setting of the reproduction's sources, in their order.
-
-    `here` has, by setting, the values that the analyses take of it in the step that was run.
-    """
-    rows: list[list[Value]] = []
-    for each in of.settings:
-        source = sources()[each.source]
-        for setting in source.settings:
-            found = None
-            if each.step is not None and setting.setting is not None:
-                found = here.get(setting.setting)
-            rows.append(
-                [
-                    f"{source.source}, {setting.of}",
-                    setting.setting,
-                    _joined(setting.values),
-                    _joined(found),
-                    setting.says,
-                ]
-            )
-    columns = ["of", "setting", "published", "here", "says"]
-    return Table("Settings of figures and tables without figures of their own", columns, rows)
-
-
-def _joined(values: Sequence[int] | None) -> str | None:
-    return None if values is None else ", ".join(map(str, values))

@@ -16,7 +16,7 @@ def test_a_query_is_printed_in_a_hundred_columns(work, capsys):
         "query q1 of test, passages: a lease",
         "judged passages: 1; relevant, of grade 1 or higher: 1",
     ]
-    assert "one  two\n  2    1  grade 1  p2\n8.5    9  a lease of shards" in text
+    assert "grade 1  p2\n  one 2 8.5  two 1 9\n  a lease of shards" in text
     assert "shared: a, lease" in text and "not judged  p1" in text and text.count(" ...") == 1
     assert max(map(cell_len, text.splitlines())) <= 100
 
@@ -72,7 +72,7 @@ def test_every_query_can_be_asked_for(work, capsys):
     assert "RR@10 of every query" in capsys.readouterr().out
 
 
-def test_a_word_longer_than_the_line_fills_it_twice_beside_the_ranks(work, capsys):
+def test_a_word_longer_than_the_line_fills_it_twice(work, capsys):
     capsys.readouterr()
     assert run(["show", str(work), "--query", "q2"])[0] == 0
     first, second = (li for li in capsys.readouterr().out.splitlines() if "xxx" in li)

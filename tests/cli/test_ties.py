@@ -99,4 +99,6 @@ def test_fuse_reads_its_runs_with_that_order(tmp_path):
 
 def test_another_order_is_refused_by_the_words_that_there_are(qrels, capsys):
     assert command(["evaluate", RUN, "--qrels", qrels, "--break-ties", "score"])[0] == 2
-    assert "--break-ties: expected id or rank; found 'score'" in capsys.readouterr().err
+    assert (
+        "'--break-ties': Value error, 'score' is not one of 'id', 'rank'" in capsys.readouterr().err
+    )

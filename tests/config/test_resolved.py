@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from raypipe.config import load_recipe, read_resolved, resolved_yaml, settings
+from raypipe.config import load_recipe, read_resolved, resolved_yaml
 from raypipe.config.fields import Source
 from raypipe.config.recipe import Recipe
 from raypipe.errors import InputError
@@ -143,12 +143,3 @@ def test_a_damaged_resolved_recipe_is_told_with_its_remedy(tmp_path: Path, conte
         file.write_bytes(content)
     with pytest.raises(InputError, match=f"(?s){file}: .*{told}.*run its recipe again"):
         read_resolved(file)
-
-
-def test_each_setting_has_its_value_and_source(text: str):
-    recipe = load_recipe(text, overrides=["stages.bm25.depth=7"])
-    found = {name: (value, source) for name, value, source in settings(recipe)}
-    assert found["stages.bm25.depth"] == ("7", "")
-    assert found["resources.reuse"] == ("true", "default; raypipe's choice")
-    shown = resolved_yaml(recipe)
-    assert len(found) == sum(not line.rstrip().endswith(":") for line in shown.splitlines()[1:])

@@ -16,7 +16,7 @@ from raypipe.cli.main import run
 from raypipe.config import load_recipe
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.evaluation.tables import OUTSIDE, as_json, markdown
-from raypipe.report.contents import forecasting, report
+from raypipe.report.contents import report
 from raypipe.report.finished import of_system, open_finished, recall_of
 from raypipe.report.first_stages import depth, fusion
 from raypipe.report.page import shown
@@ -36,14 +36,13 @@ def test_each_section_has_a_twin_and_each_of_its_cells_is_on_the_page(written):
     assert set(twins) == {
         "overview.test.json", "depth.test.json", "tradeoff-of-pairs.test.json",
         "fusion.test.json", "queries.test.json", "making.json",
-        "forecast.all.json",
     }  # fmt: skip
     cells = [unescape(each) for each in re.findall(r"<td[^>]*>([^<]*)</td>", path.read_text())]
     expected = [
         shown(value, column) if not isinstance(value, str) else value
         for name in (
             "overview.test", "depth.test", "tradeoff-of-pairs.test", "fusion.test",
-            "queries.test", "forecast.all", "making",
+            "queries.test", "making",
         )
         for table in twins[f"{name}.json"]["tables"]
         for row in table["rows"]
@@ -151,32 +150,17 @@ def test_a_system_has_one_colour_in_all_charts_which_are_as_wide_as_the_screen_l
     assert page.count("<table>") == page.count('<div class="wide"><table>')
 
 
-def test_the_stores_and_the_recipe_are_told(written, finished):
-    _, twins = written
-    making = twins["making.json"]
-    chain, settings, made_by = making["tables"]
-    told = [dict(zip(chain["columns"], row, strict=True)) for row in chain["rows"]]
-    stores = {row["name"]: row for row in told if row["what"] == "store"}
+def test_the_stores_and_the_recipe_are_on_the_page(written, finished):
+    making = written[1]["making.json"]
+    stores, made_by = making["tables"]
+    rows = {row[0]: dict(zip(stores["columns"], row, strict=True)) for row in stores["rows"]}
     stages = finished.summary["stages"]
-    assert [*stores] == [*stages]
-    for name, row in stores.items():
-        stage = stages[name]
-        assert row["fingerprint"] == stage["fingerprint"][:12]
-        assert [row[key] for key in ("rows", "copied", "coverage")] == [
-            stage[key] for key in ("rows", "copied", "coverage")
-        ]
-        assert row["shards"] == stage["shards"]["planned"]
-    assert (
-        stores["dense.test"]["made from"] == "passages@collection, parts@dense.test, queries@test"
-    )
-    files = {row["name"]: row for row in told if row["what"] in ("run", "measures")}
-    hashes = finished.summary["files"]
-    assert all(row["fingerprint"] == hashes[name][:12] for name, row in files.items())
-    assert "runs/test/dense.trec" in files["measures/test.tsv"]["made from"]
-    rows = [row for row in settings["rows"]]
-    assert ["stages.first.k0", "8", "recipe"] in rows
-    assert ["stages.dense.depth", "20", "recipe"] in rows
-    assert ["stages.first.seed", "0", "default; raypipe's choice"] in rows
+    assert [*rows] == [*stages]
+    for name, row in rows.items():
+        assert row["fingerprint"] == stages[name]["fingerprint"][:12]
+        assert all(row[key] == stages[name][key] for key in ("rows", "copied", "coverage"))
+    made_from = rows["dense.test"]["made from"]
+    assert made_from == "passages@collection, parts@dense.test, queries@test"
     assert dict(made_by["rows"])["device"] == finished.summary["device"]
     assert making["texts"]["recipe.yaml"] == (finished.workspace.folder / "recipe.yaml").read_text()
 
@@ -217,7 +201,6 @@ def test_a_section_of_stages_that_were_not_run_is_left_out(analysed, chosen, cap
     assert run(["analyse", "tradeoff", folder])[0] == 2
     assert "expected a duoBERT stage" in capsys.readouterr().err
     assert run(["analyse", "tradeoff", folder, "--fill"])[0] == 2
-    assert run(["analyse", "training-size", folder])[0] == 2
 
 
 def test_a_grid_without_an_aggregation_has_no_time_of_a_pair(analysed):
@@ -341,33 +324,3 @@ def test_a_query_shown_says_which_of_its_runs_rank_another_collection(outside):
     assert any(note.startswith("given ranks all of it, not this coll") for note in shown.notes)
     (alone,) = show(outside[0], "q1", systems=["own"])
     assert not any("not this collection" in note for note in alone.notes)
-
-
-SIDES = {"tokens": 110, "inferences": 0, "bytes": 90, "cpu_seconds": None}
-TOLD = {
-    "stages": {
-        "vectors": {"forecast": SIDES, "fact": {**SIDES, "tokens": 100, "cpu_seconds": 2.0}}
-    },
-    "totals": {
-        "forecast": {"tokens": 110, "cpu_seconds": None},
-        "fact": {"tokens": 100, "cpu_seconds": 2.0},
-        "off": {"tokens": 0.1, "cpu_seconds": None},
-    },
-    "notes": ["short"],
-}
-
-
-def test_a_run_without_a_forecast_has_no_section():
-    assert forecasting({}) is None
-
-
-def test_the_totals_and_the_stores_are_shown_with_what_they_are_off():
-    section = forecasting({"forecast": TOLD})
-    assert (section.name, section.query_set, section.notes) == ("forecast", "all", ["short"])
-    in_all, by_store = section.tables
-    assert in_all.rows == [
-        ["tokens that models read", 110, 100, "+10.0%"],
-        ["CPU seconds of the workers", None, 2.0, None],
-    ]
-    assert by_store.columns[:3] == ["store", "forecast tokens", "fact tokens"]
-    assert by_store.rows == [["vectors", 110, 100, 0, 0, 90, 90, None, 2.0]]

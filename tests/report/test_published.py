@@ -46,8 +46,6 @@ def test_every_value_is_a_share_of_a_known_measure_with_a_source(name):
         else:
             parse_measures([cell.about.measure])
             assert 0.1 <= cell.value <= 0.99
-    settings = [each for each in source.settings if each.values is not None]
-    assert all(each.setting and each.values == sorted(each.values) for each in settings)
 
 
 @pytest.mark.parametrize("name", sources())
@@ -114,23 +112,6 @@ def test_what_is_inferred_equals_the_pair_in_the_other_order():
             if (cell.row, cell.column) == (first, second)
         ]
         assert cell.is_inferred
-
-
-def test_the_figures_have_the_papers_settings():
-    multistage = {
-        (each.of, each.setting): each.values
-        for each in sources()["multistage-2019"].settings
-        if each.setting
-    }
-    assert multistage == {
-        ("Figure 2", "k0"): [50, 100, 200, 500, 1000],
-        ("Figure 3", "k1"): [0, 10, 20, 30, 40, 50],
-        ("Figure 3", "m"): [10, 20, 30, 40],
-        ("Figure 4", "k0"): [50, 100, 200, 500, 1000],
-        ("Figure 4", "k1"): [10, 30, 50],
-    }
-    of_table_2 = [s for s in sources()["repbert-2020"].settings if s.of == "Table 2"]
-    assert of_table_2[0].values == [5, 10, 50, 500, 1000]
 
 
 def test_one_collection_of_a_table_is_its_columns_alone():

@@ -7,7 +7,6 @@ import pytest
 from raypipe.driver.summaries import write_summary
 from raypipe.errors import IncompleteError
 from raypipe.report.published import (
-    Figures,
     MeasuredRows,
     PrintedTable,
     Reproduction,
@@ -21,7 +20,6 @@ from raypipe.report.reproduce import (
     lines_of,
     outcome,
     section_of,
-    settings_table,
     unmeasured,
     write,
 )
@@ -141,7 +139,7 @@ def test_what_is_not_compared_says_why():
 
 def test_a_row_has_both_values_their_difference_and_the_source():
     of = made_up()
-    section = section_of(of, {("s", "dev", "mono", "RR@10"): 0.3625}, {"s"}, {})
+    section = section_of(of, {("s", "dev", "mono", "RR@10"): 0.3625}, {"s"})
     table, results = section.tables
     assert tuple(table.columns) == COLUMNS
     (row,) = [row for row in table.rows if row[:2] == ["BERT Large", "dev"]]
@@ -169,7 +167,7 @@ def test_a_time_and_a_value_that_is_not_printed_are_never_judged():
     )  # fmt: skip
     of = made_up(tables=[PrintedTable(source="repbert-2020", table="Table 4")], compared=[compared])
     ours = {("s", "dev", name, "R@1000"): 0.5 for name in "ab"}
-    section = section_of(of, ours, {"s"}, {})
+    section = section_of(of, ours, {"s"})
     found = {(r[0], r[1]): (r[3], r[7]) for r in section.tables[0].rows}
     assert found["DeepCT", "BM25"] == (0.5, "not printed")
     assert found["DeepCT", "RepBERT"] == (0.5, "fail")
@@ -177,7 +175,7 @@ def test_a_time_and_a_value_that_is_not_printed_are_never_judged():
         update={"table": "Table 1", "systems": {"RepBERT": {"ms/query": "dense"}}}
     )
     of = made_up(tables=[PrintedTable(source="repbert-2020", table="Table 1")], compared=[compared])
-    section = section_of(of, {("s", "dev", "dense", "ms/query"): 80.0}, {"s"}, {})
+    section = section_of(of, {("s", "dev", "dense", "ms/query"): 80.0}, {"s"})
     times = [row for row in section.tables[0].rows if row[2] == "ms/query"]
     assert len(times) == 6 and {row[7] for row in times} == {"not compared"}
     assert {row[0]: row[3] for row in times if row[3] is not None} == {"RepBERT": 80.0}
@@ -199,8 +197,8 @@ def test_another_steps_or_query_sets_value_is_not_taken():
 
 def test_a_step_that_was_run_without_a_value_is_told_apart_from_one_that_was_not_run():
     of = made_up()
-    assert unmeasured(section_of(of, {}, (), {})) == []
-    section = section_of(of, {("s", "dev", "mono", "RR@10"): 0.365}, {"s"}, {})
+    assert unmeasured(section_of(of, {}, ())) == []
+    section = section_of(of, {("s", "dev", "mono", "RR@10"): 0.365}, {"s"})
     assert unmeasured(section) == ["BM25 (Lucene, no tuning) (dev), Nogueira & Cho 2019, Table 1"]
     assert section.lead.startswith("1 of 1 compared values")
     assert dict(section.tables[-1].rows)["not measured"] == 1
@@ -228,25 +226,3 @@ def test_a_table_of_one_name_in_another_source_is_another_table():
     of = of.model_copy(update={"compared": [other]})
     lines = lines_of(of, of.tables[0], {("s", "dev", "mono", "RR@10"): 0.365}, {"s"})
     assert lines and not any(line.compared for line in lines)
-
-
-def table_of(*figures, here):
-    of = reproduction("multistage").model_copy(update={"settings": [*figures]})
-    table = settings_table(of, here)
-    assert table.columns == ["of", "setting", "published", "here", "says"]
-    return table.rows
-
-
-def test_settings_of_figures_stand_beside_those_that_were_computed():
-    rows = table_of(Figures(source="multistage-2019", step="s"), here={"k0": [8, 20], "k1": [0, 5]})
-    found = {(row[0], row[1]): row[2:4] for row in rows}
-    name = "Nogueira et al. 2019, Figure 3"
-    assert found[name, "k1"] == ["0, 10, 20, 30, 40, 50", "0, 5"]
-    assert found[name, "m"] == ["10, 20, 30, 40", None]
-    assert found["Nogueira et al. 2019, Figure 2", "k0"] == ["50, 100, 200, 500, 1000", "8, 20"]
-    assert found["Nogueira et al. 2019, Table 3", None] == [None, None]
-
-
-def test_without_a_step_nothing_was_computed_here():
-    rows = table_of(Figures(source="multistage-2019"), here={"k0": [8]})
-    assert {row[3] for row in rows} == {None}

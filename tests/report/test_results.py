@@ -241,7 +241,7 @@ def test_what_is_wrong_is_told_and_nothing_of_the_workspace_is_replaced(
 ):
     folder, outcome, _ = small_workspace
     for options, words_of_it in (
-        (["--format", "xml"], "--format xml: expected md, csv, latex or json"),
+        (["--format", "xml"], "'--format': Value error, 'xml' is not one of"),
         (["--out", str(folder / "table.md")], "a file of the workspace itself"),
         (["--out", str(folder / "summary.json")], "a file of the workspace itself"),
         (["--out", str(tmp_path)], "expected a file in a folder that exists"),

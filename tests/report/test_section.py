@@ -1,7 +1,10 @@
 import json
 
+from raypipe.markdown import plain
 from raypipe.report.charts import Chart
-from raypipe.report.page import UNSHOWN, Section, Table, cut, plain, shown, to_text
+from raypipe.report.page import Section, Table, shown, to_text
+
+UNSHOWN = "\ufffd"
 
 TABLE = Table("Values", ["name", "n", "mean"], [["a|b\nc", 1234, 0.25], ["d", 5, None]])
 SECTION = Section(
@@ -79,7 +82,3 @@ def test_a_text_is_one_line_without_what_moves_a_cursor_or_turns_the_text():
 
 def test_other_letters_and_marks_stay():
     assert plain("<b>ζ日本\u200d👩\u0301</b>") == "<b>ζ日本\u200d👩\u0301</b>"
-
-
-def test_a_longer_text_ends_with_dots():
-    assert (cut("abcdef", 6), cut("abc def", 4)) == ("abcdef", "abc ...")
