@@ -18,8 +18,7 @@ from raypipe.config.parts import RUN_ENDINGS
 from raypipe.config.recipe import larger_collections
 from raypipe.driver.execute import StageResult
 from raypipe.driver.recipe.basis import Basis
-from raypipe.driver.recipe.chain import Asked, Chain
-from raypipe.driver.recipe.system import System
+from raypipe.driver.recipe.system import Asked, Chain, System
 from raypipe.driver.workspace import Workspace
 from raypipe.evaluation.exports import write_msmarco, write_trec
 from raypipe.evaluation.measures import Measured, evaluate, warn_of

@@ -26,9 +26,9 @@ from raypipe.driver.place import LazyBackends, Place, backends_at
 from raypipe.driver.progress import Exporting, RayMetrics
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.frozen import refuse_changes
+from raypipe.driver.recipe.graph import systems_of
 from raypipe.driver.recipe.read_first import collection_problems, read_first
 from raypipe.driver.recipe.system import System
-from raypipe.driver.recipe.walking import systems_of
 from raypipe.driver.signals import interruptible
 from raypipe.driver.working import basis_at, devices_for, sizing_of
 from raypipe.driver.workspace import Workspace

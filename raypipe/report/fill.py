@@ -10,8 +10,7 @@ from raypipe.driver.execute import Execution, Watcher
 from raypipe.driver.inputs import with_copies
 from raypipe.driver.place import Place, backends_at
 from raypipe.driver.recipe.basis import Basis
-from raypipe.driver.recipe.kinds.score import model_of
-from raypipe.driver.recipe.score_table import scored
+from raypipe.driver.recipe.rerank import model_of, scored
 from raypipe.driver.signals import interruptible
 from raypipe.driver.summaries import standing_of
 from raypipe.driver.working import basis_at, devices_for, sizing_of

@@ -17,7 +17,7 @@ from raypipe.config.recipe import larger_collections
 from raypipe.config.rules import units_of
 from raypipe.config.stages import Read
 from raypipe.driver.inputs import with_local_files
-from raypipe.driver.recipe.kinds.read import left_out
+from raypipe.driver.recipe.first_stages import left_out
 from raypipe.driver.recipe.read_first import read_first
 from raypipe.driver.upkeep.status import open_workspace, standing, status
 from raypipe.driver.workspace import Workspace

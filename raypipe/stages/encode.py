@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 from raypipe.errors import InputError, RowsFailed
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.stages.opening import Stopwatch, open_model
-from raypipe.stages.reuse.boundaries import shards_by_content
+from raypipe.stages.reuse.boundaries import shards_by_content, spread
 from raypipe.stages.reuse.division import Division, divide, same_payload
 from raypipe.stages.reuse.hashes import Hashes, TextHashes
 from raypipe.stages.reuse.source import OpenedSource, Source, source_over
-from raypipe.stages.reuse.weights import spread
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
 from raypipe.stages.texts.query_tokens import QueryTokens, num_pieces
 from raypipe.stages.texts.tokenize import piece_settings

@@ -70,10 +70,12 @@ class WholeStage:
     rows: Stored
     """The store whose rows it has."""
     write: Callable[[Site, Shard, Beat], Payload]
-    row_bytes: int = 0
-    """Estimated, of a row in one file; 0 if it is small."""
+    num_bytes: Callable[[int, int], int] = lambda num_rows, num_planned: 0
+    """See Stage's `estimated_bytes`."""
     files: int = 1
     """How many it makes; `write` tells them by the shard's index."""
+    facts: Callable[[], Mapping[str, Json]] = dict
+    """See Opened; found on the worker."""
     needs: Needs = Needs()
     skips_rows: ClassVar[bool] = False
 
@@ -88,11 +90,11 @@ class WholeStage:
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
-        return self.row_bytes * num_rows
+        return self.num_bytes(num_rows, num_planned)
 
     def open(self, site: Site) -> Opened:
         """See Stage; each file. Its `run` raises what the function does."""
-        return Opened(lambda shard, skip, beat: self.write(site, shard, beat))
+        return Opened(lambda shard, skip, beat: self.write(site, shard, beat), self.facts())
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 from raypipe.config import load_recipe
 from raypipe.driver import pipeline
-from raypipe.driver.recipe import walking
+from raypipe.driver.recipe import graph
 from raypipe.names import Role, of_collection, of_queries, of_stage, tokens_of
 
 SCORES = of_stage("m", "dev", Role.SCORES)
@@ -44,12 +44,12 @@ def test_selected_stages_are_asked_in_order_for_each_reported_set(monkeypatch):
     def model_of(basis, name, stage):
         asked.append(("model", name, stage.model))
 
-    monkeypatch.setattr(walking, "Graph", lambda basis: SimpleNamespace(system=system))
-    monkeypatch.setattr(walking, "model_of", model_of)
+    monkeypatch.setattr(graph, "Graph", lambda basis: SimpleNamespace(system=system))
+    monkeypatch.setattr(graph.rerank, "model_of", model_of)
     basis = SimpleNamespace(
         recipe=load_recipe(RECIPE, source="x"), collection=lambda: asked.append("collection")
     )
-    systems = walking.systems_of(basis, ["vectors", "mono"])
+    systems = graph.systems_of(basis, ["vectors", "mono"])
     before = ("model", "mono", "mono")
     assert asked == [before, "collection", ("vectors", None), ("mono", "dev")]
     assert systems == {"dev": ["mono"]}

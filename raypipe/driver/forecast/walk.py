@@ -18,8 +18,8 @@ from raypipe.driver.execute import older_stores
 from raypipe.driver.forecast.amounts import ID_BYTES, Amounts, mean_bytes
 from raypipe.driver.forecast.arithmetic import Arithmetic
 from raypipe.driver.recipe.basis import Basis
+from raypipe.driver.recipe.graph import systems_of
 from raypipe.driver.recipe.system import System
-from raypipe.driver.recipe.walking import systems_of
 from raypipe.driver.working import basis_at, sizing_of
 from raypipe.errors import InputError
 from raypipe.evaluation.exports import MSMARCO_DEPTH

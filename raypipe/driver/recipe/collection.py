@@ -88,13 +88,13 @@ class CollectionFiles:
         wanted = self.collection
         fields = None if wanted.fields is None else wanted.fields.model_dump(exclude_none=True)
         return RecordsStage(
-            what,
             self.files,
             self.facts,
             wanted.format,
-            fields,
             wanted.errors,
-            sources=self.sources,
+            self.sources,
+            what=what,
+            fields=fields,
         )
 
     def _ensure(self, role: Role, stage: Stage) -> Stored:

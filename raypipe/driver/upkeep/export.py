@@ -314,7 +314,7 @@ def _graph(stores: Storage, spec: StageSpec, stored: Stored, out: Path) -> int:
 def _lists(stores: Storage, spec: StageSpec, stored: Stored, out: Path) -> int:
     """The centres with all codes as one index of faiss; its ids are rows, as those of a graph."""
     from raypipe.engines.ann import write_index
-    from raypipe.stages.ann.opened import opened_lists
+    from raypipe.stages.ann.search import opened_lists
 
     encoded, embeddings = upstream(stores, spec, "embeddings")
     index = opened_lists(stored, upstream(stores, spec, "centres")[1], embeddings)

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
+import numpy as np
+
 from raypipe.engines.ann_settings import faiss_class, faiss_version
 from raypipe.stages.embeddings import all_vectors, dim_of, query_vectors
 from raypipe.stages.search import at_most_once_a_second, lists_payload
@@ -61,7 +63,6 @@ class AnnSearchStage:
     def open(self, site: Site) -> Opened:
         """See Stage; the index is held in memory. Each payload is the run of a block."""
         from raypipe.engines.exact_scores import checked_shards
-        from raypipe.stages.ann.opened import opened_graph, opened_lists
 
         if self.centres is None:
             index = opened_graph(self.index)
@@ -88,3 +89,27 @@ class AnnSearchStage:
         return lists_payload(
             site, shard, self.vectors, *found, scored_by=self.name, numerics=faiss_class()
         )
+
+
+def opened_graph(graph: Stored) -> Any:
+    """A graph (HNSW); its ids are rows of the collection."""
+    from raypipe.engines.ann import read_index
+
+    return read_index(graph.path(graph.manifest.records[0]))
+
+
+def opened_lists(codes: Stored, centres: Stored, embeddings: Stored) -> Any:
+    """An IVF-PQ index of all codes; its ids are rows of the collection."""
+    from raypipe.engines.ann import read_index
+
+    index = read_index(centres.path(centres.manifest.records[0]))
+    ranges = [(row, len(vectors)) for row, vectors in all_vectors(embeddings)]
+    rows = np.concatenate([np.empty(0, np.int64), *(np.arange(a, a + n) for a, n in ranges)])
+    first = 0
+    for record in codes.manifest.records:
+        part = np.load(codes.path(record), mmap_mode="r", allow_pickle=False)
+        if len(part):
+            index.add_sa_codes(np.ascontiguousarray(part), rows[first : first + len(part)])
+        first += len(part)
+    assert first == len(rows), "codes of other rows than the embeddings have"
+    return index

@@ -1,18 +1,17 @@
 """The stage that reads a collection's files for documents: their texts, or passages' homes."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Literal
+
+import pyarrow as pa
 
 from raypipe import schema
-from raypipe.data.facts import FileFacts
 from raypipe.data.formats.registry import get_format
-from raypipe.data.reading import Errors, read_parsed
-from raypipe.stages.stage import Needs, Opened, Site, Sizing
+from raypipe.data.reading import read_parsed
 from raypipe.stages.texts.counted_files import CountedFiles, Read
-from raypipe.storage.records import Json, Shard
+from raypipe.storage.records import Json
 from raypipe.storage.spec import StageSpec
 
 What = Literal["documents", "passages", "homes"]
@@ -25,23 +24,18 @@ _COLUMNS = {
 
 
 @dataclass(frozen=True)
-class RecordsStage:
-    """One row for each record of the files; its row is its position over all files in order."""
+class RecordsStage(CountedFiles):
+    """One row for each record of the files."""
 
+    _: KW_ONLY
     what: What
-    files: Sequence[Path]
-    facts: Sequence[FileFacts]
-    format: str
     fields: Mapping[str, str] | None = None
     """The names of the fields, for the format jsonl."""
-    errors: Errors = "strict"
-    sources: Mapping[str, str] = field(default_factory=dict)
-    needs: Needs = Needs()
-    skips_rows: ClassVar[bool] = False
 
     @property
-    def _inputs(self) -> CountedFiles:
-        return CountedFiles(self.files, self.facts, self.sources)
+    def columns(self) -> pa.Schema:
+        """schema.DOCUMENTS, PASSAGES or HOMES."""
+        return _COLUMNS[self.what]
 
     @property
     def spec(self) -> StageSpec:
@@ -49,19 +43,7 @@ class RecordsStage:
         fields = dict(self.fields) if self.fields is not None else None
         params: dict[str, Json] = {"format": self.format, "fields": fields, "errors": self.errors}
         params["written"] = "parquet-1"
-        return StageSpec(self.what, 1, params, self._inputs.content(), self.what)
-
-    def shards(self, sizing: Sizing) -> list[Shard]:
-        """As those of a collection of passages."""
-        return self._inputs.shards(sizing)
-
-    def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
-        """See Stage."""
-        return self._inputs.estimated_bytes(num_rows, num_planned)
-
-    def open(self, site: Site) -> Opened:
-        """See Stage; schema.DOCUMENTS, PASSAGES or HOMES. Memory holds one row group."""
-        return self._inputs.opened(site, _COLUMNS[self.what], self.read())
+        return StageSpec(self.what, 1, params, self.content(), self.what)
 
     def read(self) -> Read:
         """Reads some of the records."""

@@ -1,10 +1,15 @@
-"""Shards that begin where the content says, so that a change moves only the shards around it."""
+"""Shards that begin where the content says, so that a change moves only the shards around it.
+
+Also how much such shards weigh, by the records of a store with the same rows.
+"""
+
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from raypipe.stages.reuse.hashes import TextHashes
 from raypipe.stages.stage import ranges
-from raypipe.storage.records import Shard
+from raypipe.storage.records import Record, Shard
 from raypipe.storage.store import Stored
 
 LEAST_ROWS = 512
@@ -51,3 +56,15 @@ def _wanted(num_rows: int, work: int) -> int:
 def _power(number: int) -> int:
     """The largest power of two up to the number; 1 for none."""
     return 1 << max(0, number.bit_length() - 1)
+
+
+def spread(
+    stored: Stored, weigh: Callable[[Record], float], shards: Sequence[Shard]
+) -> list[float]:
+    """The weight of each shard: that of a record, spread evenly over its rows; reads no payload."""
+    records = sorted(stored.manifest.records, key=lambda record: record.shard.start)
+    edges = np.array([0, *(record.shard.stop for record in records)], np.float64)
+    sums = np.cumsum([0.0, *(weigh(record) for record in records)])
+    starts, stops = (np.array([getattr(s, at) for s in shards]) for at in ("start", "stop"))
+    found: list[float] = (np.interp(stops, edges, sums) - np.interp(starts, edges, sums)).tolist()
+    return found

@@ -1,16 +1,17 @@
 """Input files that were counted, whose records become the rows of a table."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import pyarrow as pa
 
 from raypipe.data.facts import FileFacts
-from raypipe.data.reading import Tally
-from raypipe.stages.stage import Beat, Opened, Payload, Rows, Site, Sizing, ranges
+from raypipe.data.reading import Errors, Tally
+from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, ranges
 from raypipe.storage.copies import on_this_node
 from raypipe.storage.payloads import write_table
 from raypipe.storage.records import Shard, canonical, digest
@@ -33,13 +34,29 @@ class Read(Protocol):
 
 
 @dataclass(frozen=True)
-class CountedFiles:
-    """The files in order with their facts; a record's row is its position over all of them."""
+class CountedFiles(ABC):
+    """A stage over the files in order; a record's row is its position over all of them.
+
+    Each kind adds its spec, `columns` and `read`.
+    """
 
     files: Sequence[Path]
     facts: Sequence[FileFacts]
-    sources: Mapping[str, str]
+    format: str
+    errors: Errors = "strict"
+    sources: Mapping[str, str] = field(default_factory=dict)
     """URIs of files that were fetched, by path."""
+    needs: Needs = Needs()
+    skips_rows: ClassVar[bool] = False
+
+    @property
+    @abstractmethod
+    def columns(self) -> pa.Schema:
+        """The schema of the table."""
+
+    @abstractmethod
+    def read(self) -> Read:
+        """Reads some of the records."""
 
     def content(self) -> dict[str, str]:
         """The input of a spec: one digest, by position; names and the number of files are not."""
@@ -62,19 +79,17 @@ class CountedFiles:
         whole = sum(f.num_bytes * (UNPACKED if f.compressed else 1) for f in self.facts)
         return whole * num_rows // max(1, num_planned)
 
-    def opened(self, site: Site, columns: pa.Schema, read: Read) -> Opened:
-        """An opened stage whose payload is a shard's records as a table; memory holds a row group.
+    def open(self, site: Site) -> Opened:
+        """See Stage; a shard's records as a table. Memory holds one row group.
 
         Its facts are the numbers of rows, replaced and blank ones.
         """
-        return Opened(partial(self._run, site.scratch, columns, read))
+        return Opened(partial(self._run, site.scratch, self.read()))
 
-    def _run(
-        self, scratch: Path, columns: pa.Schema, read: Read, shard: Shard, skip: Rows, beat: Beat
-    ) -> Payload:
+    def _run(self, scratch: Path, read: Read, shard: Shard, skip: Rows, beat: Beat) -> Payload:
         path, tally = scratch / f"{shard.index}.parquet", Tally()
         records = self._records(scratch, shard, read, tally)
-        num_rows = write_table(path, columns, batched(records, columns, beat))
+        num_rows = write_table(path, self.columns, batched(records, self.columns, beat))
         facts = {"rows": num_rows, "replaced": tally.num_replaced, "blank": tally.num_blank}
         return Payload(path, facts)
 

@@ -55,7 +55,8 @@ def ids_stage(
 
     hashes = not holds_documents(collection)
     spec = partial(ids_spec, collection, dense, hashes=hashes)
-    return WholeStage(spec, collection, write, ROW_BYTES, files=2 if hashes else 1)
+    files = 2 if hashes else 1
+    return WholeStage(spec, collection, write, lambda rows, planned: ROW_BYTES * rows, files)
 
 
 def _place(files: Sequence[tuple[str, int]], row: int) -> str:

@@ -7,9 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
+import pyarrow as pa
+
 from raypipe import schema
 from raypipe.data.facts import FileFacts, changed, count_file, from_json, to_json
-from raypipe.data.reading import Errors, read_records
+from raypipe.data.reading import read_records
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, ranges
 from raypipe.stages.texts.counted_files import CountedFiles, Read
 from raypipe.storage.copies import on_this_node
@@ -90,39 +92,20 @@ def counted(stored: Stored) -> list[FileFacts]:
     return [from_json(json.loads(path.read_text())) for path in paths]
 
 
-@dataclass
-class ConvertStage:
-    """Input files as Parquet passages; a passage's row is its position over all files in order."""
-
-    files: Sequence[Path]
-    facts: Sequence[FileFacts]
-    format: str
-    errors: Errors = "strict"
-    sources: Mapping[str, str] = field(default_factory=dict)
-    needs: Needs = Needs()
-    skips_rows: ClassVar[bool] = False
+@dataclass(frozen=True)
+class ConvertStage(CountedFiles):
+    """Input files as Parquet passages."""
 
     @property
-    def _inputs(self) -> CountedFiles:
-        return CountedFiles(self.files, self.facts, self.sources)
+    def columns(self) -> pa.Schema:
+        """schema.PASSAGES."""
+        return schema.PASSAGES
 
     @property
     def spec(self) -> StageSpec:
         """The content's hashes, how it is read, and the written format."""
         params = {"format": self.format, "errors": self.errors, "passages": "parquet-1"}
-        return StageSpec("prepare", 1, params, self._inputs.content(), "passages")
-
-    def shards(self, sizing: Sizing) -> list[Shard]:
-        """Ranges of records of one file; a compressed file must be read whole, so is one shard."""
-        return self._inputs.shards(sizing)
-
-    def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
-        """See Stage."""
-        return self._inputs.estimated_bytes(num_rows, num_planned)
-
-    def open(self, site: Site) -> Opened:
-        """See Stage; passages of a shard's records; memory holds one row group."""
-        return self._inputs.opened(site, schema.PASSAGES, self.read())
+        return StageSpec("prepare", 1, params, self.content(), "passages")
 
     def read(self) -> Read:
         """Reads some of the records."""

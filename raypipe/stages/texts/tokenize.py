@@ -15,10 +15,9 @@ from tokenizers import Tokenizer
 from raypipe.errors import InputError
 from raypipe.models.folder.model_folder import ModelFolder, layout_of, open_tokenizer, prompt_of
 from raypipe.models.folder.settings import PairConventions
-from raypipe.stages.reuse.boundaries import shards_by_content
+from raypipe.stages.reuse.boundaries import shards_by_content, spread
 from raypipe.stages.reuse.division import Division, Int64, divide, same_payload
 from raypipe.stages.reuse.source import OpenedSource, Source, source_over
-from raypipe.stages.reuse.weights import spread
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
 from raypipe.stages.texts.reading import Strings, TextReader
 from raypipe.storage.payloads import (

@@ -1,4 +1,4 @@
-from raypipe.driver.recipe.chain import Chain
+from raypipe.driver.recipe.system import Chain
 from raypipe.names import Role, of_stage
 
 ONE, TWO, SCORES = of_stage("a", "dev"), of_stage("b", "dev"), of_stage("a", "dev", Role.SCORES)

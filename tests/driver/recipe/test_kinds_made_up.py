@@ -1,4 +1,4 @@
-"""A kind of stage nobody wrote yet: two files, its fields and two unions; every command has it.
+"""A kind of stage nobody wrote yet: its fields, a function and a stage; every command has it.
 
 The package is copied, the kind added to the copy, and the commands run in a process that has it.
 """
@@ -28,11 +28,11 @@ class First(Kind):
 
 '''
 FILES = {
-    "driver/recipe/kinds/first.py": '''\
+    "driver/recipe/first.py": '''\
 """RUN.SET."""
 
 from raypipe.config.stages import First
-from raypipe.driver.recipe.chain import Chain
+from raypipe.driver.recipe.system import Chain
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.system import System
 from raypipe.names import of_stage
@@ -69,12 +69,9 @@ def first_stage(name, sides, depth):
 }
 EDITS = {
     "config/stages.py": [("Plain = Index |", f"{KIND}Plain = First | Index |")],
-    "driver/recipe/kinds/__init__.py": [
-        (
-            "import Basis\n",
-            "import Basis\nfrom raypipe.config.stages import First\n",
-        ),
-        ("    aggregate,\n", "    first,\n    aggregate,\n"),
+    "driver/recipe/graph.py": [
+        ("    Fuse,\n", "    First,\n    Fuse,\n"),
+        ("import first_stages,", "import first, first_stages,"),
         (
             "        case Read():",
             "        case First():\n"

@@ -2,12 +2,12 @@ import time
 
 import pytest
 
-from raypipe.stages.ann import beating as module
-from raypipe.stages.ann.beating import beating
+from raypipe.stages.ann import build as module
+from raypipe.stages.ann.build import beating
 
 
 def test_heartbeats_go_on_while_a_library_computes(monkeypatch):
-    monkeypatch.setattr(module, "SECONDS", 0.02)
+    monkeypatch.setattr(module, "BEAT_SECONDS", 0.02)
     beats = []
     assert beating(beats.append, lambda: time.sleep(0.5) or "made") == "made"
     assert 2 <= len(beats) and set(beats) == {()}

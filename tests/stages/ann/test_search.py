@@ -7,11 +7,9 @@ import numpy as np
 import pytest
 
 from raypipe import schema
-from raypipe.stages.ann.hnsw import HnswStage
-from raypipe.stages.ann.ivf_pq import CodesStage, TrainStage
-from raypipe.stages.ann.opened import opened_graph, opened_lists
+from raypipe.stages.ann.build import CodesStage, hnsw_stage, train_stage
 from raypipe.stages.ann.recall import measured, recall_stage
-from raypipe.stages.ann.search import AnnSearchStage
+from raypipe.stages.ann.search import AnnSearchStage, opened_graph, opened_lists
 from raypipe.stages.search import PartsStage, merge_stage
 from raypipe.stages.stage import Site, Sizing
 from raypipe.storage.spec import StageSpec
@@ -33,7 +31,7 @@ def place(stores, arrays):
 
 
 def training(embeddings, **settings):
-    return TrainStage(
+    return train_stage(
         embeddings, **{"lists": 8, "code_bytes": 4, "train_rows": 300, "seed": 7, **settings}
     )
 
@@ -41,7 +39,7 @@ def training(embeddings, **settings):
 def built(stores, embeddings, kind):
     """(index, centres)"""
     if kind == "graph":
-        return stores.finished(HnswStage(embeddings, 8, 40)), None
+        return stores.finished(hnsw_stage(embeddings, 8, 40)), None
     centres = stores.finished(training(embeddings))
     return stores.finished(CodesStage(embeddings, centres)), centres
 
@@ -97,7 +95,7 @@ def test_threads_do_not_show_in_any_payload(stores, place):
     codes = stores.finished(CodesStage(embeddings, centres))
     sides = stores.sides(11)
     stages = [
-        HnswStage(embeddings, 8, 40),
+        hnsw_stage(embeddings, 8, 40),
         training(embeddings),
         CodesStage(embeddings, centres),
         AnnSearchStage("near", codes, centres, embeddings, queries, sides, 9, 2, probes=2),
@@ -114,17 +112,17 @@ def test_threads_do_not_show_in_any_payload(stores, place):
 
 def test_every_setting_and_faiss_are_in_the_fingerprint(stores, place, monkeypatch):
     embeddings, queries = place
-    index, sides = stores.finished(HnswStage(embeddings, 8, 40)), stores.sides(11)
+    index, sides = stores.finished(hnsw_stage(embeddings, 8, 40)), stores.sides(11)
 
     def searching(name="near", depth=9, refine=2, **effort):
         found = (name, index, None, embeddings, queries, sides, depth, refine)
         return AnnSearchStage(*found, **effort)
 
     stages = [
-        HnswStage(embeddings, 8, 40),
-        HnswStage(embeddings, 9, 40),
-        HnswStage(embeddings, 8, 41),
-        HnswStage(queries, 8, 40),
+        hnsw_stage(embeddings, 8, 40),
+        hnsw_stage(embeddings, 9, 40),
+        hnsw_stage(embeddings, 8, 41),
+        hnsw_stage(queries, 8, 40),
         training(embeddings),
         training(embeddings, lists=9),
         training(embeddings, code_bytes=2),
@@ -144,7 +142,7 @@ def test_every_setting_and_faiss_are_in_the_fingerprint(stores, place, monkeypat
     ]
     before = [stage.spec.fingerprint() for stage in stages]
     assert len(set(before)) == len(stages)
-    for module in ("hnsw", "ivf_pq", "search"):
+    for module in ("build", "search"):
         monkeypatch.setattr(f"raypipe.stages.ann.{module}.faiss_version", lambda: "0.0")
     after = [stage.spec.fingerprint() for stage in stages]
     assert [a == b for a, b in zip(before, after, strict=True)] == [False] * 17 + [True] * 3

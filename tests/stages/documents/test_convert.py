@@ -34,7 +34,7 @@ def stage(stores, files):
     def go(what, **settings):
         facts = counted(stores.finished(CountStage(files, "jsonl")))
         settings = {"format": "jsonl", "fields": FIELDS, **settings}
-        return RecordsStage(what, files, facts, **settings)
+        return RecordsStage(files, facts, what=what, **settings)
 
     return go
 

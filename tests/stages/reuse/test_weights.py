@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 from raypipe.stages.encode import EncodeStage
-from raypipe.stages.reuse.weights import spread
+from raypipe.stages.reuse.boundaries import spread
 from raypipe.stages.texts.prepare import CountStage
 from raypipe.stages.texts.tokenize import TokenizeStage
 from raypipe.storage.records import Record, Shard

@@ -1,7 +1,8 @@
 """Records of several files as rows: batches of bounded size."""
 
 from raypipe import schema
-from raypipe.stages.texts.counted_files import CountedFiles, batched
+from raypipe.stages.texts.counted_files import batched
+from raypipe.stages.texts.prepare import ConvertStage
 
 
 def test_batches_hold_all_records_in_order_with_a_beat_before_each():
@@ -18,7 +19,7 @@ def test_batches_hold_all_records_in_order_with_a_beat_before_each():
 def test_the_content_is_named_by_the_hashes_in_order_alone():
     def content(*hashes):
         facts = [type("Facts", (), {"sha256": sha256}) for sha256 in hashes]
-        return CountedFiles([], facts, {}).content()
+        return ConvertStage([], facts, "msmarco-v1").content()
 
     assert content("a", "b") != content("b", "a")
     assert list(content("a")) == ["content:files"]

@@ -13,7 +13,7 @@ from raypipe.config import load_recipe
 from raypipe.config.stages import MonoScore
 from raypipe.data.qrels import read_qrels
 from raypipe.driver.pipeline import Options, run_pipeline
-from raypipe.driver.recipe.kinds.documents import conversion_of
+from raypipe.driver.recipe.runs import conversion_of
 from raypipe.driver.upkeep.export import export
 from raypipe.driver.upkeep.status import open_workspace
 from raypipe.driver.upkeep.verify import verify

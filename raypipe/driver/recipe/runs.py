@@ -1,18 +1,18 @@
-"""A run of passages -> RUN.SET, a run of documents."""
+"""Runs made of other runs: of their documents, of their passages, or fused."""
 
 from collections.abc import Mapping
 
-from raypipe.config.stages import Documents, MonoScore
+from raypipe.config.stages import Documents, Fuse, MonoScore, Passages
 from raypipe.driver.recipe.basis import Basis
-from raypipe.driver.recipe.chain import Chain
-from raypipe.driver.recipe.kinds.score import blend_of, model_of
-from raypipe.driver.recipe.system import System
+from raypipe.driver.recipe.rerank import blend_of, model_of
+from raypipe.driver.recipe.system import Chain, System
 from raypipe.errors import InputError
 from raypipe.names import of_stage
-from raypipe.stages.documents.rank import Conversion, documents_run_stage
+from raypipe.stages.documents.rank import Conversion, documents_run_stage, passages_run_stage
+from raypipe.stages.fuse import fuse_stage
 
 
-def system(
+def documents(
     basis: Basis, name: str, stage: Documents, query_set: str, inputs: Mapping[str, System]
 ) -> System:
     """The documents of a run's passages, in the order of their aggregated scores.
@@ -75,3 +75,43 @@ def conversion_of(basis: Basis, name: str, stage: Documents) -> Conversion:
         ("raw", "probability"): "probability",
     }
     return conversions.get((scale, stage.over), "none")
+
+
+def passages(
+    basis: Basis, name: str, stage: Passages, query_set: str, inputs: Mapping[str, System]
+) -> System:
+    """All passages of a run's first documents."""
+    before = inputs[stage.run]
+    made = passages_run_stage(
+        name,
+        before.stored,
+        basis.passage_map(),
+        basis.sides(query_set),
+        stage.documents,
+        stage.at_most,
+    )
+    store = of_stage(name, query_set)
+    stored = basis.stores.ensure(store, made)
+    chain = before.chain.then(Chain((store,)))
+    what = f"{stage.run}, first {stage.documents}"
+    return System(name, "run", stored, chain, what, before.model, before.start_weights)
+
+
+def fused(
+    basis: Basis, name: str, stage: Fuse, query_set: str, inputs: Mapping[str, System]
+) -> System:
+    """The runs of a query set, fused into one."""
+    unit = inputs[stage.runs[0]].unit
+    fuse = fuse_stage(
+        name,
+        {run: inputs[run].stored for run in stage.runs},
+        basis.sides(query_set, unit),
+        stage.method,
+        stage.depth,
+        stage.weights,
+        stage.k,
+    )
+    store = of_stage(name, query_set)
+    stored = basis.stores.ensure(store, fuse)
+    chain = Chain().then(*(inputs[run].chain for run in stage.runs), Chain((store,)))
+    return System(name, "run", stored, chain, " + ".join(stage.runs), stage.method, unit=unit)

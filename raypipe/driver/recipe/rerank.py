@@ -1,0 +1,180 @@
+"""Rerankers: a run -> scores@RUN.SET -> RUN.SET (monoBERT) or pairs (duoBERT) -> RUN.SET.
+
+The scores take pieces@RUN.SET, unless the word pieces of the whole collection exist.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from raypipe import schema
+from raypipe.config.stages import Aggregate, DuoScore, MonoScore
+from raypipe.driver.models import check_kind
+from raypipe.driver.recipe.basis import Basis
+from raypipe.driver.recipe.system import Asked, Chain, System
+from raypipe.errors import InputError
+from raypipe.models.folder.model_folder import ModelFolder, starting_weights
+from raypipe.names import Role, StoreName, of_stage, tokens_of
+from raypipe.ranking.blend import Blend
+from raypipe.stages.scoring import blending
+from raypipe.stages.scoring.candidates import Candidates, Request, RunCandidates
+from raypipe.stages.scoring.rerank import aggregate_stage, pairs_stage, rerank_stage
+from raypipe.stages.scoring.score import ScoreStage, score_base
+from raypipe.stages.scoring.scored import Scored
+from raypipe.stages.scoring.token_rows import PassageTokensStage
+from raypipe.stages.texts.tokenize import TokenizeStage
+from raypipe.storage.store import Stored
+
+
+def scores(
+    basis: Basis,
+    name: str,
+    stage: MonoScore | DuoScore,
+    query_set: str,
+    inputs: Mapping[str, System],
+) -> System:
+    """A run (k0) or pairs (k1), from the scores of a run's first candidates.
+
+    Raises:
+        InputError: see model_of.
+    """
+    before, model = inputs[stage.run], model_of(basis, name, stage)
+    run, sides = before.stored, basis.sides(query_set)
+    base, store = score_base(model, sides.collection, sides.queries), of_stage(name, query_set)
+    if isinstance(stage, MonoScore):
+        k, request = stage.k0, Request(k0=stage.k0, seed=stage.seed)
+    else:
+        k, request = stage.k1, Request(k1=stage.k1, sample=stage.sample, seed=stage.seed)
+    scores = of_stage(name, query_set, Role.SCORES)
+    found, chain = scored(basis, scores, model, RunCandidates(run, request))
+    blended = ""
+    if isinstance(stage, MonoScore):
+        blend = blend_of(model, name, stage)
+        blended = "" if blend is None else f", blend {blend.weight:g}"
+        final = rerank_stage(name, run, base, request, stage.tail, sides, found, blend)
+    else:
+        final = pairs_stage(name, run, base, request, sides, found)
+    asked = Asked(base.fingerprint(), request, run.identity, run)
+    return System(
+        name,
+        stage.produces,
+        basis.stores.ensure(store, final),
+        before.chain.then(chain, Chain((store,), asked=(asked,))),
+        f"{stage.run}, first {k}{blended}",
+        stage.model,
+        starting_weights(model),
+        ranked=run,
+        first=k,
+    )
+
+
+def model_of(basis: Basis, name: str, stage: MonoScore | DuoScore) -> ModelFolder:
+    """The stage's model, with the score that the stage wants.
+
+    Raises:
+        InputError: the stage is for the other kind of reranker.
+    """
+    model = basis.model(stage.model)
+    check_kind(model, name, stage)
+    if isinstance(stage, DuoScore) or stage.score is None:
+        return model
+    return replace(model, conventions=replace(model.reranker, score=stage.score))
+
+
+def blend_of(model: ModelFolder, name: str, stage: MonoScore) -> Blend | None:
+    """The stage's blend, otherwise that of its model; None for the model's scores alone.
+
+    Args:
+        model: that of `model_of`.
+        name: the stage's.
+        stage: in the recipe.
+
+    Raises:
+        InputError: the log odds of the blend cannot be had from the scores.
+    """
+    try:
+        return blending.blend_of(model.reranker, stage.blend)
+    except InputError as error:
+        raise InputError([f"stages.{name}: {problem}" for problem in error.problems]) from error
+
+
+def aggregated(
+    basis: Basis, name: str, stage: Aggregate, query_set: str, inputs: Mapping[str, System]
+) -> System:
+    """A run whose first candidates are ordered by their aggregated probabilities."""
+    pairs = inputs[stage.pairs]
+    assert pairs.ranked is not None and pairs.chain.asked  # as all pairs have
+    request = Request(k1=stage.k1, sample=stage.m, seed=stage.seed)
+    aggregate = aggregate_stage(
+        name,
+        pairs.ranked,
+        pairs.stored,
+        request,
+        stage.method,
+        stage.tail,
+        basis.sides(query_set),
+    )
+    store = of_stage(name, query_set)
+    stored = basis.stores.ensure(store, aggregate)
+    *below, of_pairs = pairs.chain.asked
+    needed = (*below, replace(of_pairs, request=request))  # it may need fewer than were scored
+    chain = replace(pairs.chain, asked=needed).then(Chain((store,)))
+    return System(
+        name,
+        "run",
+        stored,
+        chain,
+        pairs.reranks,
+        pairs.model,
+        pairs.start_weights,
+        ranked=pairs.ranked,
+        first=pairs.first,
+        pairs=pairs.stored,
+    )
+
+
+def scored(
+    basis: Basis,
+    store: StoreName,
+    model: ModelFolder,
+    candidates: Candidates,
+) -> tuple[Scored, Chain]:
+    """One score for each candidate, and the stores that this took.
+
+    Scores that an older store has for the same texts are copied, whatever asked for them.
+
+    Args:
+        basis: of the recipe.
+        store: the name of the scores; its owner is the stage.
+        model: with the score that the stage wants.
+        candidates: of one query set.
+    """
+    query_set = store.query_set
+    assert query_set is not None
+    sides, taken = basis.sides(query_set), list[StoreName]()
+    whole = _whole_tokens(basis, model)
+    passage_tokens = whole
+    if passage_tokens is None:
+        role = Role.FILLED_PIECES if store.role is Role.FILLED else Role.PIECES
+        taken.append(of_stage(store.owner, query_set, role))
+        pieces = PassageTokensStage(basis.collection(), candidates, model)
+        passage_tokens = basis.stores.ensure(taken[-1], pieces)
+    scoring = ScoreStage(
+        score_base(model, sides.collection, sides.queries),
+        candidates,
+        model,
+        passage_tokens,
+        whole is not None,
+        sides,
+        basis.ids(),
+        basis.budget_tokens,
+        basis.needs,
+    )
+    return Scored(candidates, basis.stores.ensure(store, scoring)), Chain((*taken, store))
+
+
+def _whole_tokens(basis: Basis, model: ModelFolder) -> Stored | None:
+    """Word pieces of the whole collection, if they exist for a model with this tokenizer."""
+    prefix = model.conventions.prefix("passage")
+    stage = TokenizeStage(basis.collection(), schema.PASSAGES, model, prefix)
+    found = (basis.stores.find(tokens_of(name), stage.spec) for name in basis.recipe.models)
+    return next((stored for stored in found if stored is not None), None)
