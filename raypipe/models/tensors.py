@@ -120,8 +120,8 @@ def third_segment_problems(num_rows: int, choice: str | None) -> list[str]:
         ]
     if num_rows == 2 and choice is None:
         return [
-            f"{has}: name the third with segment_row, or raypipe model convert --segment-row: zero "
-            "(what duobert's own code computes) or copy (of row 1)"
+            f"{has}; name the third: segment_row: zero (what duobert's own code computes) or "
+            "segment_row: copy (of row 1), which raypipe model convert takes as --segment-row"
         ]
     return []
 

@@ -1,6 +1,7 @@
 from types import SimpleNamespace
 
 from raypipe.driver.devices import Devices
+from raypipe.driver.measure import Measurement
 from raypipe.driver.pipeline import summary_of
 
 
@@ -9,7 +10,7 @@ def test_a_summary_counts_each_stores_shards():
         seconds=1.23456, num_rows=9, num_shards=4, num_shards_reused=3, num_quarantined=1,
         coverage=0.5, reused=False, fingerprint="f", num_copied=7, num_searched=0, num_repeated=0,
     )  # fmt: skip
-    measurement = SimpleNamespace(systems={"s": 1}, means={"m": 2}, notes={"n": 3})
+    measurement = Measurement({"s": 1}, {"m": 2}, {"n": 3})
     chosen = Devices("cpu", 0, "", 0, 1, 4, "2.13")
     found = summary_of(measurement, {"x": result}, chosen)
     assert found["stages"]["x"] == {
