@@ -63,7 +63,7 @@ def test_every_command_in_a_page_is_there_with_its_options_and_recipe():
         for words in commands(page):
             options = OPTIONS[verb_of(words)]
             assert {word for word in words if word.startswith("--")} <= options, words
-            own = "$" in words[1] or words[1].startswith("my-")
+            own = words[1:] and ("$" in words[1] or words[1].startswith("my-"))
             if words[0] in ("pipeline", "train") and not own:
                 known = (*RECIPES[words[0]], *written, *experiments(words[0]))
                 assert words[1] in known, words

@@ -120,7 +120,7 @@ def third_segment_problems(num_rows: int, choice: str | None) -> list[str]:
         ]
     if num_rows == 2 and choice is None:
         return [
-            f"{has}; name the third: segment_row: zero (what duobert's own code computes) or "
+            f"{has}: name the third by segment_row: zero (what duobert's own code computes) or "
             "segment_row: copy (of row 1), which raypipe model convert takes as --segment-row"
         ]
     return []

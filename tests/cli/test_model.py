@@ -102,7 +102,7 @@ def test_another_architecture_is_shown_and_refused(monobert, capsys):
 
 def test_a_duos_table_of_two_rows_is_a_problem_until_the_third_is_named(monobert, capsys):
     code, reason = run(["model", "show", str(monobert), "--preset", "duobert"])
-    assert code == 2 and "name the third with segment_row" in reason
+    assert code == 2 and "name the third by segment_row" in reason
     body = json.loads((monobert / "raypipe.json").read_text())
     duo = {"kind": "duo", "query_limit": 62, "passage_limit": 223, "score": "probability"}
     (monobert / "raypipe.json").write_text(json.dumps({**body, **duo, "segment_row": "zero"}))

@@ -23,7 +23,9 @@ def test_repbert_without_a_tokenizer_is_told_whose_vocabulary_to_bring(tmp_path)
 
 def test_duoberts_third_row_is_never_guessed(tmp_path):
     folder = made.dl4marco(tmp_path / "duobert", made.classifier(), segments=3)
-    with pytest.raises(InputError, match=r"--segment-row: zero .* or copy"):
+    with pytest.raises(
+        InputError, match=r"segment_row: zero .* or segment_row: copy .* --segment-row"
+    ):
         convert(folder, tmp_path / "out", preset="duobert")
     with pytest.raises(InputError, match="expected zero or copy, found 'row1'"):
         convert(folder, tmp_path / "out", preset="duobert", segment_row="row1")
