@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -157,9 +158,9 @@ def test_rows_are_copied_from_the_generation_before_in_a_bucket(job, tmp_path, b
     assert verify(open_workspace(tmp_path / "bucket")) == []
 
 
-def flipped_once(chosen):
-    """A damage of the first answer about each name that is chosen: one bit in its middle; and
-    the names."""
+@contextmanager
+def flipped_once(bucket_server, chosen):
+    """The first answer about each name that is chosen has another bit in its middle; the names."""
     done = []
 
     def damage(request, body):
@@ -170,19 +171,19 @@ def flipped_once(chosen):
         middle = len(body) // 2
         return body[:middle] + bytes([body[middle] ^ 1]) + body[middle + 1 :]
 
-    return damage, done
+    forget, bucket_server.forget = bucket_server.forget, lambda: None
+    bucket_server.damage = damage
+    try:
+        yield done
+    finally:
+        bucket_server.forget = forget
 
 
 @pytest.mark.slow
 @pytest.mark.fault(48, "a flipped bit in the first reply about each store's nonce: asked again")
 def test_a_nonce_that_a_bucket_gives_with_a_flipped_bit_is_asked_for_again(job, bucket_server):
-    damage, done = flipped_once(lambda key: key if "/nonce/" in key else None)
-    forget, bucket_server.forget = bucket_server.forget, lambda: None
-    try:
-        bucket_server.damage = damage
+    with flipped_once(bucket_server, lambda key: key if "/nonce/" in key else None) as done:
         assert job()["exit"] == 0
-    finally:
-        bucket_server.forget = forget
     assert len(done) > 4
 
 
@@ -191,12 +192,7 @@ def test_an_input_that_a_bucket_gives_with_a_flipped_bit_is_fetched_again(
     job, bucket_server, tmp_path
 ):
     job(place="folder")
-    damage, done = flipped_once(lambda key: key if key.startswith("data/") else None)
-    forget, bucket_server.forget = bucket_server.forget, lambda: None
-    try:
-        bucket_server.damage = damage
+    with flipped_once(bucket_server, lambda key: key if key.startswith("data/") else None) as done:
         assert job()["exit"] == 0
-    finally:
-        bucket_server.forget = forget
     assert len(done) == 4
     assert payloads(tmp_path / "bucket") == payloads(tmp_path / "folder") != {}

@@ -31,11 +31,14 @@ def test_a_finished_training_does_not_run_again(small_recipe, weights, train, tm
 
 @pytest.mark.slow
 @pytest.mark.fault(43, "stopped in step 1, 4 or 7: the same weights, bit for bit")
-@pytest.mark.parametrize("after", [1, 4, 7])
+@pytest.mark.parametrize(
+    ("after", "settings"),
+    [(1, {}), (4, {}), (7, {}), (6, {"resources": {"threads": 2}, "batch": 24})],
+)
 def test_an_interrupted_training_ends_with_the_undisturbed_weights(
-    small_recipe, weights, train, tmp_path, monkeypatch, after
+    small_recipe, weights, train, tmp_path, monkeypatch, after, settings
 ):
-    recipe = small_recipe()
+    recipe = small_recipe(**settings)
     train(recipe, tmp_path / "calm")
     with stopped_at(monkeypatch, after), pytest.raises(Interrupted):
         train(recipe, tmp_path / "cut")
@@ -135,18 +138,6 @@ def test_a_checkpoint_that_was_removed_before_it_was_measured_is_told(
         record.unlink()
     with pytest.raises(InputError, match="1 steps, first 4, have neither been measured nor kept"):
         train(path, tmp_path / "out")
-
-
-@pytest.mark.slow
-def test_threads_and_full_weights_resume_bit_for_bit_too(
-    small_recipe, weights, train, tmp_path, monkeypatch
-):
-    recipe = small_recipe(resources={"threads": 2}, batch=24)
-    train(recipe, tmp_path / "calm")
-    with stopped_at(monkeypatch, 6), pytest.raises(Interrupted):
-        train(recipe, tmp_path / "cut")
-    train(recipe, tmp_path / "cut")
-    assert_same_bytes(weights(tmp_path / "calm"), weights(tmp_path / "cut"))
 
 
 def test_a_measurement_whose_line_was_lost_stands_in_the_curves_all_the_same(

@@ -1,89 +1,37 @@
 """RoBERTa, XLM-RoBERTa, CamemBERT and DistilBERT give transformers' own numbers."""
 
-import json
 from dataclasses import asdict, replace
 
-import numpy as np
 import pytest
 import torch
 import transformers
 from drawn_models import (
     ENCODER,
-    LIMIT,
     MONO,
-    POSITIONS,
     TEXTS,
     make,
     opened,
-    theirs_of,
     tokenizer_of,
 )
 from drawn_models import RENAMED as KINDS
 from model_parts import DUO
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from stage_inputs import parts_of
 from tokenizers import processors
 
 from raypipe.errors import InputError
 from raypipe.models.convert.describe import describe
-from raypipe.models.encoder import load_encoder
 from raypipe.models.family import family_of
 from raypipe.models.folder.model_folder import layouts_of, load_weights, open_tokenizer
 from raypipe.models.scorer import load_scorer
 from raypipe.stages.in_memory import encode_texts
 from raypipe.stages.texts.tokenize import refuse_other_inputs
-from raypipe.text.inputs import make_inputs, taken
-from raypipe.text.tokenize import tokenize_batch
+from raypipe.text.inputs import make_inputs
 from raypipe.training.export import merged
 from raypipe.training.start import starting_tensors
 from raypipe.training.trainee import LowRank, Trainee
 
 SHORT = [TEXTS[2], TEXTS[4]]
-
-
-@pytest.mark.parametrize("pooling", ["mean", "cls"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_vectors_of_every_length_are_those_of_transformers(tmp_path, kind, pooling):
-    theirs = make(tmp_path, kind)
-    model = opened(tmp_path, **ENCODER | {"pooling": pooling})
-    flat, offsets = tokenize_batch(open_tokenizer(model), TEXTS, max_pieces=512)
-    for side, limit in (("query", 8), ("passage", LIMIT)):
-        found = load_encoder(model).encode(flat, offsets, side=side)
-        for vector, text in zip(found, TEXTS, strict=True):
-            states = theirs_of(tmp_path, theirs, text, limit=limit + 2).last_hidden_state[0]
-            expected = states.mean(dim=0) if pooling == "mean" else states[0]
-            np.testing.assert_allclose(vector, expected, atol=1e-5)
-
-
-@pytest.mark.parametrize("units", [1, 2])
-@pytest.mark.parametrize("kind", KINDS)
-def test_scores_of_pairs_are_those_of_transformers(tmp_path, kind, units):
-    theirs = make(tmp_path, kind, units=units)
-    model = opened(tmp_path, **MONO | {"relevant_label": None if units == 1 else 1})
-    (texts,) = parts_of(model, TEXTS)
-    size = len(TEXTS)
-    queries, passages = np.divmod(np.arange(size * size), size)
-    scorer = load_scorer(model)
-    found = scorer.score(taken(texts, queries), [taken(texts, passages)])
-    for score, query, passage in zip(found, queries, passages, strict=True):
-        logits = theirs_of(tmp_path, theirs, TEXTS[query], TEXTS[passage], limit=POSITIONS)
-        assert score == pytest.approx(float(logits.logits[0, -1]), abs=1e-5)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_model_show_finds_no_problem(tmp_path, kind):
-    make(tmp_path, kind, units=2)
-    for body in (ENCODER, MONO):
-        (tmp_path / "raypipe.json").write_text(json.dumps(body))
-        found = describe(str(tmp_path), None)
-        assert found.problems == [] == found.missing
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_sliced_inputs_are_the_tokenizers_own(tmp_path, kind):
-    make(tmp_path, kind, units=1)
-    model = opened(tmp_path, **MONO | {"relevant_label": None})
-    refuse_other_inputs(open_tokenizer(model), TEXTS, model)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -94,36 +42,6 @@ def test_a_row_has_the_same_bytes_alone_and_among_others(tmp_path, kind):
     for text, vector in zip(TEXTS, together, strict=True):
         alone = encode_texts(model, [text], side="passage", device="cpu")
         assert alone[0].tobytes() == vector.tobytes()
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_missing_tensor_is_named_as_the_checkpoint_names_it(tmp_path, kind):
-    make(tmp_path, kind, units=2)
-    file = tmp_path / "model.safetensors"
-    tensors = load_file(file)
-    lost = next(name for name in tensors if "layer.1" in name and name.endswith("weight"))
-    del tensors[lost]
-    save_file(tensors, file, metadata={"format": "pt"})
-    with pytest.raises(InputError, match=f"lacks the tensor {lost}"):
-        opened(tmp_path, **MONO)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_head_of_an_encoder_is_missed(tmp_path, kind):
-    make(tmp_path, kind)
-    with pytest.raises(InputError, match="it has no head that scores pairs"):
-        load_scorer(opened(tmp_path, **MONO))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_limits_end_at_the_last_position(tmp_path, kind):
-    make(tmp_path, kind)
-    load_encoder(opened(tmp_path, **ENCODER))
-    too_long = ENCODER | {"passage_limit": LIMIT + 1}
-    with pytest.raises(
-        InputError, match=f"allow {POSITIONS + 1} tokens, the model has {POSITIONS}"
-    ):
-        load_encoder(opened(tmp_path, **too_long))
 
 
 @pytest.mark.parametrize("kind", KINDS)
