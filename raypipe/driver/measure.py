@@ -171,6 +171,8 @@ class Measurement:
     table: str = ""
     made_from: str = ""
     """A hash of all that the files and numbers depend on."""
+    files: list[str] = field(default_factory=list)
+    """Names in the workspace's folder of the files that were made from it."""
 
 
 def measure(
@@ -189,11 +191,10 @@ def measure(
     complete invocation: where it was made from the same, and its files are unchanged, they stay.
     """
     made_from = _made_from(basis, systems, results, judgements)
-    if last.get("made_from") == made_from and _is_unchanged(workspace.folder, last["files"]):
-        table = workspace.folder / "table.md"
-        text = table.read_text() if table.name in last["files"] else ""
-        return Measurement(last["systems"], last["measures"], last["notes"], text, made_from)
-    found = Measurement(made_from=made_from)
+    kept = _kept(workspace, made_from, last)
+    if kept is not None:
+        return kept
+    found, others = Measurement(made_from=made_from), {*workspace.written}
     blocks = []
     recipe = basis.recipe
     larger = larger_collections(recipe.stages)
@@ -271,6 +272,7 @@ def measure(
         found.table = "\n".join(blocks)
         replace_file(workspace.folder / "table.md", found.table.encode())
         workspace.wrote(workspace.folder / "table.md")
+    found.files = sorted(workspace.written - others)
     return found
 
 
@@ -294,10 +296,20 @@ def _made_from(
     return found.hexdigest()
 
 
-def _is_unchanged(folder: Path, files: Mapping[str, str]) -> bool:
-    """Whether the files of an invocation's runs and measures are as it wrote them."""
-    own = [name for name in files if name == "table.md" or name.startswith(("runs/", "measures/"))]
-    return all((folder / n).is_file() and hash_file(folder / n) == files[n] for n in own)
+def _kept(workspace: Workspace, made_from: str, last: Mapping[str, Any]) -> Measurement | None:
+    """That of the last complete invocation, if it was made from the same and its files stand."""
+    made, hashes = last.get("made_from", {}), last.get("files", {})
+    if made.get("sha256") != made_from:
+        return None
+    paths = [workspace.folder / name for name in made["files"]]
+    for path, name in zip(paths, made["files"], strict=True):
+        if not path.is_file() or path.is_symlink() or hash_file(path) != hashes.get(name):
+            return None
+    workspace.wrote(*paths)
+    table = workspace.folder / "table.md"
+    text = table.read_text() if table in paths else ""
+    numbers = last["systems"], last["measures"], last["notes"]
+    return Measurement(*numbers, text, made_from, made["files"])
 
 
 def _write_runs(

@@ -312,7 +312,7 @@ def summary_of(
         "systems": measurement.systems,
         "measures": measurement.means,
         "notes": measurement.notes,
-        "made_from": measurement.made_from,
+        "made_from": {"sha256": measurement.made_from, "files": measurement.files},
         "stages": {
             str(store): {
                 "seconds": round(result.seconds, 2),

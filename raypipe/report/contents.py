@@ -39,14 +39,14 @@ def report(finished: Finished) -> Path:
     sections = [part for query_set in measured for part in _of(finished, query_set, facts)]
     sections += [training(trained, name) for name, trained in trainings.items()]
     sections.append(making(finished))
-    made_from = finished.summary.get("made_from", "")
+    made_from = finished.summary.get("made_from", {}).get("sha256", "")
     title = f"raypipe: {finished.recipe.name}"
     return write_page(finished.workspace.folder, title, sections, made_from)
 
 
 def standing_report(finished: Finished) -> Path:
     """The page as it stands if it shows these results, otherwise one that is made now."""
-    path, made_from = finished.workspace.folder / PAGE, finished.summary["made_from"]
+    path, made_from = finished.workspace.folder / PAGE, finished.summary["made_from"]["sha256"]
     if path.is_file() and f'content="{made_from}"' in path.read_text(errors="replace"):
         return path
     return report(finished)

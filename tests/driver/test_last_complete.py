@@ -184,3 +184,28 @@ def test_results_are_made_again_only_where_something_of_them_changed(mine, raypi
     judged_anew = invoked()
     assert judged_anew[2][0] == first[2][0] and judged_anew[2][1] != first[2][1]
     assert judged_anew[0] != first[0]
+
+
+def test_results_that_a_limit_refused_twice_are_still_files_of_the_invocation(mine, raypipe_here):
+    """Its second refusal leaves the files as they are, which later invocations go on covering."""
+    assert raypipe_here("reindex", mine, "--out", "work").returncode == 0
+    Path("passages.tsv").write_text("p0\ta lease\np1\tthe zebra\np2\trun\n")
+    night = ("reindex", mine, "--out", "work", "--max-drift", "overlap@10=1")
+    files = []
+    for _ in range(2):
+        assert raypipe_here(*night).returncode == 5
+        files.append(json.loads(Path("work/summary.json").read_text())["files"])
+    assert files[0] == files[1] and "runs/test/mono.trec" in files[0]
+    run = Path("work/runs/test/mono.trec")
+    whole = run.read_bytes()
+    run.unlink()
+    assert raypipe_here("verify", "work").returncode == 3
+    done = raypipe_here("pipeline", mine, "--out", "work")
+    assert done.returncode == 0 and "| mono " in done.stdout and run.read_bytes() == whole
+
+
+def test_an_invocation_without_a_table_prints_none_however_often_it_runs(mine, raypipe_here):
+    raypipe_here("pipeline", mine, "--out", "work")
+    for _ in range(2):
+        done = raypipe_here("pipeline", mine, "--out", "work", "--only", "vectors")
+        assert (done.returncode, done.stdout.strip()) == (0, "")

@@ -146,8 +146,8 @@ def _describe_weights(
     places = {place: shapes[source.name] for place, source in named.items()}
     found.weights |= {
         "parameters": sum(map(prod, places.values())),
-        "segment_rows": places.get(files.SEGMENTS, (None,))[0],
-        "head_units": places.get(files.HEADS[0], (None,))[0],
+        "segment_rows": next(iter(places.get(files.SEGMENTS, ())), None),
+        "head_units": next(iter(places.get(files.HEADS[0], ())), None),
     }
     if conventions is not None:
         problems = _describe_tensors(found, shapes, config, conventions)
@@ -173,7 +173,7 @@ def _describe_tensors(
         problems = pretraining_problems(of_heads, config)
         used, unused = used | {*files.POOLER}, known.unused
     found.unused = sorted([*unused, *(s.name for p, s in named.found.items() if p not in used)])
-    rows = places.get(files.SEGMENTS, (0, 0))[0]
+    rows = next(iter(places.get(files.SEGMENTS, ())), 0)
     if isinstance(conventions, PairConventions) and conventions.kind == "duo" and rows:
         config = {**config, "type_vocab_size": rows}
     return [
