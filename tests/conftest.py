@@ -167,4 +167,7 @@ def _no_client_of_a_ray_that_ended():
     yield
     ray = sys.modules.get("ray")
     if ray is not None and ray.is_initialized():
-        ray.shutdown()
+        from raypipe.cluster.ray_start import java_keeps_its_signals
+
+        with java_keeps_its_signals():
+            ray.shutdown()

@@ -19,7 +19,7 @@ from ray.exceptions import (
 
 from raypipe.cluster.backend import Beating, Done, Event, Failed, Lost, Mode, Ready, Task
 from raypipe.cluster.ray_processes import Kind, RayProcesses, death
-from raypipe.cluster.ray_start import JoinedRay, LocalRay, answer_of
+from raypipe.cluster.ray_start import JoinedRay, LocalRay, answer_of, java_keeps_its_signals
 from raypipe.errors import first_line
 from raypipe.stages.stage import Needs, Rows
 from raypipe.storage.records import Shard
@@ -188,7 +188,8 @@ class RayBackend:
         if self._local is not None:
             self._local.close()
         elif not ended:
-            ray.shutdown()
+            with java_keeps_its_signals():
+                ray.shutdown()
 
     def _poll(self) -> None:
         """Ask for the heartbeats of every worker that answered the last request."""

@@ -3,10 +3,12 @@
 Loopback alone may reach a cluster, or only those who know its token.
 """
 
+import ctypes
 import json
 import logging
 import os
 import secrets
+import signal
 import socket
 import subprocess
 import sys
@@ -203,7 +205,8 @@ class LocalRay:
     def close(self) -> None:
         """Disconnect, and end every remaining process."""
         if self._missing() is None:  # otherwise Ray would wait for what has ended
-            ray.shutdown()  # a client ends its process ten seconds after its head
+            with java_keeps_its_signals():
+                ray.shutdown()  # a client ends its process ten seconds after its head
         self._reaper.close()
 
     def _missing(self) -> str | None:
@@ -285,7 +288,7 @@ def start_local(*, num_cpus: int, num_gpus: int = 0, threads: int = 1) -> LocalR
     os.environ.update(environment)
     try:
         keep_token_private(create=True)
-        with loopback_only() as options, fewer_daemons():
+        with loopback_only() as options, fewer_daemons(), java_keeps_its_signals():
             ray.init(
                 address="local",
                 num_cpus=num_cpus,
@@ -314,6 +317,27 @@ def start_local(*, num_cpus: int, num_gpus: int = 0, threads: int = 1) -> LocalR
     for name in _submitted():
         inherited.pop(name, None)  # Ray sets these for every worker, whatever its environment
     return LocalRay(reaper, inherited)
+
+
+@contextmanager
+def java_keeps_its_signals() -> Iterator[None]:
+    """Within the block Ray may start or end in this process; a JVM in it works as before.
+
+    Java meets null pointers by SIGSEGV. Ray takes that signal when it starts and gives it to the
+    system when it ends, so that the next null pointer ends the process.
+    """
+    if "jnius" not in sys.modules:
+        yield
+        return
+    libc, before = ctypes.CDLL(None), dict[signal.Signals, ctypes.Array[ctypes.c_char]]()
+    for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL):
+        before[number] = ctypes.create_string_buffer(256)  # more than any system's sigaction
+        libc.sigaction(number, None, before[number])
+    try:
+        yield
+    finally:
+        for number, action in before.items():
+            libc.sigaction(number, action, None)
 
 
 @contextmanager
@@ -409,7 +433,8 @@ def _join(address: str) -> str:
         "runtime_env": {"env_vars": job_environment()},
     }
     try:
-        joined = answer_of(partial(ray.init, address=address, **settings), check)
+        with java_keeps_its_signals():
+            joined = answer_of(partial(ray.init, address=address, **settings), check)
     except Exception as error:
         raise _not_joined(address, error) from error
     return joined.dashboard_url or ""

@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -63,3 +64,31 @@ def test_a_ray_of_ones_own_is_left_before_its_processes_end_unless_a_daemon_is_g
         daemon.kill()
         daemon.wait()
     assert told == (["ended"] if ended else ["left", "ended"])
+
+
+@pytest.mark.jvm
+@pytest.mark.ray
+@pytest.mark.slow
+def test_java_works_on_beside_a_ray_and_after_it():
+    """Java reads through null pointers; whoever has its signal would end the process."""
+    code = """
+import ctypes, signal
+from raypipe.cluster.ray_start import start_local
+from raypipe.engines.lucene.java import start_jvm
+
+def handlers():
+    action, found = ctypes.create_string_buffer(256), []
+    for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL):
+        ctypes.CDLL(None).sigaction(number, None, action)
+        found.append(action.raw[:8])
+    return found
+
+start_jvm()
+before = handlers()
+ray = start_local(num_cpus=1)
+assert handlers() == before
+ray.close()
+assert handlers() == before
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
