@@ -16,7 +16,7 @@ from raypipe.cli.main import run
 from raypipe.config import load_recipe
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.evaluation.tables import OUTSIDE, as_json, markdown
-from raypipe.report.contents import report
+from raypipe.report.contents import report, standing_report
 from raypipe.report.finished import of_system, open_finished, recall_of
 from raypipe.report.first_stages import depth, fusion
 from raypipe.report.page import shown
@@ -55,6 +55,17 @@ def test_each_section_has_a_twin_and_each_of_its_cells_is_on_the_page(written):
     ]
     lead = re.findall(r'<p class="lead">([^<]*)</p>', path.read_text())
     assert [unescape(each) for each in lead] == [twins["overview.test.json"]["lead"]]
+
+
+def test_a_page_is_made_anew_only_of_other_results(written, finished):
+    path, _ = written
+    text, written_at = path.read_bytes(), path.stat().st_mtime_ns
+    assert standing_report(finished) == path and path.stat().st_mtime_ns == written_at
+    sha256 = finished.summary["made_from"]["sha256"].encode()
+    path.write_bytes(text.replace(sha256, b"of another run"))
+    assert standing_report(finished).read_bytes() == text
+    path.unlink()
+    assert standing_report(finished).read_bytes() == text
 
 
 def test_the_first_screen_names_the_best_system_with_its_costs(written, finished):
