@@ -18,7 +18,6 @@ LAYERS = [
         "markdown",
         "names",
         "hub_names",
-        "nested",
         "numerics",
         "package",
         "regular",

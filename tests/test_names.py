@@ -5,9 +5,9 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from watchers import Silent
 
 from raypipe.config import load_recipe
+from raypipe.driver.execute import Watcher
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.upkeep.gc import find_garbage
 from raypipe.driver.upkeep.status import open_workspace
@@ -127,7 +127,7 @@ def invoke(tmp_path_factory, tiny_model, tiny_mono):
             "stores": str(root / "stores"),
         }
         checked = load_recipe(recipe, source="names")
-        outcome = run_pipeline(checked, root / out, options or Options(), watcher=Silent())
+        outcome = run_pipeline(checked, root / out, options or Options(), watcher=Watcher())
         return root / out, names, outcome.summary["stages"]
 
     return go

@@ -4,10 +4,10 @@ import random
 
 import pytest
 from small_training import train
-from watchers import Silent
 
 from raypipe.config import load_recipe
 from raypipe.config.load import recipe_text
+from raypipe.driver.execute import Watcher
 from raypipe.driver.pipeline import Options, run_pipeline
 
 WORDS = "lease shard rank query passage zebra run wax quick fox jumps over a lazy dog".split()
@@ -59,7 +59,7 @@ def run(files, tiny_model, tmp_path_factory):
         ]
         recipe = load_recipe(recipe_text(name), overrides=changed, source=name, env=env)
         work = out or root / name
-        run_pipeline(recipe, work, Options(until=until), watcher=Silent())
+        run_pipeline(recipe, work, Options(until=until), watcher=Watcher())
         return {
             path.stem: lists(path) for path in sorted((work / "runs" / query_set).glob("*.trec"))
         }

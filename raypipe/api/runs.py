@@ -23,8 +23,8 @@ from raypipe.api.inputs import (
 )
 from raypipe.errors import InputError
 from raypipe.evaluation.exports import write_msmarco, write_trec
-from raypipe.evaluation.paired import SEED
 from raypipe.evaluation.run_files import runs as run_files
+from raypipe.evaluation.significance import SEED
 from raypipe.ranking.by_id import fuse_by_id
 from raypipe.storage.compression import replacing_compressed
 from raypipe.vocabulary import DEPTH, MEASURES, FusionMethod

@@ -26,8 +26,7 @@ from raypipe.api.inputs import (
     texts_of,
 )
 from raypipe.config.rules import units_of
-from raypipe.config.stages import Bm25Search, DenseSearch, Encode, Rm3, Tuned
-from raypipe.config.stages import Index as LuceneIndex
+from raypipe.config.stages import Bm25Search, DenseSearch, Encode, LuceneIndex, Rm3, Tuned
 from raypipe.driver.mirror import mirror_of
 from raypipe.driver.upkeep.status import line_of_generations, open_workspace
 from raypipe.errors import IncompleteError, InputError
@@ -348,8 +347,7 @@ class Index(AbstractContextManager["Index"]):
     def _bm25(
         self, asked: Texts, stage: str, k1: float, b: float, rm3: Rm3 | None, depth: int
     ) -> pa.Table:
-        from raypipe.engines.lucene.search import Rm3 as Settings
-        from raypipe.engines.lucene.search import search_all
+        from raypipe.engines.lucene.search import Feedback, search_all
         from raypipe.stages.bm25 import open_index
 
         if stage not in self._lucene:
@@ -357,7 +355,7 @@ class Index(AbstractContextManager["Index"]):
             index = self._held.stored(of_stage(stage))
             self._lucene[stage] = open_index(index, self._held.passages, folder)
             self._held.end.callback(self._lucene[stage].close)
-        expand = None if rm3 is None else Settings(**rm3.model_dump())
+        expand = None if rm3 is None else Feedback(**rm3.model_dump())
         lucene = self._lucene[stage]
         found = search_all(lucene, asked.texts, k1=k1, b=b, depth=depth, rm3=expand)
         return run_table(*found, scored_by=stage)
@@ -493,10 +491,10 @@ def _plain(value: Any) -> Any:
 
 def _watching(progress: bool) -> "AbstractContextManager[Watcher]":
     """A watcher with a line for each stage on stderr, or one that tells nobody."""
-    from raypipe.driver.execute import Silent
+    from raypipe.driver.execute import Watcher
 
     if not progress:
-        return nullcontext(Silent())
+        return nullcontext(Watcher())
     from raypipe.driver.progress import TerminalWatcher
 
     return TerminalWatcher(sys.stderr)

@@ -86,7 +86,7 @@ def plan(
     as_json: AsJson = False,
 ) -> None:
     """Forecast what a recipe will take: tokens, inferences, disk, time and money. Runs nothing."""
-    from raypipe.driver.forecast.planning import Wanted, make_plan, text_of
+    from raypipe.driver.forecast.plan import Wanted, make_plan, text_of
 
     named = named_recipe(recipe, overrides=overrides or [], env=os.environ)
     found = make_plan(named, out, Wanted(gpus, gpu, price, budget))

@@ -18,7 +18,7 @@ from ray.exceptions import (
 )
 
 from raypipe.cluster.backend import Beating, Done, Event, Failed, Lost, Mode, Ready, Task
-from raypipe.cluster.ray_processes import Kind, RayProcesses, death
+from raypipe.cluster.ray_processes import ProcessKind, RayProcesses, death
 from raypipe.cluster.ray_start import JoinedRay, LocalRay, answer_of, java_keeps_its_signals
 from raypipe.errors import first_line
 from raypipe.stages.stage import Needs, Rows
@@ -41,7 +41,7 @@ class _Worker:
     """A worker that the loop knows, and the actor whose process it is."""
 
     actor: Any
-    kind: Kind
+    kind: ProcessKind
     task: Task
     reused: bool
     """It is opening in the process of an earlier worker."""
@@ -92,7 +92,7 @@ class RayBackend:
         self._open(self._started, idle, kind, task)
         return self._started
 
-    def _open(self, number: int, idle: Any | None, kind: Kind, task: Task) -> None:
+    def _open(self, number: int, idle: Any | None, kind: ProcessKind, task: Task) -> None:
         """Have an actor that waited, or else a new one, be this worker."""
         actor = idle or self._processes.new(kind)
         found = next((each for each in self._leaving if each[0] is actor), None)

@@ -172,7 +172,7 @@ IDLE_SECONDS_JOINED = 10.0
 """The same on a cluster that was joined, where others may wait for what it holds."""
 
 
-class Kind(NamedTuple):
+class ProcessKind(NamedTuple):
     """What a process is started with; it serves only tasks of its kind.
 
     A process sees the same GPUs and the same environment as long as it lives. One that holds a GPU
@@ -189,7 +189,7 @@ class Kind(NamedTuple):
 class _Waiting(NamedTuple):
     since: float
     ready: bool
-    kind: Kind
+    kind: ProcessKind
     actor: Any
 
 
@@ -203,13 +203,13 @@ class IdleActors:
         self._waiting: list[_Waiting] = []
         self._timer: threading.Timer | None = None
 
-    def add(self, actor: Any, kind: Kind, *, ready: bool = True) -> None:
+    def add(self, actor: Any, kind: ProcessKind, *, ready: bool = True) -> None:
         """Keep an actor of this kind; one that is not ready still opens a stage nobody wants."""
         with self._lock:
             self._waiting.append(_Waiting(time.monotonic(), ready, kind, actor))
             self._wake_later()
 
-    def take(self, kind: Kind) -> Any | None:
+    def take(self, kind: ProcessKind) -> Any | None:
         """An actor of this kind; None if there is none.
 
         Ready ones come first, and of these the one that came last: so the others' time runs out
@@ -223,7 +223,7 @@ class IdleActors:
             self._waiting.remove(found)
         return found.actor
 
-    def make_room(self, fits: Callable[[Sequence[Kind]], bool]) -> None:
+    def make_room(self, fits: Callable[[Sequence[ProcessKind]], bool]) -> None:
         """End one after the other, the longest waiting first, until the rest leaves enough room."""
         with self._lock:
             while self._waiting and not fits([waiting.kind for waiting in self._waiting]):
@@ -262,7 +262,7 @@ class RayProcesses:
         self._threads, self._local, self._ended = threads, local, ended
         self._idle = IdleActors(self.end, seconds=IDLE_SECONDS if local else IDLE_SECONDS_JOINED)
 
-    def kind(self, needs: Needs) -> Kind:
+    def kind(self, needs: Needs) -> ProcessKind:
         """What a worker's process must have been started with.
 
         Of the environment that is what Ray has to set because the process does not inherit it.
@@ -270,9 +270,9 @@ class RayProcesses:
         given = {} if self._local is None else self._local.environment
         wanted = actor_environment(self._threads)
         missing = sorted((name, to) for name, to in wanted.items() if given.get(name) != to)
-        return Kind(needs.num_cpus, needs.num_gpus, needs.jvm, tuple(missing))
+        return ProcessKind(needs.num_cpus, needs.num_gpus, needs.jvm, tuple(missing))
 
-    def take(self, kind: Kind, beside: Iterable[Kind]) -> Any | None:
+    def take(self, kind: ProcessKind, beside: Iterable[ProcessKind]) -> Any | None:
         """An actor that waits; None if there is none, and then others made room for a new one.
 
         `beside` are the kinds of those at work.
@@ -283,7 +283,7 @@ class RayProcesses:
             self._idle.make_room(lambda others: self._fits([*taken, *others]))
         return idle
 
-    def new(self, kind: Kind) -> Any:
+    def new(self, kind: ProcessKind) -> Any:
         """A new actor; one that does not fit yet waits in Ray's queue."""
         # Here no core is reserved, as one that waits must not hold it: `_fits` counts instead.
         num_cpus = kind.num_cpus if self._local is None else 0.0
@@ -292,7 +292,7 @@ class RayProcesses:
             options["runtime_env"] = {"env_vars": dict(kind.environment)}
         return Actor.options(**options).remote(self._threads)  # type: ignore[attr-defined]
 
-    def rest(self, actor: Any, kind: Kind, worker: int, *, ready: bool) -> bool:
+    def rest(self, actor: Any, kind: ProcessKind, worker: int, *, ready: bool) -> bool:
         """Have an actor be this worker no more, and wait for another task; whether it does.
 
         On a cluster that was joined, one with a GPU ends: the GPU is free for others at once.
@@ -323,7 +323,7 @@ class RayProcesses:
         fits += [have.get("GPU", 0) / needs.num_gpus] if needs.num_gpus else []
         return max(1, int(min(fits, default=1)))
 
-    def _fits(self, kinds: Sequence[Kind]) -> bool:
+    def _fits(self, kinds: Sequence[ProcessKind]) -> bool:
         """Whether all of these have room; unknown where other drivers work too.
 
         One stage works at a time, so as many processes may wait as there are cores to work on.

@@ -18,13 +18,13 @@ from raypipe.storage import ledger
 from raypipe.storage.holder import Process, this_process
 from raypipe.storage.records import Json
 from raypipe.training.checkpoints import Checkpoints, history_of, write_progress
-from raypipe.training.comm import Group, Solo, make_deterministic
+from raypipe.training.comm import Comm, Group, make_deterministic
 from raypipe.training.export import commit
 from raypipe.training.fit import ELSEWHERE, fit
 from raypipe.training.job import Job
 from raypipe.training.start import trainee_of
 from raypipe.training.steps import load_weights_
-from raypipe.training.validate import Measuring, progress_of
+from raypipe.training.validate import DevMeasures, progress_of
 
 
 def note_worker(job: Job) -> None:
@@ -152,9 +152,9 @@ def _measure(job: Job, device: str, threads: int, step: int) -> None:
     note_worker(job)
     make_deterministic(device, threads)
     checkpoints, history = Checkpoints(job.storage, job.folder), history_of(job)
-    trainee, measuring = trainee_of(job, device), Measuring(job)
+    trainee, measuring = trainee_of(job, device), DevMeasures(job)
     load_weights_(trainee, checkpoints.load(checkpoints.at(step)))
-    write_progress(job, progress_of(job, history.add(step, measuring.values(trainee, Solo()))))
+    write_progress(job, progress_of(job, history.add(step, measuring.values(trainee, Comm()))))
 
 
 def _commit(job: Job, device: str, threads: int) -> None:
@@ -269,7 +269,7 @@ def _work(config: dict[str, Any]) -> None:
     device: str = config["device"]
     context = ray.train.get_context()
     note_worker(job)
-    comm = Group() if context.get_world_size() > 1 else Solo()
+    comm = Group() if context.get_world_size() > 1 else Comm()
     try:
         fit(
             job,

@@ -11,7 +11,7 @@ from statistics import median
 from typing import NamedTuple
 
 from raypipe.cluster.report import Limits
-from raypipe.stages.stage import Stage, Weighing
+from raypipe.stages.stage import Stage
 from raypipe.storage.records import Shard
 
 
@@ -128,14 +128,8 @@ MARGIN = 1.5
 
 
 def work_of(stage: Stage, shards: Sequence[Shard]) -> dict[int, float]:
-    """The work of each shard, by index, beside that of the others.
-
-    It is what the stage says, or else the shard's rows, times those of its span.
-    """
-    if isinstance(stage, Weighing):
-        weights = stage.weights_of(shards)
-    else:
-        weights = [float(s.num_rows * max(1, s.span_stop - s.span_start)) for s in shards]
+    """The work of each shard, by index, beside that of the others; see `Stage.weights_of`."""
+    weights = stage.weights_of(shards)
     return {shard.index: weight for shard, weight in zip(shards, weights, strict=True)}
 
 

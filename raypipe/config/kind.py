@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol, Self, get_args
+from typing import Any, ClassVar, Literal, Self, get_args
 
 from raypipe.config.fields import Section
 from raypipe.config.parts import QuerySet
@@ -25,16 +25,14 @@ class Reference:
     """Whether the value is the name, a list of names, or a mapping with names as keys."""
 
 
-class Around(Protocol):
+@dataclass(frozen=True, slots=True)
+class Around:
     """What the rules of a stage may read: the recipe, in which invalid parts are None."""
 
-    @property
-    def queries(self) -> Mapping[str, QuerySet | None]:
-        """Query sets by name."""
-
-    @property
-    def stages(self) -> Mapping[str, "Kind | None"]:
-        """Stages by name, as written."""
+    queries: Mapping[str, QuerySet | None]
+    """By name."""
+    stages: Mapping[str, "Kind | None"]
+    """By name, as written."""
 
 
 class Kind(Section):

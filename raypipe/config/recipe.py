@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from raypipe.config.fields import Listed, Location, Name, Section
 from raypipe.config.kind import Kind
 from raypipe.config.parts import Collection, Evaluate, Model, QuerySet, Resources, RunFiles
-from raypipe.config.stages import Read, Stage, Written
+from raypipe.config.stages import GivenRun, Stage, Written
 from raypipe.config.words import did_you_mean, listed
 from raypipe.errors import InputError
 
@@ -86,7 +86,7 @@ def larger_collections(stages: Mapping[str, Kind]) -> dict[str, str | None]:
     """
     found: dict[str, str | None] = {}
     for name, stage in stages.items():
-        own = stage.larger_collection if isinstance(stage, Read) else None
+        own = stage.larger_collection if isinstance(stage, GivenRun) else None
         below = (found[each] for each in stage.inputs)
         found[name] = own or next((each for each in below if each is not None), None)
     return found

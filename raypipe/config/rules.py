@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from raypipe.config.kind import Kind, Produces, Reference
+from raypipe.config.kind import Around, Kind, Produces, Reference
 from raypipe.config.parts import CarTopics, Collection, Model, QuerySet, Split
 from raypipe.config.stages import KINDS, Written, labels_of
 from raypipe.config.words import did_you_mean, listed
@@ -22,13 +22,11 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class RecipeDraft(Around):
     """The parts in the order of the recipe; None marks a part that is missing or invalid."""
 
     collection: Collection | None
-    queries: Mapping[str, QuerySet | None]
     models: Mapping[str, Model | None]
-    stages: Mapping[str, Kind | None]
     labels: Mapping[str, str]
     """The name of each stage's kind in messages, "" for a stage without a kind."""
     data: Any
@@ -59,13 +57,13 @@ class Draft:
         return [((*key, name), name) for name in _mapping(_at(self.data, key))]
 
 
-def draft(data: Any) -> Draft:
+def draft(data: Any) -> RecipeDraft:
     """The draft of a recipe's data."""
     if not isinstance(data, dict):
         data = {}
     stages = _mapping(data.get("stages"))
     stage_type: TypeAdapter[Kind] = TypeAdapter(Written)
-    return Draft(
+    return RecipeDraft(
         collection=_sound(TypeAdapter(Collection), data.get("collection")),
         queries=_each(TypeAdapter(QuerySet), data.get("queries")),
         models=_each(TypeAdapter(Model), data.get("models")),
@@ -104,7 +102,7 @@ def _at(data: Any, key: Key) -> Any:
     return data
 
 
-def reference_problems(name: str, draft: Draft) -> Iterator[Problem]:
+def reference_problems(name: str, draft: RecipeDraft) -> Iterator[Problem]:
     """A problem for every name in a stage, valid or not, that does not refer to what it should."""
     kind = draft.kind(name)
     for reference in kind.references if kind else ():
@@ -117,7 +115,7 @@ def reference_problems(name: str, draft: Draft) -> Iterator[Problem]:
                 yield from _earlier(key, found, name, draft, reference.to)
 
 
-def _found(key: Key, reference: Reference, draft: Draft) -> list[tuple[Key, str]]:
+def _found(key: Key, reference: Reference, draft: RecipeDraft) -> list[tuple[Key, str]]:
     """The names at a key of a stage, each with its own key."""
     if reference.where == "list":
         return draft.words(*key)
@@ -135,7 +133,7 @@ def _known(key: Key, found: str, what: str, known: Iterable[str]) -> Iterator[Pr
 
 
 def _earlier(
-    key: Key, wanted: str, name: str, draft: Draft, produces: Produces
+    key: Key, wanted: str, name: str, draft: RecipeDraft, produces: Produces
 ) -> Iterator[Problem]:
     """Checks that the wanted stage is above the stage `name` and makes what is expected."""
     names = list(draft.labels)
@@ -164,7 +162,7 @@ def units_of(stages: Mapping[str, Kind | None]) -> dict[str, Unit | None]:
     return found
 
 
-def unit_problems(draft: Draft) -> Iterator[Problem]:
+def unit_problems(draft: RecipeDraft) -> Iterator[Problem]:
     """A problem for every run of a stage that ranks something else than the stage needs."""
     units = units_of(draft.stages)
     for name, stage in draft.stages.items():
@@ -173,7 +171,7 @@ def unit_problems(draft: Draft) -> Iterator[Problem]:
 
 
 def _units_of_stage(
-    name: str, stage: Kind, units: Mapping[str, Unit | None], draft: Draft
+    name: str, stage: Kind, units: Mapping[str, Unit | None], draft: RecipeDraft
 ) -> Iterator[Problem]:
     key = ("stages", name)
     of_documents = "documents" in (stage.ranks, stage.reads)
@@ -254,7 +252,7 @@ def resolved_split(split: Split) -> Split:
     return split.model_copy(update={**_DEFAULTS.get(split.by, {}), **given})
 
 
-def rule_problems(draft: Draft) -> list[Problem]:
+def rule_problems(draft: RecipeDraft) -> list[Problem]:
     """Every broken rule among the valid parts, in the order of the recipe."""
     problems = list(collection_problems(draft.collection)) if draft.collection else []
     for name, query_set in draft.queries.items():
@@ -315,7 +313,7 @@ def _car(key: Key, queries: QuerySet, car: CarTopics) -> Iterator[Problem]:
         yield Problem((*key, "car", "outlines"), text)
 
 
-def _reported(draft: Draft) -> Iterator[Problem]:
+def _reported(draft: RecipeDraft) -> Iterator[Problem]:
     """Checks that stages with runs have a reported query set to search for."""
     if not any(draft.produces(name) in ("run", "pairs") for name in draft.stages):
         return
@@ -323,7 +321,7 @@ def _reported(draft: Draft) -> Iterator[Problem]:
         yield Problem(("queries",), "the stages make runs: expected a query set with report: true")
 
 
-def _evaluate(draft: Draft) -> Iterator[Problem]:
+def _evaluate(draft: RecipeDraft) -> Iterator[Problem]:
     measures = [measure for _, measure in draft.words("evaluate", "measures")]
     if repeated := _repeated(measures):
         text = f"{listed(repeated)} given twice; keep one of them"

@@ -46,7 +46,7 @@ from raypipe.vocabulary import (
 )
 
 
-class Index(Kind):
+class LuceneIndex(Kind):
     """A Lucene index of the collection."""
 
     labels: ClassVar = {"index": "index"}
@@ -122,7 +122,7 @@ class Ann(Kind):
         return self
 
 
-class Read(Kind):
+class GivenRun(Kind):
     """An existing ranking, one run file per query set."""
 
     labels: ClassVar = {"read": "run"}
@@ -554,7 +554,7 @@ class Aggregate(Kind):
         )
 
 
-class Documents(Kind):
+class DocumentRun(Kind):
     """A run of documents; `raypipe.ranking.documents` has the methods."""
 
     labels: ClassVar = {"documents": "run"}
@@ -603,7 +603,7 @@ class Documents(Kind):
 NUM_DOCUMENTS = 100
 
 
-class Passages(Kind):
+class PassageRun(Kind):
     """All passages of a run's first documents, for a reranker to score."""
 
     labels: ClassVar = {"passages": "run"}
@@ -623,7 +623,7 @@ class Passages(Kind):
         return "documents"
 
 
-Plain = Index | Encode | Ann | Read | Fuse | Aggregate | Documents | Passages
+Plain = LuceneIndex | Encode | Ann | GivenRun | Fuse | Aggregate | DocumentRun | PassageRun
 Written = Annotated[Search | Score | Plain, Field(discriminator="do")]
 """A stage as written in a recipe."""
 Stage = Bm25Search | DenseSearch | AnnSearch | MonoScore | DuoScore | Plain

@@ -11,9 +11,9 @@ from raypipe.data.files import parsed_lines
 from raypipe.data.formats import irds
 from raypipe.data.formats.fields import checked_id
 from raypipe.data.formats.tables import is_parquet, read_columns
+from raypipe.data.json_depth import nested_entries
 from raypipe.data.records import Problems, chunks
 from raypipe.errors import InputError, shown
-from raypipe.nested import nested_entries
 from raypipe.schema import QRELS
 from raypipe.storage.compression import open_binary
 from raypipe.uris import dataset_id

@@ -10,7 +10,7 @@ from raypipe.data.facts import FileFacts, changed, check_unchanged
 from raypipe.data.formats.fields import without_surrogates
 from raypipe.data.formats.registry import Format, get_format
 from raypipe.data.records import Problems, again
-from raypipe.data.split import LINES, Split
+from raypipe.data.split import LINES, RecordSplit
 from raypipe.errors import InputError, shown
 from raypipe.storage.compression import open_binary
 
@@ -85,7 +85,7 @@ def read_parsed(
     path: Path,
     parse: Callable[[Any], Parsed],
     *,
-    split: Split = LINES,
+    split: RecordSplit = LINES,
     start: int,
     stop: int,
     facts: FileFacts,
@@ -197,7 +197,7 @@ def _seek(
 
 
 def _record(
-    record: Any, parse: Callable[[Any], Parsed], split: Split, errors: Errors, tally: Tally
+    record: Any, parse: Callable[[Any], Parsed], split: RecordSplit, errors: Errors, tally: Tally
 ) -> Parsed | str:
     """What the record holds, or its problem as text."""
     try:

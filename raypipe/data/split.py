@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, BinaryIO, NamedTuple, Protocol
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,17 +25,13 @@ Ends = Callable[[bytes], NDArray[np.intp]]
 """A block -> the positions in it at which records end."""
 
 
-class Records(Protocol):
-    """Records in order, from a stream that stands where one begins."""
-
-    def __call__(
-        self, stream: BinaryIO, *, name: str, at: int, first: int, skip: int
-    ) -> Iterator[Any]:
-        """The records after the next `skip`; `first` is the number of the next, `at` its byte."""
+Records = Callable[..., Iterator[Any]]
+"""(stream, name=, at=, first=, skip=) -> the records after the next `skip`, in order, from a stream
+that stands where one begins; `first` is the number of the next, `at` its byte."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Split:
+class RecordSplit:
     """A way of dividing a file into records."""
 
     place: Callable[[int, Any], str]
@@ -101,4 +97,6 @@ def _place(number: int, line: bytes) -> str:
     return f"line {number:,}"
 
 
-LINES = Split(place=_place, count=count_lines, records=_lines, before=b"\n", replaced=_replaced)
+LINES = RecordSplit(
+    place=_place, count=count_lines, records=_lines, before=b"\n", replaced=_replaced
+)

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Protocol
 
-from raypipe.cluster.backend import Backend, Task
+from raypipe.cluster.backend import Task
 from raypipe.cluster.loop import run
-from raypipe.cluster.report import Limits, Report, report_of
+from raypipe.cluster.report import Report, report_of
 from raypipe.cluster.worker import worker_facts
+from raypipe.driver.place import LazyBackends
 from raypipe.driver.workspace import Refs, Workspace, begun_store, complete_store, read_refs
 from raypipe.errors import (
     LEAVE_INPUTS,
@@ -22,7 +22,7 @@ from raypipe.errors import (
     StorageError,
 )
 from raypipe.names import Role, StoreName, Thing
-from raypipe.stages.stage import Copying, Needs, Sizing, Stage
+from raypipe.stages.stage import Sizing, Stage
 from raypipe.storage.generations import Generation
 from raypipe.storage.holder import Process, wait_until_dead
 from raypipe.storage.lease import Lease, LeaseState, acquire
@@ -37,21 +37,8 @@ ENDING_SECONDS = 5.0
 """For workers that were killed; they end in moments."""
 
 
-class Backends(Protocol):
-    """A source of backends; one is started when the first shard needs it."""
-
-    def warm(self) -> None:
-        """Start the backend in the background."""
-
-    def get(self) -> Backend:
-        """The backend, started."""
-
-    def limits(self, needs: Needs, shards: int) -> Limits:
-        """The limits for such a stage, with its number of actors."""
-
-
-class Watcher(Protocol):
-    """Is notified of each stage's progress."""
+class Watcher:
+    """Is notified of each stage's progress; this one is silent."""
 
     def expects(self, num_stages: int) -> None:
         """So many stages are foreseen, those that are reused among them."""
@@ -64,22 +51,6 @@ class Watcher(Protocol):
 
     def ended(self, name: StoreName, result: "StageResult") -> None:
         """A stage is complete."""
-
-
-class Silent:
-    """A watcher that tells nobody."""
-
-    def expects(self, num_stages: int) -> None:
-        """See Watcher."""
-
-    def began(self, name: StoreName, report: Report) -> None:
-        """See Watcher."""
-
-    def advanced(self, name: StoreName, report: Report) -> None:
-        """See Watcher."""
-
-    def ended(self, name: StoreName, result: "StageResult") -> None:
-        """See Watcher."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +92,7 @@ class Execution:
     """Completes stages one after the other, for one invocation."""
 
     workspace: Workspace
-    backends: Backends
+    backends: LazyBackends
     sizing: Sizing
     watcher: Watcher
     max_failed_rows: int = 0
@@ -174,7 +145,7 @@ class Execution:
                 "run without --only, or with --until"
             )
         if manifest is None:
-            if self.reuse and spec.reuse_key and isinstance(stage, Copying):
+            if self.reuse and spec.reuse_key:
                 stage = stage.reusing(
                     older_stores(self.workspace.stores, self.workspace.id, self.base, name, spec)
                 )

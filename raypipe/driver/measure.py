@@ -18,11 +18,11 @@ from raypipe.config.parts import RUN_ENDINGS
 from raypipe.config.recipe import larger_collections
 from raypipe.driver.execute import StageResult
 from raypipe.driver.recipe.basis import Basis
-from raypipe.driver.recipe.system import Asked, Chain, System
+from raypipe.driver.recipe.system import Chain, ScoreRequest, System
 from raypipe.driver.workspace import Workspace
 from raypipe.evaluation.exports import write_msmarco, write_trec
 from raypipe.evaluation.measures import Measured, evaluate, warn_of
-from raypipe.evaluation.paired import Difference, differences
+from raypipe.evaluation.significance import Difference, differences
 from raypipe.evaluation.tables import INFERENCES, OUTSIDE, render, rows_of, title_of
 from raypipe.names import Role, StoreName
 from raypipe.ranking.order import begins
@@ -62,7 +62,7 @@ def inferences(
     scores of their passages count for the first of them.
     """
     found = {}
-    numbers: dict[tuple[Asked, ...], int] = {}
+    numbers: dict[tuple[ScoreRequest, ...], int] = {}
     counted: set[StoreName] = set()
     for system in systems:
         chain = system.chain
@@ -81,15 +81,15 @@ def inferences(
     return found
 
 
-def _by_table(asked: Sequence[Asked]) -> list[tuple[Asked, ...]]:
+def _by_table(asked: Sequence[ScoreRequest]) -> list[tuple[ScoreRequest, ...]]:
     """The requests of each table of scores together: they may have candidates in common."""
-    tables: dict[str, tuple[Asked, ...]] = {}
+    tables: dict[str, tuple[ScoreRequest, ...]] = {}
     for each in asked:
         tables[each.table] = (*tables.get(each.table, ()), each)
     return list(tables.values())
 
 
-def _number(asked: tuple[Asked, ...]) -> int:
+def _number(asked: tuple[ScoreRequest, ...]) -> int:
     """The number of different candidates that some of the requests ask for."""
     if len(asked) == 1:
         return asked[0].request.num_keys(asked[0].run.whole_table(schema.RUN))

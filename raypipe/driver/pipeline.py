@@ -13,7 +13,7 @@ from raypipe.config import Recipe, missing_inputs, resolved_yaml, select
 from raypipe.driver.devices import Devices
 from raypipe.driver.execute import Execution, StageResult, Watcher
 from raypipe.driver.forecast.forecast import Forecast, beside_facts, check_forecast, run_forecast
-from raypipe.driver.forecast.planning import line_of
+from raypipe.driver.forecast.plan import line_of
 from raypipe.driver.generations.drift import DriftLimit, limits_of
 from raypipe.driver.generations.publish import Built, Publication, publish
 from raypipe.driver.generations.retire import retire_older
@@ -22,10 +22,10 @@ from raypipe.driver.invocation import invocation, work_begins
 from raypipe.driver.measure import Measurement, measure
 from raypipe.driver.mirror import address_of, refuse_sweep, write_out
 from raypipe.driver.models import open_or_tell, with_commits
-from raypipe.driver.place import LazyBackends, Place, backends_at
+from raypipe.driver.place import LazyBackends, WorkPlace, backends_at
 from raypipe.driver.progress import Exporting, RayMetrics
 from raypipe.driver.recipe.basis import Basis
-from raypipe.driver.recipe.frozen import refuse_changes
+from raypipe.driver.recipe.compare import refuse_changes
 from raypipe.driver.recipe.graph import systems_of
 from raypipe.driver.recipe.read_first import collection_problems, read_first
 from raypipe.driver.recipe.system import System
@@ -174,7 +174,7 @@ def _place(
     wanted = recipe.resources
     if options.inline:  # one worker, with all cores
         wanted = wanted.model_copy(update={"backend": "inline", "actors": 1})
-    place = Place(wanted.backend, options.ray_address, options.allow_open_cluster)
+    place = WorkPlace(wanted.backend, options.ray_address, options.allow_open_cluster)
     chosen = devices_for(place, wanted, should_stop)
     why = f", {'inline' if wanted.backend == 'inline' else 'on Ray'}: {options.why}"
     say(chosen.line() + (why if options.why else ""))

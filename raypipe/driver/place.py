@@ -32,13 +32,13 @@ class LazyBackends:
         self._started, self._closed = threading.Event(), threading.Event()
 
     def warm(self) -> None:
-        """See Backends."""
+        """Start the backend in the background."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="start backend", daemon=True)
             self._thread.start()
 
     def get(self) -> Backend:
-        """See Backends."""
+        """The backend, started."""
         self.warm()
         self._started.wait()
         if self._error is not None:
@@ -47,7 +47,7 @@ class LazyBackends:
         return self._backend
 
     def limits(self, needs: Needs, shards: int) -> Limits:
-        """See Backends; as many actors as fit and have work."""
+        """The limits for such a stage: as many actors as fit and have work."""
         fitting = self.get().capacity(needs)
         return Limits(num_actors=max(1, min(self._num_actors, fitting, shards)))
 
@@ -73,7 +73,7 @@ class LazyBackends:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class WorkPlace:
     """This process, a Ray of its own on this machine, or a Ray cluster to join."""
 
     backend: str
@@ -89,7 +89,7 @@ class Place:
 
 
 def devices_at(
-    place: Place,
+    place: WorkPlace,
     device: str,
     *,
     should_stop: Callable[[], RaypipeError | None] = lambda: None,
@@ -114,13 +114,13 @@ def devices_at(
     return devices.of_cluster(resources, device, capability=capability, **asked)
 
 
-def backends_at(place: Place, chosen: Devices) -> LazyBackends:
+def backends_at(place: WorkPlace, chosen: Devices) -> LazyBackends:
     """A source of backends for these devices; one is started when the first shard needs it."""
     actors = chosen.num_actors
     return LazyBackends(lambda: started(place, chosen, num_cpus=actors), actors)
 
 
-def started(place: Place, chosen: Devices, *, num_cpus: int) -> Backend:
+def started(place: WorkPlace, chosen: Devices, *, num_cpus: int) -> Backend:
     """The backend; with Ray the cluster that was joined, or a new Ray of at least so many CPUs."""
     if place.backend == "inline":
         return InlineBackend(device=chosen.device, threads=chosen.threads)

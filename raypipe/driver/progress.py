@@ -80,7 +80,7 @@ WIDE = 90
 """Columns of a terminal from which on there is room for a bar."""
 
 
-class TerminalWatcher:
+class TerminalWatcher(Watcher):
     """A display of all stages and of the one at work, and a line for each that took its time."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -281,7 +281,7 @@ def _connected() -> bool:
     return ray is not None and bool(ray.is_initialized())
 
 
-class Exporting:
+class Exporting(Watcher):
     """A watcher that counts what another one is told."""
 
     def __init__(self, inner: Watcher, recipe: str, metrics: RayMetrics) -> None:

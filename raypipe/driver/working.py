@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from raypipe.config import Recipe
 from raypipe.config.parts import Resources
 from raypipe.driver.devices import Devices
-from raypipe.driver.place import Place, devices_at
+from raypipe.driver.place import WorkPlace, devices_at
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.stores import Stores
 from raypipe.errors import RaypipeError
@@ -17,7 +17,9 @@ SHARD_TOKENS = {"cpu": 60_000, "cuda": 4_000_000}
 
 
 def devices_for(
-    place: Place, wanted: Resources, should_stop: Callable[[], RaypipeError | None] = lambda: None
+    place: WorkPlace,
+    wanted: Resources,
+    should_stop: Callable[[], RaypipeError | None] = lambda: None,
 ) -> Devices:
     """The devices that the recipe asks for; see `devices_at`, which raises InputError."""
     return devices_at(

@@ -161,7 +161,7 @@ Parts = tuple[ShardVectors, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Candidates:
+class Proposals:
     """What the first pass found."""
 
     rows: Rows
@@ -195,7 +195,7 @@ def candidates(
     block_rows: int,
     products: Products,
     beat: Callable[[], None],
-) -> Candidates:
+) -> Proposals:
     """The `kept` rows of each query with the largest products; at least as many must be given.
 
     Each block is cast, multiplied and compared with the floors while it is in the cache; only what
@@ -243,7 +243,7 @@ def candidates(
     best.cut()
     assert (best.counts == kept).all(), "fewer finite products than rows that were given"
     order = np.argsort(best.rows[:, :kept], axis=1)
-    return Candidates(
+    return Proposals(
         rows=np.take_along_axis(best.rows, order, 1),
         products=np.take_along_axis(best.products, order, 1),
         last=best.floor,

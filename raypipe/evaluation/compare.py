@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from raypipe.errors import InputError
 from raypipe.evaluation.measures import Measured, evaluate, grades_of, warn_of
 from raypipe.evaluation.names import counts_in, cutoffs_in
-from raypipe.evaluation.paired import (
+from raypipe.evaluation.significance import (
     SEED,
     Difference,
     differences,

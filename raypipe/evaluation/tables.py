@@ -11,7 +11,7 @@ from typing import Any
 
 from raypipe.evaluation.compare import Comparison
 from raypipe.evaluation.names import counts_in
-from raypipe.evaluation.paired import Difference
+from raypipe.evaluation.significance import Difference
 from raypipe.markdown import bullet, cell, markdown_table
 from raypipe.vocabulary import Unit
 

@@ -29,10 +29,10 @@ from raypipe.report.finished import (
     measures_of,
     needed,
 )
-from raypipe.stages.scoring.blending import blend_and_depth
+from raypipe.stages.scoring.blend import blend_and_depth
 from raypipe.stages.scoring.grid import Grid
 from raypipe.stages.scoring.score import score_spec
-from raypipe.stages.scoring.scored import keys_of
+from raypipe.stages.scoring.score_table import keys_of
 from raypipe.stages.tables import num_lines
 from raypipe.storage.store import Stored
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from raypipe.driver.execute import Execution, Watcher
 from raypipe.driver.inputs import with_copies
-from raypipe.driver.place import Place, backends_at
+from raypipe.driver.place import WorkPlace, backends_at
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.rerank import model_of, scored
 from raypipe.driver.signals import interruptible
@@ -65,7 +65,7 @@ def fill(
         say("every grid is filled already")
         return
     wanted = finished.recipe.resources
-    place = Place(wanted.backend, ray_address, allow_open_cluster)
+    place = WorkPlace(wanted.backend, ray_address, allow_open_cluster)
     with _alone(finished), interruptible() as should_stop:
         chosen = devices_for(place, wanted, should_stop)
         say(chosen.line())

@@ -15,7 +15,7 @@ from raypipe import schema
 from raypipe.config import Recipe, load_recipe, read_resolved
 from raypipe.config.recipe import larger_collections
 from raypipe.config.rules import units_of
-from raypipe.config.stages import Read
+from raypipe.config.stages import GivenRun
 from raypipe.driver.inputs import with_local_files
 from raypipe.driver.recipe.first_stages import left_out
 from raypipe.driver.recipe.read_first import read_first
@@ -178,7 +178,7 @@ class Finished:
         return [
             left_out(name, larger, self.stored(of_stage(name, query_set)))
             for name in systems
-            if isinstance(self.recipe.stages[name], Read)
+            if isinstance(self.recipe.stages[name], GivenRun)
             and (larger := self.larger_collection(name)) is not None
         ]
 

@@ -16,13 +16,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from raypipe.config.stages import MonoScore, Read
+from raypipe.config.stages import GivenRun, MonoScore
 from raypipe.errors import InputError
 from raypipe.evaluation.measures import Measured
 from raypipe.evaluation.names import cutoffs_in
 from raypipe.evaluation.overlap import rankings_of
-from raypipe.evaluation.paired import differences, randomisation_tests
 from raypipe.evaluation.run_files.runs import read_run
+from raypipe.evaluation.significance import differences, randomisation_tests
 from raypipe.names import of_stage
 from raypipe.ranking.blend import reranked_at
 from raypipe.ranking.fuse import fuse_tables
@@ -45,7 +45,7 @@ from raypipe.report.finished import (
     relevant_grade,
 )
 from raypipe.report.page import Section, Table, Value
-from raypipe.stages.scoring.blending import blend_and_depth
+from raypipe.stages.scoring.blend import blend_and_depth
 
 RERANKED_DEPTHS = (5, 10, 50, 100, 500, 1000)
 """Depths of candidates for a reranker, those of RepBERT's Table 2."""
@@ -348,7 +348,7 @@ def _given(
     given = read_run(path) if file is None else file
     for name in finished.first_stages(query_set):
         stage = finished.recipe.stages[name]
-        if isinstance(stage, Read) and Path(stage.runs[query_set]).resolve() == path.resolve():
+        if isinstance(stage, GivenRun) and Path(stage.runs[query_set]).resolve() == path.resolve():
             return given, finished.larger_collection(name), name
     known = finished.ranked().have(pc.unique(given["passage_id"]).to_pylist())
     return given, None if known else ELSEWHERE, None

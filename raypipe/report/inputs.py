@@ -12,7 +12,7 @@ from raypipe.config import Collection, Recipe, Training
 from raypipe.config.parts import PACKAGED_MODELS
 from raypipe.config.paths import recipe_inputs, training_inputs
 from raypipe.config.phases import PhasedTraining, trainings_of
-from raypipe.config.stages import DuoScore, Encode, MonoScore, Read
+from raypipe.config.stages import DuoScore, Encode, GivenRun, MonoScore
 from raypipe.data.formats.registry import get_format
 from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries
@@ -164,7 +164,7 @@ def _of_pipeline(recipe: Recipe, wanted: Mapping[str, WantedInput]) -> list[str]
     checks.append(partial(read_first, recipe.model_copy(update={"queries": given})))
     checks += _of_collection(recipe.collection, wanted)
     for stage in recipe.stages.values():
-        runs = stage.runs.values() if isinstance(stage, Read) else ()
+        runs = stage.runs.values() if isinstance(stage, GivenRun) else ()
         checks += [partial(_is_run, Path(path)) for path in runs if path in wanted]
     for name, model in recipe.models.items():
         if model.path in wanted or model.path in PACKAGED_MODELS:

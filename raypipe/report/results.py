@@ -9,7 +9,7 @@ from raypipe.errors import InputError
 from raypipe.evaluation.compare import Comparison, compare_measured
 from raypipe.evaluation.measures import warn_of
 from raypipe.evaluation.names import counts_in, parse_measures
-from raypipe.evaluation.paired import Difference, difference
+from raypipe.evaluation.significance import Difference, difference
 from raypipe.evaluation.tables import INFERENCES, OUTSIDE, Results, rows_of
 from raypipe.report.charts import Chart
 from raypipe.report.finished import (

@@ -7,7 +7,7 @@ import numpy as np
 
 from raypipe.errors import InputError
 from raypipe.evaluation.names import counts_in
-from raypipe.evaluation.paired import difference, randomisation_tests
+from raypipe.evaluation.significance import difference, randomisation_tests
 from raypipe.report.cells import (
     NUM_SEEDS,
     Cell,

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
 
 import pyarrow as pa
 
@@ -17,9 +16,9 @@ from raypipe.engines.lucene.index import (
     pack_folder,
     unpack_folder,
 )
-from raypipe.engines.lucene.search import LuceneSearcher, Rm3, check_index, search_all
+from raypipe.engines.lucene.search import Feedback, LuceneSearcher, check_index, search_all
 from raypipe.stages.run_tables import run_table
-from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
+from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, Stage
 from raypipe.stages.tables import RUN_ROW_BYTES, Sides, opened_blocks, query_blocks
 from raypipe.stages.texts.ids import ids_of_rows
 from raypipe.storage.records import Json, Shard
@@ -31,14 +30,12 @@ LUCENE_BYTES = 3
 
 
 @dataclass(frozen=True)
-class IndexStage:
+class IndexStage(Stage):
     """A Lucene index, in one shard, as BM25 needs the statistics of the whole collection."""
 
     collection: Stored
     language: str = ENGLISH
     """One of `vocabulary.Language`."""
-    needs: Needs = Needs()
-    skips_rows: ClassVar[bool] = False
 
     @property
     def spec(self) -> StageSpec:
@@ -74,7 +71,7 @@ class IndexStage:
 
 
 @dataclass(frozen=True)
-class Bm25Stage:
+class Bm25Stage(Stage):
     """The best `depth` passages of each query by BM25, as Lucene scores it."""
 
     name: str
@@ -83,9 +80,8 @@ class Bm25Stage:
     k1: float
     b: float
     depth: int
-    rm3: Rm3 | None = None
+    rm3: Feedback | None = None
     needs: Needs = Needs(jvm=True)
-    skips_rows: ClassVar[bool] = False
 
     @property
     def spec(self) -> StageSpec:

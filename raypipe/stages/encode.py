@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from raypipe.errors import InputError, RowsFailed
 from raypipe.models.folder.model_folder import ModelFolder
-from raypipe.stages.opening import Stopwatch, open_model
+from raypipe.stages.open_model import Stopwatch, open_model
 from raypipe.stages.reuse.boundaries import shards_by_content, spread
 from raypipe.stages.reuse.division import Division, divide, same_payload
 from raypipe.stages.reuse.hashes import Hashes, TextHashes
-from raypipe.stages.reuse.source import OpenedSource, Source, source_over
-from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
+from raypipe.stages.reuse.source import OlderStore, OpenedSource, source_over
+from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, Stage
 from raypipe.stages.texts.query_tokens import QueryTokens, num_pieces
 from raypipe.stages.texts.tokenize import piece_settings
 from raypipe.storage.payloads import read_vectors, taken, write_vectors
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class EncodeStage:
+class EncodeStage(Stage):
     """One embedding per row of tokens, in the model's precision, stored as the nearest fp16."""
 
     tokens: Stored | QueryTokens
@@ -42,7 +42,7 @@ class EncodeStage:
     needs: Needs = Needs()
     hashes: Stored | None = None
     """Of the texts of a collection; None for queries, whose rows are never copied."""
-    source: Source | None = None
+    source: OlderStore | None = None
     skips_rows: ClassVar[bool] = True
 
     @property
@@ -72,13 +72,13 @@ class EncodeStage:
         return max(1, -(-num_rows // num_shards))
 
     def weights_of(self, shards: Sequence[Shard]) -> list[float]:
-        """See Weighing; tokens."""
+        """See Stage; tokens."""
         if isinstance(self.tokens, QueryTokens):
             return [len(self.tokens.tokens(s.start, s.stop)[0]) + 2 * s.num_rows for s in shards]
         return spread(self.tokens, lambda r: r.facts["pieces"] + 2 * r.shard.num_rows, shards)
 
     def reusing(self, older: Sequence[Stored]) -> EncodeStage:
-        """See Copying."""
+        """See Stage."""
         return replace(self, source=source_over(older, self.hashes, "tokens", "texts"))
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:

@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +13,7 @@ from raypipe import schema
 from raypipe.engines.exact_candidates import plan_spans
 from raypipe.stages.embeddings import query_vectors, ranked_vectors
 from raypipe.stages.run_tables import best, dense_table, read_queries_of_run
-from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
+from raypipe.stages.stage import Beat, Opened, Payload, Rows, Site, Sizing, Stage
 from raypipe.stages.tables import RUN_ROW_BYTES, Sides, TableStage, query_blocks
 from raypipe.storage.payloads import write_table
 from raypipe.storage.records import Json, Shard
@@ -23,15 +22,13 @@ from raypipe.storage.store import Stored, spec_over
 
 
 @dataclass(frozen=True)
-class PartsStage:
+class PartsStage(Stage):
     """The best `depth` passages of each span of embedding shards, for each query block."""
 
     name: str
     embeddings: Stored
     queries: Stored
     depth: int
-    needs: Needs = Needs()
-    skips_rows: ClassVar[bool] = False
 
     @property
     def spec(self) -> StageSpec:

@@ -1,9 +1,10 @@
 """The interface of a stage: work that maps over shards, independent of what runs it."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar
 
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec
@@ -80,48 +81,46 @@ class Opened:
     """Frees what would outlive the last reference to this, such as files that a JVM holds open."""
 
 
-class Stage(Protocol):
+class Stage(ABC):
     """Work that maps over shards: reads stores, writes one store."""
 
-    @property
-    def spec(self) -> StageSpec:
-        """Everything that a row's value depends on."""
+    needs: Needs = Needs()
+    """The resources of one worker."""
+    skips_rows: ClassVar[bool] = False
+    """Whether a shard can be computed without some of its rows. Only then are bad rows searched for
+    when workers die."""
 
-    @property
-    def needs(self) -> Needs:
-        """The resources of one worker."""
+    if TYPE_CHECKING:  # a property of most stages and a field of others, so none is inherited
 
-    @property
-    def skips_rows(self) -> bool:
-        """Whether a shard can be computed without some of its rows.
+        @property
+        def spec(self) -> StageSpec:
+            """Everything that a row's value depends on."""
 
-        Only then are bad rows searched for when workers die.
-        """
-
+    @abstractmethod
     def shards(self, sizing: Sizing) -> list[Shard]:
         """The plan for a new store; an existing plan is used instead."""
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """The estimated bytes of payload of `num_rows` of all planned rows; 0 if small."""
+        return 0
 
+    @abstractmethod
     def open(self, site: Site) -> Opened:
         """Open the stage in a worker: loads files by path and hash."""
 
+    def reusing(self, older: Sequence[Stored]) -> "Stage":
+        """This stage, copying what it can from these complete stores, the first one first.
 
-@runtime_checkable
-class Copying(Stage, Protocol):
-    """A stage that can take rows from older stores whose specs have the same `reuse`."""
-
-    def reusing(self, older: Sequence[Stored]) -> Stage:
-        """This stage, copying what it can from these complete stores, the first one first."""
-
-
-@runtime_checkable
-class Weighing(Protocol):
-    """A stage whose shards' work is not in proportion to their rows."""
+        They have the same `reuse_key`. A stage whose spec has none copies nothing.
+        """
+        return self
 
     def weights_of(self, shards: Sequence[Shard]) -> Sequence[float]:
-        """The work of each shard beside that of the others; known without reading a payload."""
+        """The work of each shard beside that of the others; known without reading a payload.
+
+        A shard's rows, times those of its span.
+        """
+        return [float(s.num_rows * max(1, s.span_stop - s.span_start)) for s in shards]
 
 
 def ranges(num_rows: int, size: int) -> list[Shard]:

@@ -3,12 +3,21 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
 import pyarrow as pa
 
 from raypipe import schema
-from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, nothing, ranges
+from raypipe.stages.stage import (
+    Beat,
+    Opened,
+    Payload,
+    Rows,
+    Site,
+    Sizing,
+    Stage,
+    nothing,
+    ranges,
+)
 from raypipe.storage.payloads import write_table
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec
@@ -21,7 +30,7 @@ Block = Callable[[Shard], pa.Table | tuple[pa.Table, Mapping[str, Json]]]
 
 
 @dataclass(frozen=True)
-class TableStage:
+class TableStage(Stage):
     """A table by query row, made block by block; a kind of stage is one such function."""
 
     name: str
@@ -38,8 +47,6 @@ class TableStage:
     """Into blocks of queries; otherwise one shard holds all of them."""
     file: Path | None = None
     """A run file that it reads."""
-    needs: Needs = Needs()
-    skips_rows: ClassVar[bool] = False
 
     @property
     def spec(self) -> StageSpec:
@@ -62,7 +69,7 @@ class TableStage:
 
 
 @dataclass(frozen=True)
-class WholeStage:
+class WholeStage(Stage):
     """One file of all rows of a store, or several, each in a shard of its own; a kind of stage is
     one such function."""
 
@@ -76,8 +83,6 @@ class WholeStage:
     """How many it makes; `write` tells them by the shard's index."""
     facts: Callable[[], Mapping[str, Json]] = dict
     """See Opened; found on the worker."""
-    needs: Needs = Needs()
-    skips_rows: ClassVar[bool] = False
 
     @property
     def spec(self) -> StageSpec:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pyarrow as pa
 
@@ -15,14 +15,14 @@ from raypipe.engines.lucene.search import LuceneSearcher, search_all
 from raypipe.evaluation.measures import evaluate
 from raypipe.stages.bm25 import open_index
 from raypipe.stages.run_tables import run_table, with_ids
-from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
+from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, Stage
 from raypipe.storage.records import Shard, hash_file
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.store import Stored, spec_over
 
 
 @dataclass(frozen=True)
-class TuneStage:
+class TuneStage(Stage):
     """Searches with every (k1, b) of the grid and measures it; the best one is `chosen`."""
 
     collection: Stored
@@ -34,7 +34,6 @@ class TuneStage:
     b: Sequence[float]
     depth: int
     needs: Needs = Needs(jvm=True)
-    skips_rows: ClassVar[bool] = False
 
     @property
     def spec(self) -> StageSpec:
@@ -48,10 +47,6 @@ class TuneStage:
     def shards(self, sizing: Sizing) -> list[Shard]:
         """One shard."""
         return [Shard(0, 0, self.queries.num_rows)]
-
-    def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
-        """See Stage."""
-        return 0
 
     def open(self, site: Site) -> Opened:
         """See Stage; JSON: the grid with its values, best first; ties by smaller k1, then b."""

@@ -52,7 +52,7 @@ class NotAllowedError(InputError, PermissionError):
         self.errno = errno.EACCES
 
 
-class Asked:
+class CheckedFileSystem:
     """A file system whose methods raise raypipe's errors; see `bucket_errors`."""
 
     def __init__(self, filesystem: Any, uri: str) -> None:
@@ -69,7 +69,7 @@ class Asked:
         return asked
 
 
-def open_filesystem(uri: str, whose: str = "") -> tuple[Asked, str]:
+def open_filesystem(uri: str, whose: str = "") -> tuple[CheckedFileSystem, str]:
     """The file system of a URI, and its root there; `whose` begins the message.
 
     Raises:
@@ -85,7 +85,7 @@ def open_filesystem(uri: str, whose: str = "") -> tuple[Asked, str]:
         raise InputError(
             f"{whose}{uri}: {error}; install with `pip install 'raypipe[{extra}]'`"
         ) from error
-    return Asked(filesystem, uri), root
+    return CheckedFileSystem(filesystem, uri), root
 
 
 @contextmanager

@@ -30,7 +30,7 @@ def taken(text: TextSlice, rows: Int64) -> TextSlice:
     return TextSlice(text.flat, text.starts[rows], text.counts[rows])
 
 
-class Limits(Protocol):
+class PairLimits(Protocol):
     """Those of `piece_counts`, in a reranker's settings."""
 
     @property
@@ -47,7 +47,7 @@ class Limits(Protocol):
 
 
 def cut_to(
-    limits: Limits, query: TextSlice, passages: Sequence[TextSlice], *, num_specials: int
+    limits: PairLimits, query: TextSlice, passages: Sequence[TextSlice], *, num_specials: int
 ) -> list[TextSlice]:
     """The query and the passages as an input keeps them; see `piece_counts`."""
     kept, rest = piece_counts(

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from raypipe.errors import InputError
-from raypipe.text.inputs import Inputs, Layout, Limits, TextSlice, make_inputs, taken
+from raypipe.text.inputs import Inputs, Layout, PairLimits, TextSlice, make_inputs, taken
 from raypipe.text.tokenize import encoded
 
 if TYPE_CHECKING:  # conventions are read without it
@@ -84,7 +84,7 @@ def prompt_problems(prompt: str, places: Sequence[str]) -> list[str]:
 
 
 def prompt_layout(
-    tokenizer: Tokenizer, prompt: str, answers: Sequence[str], limits: Limits
+    tokenizer: Tokenizer, prompt: str, answers: Sequence[str], limits: PairLimits
 ) -> PromptLayout:
     """How inputs with this prompt are made.
 

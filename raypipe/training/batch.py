@@ -1,34 +1,31 @@
 """A global batch: examples of several sources with their texts, cut to the model's limits."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from raypipe.models.folder.settings import Conventions, PairConventions
+from raypipe.stages.scoring.token_rows import TokenRows
 from raypipe.text.inputs import Layout, TextSlice, cut_to, taken
 from raypipe.training.examples import Examples
 
 Int64 = NDArray[np.int64]
 
 
-class Rows(Protocol):
-    """Word pieces by row; `stages.scoring.token_rows` reads them from a store."""
-
-    def part(self, rows: Int64) -> TextSlice:
-        """The pieces of these rows, in their order."""
+ReadRows = Callable[[Int64], TextSlice]
+"""Word pieces of rows, in their order."""
 
 
-def gathered(sources: Sequence[Rows], of_source: Int64, rows: Int64) -> TextSlice:
+def gathered(sources: Sequence[ReadRows], of_source: Int64, rows: Int64) -> TextSlice:
     """The pieces of rows [B], each from its own source, int64 [B], in their order."""
     starts, counts = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
     flats = []
     before = 0
     for number in np.unique(of_source):
         own = np.flatnonzero(of_source == number)
-        part = sources[number].part(rows[own])
+        part = sources[number](rows[own])
         starts[own], counts[own] = part.starts + before, part.counts
         flats.append(part.flat)
         before += len(part.flat)
@@ -44,8 +41,8 @@ class ExampleSource:
     """Examples over one collection and one query set."""
 
     examples: Examples
-    queries: Rows
-    passages: Rows
+    queries: TokenRows
+    passages: TokenRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +98,9 @@ def read_batch(sources: Sequence[ExampleSource], numbers: Int64) -> Batch:
         if teacher is not None and examples.teacher is not None:
             teacher[own] = examples.teacher[within[own]]
     return Batch(
-        query=gathered([source.queries for source in sources], of_source, query_rows),
+        query=gathered([source.queries.part for source in sources], of_source, query_rows),
         passage=gathered(
-            [source.passages for source in sources],
+            [source.passages.part for source in sources],
             np.repeat(of_source, width),
             passage_rows.reshape(-1),
         ),

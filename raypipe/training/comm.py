@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -11,39 +11,23 @@ from torch import Tensor
 from raypipe.models.machine.precision import set_products
 
 
-class Comm(Protocol):
-    """This worker's rank among all workers, and their joint operations."""
+class Comm:
+    """A worker's rank among all workers, and their joint operations; this one is alone."""
 
-    rank: int
-    world: int
+    rank, world = 0, 1
 
     def sum_(self, tensors: Sequence[Tensor]) -> None:
         """Replace tensors by their sums over all workers."""
 
     def gathered(self, rows: Tensor) -> list[Tensor]:
         """Every worker's rows, by rank; gradients flow back to the worker that sent the rows."""
+        return [rows]
 
     def barrier(self) -> None:
         """Wait for all workers."""
 
 
-class Solo:
-    """A single worker."""
-
-    rank, world = 0, 1
-
-    def sum_(self, tensors: Sequence[Tensor]) -> None:
-        """Nothing."""
-
-    def gathered(self, rows: Tensor) -> list[Tensor]:
-        """Its own rows."""
-        return [rows]
-
-    def barrier(self) -> None:
-        """Nothing."""
-
-
-class Group:
+class Group(Comm):
     """The workers of torch.distributed's group: gloo on CPUs, NCCL on GPUs.
 
     Gradients are summed as one flat tensor after the backward pass. DistributedDataParallel would

@@ -18,9 +18,9 @@ from raypipe.training.judgements import Judged
 from raypipe.training.negatives import (
     Drawn,
     Negative,
-    Ranking,
     Short,
     Taught,
+    TrainingRun,
     example_of,
     examples_of,
     pool,
@@ -32,7 +32,7 @@ Int64 = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Best:
+class BestPassages:
     """Which passages of a relevant document are kept."""
 
     number: int
@@ -41,7 +41,7 @@ class Best:
 
 
 @dataclass(frozen=True, slots=True)
-class Passages:
+class DocumentPassages:
     """The passages of documents: the first `at_most` of each."""
 
     map: PassageMap
@@ -56,9 +56,9 @@ class Passages:
 
 def document_examples(
     judged: Judged,
-    runs: Sequence[Ranking],
-    passages: Passages,
-    best: Best | None,
+    runs: Sequence[TrainingRun],
+    passages: DocumentPassages,
+    best: BestPassages | None,
     window: Negatives,
     *,
     seed: int,
@@ -119,7 +119,7 @@ class _Negatives:
         return int(self.rows[number]), run, rank
 
 
-def _negatives(documents: list[Negative], passages: Passages) -> _Negatives:
+def _negatives(documents: list[Negative], passages: DocumentPassages) -> _Negatives:
     rows = np.array([document for document, _, _ in documents], np.int64)
     return _Negatives(documents, *passages.map.passages(rows, passages.at_most))
 
@@ -143,7 +143,7 @@ def _drawn(
     ]
 
 
-def _best(query: int, passages: list[int], best: Best) -> list[int]:
+def _best(query: int, passages: list[int], best: BestPassages) -> list[int]:
     """The passages with the highest scores, the first of equals, in their own order."""
     scores = np.array(best.scores.of(query, passages), np.float64)
     scores[np.isnan(scores)] = -np.inf

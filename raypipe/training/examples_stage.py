@@ -1,10 +1,9 @@
 """The stage that makes guarded examples from judgements, runs or triples."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,19 +12,24 @@ from raypipe import schema
 from raypipe.config.training import Negatives, TrainingSet
 from raypipe.errors import InputError
 from raypipe.stages.documents.passage_map import PassageMap
-from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
+from raypipe.stages.stage import Beat, Opened, Payload, Rows, Site, Sizing, Stage
 from raypipe.stages.texts.ids import id_index
 from raypipe.storage.records import Json, Shard, canonical, digest, hash_file
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.store import Stored, spec_over
-from raypipe.training.documents import Best, Passages, document_examples, known_pairs
+from raypipe.training.documents import (
+    BestPassages,
+    DocumentPassages,
+    document_examples,
+    known_pairs,
+)
 from raypipe.training.examples import Examples, distinct, permuted, write_examples
 from raypipe.training.guard import Dropped, Guard, refused_queries
 from raypipe.training.judgements import Judged, RowsOf, judged_passages, triple_examples
 from raypipe.training.negatives import (
-    Ranking,
     Short,
     Taught,
+    TrainingRun,
     drawn_examples,
     labelled_examples,
     ranking_of,
@@ -46,7 +50,7 @@ class OfDocuments:
 
 def runs_without(
     stores: Sequence[Stored], left_out: NDArray[np.int64], dropped: Dropped
-) -> list[Ranking]:
+) -> list[TrainingRun]:
     """The runs without the rows that may not be negatives, which are counted."""
     runs = []
     for stored in stores:
@@ -61,7 +65,7 @@ def examples_of_documents(
     wanted: TrainingSet,
     found: OfDocuments,
     judged: Judged,
-    runs: Sequence[Ranking],
+    runs: Sequence[TrainingRun],
     window: Negatives,
     *,
     seed: int,
@@ -71,8 +75,8 @@ def examples_of_documents(
     assert wanted.documents is not None
     best = None
     if found.scores is not None and wanted.documents.best is not None:
-        best = Best(wanted.documents.best, Taught(ranking_of(found.scores)))
-    passages = Passages(PassageMap(found.map), wanted.documents.passages)
+        best = BestPassages(wanted.documents.best, Taught(ranking_of(found.scores)))
+    passages = DocumentPassages(PassageMap(found.map), wanted.documents.passages)
     examples, not_best = document_examples(
         judged, runs, passages, best, window, seed=seed, short=short
     )
@@ -124,7 +128,7 @@ SEMANTICS = 4
 
 
 @dataclass(frozen=True)
-class ExamplesStage:
+class ExamplesStage(Stage):
     """Examples of one training set, in the order of its queries or of its triples."""
 
     wanted: TrainingSet
@@ -145,8 +149,6 @@ class ExamplesStage:
     documents: OfDocuments | None = None
     first_stages: tuple[Stored, ...] = ()
     """The runs of `wanted.blend`."""
-    needs: Needs = field(default_factory=Needs)
-    skips_rows: ClassVar[bool] = False
 
     @property
     def spec(self) -> StageSpec:
@@ -186,10 +188,6 @@ class ExamplesStage:
     def shards(self, sizing: Sizing) -> list[Shard]:
         """One shard."""
         return [Shard(0, 0, self.queries.num_rows)]
-
-    def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
-        """See Stage."""
-        return 0
 
     def open(self, site: Site) -> Opened:
         """See Stage; the examples, with their number and what the guard dropped as facts.

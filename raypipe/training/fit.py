@@ -15,7 +15,7 @@ from raypipe.training.comm import Comm, make_deterministic
 from raypipe.training.job import Job
 from raypipe.training.pretrain import PretrainingUpdates
 from raypipe.training.steps import Updates, load_weights_
-from raypipe.training.validate import Measuring, progress_of
+from raypipe.training.validate import DevMeasures, progress_of
 
 Tell = Callable[[Mapping[str, Json]], None]
 """Receives each step, each measurement and notes; only the first worker calls it."""
@@ -110,7 +110,7 @@ def fit(
             raise stop
 
 
-def _opened(job: Job, comm: Comm, device: str) -> tuple[Updates, Measuring]:
+def _opened(job: Job, comm: Comm, device: str) -> tuple[Updates, DevMeasures]:
     """What every step needs, opened in every worker or in none.
 
     Dev sets are opened here even if another task measures, so that a wrong one ends the training
@@ -124,7 +124,7 @@ def _opened(job: Job, comm: Comm, device: str) -> tuple[Updates, Measuring]:
     opened = None
     try:
         kind = PretrainingUpdates if job.is_pretraining else Updates
-        opened = kind(job, comm, device), Measuring(job)
+        opened = kind(job, comm, device), DevMeasures(job)
     except InputError as error:
         problem = error
     failed = torch.tensor([float(problem is not None)], device=device)

@@ -17,7 +17,7 @@ Float32 = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
-class Ranking:
+class TrainingRun:
     """A run over the training queries, by query row, then rank."""
 
     query_rows: Int32
@@ -25,31 +25,31 @@ class Ranking:
     ranks: Int32
     scores: Float32
 
-    def without(self, passages: Int64) -> "Ranking":
+    def without(self, passages: Int64) -> "TrainingRun":
         """The ranking without these passages; the others keep their ranks."""
         return self._kept(~np.isin(self.passage_rows, passages))
 
-    def upto(self, last: int) -> "Ranking":
+    def upto(self, last: int) -> "TrainingRun":
         """Ranks 1 to `last` of each query."""
         return self._kept(self.ranks <= last)
 
-    def _kept(self, keep: NDArray[np.bool_]) -> "Ranking":
-        return Ranking(
+    def _kept(self, keep: NDArray[np.bool_]) -> "TrainingRun":
+        return TrainingRun(
             self.query_rows[keep], self.passage_rows[keep], self.ranks[keep], self.scores[keep]
         )
 
 
-def ranking_of(stored: Stored) -> Ranking:
+def ranking_of(stored: Stored) -> TrainingRun:
     """The ranking in a run's store, held in memory: 20 bytes per line."""
     table = read_queries_of_run(stored, 0, stored.num_rows)
     names = ("query_row", "passage_row", "rank", "score")
-    return Ranking(*(table[name].to_numpy() for name in names))
+    return TrainingRun(*(table[name].to_numpy() for name in names))
 
 
 class Taught:
     """A teacher's scores by pair: 12 bytes each."""
 
-    def __init__(self, run: Ranking) -> None:
+    def __init__(self, run: TrainingRun) -> None:
         """Sorts the pairs."""
         keys = pair_keys(run.query_rows.astype(np.int64), run.passage_rows)
         order = np.argsort(keys)
@@ -100,8 +100,8 @@ Drawn = tuple[int, list[int], list[int], list[int]]
 def drawn_examples(
     relevant: dict[int, list[int]],
     known: dict[int, set[int]],
-    runs: Sequence[Ranking],
-    teacher: Ranking | None,
+    runs: Sequence[TrainingRun],
+    teacher: TrainingRun | None,
     window: Negatives,
     *,
     seed: int,
@@ -141,7 +141,7 @@ def drawn_examples(
 
 def pool(
     query: int,
-    runs: Sequence[Ranking],
+    runs: Sequence[TrainingRun],
     spans: list[dict[int, tuple[int, int]]],
     window: Negatives,
     known: set[int],
@@ -160,7 +160,7 @@ def pool(
 def reached(
     query: int,
     relevant: list[int],
-    runs: Sequence[Ranking],
+    runs: Sequence[TrainingRun],
     spans: list[dict[int, tuple[int, int]]],
     window: Negatives,
     short: Short,
@@ -226,7 +226,7 @@ def examples_of(rows: list[Drawn], width: int, taught: Taught | None) -> Example
     )
 
 
-def spans_of(run: Ranking) -> dict[int, tuple[int, int]]:
+def spans_of(run: TrainingRun) -> dict[int, tuple[int, int]]:
     """Query row -> (first line, one past the last line)."""
     queries = run.query_rows
     starts = np.flatnonzero(np.diff(queries, prepend=-1))
@@ -239,8 +239,8 @@ def spans_of(run: Ranking) -> dict[int, tuple[int, int]]:
 
 def unlabelled_examples(
     queries: Iterable[int],
-    runs: Sequence[Ranking],
-    teacher: Ranking,
+    runs: Sequence[TrainingRun],
+    teacher: TrainingRun,
     window: Negatives,
     *,
     seed: int,
@@ -285,7 +285,7 @@ def _list_of(query: int, drawn: Sequence[Negative]) -> Drawn:
 def labelled_examples(
     relevant: Mapping[int, Sequence[int]],
     known: Mapping[int, set[int]],
-    runs: Sequence[Ranking],
+    runs: Sequence[TrainingRun],
     last: int,
     refused: set[int],
 ) -> Examples:
@@ -331,7 +331,7 @@ def _pairs(pairs: Mapping[int, Collection[int]]) -> Int64:
 
 
 def with_first_stages(
-    examples: Examples, runs: Sequence[Ranking], *, last: int, none: bool, seed: int
+    examples: Examples, runs: Sequence[TrainingRun], *, last: int, none: bool, seed: int
 ) -> Examples:
     """The examples with z, float32 [N, L]; each draw depends on seed and query alone.
 
@@ -365,7 +365,7 @@ def _choices(query_rows: Int32, number: int, seed: int) -> Int64:
     return np.concatenate([np.empty(0, np.int64), *draws])
 
 
-def _normalised(run: Ranking, last: int) -> Ranking:
+def _normalised(run: TrainingRun, last: int) -> TrainingRun:
     """The run with z instead of its scores."""
     found = first_stage(run.query_rows, run.ranks, run.scores, last=last)
     return replace(run, scores=found.astype(np.float32))

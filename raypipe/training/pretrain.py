@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 
 import numpy as np
@@ -17,7 +18,7 @@ from raypipe.models.machine.device import BUDGET_TOKENS
 from raypipe.stages.scoring.token_rows import TokenRows
 from raypipe.text.batches import batches
 from raypipe.text.inputs import Inputs, Layouts, TextSlice, make_inputs
-from raypipe.training.batch import Rows, gathered
+from raypipe.training.batch import gathered
 from raypipe.training.comm import Comm
 from raypipe.training.examples import Sampler, permuted
 from raypipe.training.job import Job
@@ -95,7 +96,7 @@ class TextSource:
     """The stretches of one training set, in a seeded order: the first ones are held out."""
 
     table: Stretches
-    tokens: Rows
+    tokens: TokenRows
     held_out: int
     seed: int
     before: int = 0
@@ -142,19 +143,8 @@ def texts_of(sources: Sequence[TextSource], rows: Int64, separator: int) -> Text
     """The texts of rows, in their order."""
     starts = np.array([source.before for source in sources])
     of_source = np.searchsorted(starts, rows, side="right") - 1
-    texts = [_Stretched(source, separator) for source in sources]
+    texts = [partial(read, source.table, source.tokens, separator) for source in sources]
     return gathered(texts, of_source, rows - starts[of_source])
-
-
-@dataclass(frozen=True, slots=True)
-class _Stretched:
-    """A set's stretches as rows of text."""
-
-    source: TextSource
-    separator: int
-
-    def part(self, rows: Int64) -> TextSlice:
-        return read(self.source.table, self.source.tokens, self.separator, rows)
 
 
 def text_sources(job: Job) -> list[TextSource]:

@@ -4,23 +4,21 @@ A table says where each begins and ends: flat arrays in one safetensors file, ma
 the text stays in the token store.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from raypipe.errors import InputError
-from raypipe.stages.stage import Beat, Needs, Opened, Payload, Site, Sizing
+from raypipe.stages.scoring.token_rows import TokenRows
+from raypipe.stages.stage import Beat, Opened, Payload, Rows, Site, Sizing, Stage
 from raypipe.storage.payloads import map_tensors, map_tokens, write_tensors
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.store import Stored, spec_over
 from raypipe.text.inputs import TextSlice
-from raypipe.training.batch import Rows
-from raypipe.training.batch import Rows as TextRows
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
@@ -75,7 +73,7 @@ def cut(counts: Int64, *, limit: int, joined: bool, least: int) -> Stretches:
     return Stretches(*(np.ascontiguousarray(each, np.int32) for each in found))
 
 
-def read(table: Stretches, tokens: TextRows, separator: int, numbers: Int64) -> TextSlice:
+def read(table: Stretches, tokens: TokenRows, separator: int, numbers: Int64) -> TextSlice:
     """The text of the stretches with these numbers, int64 [B], in their order."""
     first, last = table.first_rows[numbers], table.last_rows[numbers]
     widths = last.astype(np.int64) - first + 1
@@ -113,7 +111,7 @@ BYTES = 16
 
 
 @dataclass(frozen=True)
-class StretchesStage:
+class StretchesStage(Stage):
     """The stretches of one training set; their text stays in the token store."""
 
     tokens: Stored
@@ -124,8 +122,6 @@ class StretchesStage:
     """Pieces of a stretch at least."""
     name: str = ""
     """The name of the set, for messages."""
-    needs: Needs = field(default_factory=Needs)
-    skips_rows: ClassVar[bool] = False
 
     @property
     def spec(self) -> StageSpec:

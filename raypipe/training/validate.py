@@ -30,7 +30,6 @@ from raypipe.stages.texts.ids import ids_of_rows
 from raypipe.storage.records import Json
 from raypipe.text.batches import batches
 from raypipe.text.inputs import Layouts, TextSlice, by_length, make_inputs, taken
-from raypipe.training.batch import Rows
 from raypipe.training.checkpoints import Measurement, measured_sets
 from raypipe.training.comm import Comm
 from raypipe.training.job import DevPassages, DevStores, Job
@@ -40,7 +39,7 @@ from raypipe.training.trainee import Trainee
 
 
 @dataclass(frozen=True)
-class Documents:
+class DevDocuments:
     """The passages of a dev set's documents, by the row of each."""
 
     run: pa.Table
@@ -60,10 +59,10 @@ class DevData:
     passage_ids: Mapping[int, str]
     """The ids of the run's rows."""
     qrels: pa.Table
-    queries: Rows
-    passages: Rows
+    queries: TokenRows
+    passages: TokenRows
     k: int
-    documents: Documents | None = None
+    documents: DevDocuments | None = None
     """Where the run ranks documents, and `passage_ids` are theirs."""
 
 
@@ -98,9 +97,9 @@ def _dev(dev: DevStores) -> DevData:
     )
 
 
-def _documents(dev: DevPassages, num_queries: int) -> Documents:
+def _documents(dev: DevPassages, num_queries: int) -> DevDocuments:
     run = read_queries_of_run(dev.run, 0, num_queries)
-    return Documents(run, PassageMap(dev.map), dev.method, dev.k)
+    return DevDocuments(run, PassageMap(dev.map), dev.method, dev.k)
 
 
 NAME = "checkpoint"
@@ -199,7 +198,7 @@ def _of_lines(
 
 
 def _of_documents(
-    documents: Documents, keys: Keys, scores: NDArray[np.float32]
+    documents: DevDocuments, keys: Keys, scores: NDArray[np.float32]
 ) -> tuple[Keys, NDArray[np.float32]]:
     """Keys and scores of documents, over those of their passages."""
     queries, rows, found = document_scores(
@@ -258,7 +257,7 @@ def _products(
     return scores
 
 
-class Measuring:
+class DevMeasures:
     """Measures on the dev sets, which are opened once."""
 
     def __init__(self, job: Job) -> None:

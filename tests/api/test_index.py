@@ -5,10 +5,10 @@ import shutil
 
 import pytest
 from loaded_packages import loaded_after
-from watchers import Silent
 
 import raypipe
 from raypipe.config import load_recipe
+from raypipe.driver.execute import Watcher
 from raypipe.driver.generations.past import history
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.upkeep.status import generation_to_read
@@ -41,7 +41,7 @@ def run_inline(recipe, out, work, number=None):
     resources = recipe.resources.model_copy(update={"backend": "inline"})
     options = Options(reading=generation_to_read(work, number))
     inline = recipe.model_copy(update={"resources": resources})
-    run_pipeline(inline, out, options, watcher=Silent())
+    run_pipeline(inline, out, options, watcher=Watcher())
     return out / "runs" / "queries"
 
 
@@ -62,7 +62,7 @@ def nights(tiny_model, tmp_path_factory):
     for texts in (FIRST, SECOND):
         lines = (f"p{number}\t{text}\n" for number, text in enumerate(texts))
         (folder / "passages.tsv").write_text("".join(lines))
-        run_pipeline(recipe, folder / "work", Options(reindex=True), watcher=Silent())
+        run_pipeline(recipe, folder / "work", Options(reindex=True), watcher=Watcher())
     (folder / "passages.tsv").unlink()
     return folder
 

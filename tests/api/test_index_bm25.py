@@ -3,10 +3,10 @@
 import tempfile
 
 import pytest
-from watchers import Silent
 
 import raypipe
 from raypipe.config import load_recipe
+from raypipe.driver.execute import Watcher
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.upkeep.status import generation_to_read
 from raypipe.driver.verbs.single_stage import search_recipe
@@ -44,7 +44,7 @@ def work(tiny_model, tmp_path_factory):
     (folder / "queries.tsv").write_text("".join(f"{q}\t{text}\n" for q, text in QUERIES.items()))
     (folder / "qrels.txt").write_text("1 0 p0 1\n2 0 p1 1\n")
     recipe = load_recipe(RECIPE.format(folder=folder, model=tiny_model), source="nightly")
-    run_pipeline(recipe, folder / "work", Options(reindex=True), watcher=Silent())
+    run_pipeline(recipe, folder / "work", Options(reindex=True), watcher=Watcher())
     return folder / "work"
 
 
@@ -55,7 +55,7 @@ def test_a_search_of_the_index_is_the_commands(work, tmp_path, given):
     inline = recipe.resources.model_copy(update={"backend": "inline"})
     recipe = recipe.model_copy(update={"resources": inline})
     options = Options(reading=generation_to_read(work, 1))
-    run_pipeline(recipe, tmp_path / "found", options, watcher=Silent())
+    run_pipeline(recipe, tmp_path / "found", options, watcher=Watcher())
     with raypipe.open_index(work) as index:
         raypipe.write_run(
             index.search(QUERIES, "lucene", **given), tmp_path / "mine.trec", tag="search"

@@ -220,14 +220,13 @@ def passages(folder: Path, size: int) -> None:
 
 
 def pipeline(folder: Path, *, until: str, more: str = "") -> None:
-    from watchers import Silent
-
     from raypipe.config import load_recipe
+    from raypipe.driver.execute import Watcher
     from raypipe.driver.pipeline import Options, run_pipeline
 
     text = (PREPARE if until == "passages" else RECIPE).format(folder=folder, more=more)
     recipe = load_recipe(text, source="memory")
-    run_pipeline(recipe, folder / "work", Options(), watcher=Silent(), say=lambda line: None)
+    run_pipeline(recipe, folder / "work", Options(), watcher=Watcher(), say=lambda line: None)
 
 
 def _options() -> argparse.Namespace:

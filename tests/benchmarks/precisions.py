@@ -14,7 +14,7 @@ from pathlib import Path
 from agreement import FIRST, agreement
 
 import raypipe
-from raypipe.evaluation.paired import difference
+from raypipe.evaluation.significance import difference
 from raypipe.models.machine.device import numerics_class
 from raypipe.models.machine.precision import able
 from raypipe.report.finished import Finished, measured, open_finished

@@ -39,7 +39,7 @@ from raypipe.cluster.loop import run
 from raypipe.cluster.report import Limits
 from raypipe.models.folder.model_folder import resolve_model
 from raypipe.stages.encode import EncodeStage
-from raypipe.stages.stage import Needs, Opened, Payload, Sizing, ranges
+from raypipe.stages.stage import Needs, Opened, Payload, Sizing, Stage, ranges
 from raypipe.storage.ledger import Ledger, read_manifest
 from raypipe.storage.posix import PosixStorage
 from raypipe.storage.spec import StageSpec
@@ -180,14 +180,15 @@ def _started(num_cpus: int):
 
 
 @dataclass
-class Waiting:
+class Waiting(Stage):
     """A shard is a second in which the worker waits, once `gate` exists."""
 
     gate: str
     seconds: float
     needs: Needs = Needs()
-    skips_rows: ClassVar[bool] = False
     spec: ClassVar[StageSpec] = StageSpec("waiting", 1)
+
+    def shards(self, sizing): ...
 
     def open(self, site):
         return Opened(partial(self._run, site.scratch))

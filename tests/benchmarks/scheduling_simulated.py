@@ -6,15 +6,15 @@ import tempfile
 import time
 import tracemalloc
 from pathlib import Path
-from types import SimpleNamespace
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "helpers"))
+from bare_stage import BareStage
 from simulated import SimulatedBackend, SimulatedLedger, World  # noqa: E402
 
 from raypipe.cluster.backend import Task
 from raypipe.cluster.loop import run
 from raypipe.cluster.report import Limits
-from raypipe.stages.stage import Needs, ranges
+from raypipe.stages.stage import ranges
 from raypipe.storage.files import append_line
 from raypipe.storage.records import Record
 
@@ -50,7 +50,7 @@ class Forgetful(dict):
 def simulated(num_actors, num_shards, fates, *, traced=False):
     """Milliseconds of CPU a shard; bytes held at 10, 50 and 90% of the shards; the report."""
     held = []
-    stage = SimpleNamespace(skips_rows=False, needs=Needs())
+    stage = BareStage(skips_rows=False)
     at = {round(num_shards * share) for share in (0.1, 0.5, 0.9)} if traced else set()
 
     def on_progress(report):

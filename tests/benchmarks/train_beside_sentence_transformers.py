@@ -43,7 +43,7 @@ from raypipe.models.machine.device import numerics_class
 from raypipe.text.inputs import TextSlice
 from raypipe.text.tokenize import tokenize_batch
 from raypipe.training.batch import Batch
-from raypipe.training.comm import Solo
+from raypipe.training.comm import Comm
 from raypipe.training.losses import Objective, multi_label_margin
 from raypipe.training.start import starting_tensors
 from raypipe.training.steps import Adam, backward
@@ -214,7 +214,7 @@ class Own:
                 self.trainee,
                 batch,
                 self.objective,
-                Solo(),
+                Comm(),
                 self.layouts,
                 budget_tokens=2048,
                 weight=1.0,

@@ -4,12 +4,12 @@ import json
 
 import pytest
 from rich.cells import cell_len
-from watchers import Silent
 
 import raypipe
 from raypipe.cli.main import run
 from raypipe.cli.stages import text_of_hits
 from raypipe.config import load_recipe
+from raypipe.driver.execute import Watcher
 from raypipe.driver.pipeline import Options, run_pipeline
 
 TEXTS = ["a zebra", "the lease", "zebra zebra run", "shards of a lease", "lease", "shards run on"]
@@ -34,7 +34,7 @@ def work(tiny_model, tmp_path_factory):
     (folder / "passages.tsv").write_text("".join(f"p{n}\t{t}\n" for n, t in enumerate(TEXTS)))
     (folder / "queries.tsv").write_text("1\tzebra run\n")
     recipe = load_recipe(RECIPE.format(folder=folder, model=tiny_model), source="once")
-    run_pipeline(recipe, folder / "work", Options(), watcher=Silent())
+    run_pipeline(recipe, folder / "work", Options(), watcher=Watcher())
     return folder / "work"
 
 

@@ -4,9 +4,9 @@ import subprocess
 import sys
 
 import pytest
-from watchers import Silent
 
 from raypipe.config import load_recipe
+from raypipe.driver.execute import Watcher
 from raypipe.driver.pipeline import Options, run_pipeline
 
 HEAVY = ("torch", "ray", "faiss", "transformers", "jnius", "pyserini", "peft")
@@ -51,7 +51,7 @@ def test_what_reads_a_finished_workspace_loads_none_of_them(tmp_path, tiny_model
     (tmp_path / "queries.tsv").write_text("1\tthe zebra\n2\ta lease\n")
     (tmp_path / "qrels.txt").write_text("1 0 a 1\n2 0 b 1\n")
     recipe = load_recipe(RECIPE.format(folder=tmp_path, model=tiny_model), source="tiny")
-    run_pipeline(recipe, tmp_path / "work", Options(), watcher=Silent())
+    run_pipeline(recipe, tmp_path / "work", Options(), watcher=Watcher())
     code = (
         "import sys\n"
         "from raypipe.cli.main import run\n"

@@ -1,7 +1,6 @@
 """A toy task whose shards one worker computes in this process; Ray on paper."""
 
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import pytest
 from numbers_stage import SHARDS
@@ -10,21 +9,22 @@ from ray_on_paper import OnPaper
 from raypipe.cluster import ray_pool, ray_processes
 from raypipe.cluster.backend import Task
 from raypipe.cluster.ray_processes import IdleActors
-from raypipe.stages.stage import Needs, Opened, Payload, Site
+from raypipe.stages.stage import Needs, Opened, Payload, Site, Stage
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.posix import PosixStorage
 from raypipe.storage.spec import StageSpec
 
 
 @dataclass
-class Numbers:
+class Numbers(Stage):
     """Writes its rows' numbers; a batch is two rows."""
 
     spec: StageSpec = field(default_factory=lambda: StageSpec("numbers", 1, {"x": 1}))
     fault: Exception | None = None
     seen: list = field(default_factory=list)
     needs: Needs = Needs()
-    skips_rows: ClassVar[bool] = False
+
+    def shards(self, sizing): ...
 
     def open(self, site):
         self.site = site

@@ -215,7 +215,7 @@ def test_what_is_measured_and_committed_beside_is_told_as_the_trainers_tell_it(j
         checkpoint_measurer, "load_weights_", lambda trainee, tensors: trainee.update(step=tensors)
     )
     values = SimpleNamespace(values=lambda trainee, comm: [trainee["step"] / 100, float(comm.rank)])
-    monkeypatch.setattr(checkpoint_measurer, "Measuring", lambda job: values)
+    monkeypatch.setattr(checkpoint_measurer, "DevMeasures", lambda job: values)
     monkeypatch.setattr(
         checkpoint_measurer, "commit", lambda *given, **at: done.append((given, at))
     )

@@ -2,9 +2,9 @@
 
 import math
 import random
-from types import SimpleNamespace
 
 import pytest
+from bare_stage import BareStage
 from scripted_loop import CAREFUL, PLAIN, PROBE, SHARDS, Scripted, done, play
 from simulated import SimulatedBackend, SimulatedLedger, World
 
@@ -20,7 +20,6 @@ from raypipe.cluster.failures import read_evidence
 from raypipe.cluster.loop import run
 from raypipe.cluster.report import Limits
 from raypipe.errors import IncompleteError, RowsFailed
-from raypipe.stages.stage import Needs
 from raypipe.storage.records import Shard
 
 
@@ -60,7 +59,7 @@ def test_a_killing_row_is_looked_for_in_the_batch_that_was_left_written():
             return events
 
         backend.wait = wait
-        task = Task(SimpleNamespace(skips_rows=True, needs=Needs()), ledger)
+        task = Task(BareStage(skips_rows=True), ledger)
         return ledger, backend, run(task, backend, Limits(max_attempts=2))
 
     script = [Ready(1, {}), Lost(1, "died"), Ready(2, {}), Lost(2, "died"), Ready(3, {})]
@@ -92,7 +91,7 @@ def test_what_a_careful_worker_left_written_goes_with_its_commit():
                 ledger.storage.replace("nonce/simulated-0/0.rows", b"[1]")
 
     backend = Writing(ledger, [Ready(1, {}), Lost(1, "died"), Ready(2, {}), done(2, 0)])
-    run(Task(SimpleNamespace(skips_rows=True, needs=Needs()), ledger), backend, Limits())
+    run(Task(BareStage(skips_rows=True), ledger), backend, Limits())
     assert backend.submitted[-1][-1] is CAREFUL and ledger.commits == {0: 1}
     assert read_evidence(ledger, SHARDS[0]) == ()
 
@@ -101,7 +100,7 @@ def simulate(world, num_shards=6, rows=64, seed=0, **limits):
     shards = [Shard(i, i * rows, (i + 1) * rows) for i in range(num_shards)]
     ledger = SimulatedLedger(shards)
     backend = SimulatedBackend(world, ledger, seed=seed)
-    task = Task(SimpleNamespace(skips_rows=True, needs=Needs()), ledger)
+    task = Task(BareStage(skips_rows=True), ledger)
     report = run(task, backend, Limits(num_actors=3, **limits))
     return ledger, report
 
@@ -146,7 +145,7 @@ def test_a_stage_that_names_no_new_row_is_not_asked_for_ever():
             ]
 
     ledger = SimulatedLedger([Shard(0, 0, 64)])
-    task = Task(SimpleNamespace(skips_rows=True, needs=Needs()), ledger)
+    task = Task(BareStage(skips_rows=True), ledger)
     with pytest.raises(IncompleteError, match="failed 3 times"):
         run(task, Naming(World(num_actors=1), ledger), Limits())
 
@@ -154,6 +153,6 @@ def test_a_stage_that_names_no_new_row_is_not_asked_for_ever():
 def test_a_stage_that_skips_no_rows_fails_as_before():
     world = World(num_actors=3, poison=frozenset({5}))
     ledger = SimulatedLedger([Shard(0, 0, 64)])
-    task = Task(SimpleNamespace(skips_rows=False, needs=Needs()), ledger)
+    task = Task(BareStage(skips_rows=False), ledger)
     with pytest.raises(IncompleteError, match="failed 3 times"):
         run(task, SimulatedBackend(world, ledger), Limits())

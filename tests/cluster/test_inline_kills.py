@@ -19,7 +19,7 @@ from raypipe.cluster.backend import Task
 from raypipe.cluster.inline import InlineBackend
 from raypipe.cluster.loop import run
 from raypipe.cluster.report import Limits
-from raypipe.stages.stage import Needs, Opened, Payload
+from raypipe.stages.stage import Opened, Payload, Stage
 from raypipe.storage.lease import acquire
 from raypipe.storage.ledger import Ledger, read_manifest
 from raypipe.storage.posix import PosixStorage
@@ -32,12 +32,10 @@ KILLED = 86
 CALLS = ("link", "replace", "fsync", "unlink", "rmdir", "write", "chmod")
 
 
-class ToyStage:
+class ToyStage(Stage):
     """Rows as lines: row times seven."""
 
     spec = SPEC
-    needs = Needs()
-    skips_rows = False
 
     def shards(self, sizing):
         return SHARDS

@@ -36,7 +36,7 @@ def in_child(uri, at, before):
 
             count = [0]
 
-            class Armed(copies.Asked):
+            class Armed(copies.CheckedFileSystem):
                 def __getattr__(self, name):
                     method = super().__getattr__(name)
 
@@ -51,7 +51,7 @@ def in_child(uri, at, before):
 
                     return call
 
-            copies.Asked = Armed
+            copies.CheckedFileSystem = Armed
             leases.RENEW_SECONDS = 60.0  # a thread's calls would be counted too
             storage = bucket.BucketStorage(uri)
             lease = leases.acquire(storage, f"toy/{SPEC.fingerprint()}/lease.json")

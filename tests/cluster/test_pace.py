@@ -2,8 +2,9 @@
 
 from types import SimpleNamespace
 
+from bare_stage import BareStage
+
 from raypipe.cluster.stragglers import Late, Pace, work_of
-from raypipe.stages.stage import Needs
 from raypipe.storage.records import Shard
 
 SHARDS = [Shard(0, 0, 10), Shard(1, 10, 30), Shard(2, 30, 30), Shard(3, 0, 5, 100, 140)]
@@ -11,7 +12,7 @@ WORK = {0: 10.0, 1: 20.0, 2: 0.0, 3: 200.0}
 
 
 def test_work_is_rows_times_span_unless_the_stage_says_more():
-    assert work_of(SimpleNamespace(needs=Needs()), SHARDS) == WORK
+    assert work_of(BareStage(), SHARDS) == WORK
     stage = SimpleNamespace(weights_of=lambda shards: [float(s.stop) for s in shards])
     assert work_of(stage, SHARDS) == {0: 10.0, 1: 30.0, 2: 30.0, 3: 5.0}
 

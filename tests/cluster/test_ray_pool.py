@@ -21,7 +21,7 @@ from raypipe.cluster.ray_pool import RayBackend
 from raypipe.cluster.ray_start import start_local
 from raypipe.cluster.report import Limits
 from raypipe.errors import IncompleteError, InputError, LimitError
-from raypipe.stages.stage import Needs, Opened, Payload, ranges
+from raypipe.stages.stage import Needs, Opened, Payload, Stage, ranges
 from raypipe.storage.ledger import Ledger, events
 from raypipe.storage.posix import PosixStorage
 from raypipe.storage.records import Shard
@@ -40,7 +40,7 @@ def cluster():
 
 
 @dataclass
-class Rows:
+class Rows(Stage):
     """A row is its number times seven; `fault` befalls rows from 4 on, once or always.
 
     No shard is computed before `company` actors opened the stage.
@@ -51,7 +51,6 @@ class Rows:
     needs: Needs = Needs()
     num_rows: int = 12
     company: int = 1
-    skips_rows: ClassVar[bool] = False
 
     @property
     def spec(self):
@@ -235,14 +234,15 @@ def test_one_process_computes_stage_after_stage(cluster, tmp_path):
 
 
 @dataclass
-class Endless:
+class Endless(Stage):
     """Each row as a line; the first process to have shard 1 goes on with its batches for ever."""
 
     root: str
     endless: bool = True
     needs: Needs = Needs()
-    skips_rows: ClassVar[bool] = False
     spec: ClassVar[StageSpec] = StageSpec("rows", 1)
+
+    def shards(self, sizing): ...
 
     def open(self, site):
         Path(self.root, f"opened-{os.getpid()}").touch()
@@ -314,12 +314,11 @@ def test_a_shard_that_never_ends_is_committed_by_another_and_its_process_serves_
 
 
 @dataclass
-class Killing:
+class Killing(Stage):
     """Writes its rows; dies over some of them."""
 
     poison: frozenset[int]
     skips_rows = True
-    needs = Needs()
     spec = StageSpec("killing", 1)
 
     def shards(self, sizing):

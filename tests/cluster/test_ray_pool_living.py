@@ -23,7 +23,7 @@ from raypipe.cluster.report import Limits
 from raypipe.errors import InputError
 from raypipe.models.folder.model_folder import resolve_model
 from raypipe.stages.encode import EncodeStage
-from raypipe.stages.stage import Needs, Opened, Payload, Sizing, ranges
+from raypipe.stages.stage import Needs, Opened, Payload, Sizing, Stage, ranges
 from raypipe.stages.tables import Sides
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.posix import PosixStorage
@@ -64,7 +64,7 @@ def test_only_daemons_that_workers_need_run(cluster):
 
 
 @dataclass
-class Rows:
+class Rows(Stage):
     """Each row as a line. The second process that opens it does so only once `gate` exists."""
 
     root: str
@@ -72,8 +72,9 @@ class Rows:
     company: int = 1
     """Processes that have opened it before a shard is computed."""
     gate: str = ""
-    skips_rows: ClassVar[bool] = False
     spec: ClassVar[StageSpec] = StageSpec("rows", 1)
+
+    def shards(self, sizing): ...
 
     def open(self, site):
         for number in range(99):

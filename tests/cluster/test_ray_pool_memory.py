@@ -20,7 +20,7 @@ from raypipe.cluster.loop import run
 from raypipe.cluster.ray_pool import RayBackend
 from raypipe.cluster.ray_start import start_local
 from raypipe.cluster.report import Limits
-from raypipe.stages.stage import Needs, Opened, Payload, ranges
+from raypipe.stages.stage import Needs, Opened, Payload, Stage, ranges
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.posix import PosixStorage
 from raypipe.storage.spec import StageSpec
@@ -57,7 +57,7 @@ def test_its_heartbeat_is_no_event_of_its_own(paper, monkeypatch):
 
 
 @dataclass
-class Hungry:
+class Hungry(Stage):
     """Rows as text; the first worker that meets row 4 takes as many bytes as it is told to."""
 
     root: str

@@ -12,12 +12,12 @@ from ray_on_paper import SHARD, TASK, Local, ready_worker
 from raypipe.cluster import ray_pool
 from raypipe.cluster.backend import Beating, Lost, Mode, Ready, Task
 from raypipe.cluster.ray_pool import RayBackend
-from raypipe.cluster.ray_processes import IdleActors, Kind
+from raypipe.cluster.ray_processes import IdleActors, ProcessKind
 
 NEXT = Task(SimpleNamespace(needs=TASK.stage.needs), None)
 
 
-SMALL, LARGE = Kind(1.0, 0.0, jvm=False), Kind(2.0, 0.0, jvm=False)
+SMALL, LARGE = ProcessKind(1.0, 0.0, jvm=False), ProcessKind(2.0, 0.0, jvm=False)
 
 
 def test_only_an_actor_of_the_same_kind_is_taken_and_the_others_wait_on():

@@ -1,23 +1,20 @@
 """The loop at 512 actors and 10,000 shards on a virtual clock."""
 
-from types import SimpleNamespace
-
 import pytest
+from bare_stage import BareStage
 from simulated import SimulatedBackend, SimulatedLedger, World
 
 from raypipe.cluster.backend import Task
 from raypipe.cluster.loop import run
 from raypipe.cluster.report import Limits
 from raypipe.errors import IncompleteError
-from raypipe.stages.stage import Needs
+from raypipe.stages.stage import Needs, Stage
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 
 
-class Nothing:
+class Nothing(Stage):
     spec = StageSpec("nothing", 1)
-    needs = Needs()
-    skips_rows = False
 
     def shards(self, sizing):
         return []
@@ -102,7 +99,7 @@ def world(shards=4, **settings):
     given = {"num_actors": 1, "start_seconds": (10.0, 10.0), "shard_seconds": (50.0, 50.0)}
     ledger = SimulatedLedger([Shard(i, i, i + 1) for i in range(shards)])
     backend = SimulatedBackend(World(**{**given, **settings}), ledger)
-    task = Task(SimpleNamespace(skips_rows=False, needs=Needs()), ledger)
+    task = Task(BareStage(skips_rows=False), ledger)
     return ledger, run(task, backend, Limits(num_actors=backend.capacity(Needs())))
 
 
@@ -121,7 +118,7 @@ def test_two_backends_of_no_named_seed_and_of_seed_0_have_one_history():
     def history(**seed):
         ledger = SimulatedLedger([Shard(i, i, i + 1) for i in range(20)])
         backend = SimulatedBackend(World(num_actors=3, crashed=0.1), ledger, **seed)
-        task = Task(SimpleNamespace(skips_rows=False, needs=Needs()), ledger)
+        task = Task(BareStage(skips_rows=False), ledger)
         run(task, backend, Limits(num_actors=3, max_attempts=9))
         return ledger.notes
 

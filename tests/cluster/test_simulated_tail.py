@@ -1,14 +1,13 @@
 """Scheduling on a virtual clock: what a straggler costs, who goes when; figures by hand."""
 
-from types import SimpleNamespace
-
 import pytest
+from bare_stage import BareStage
 from simulated import SimulatedBackend, SimulatedLedger, World
 
 from raypipe.cluster.backend import Task
 from raypipe.cluster.loop import run
 from raypipe.cluster.report import Limits
-from raypipe.stages.stage import Needs, ranges
+from raypipe.stages.stage import ranges
 from raypipe.storage.records import Shard
 
 CALM = {"start_seconds": (10.0, 10.0), "shard_seconds": (50.0, 50.0)}
@@ -31,7 +30,7 @@ def world(num_actors, shards, *, seed=0, **settings):
 
 def done_by(backend, ledger=None, *, skips_rows=False, **limits):
     backend.ledger = ledger or backend.ledger
-    stage = SimpleNamespace(skips_rows=skips_rows, needs=Needs())
+    stage = BareStage(skips_rows=skips_rows)
     limits = Limits(**{"num_actors": backend.world.num_actors, "max_attempts": 9, **limits})
     return run(Task(stage, backend.ledger), backend, limits)
 

@@ -179,7 +179,7 @@ def test_the_first_worker_commits_unless_somebody_beside_does(
     monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(train=train))
     monkeypatch.setitem(sys.modules, "ray.train", train)
     monkeypatch.setattr(trainer, "Group", lambda: SimpleNamespace(rank=rank, kind="group"))
-    monkeypatch.setattr(trainer, "Solo", lambda: SimpleNamespace(rank=0, kind="solo"))
+    monkeypatch.setattr(trainer, "Comm", lambda: SimpleNamespace(rank=0, kind="solo"))
     monkeypatch.setattr(
         trainer,
         "fit",

@@ -1,15 +1,15 @@
 from raypipe.config.recipe import larger_collections
-from raypipe.config.stages import Fuse, Index, Read
+from raypipe.config.stages import Fuse, GivenRun, LuceneIndex
 
 RUNS = {"dev": "a.trec"}
 
 
 def test_a_run_comes_from_the_larger_collection_of_its_file_or_of_what_it_is_made_of():
     stages = {
-        "lucene": Index(do="index"),
-        "own": Read(do="read", runs=RUNS),
-        "given": Read(do="read", runs=RUNS, larger_collection="all"),
-        "other": Read(do="read", runs=RUNS, larger_collection="more"),
+        "lucene": LuceneIndex(do="index"),
+        "own": GivenRun(do="read", runs=RUNS),
+        "given": GivenRun(do="read", runs=RUNS, larger_collection="all"),
+        "other": GivenRun(do="read", runs=RUNS, larger_collection="more"),
         "mixed": Fuse(do="fuse", runs=("own", "given"), method="rrf"),
         "both": Fuse(do="fuse", runs=("other", "mixed"), method="rrf"),
     }

@@ -5,7 +5,7 @@ import pytest
 import yaml
 
 from raypipe.config import load_recipe
-from raypipe.config.stages import Bm25Search, DenseSearch, Fixed, Fuse, Index
+from raypipe.config.stages import Bm25Search, DenseSearch, Fixed, Fuse, LuceneIndex
 from raypipe.errors import InputError
 
 
@@ -13,7 +13,7 @@ def test_parts_are_typed_objects_in_the_order_of_the_file(text: str):
     recipe = load_recipe(text)
     assert (recipe.format, recipe.name) == (1, "tiny")
     assert list(recipe.stages) == ["lucene", "embeddings", "bm25", "dense", "fused"]
-    assert isinstance(recipe.stages["lucene"], Index)
+    assert isinstance(recipe.stages["lucene"], LuceneIndex)
     assert recipe.evaluate and recipe.evaluate.measures == ("nDCG@10", "RR(rel=2)@10")
     assert recipe.resources.max_failed_rows == 0
 

@@ -1,7 +1,7 @@
 import pytest
 
 from raypipe.config import load_recipe
-from raypipe.config.stages import Bm25Search, Read, Tuned
+from raypipe.config.stages import Bm25Search, GivenRun, Tuned
 
 
 def test_a_broken_rule_is_the_only_problem(text: str, problems):
@@ -211,4 +211,4 @@ def test_an_existing_ranking_is_a_run(text: str, tmp_path):
     text = text.replace("  fused:", f"{stage}  fused:").replace("[bm25, dense]", "[old, dense]")
     recipe = load_recipe(text, base=tmp_path)
     old = recipe.stages["old"]
-    assert isinstance(old, Read) and old.runs == {"test": str(tmp_path / "old.trec.gz")}
+    assert isinstance(old, GivenRun) and old.runs == {"test": str(tmp_path / "old.trec.gz")}

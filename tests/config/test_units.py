@@ -1,18 +1,18 @@
 """What a run ranks, through the stages that pass it on."""
 
 from raypipe.config.rules import units_of
-from raypipe.config.stages import Documents, Fuse, Index, Read
+from raypipe.config.stages import DocumentRun, Fuse, GivenRun, LuceneIndex
 
 READ = {"do": "read", "runs": {"dev": "a.trec"}}
 
 
 def test_a_fused_run_ranks_what_the_first_known_of_its_runs_does():
     stages = {
-        "lucene": Index(do="index"),
-        "passages": Read(**READ),
-        "documents": Read(**READ, of="documents"),
+        "lucene": LuceneIndex(do="index"),
+        "passages": GivenRun(**READ),
+        "documents": GivenRun(**READ, of="documents"),
         "broken": None,
-        "maxp": Documents(do="documents", run="passages", method="maxp"),
+        "maxp": DocumentRun(do="documents", run="passages", method="maxp"),
         "one": Fuse(do="fuse", runs=("maxp", "documents"), method="rrf"),
         "two": Fuse(do="fuse", runs=("broken", "passages"), method="rrf"),
         "three": Fuse(do="fuse", runs=("broken", "absent"), method="rrf"),

@@ -10,9 +10,9 @@ from held_recipe import HELD
 from mended_inputs import COLLECTION, QRELS, QUERIES, RUN
 from small_invocation import RECIPE as INVOCABLE
 from small_workspace import run_small
-from watchers import Silent
 
 from raypipe.config import load_recipe
+from raypipe.driver.execute import Watcher
 from raypipe.driver.pipeline import Options, run_pipeline
 
 
@@ -75,7 +75,7 @@ def invoke(mendable, tmp_path):
         }
         options = overrides.pop("options", Options())
         checked = load_recipe(recipe, source="mended", **overrides)
-        return run_pipeline(checked, tmp_path / out, options, watcher=Silent()).summary
+        return run_pipeline(checked, tmp_path / out, options, watcher=Watcher()).summary
 
     return go
 

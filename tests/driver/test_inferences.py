@@ -8,7 +8,7 @@ from run_with_tails import run_of
 
 from raypipe import schema
 from raypipe.driver.measure import BLOCK, _number, inferences
-from raypipe.driver.recipe.system import Asked, Chain
+from raypipe.driver.recipe.system import Chain, ScoreRequest
 from raypipe.names import Role, of_stage
 from raypipe.stages.scoring.candidates import Request
 
@@ -29,7 +29,7 @@ def asked(tmp_path):
             for rank in range(1, length + 1)
         ]
         run = stores.tables(schema.RUN, run_of(*lines), ranges=[(0, 2 * BLOCK + 6)])
-        return Asked(table, Request(**request), f"run{begin}", run)
+        return ScoreRequest(table, Request(**request), f"run{begin}", run)
 
     return make
 

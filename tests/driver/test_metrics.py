@@ -6,11 +6,10 @@ import time
 from urllib.request import urlopen
 
 import pytest
-from watchers import Silent
 
 from raypipe.cluster.report import Report
 from raypipe.config import load_recipe
-from raypipe.driver.execute import StageResult
+from raypipe.driver.execute import StageResult, Watcher
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.place import LazyBackends
 from raypipe.driver.progress import ROWS, SHARDS, SUCCESS, Exporting, RayMetrics
@@ -40,7 +39,7 @@ def result(num_shards):
 
 def test_rows_and_shards_are_counted_as_they_are_committed_and_what_was_there_once():
     metrics = Recorded()
-    watcher = Exporting(Silent(), "mine", metrics)
+    watcher = Exporting(Watcher(), "mine", metrics)
     watcher.ended(of_queries("dev"), result(2))
     watcher.began(DENSE, Report(num_planned=5, num_reused=2))
     for done, rows in ((1, 10), (2, 25), (3, 30)):
@@ -98,7 +97,7 @@ def test_the_inline_backend_counts_nothing(invocable, monkeypatch):
     folder, recipe = invocable
     monkeypatch.setattr(RayMetrics, "add", lambda *given: pytest.fail("counted"))
     monkeypatch.setattr(RayMetrics, "set", lambda *given: pytest.fail("counted"))
-    run_pipeline(recipe, folder / "w", Options(until="vectors"), watcher=Silent())
+    run_pipeline(recipe, folder / "w", Options(until="vectors"), watcher=Watcher())
 
 
 RECIPE = """
@@ -128,7 +127,7 @@ def test_prometheus_reads_from_the_node_what_an_invocation_counted(
 
     monkeypatch.setattr(LazyBackends, "close", scrape_and_close)
     before = time.time()
-    outcome = run_pipeline(recipe, tmp_path / "w", Options(), watcher=Silent())
+    outcome = run_pipeline(recipe, tmp_path / "w", Options(), watcher=Watcher())
     shards = outcome.summary["stages"]["vectors"]["shards"]["planned"]
     of_vectors = {key: value for key, value in found.items() if key[1:3] == ("exported", "vectors")}
     assert of_vectors == {

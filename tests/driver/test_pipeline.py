@@ -5,9 +5,9 @@ import shutil
 
 import numpy as np
 import pytest
-from watchers import Silent
 
 from raypipe.config import load_recipe
+from raypipe.driver.execute import Watcher
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.errors import IncompleteError, InputError, RefusedError
 from raypipe.evaluation.run_files.runs import read_run
@@ -48,7 +48,7 @@ def pipeline(files, out, *overrides, options=PLAIN):
     recipe = load_recipe(
         RECIPE.format(files=files, model=MODEL[0]), overrides=overrides, source="tiny"
     )
-    outcome = run_pipeline(recipe, out, options, watcher=Silent(), say=said.append)
+    outcome = run_pipeline(recipe, out, options, watcher=Watcher(), say=said.append)
     return outcome.summary, said
 
 

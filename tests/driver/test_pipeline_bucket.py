@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from watchers import Silent
 
 from raypipe.config import load_recipe
+from raypipe.driver.execute import Watcher
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.upkeep.gc import delete, find_garbage
 from raypipe.driver.upkeep.status import open_workspace, status
@@ -66,7 +66,7 @@ def job(bucket_server, bucket_uri, tiny_model, tmp_path):
         recipe = load_recipe(text, overrides=overrides, source="tiny")
         bucket_server.forget()
         return run_pipeline(
-            recipe, tmp_path / place, options or Options(), watcher=Silent()
+            recipe, tmp_path / place, options or Options(), watcher=Watcher()
         ).summary
 
     return run

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 from killed_jobs import durable_bytes
-from watchers import Silent
 
 from raypipe.config import load_recipe
+from raypipe.driver.execute import Watcher
 from raypipe.driver.pipeline import Options, run_pipeline
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]
@@ -54,7 +54,7 @@ def recipe(small_files, tiny_model, tiny_mono, tiny_duo, tmp_path_factory):
 
 
 def invoked(recipe, out: Path):
-    return run_pipeline(recipe, out, Options(), watcher=Silent(), say=lambda line: None).summary
+    return run_pipeline(recipe, out, Options(), watcher=Watcher(), say=lambda line: None).summary
 
 
 def edited(lines, seed):

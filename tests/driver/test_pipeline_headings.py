@@ -2,9 +2,9 @@
 
 import pytest
 from car_files import page_2, paragraph, section, under, with_head, words
-from watchers import Silent
 
 from raypipe.config import load_recipe
+from raypipe.driver.execute import Watcher
 from raypipe.driver.pipeline import run_pipeline
 from raypipe.errors import InputError
 
@@ -41,7 +41,7 @@ def recipe(tmp_path):
 
 
 def test_means_are_over_all_judged_topics_and_the_start_weights_rule_is_printed(recipe, tmp_path):
-    outcome = run_pipeline(recipe, tmp_path / "out", watcher=Silent())
+    outcome = run_pipeline(recipe, tmp_path / "out", watcher=Watcher())
     # A/S has both its passages at ranks 2 and 3; B/T has no result and counts 0; A/Empty is not
     # judged.
     expected = {"AP": (1 / 2 + 2 / 3) / 2 / 2, "RR": 1 / 2 / 2}
@@ -60,9 +60,9 @@ def test_a_cut_file_is_told_and_the_mended_one_is_read_by_the_same_command(recip
     (tmp_path / "car.cbor").write_bytes(whole[:-1])
     for _ in range(2):
         with pytest.raises(InputError, match="car.cbor: cut off: the file ends at byte"):
-            run_pipeline(recipe, tmp_path / "out", watcher=Silent())
+            run_pipeline(recipe, tmp_path / "out", watcher=Watcher())
     (tmp_path / "car.cbor").write_bytes(whole)
-    assert run_pipeline(recipe, tmp_path / "out", watcher=Silent()).summary["exit"] == 0
+    assert run_pipeline(recipe, tmp_path / "out", watcher=Watcher()).summary["exit"] == 0
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3])

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from watchers import Silent
 
 from raypipe import schema
 from raypipe.config import load_recipe
 from raypipe.data import official as known
+from raypipe.driver.execute import Watcher
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.errors import InputError, RefusedError
 from raypipe.evaluation.run_files.runs import read_run
@@ -59,7 +59,7 @@ def run(files, tmp_path):
     def go(*overrides, models="", stages="", **options):
         text = RECIPE.format(folder=files, models=models, stages=stages)
         recipe = load_recipe(text, overrides=overrides, source="seen")
-        return run_pipeline(recipe, tmp_path / "w", Options(**options), watcher=Silent()).summary
+        return run_pipeline(recipe, tmp_path / "w", Options(**options), watcher=Watcher()).summary
 
     return go
 

@@ -5,10 +5,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from watchers import Silent
 
 from raypipe.cli.main import run as raypipe
 from raypipe.config import load_recipe
+from raypipe.driver.execute import Watcher
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.errors import RefusedError
 from raypipe.models.folder.model_folder import resolve_model
@@ -52,7 +52,7 @@ def pipeline(recipe, out, **options):
     said = []
     loaded = load_recipe(recipe.read_text(), source="tiny")
     summary = run_pipeline(
-        loaded, out, Options(**options), watcher=Silent(), say=said.append
+        loaded, out, Options(**options), watcher=Watcher(), say=said.append
     ).summary
     return {name for name, stage in summary["stages"].items() if not stage["reused"]}, said
 

@@ -7,7 +7,7 @@ from raypipe.driver import devices, working
 from raypipe.driver.devices import Devices
 from raypipe.driver.execute import Execution
 from raypipe.driver.pipeline import Options, run_pipeline
-from raypipe.driver.place import Place, devices_at, started
+from raypipe.driver.place import WorkPlace, devices_at, started
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.training import place
 from raypipe.driver.workspace import Workspace
@@ -80,12 +80,12 @@ def test_a_cluster_is_joined_and_one_of_our_own_is_begun(ray):
             )
         )  # fmt: skip
 
-    joined = Place("ray", "x:1", allow_open_cluster=True)
+    joined = WorkPlace("ray", "x:1", allow_open_cluster=True)
     asked = {"gpus": "all", "actors": "auto", "threads": 2}
     assert devices_at(joined, "auto", **asked).num_actors == 2  # 4 cores, 2 threads each
-    devices_at(Place("ray", "x:1"), "auto", **asked)
+    devices_at(WorkPlace("ray", "x:1"), "auto", **asked)
     started(joined, CUDA, num_cpus=6)
-    started(Place("ray"), CUDA, num_cpus=6)
+    started(WorkPlace("ray"), CUDA, num_cpus=6)
     assert ray == [
         ("connect", "x:1", True),
         ("connect", "x:1", False),

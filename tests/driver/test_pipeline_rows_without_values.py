@@ -3,9 +3,9 @@ from types import SimpleNamespace
 
 import pytest
 from safetensors.torch import load_file, save_file
-from watchers import Silent
 
 from raypipe.config import load_recipe
+from raypipe.driver.execute import Watcher
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.errors import LimitError
 from raypipe.evaluation.run_files.runs import read_run
@@ -52,7 +52,7 @@ def spoilt(tiny, small_files, tmp_path):
     def go(limit):
         text = RECIPE.format(files=files, encoder=encoder, mono=mono, limit=limit)
         recipe = load_recipe(text, source="poison")
-        return run_pipeline(recipe, tmp_path / "work", Options(), watcher=Silent()).summary
+        return run_pipeline(recipe, tmp_path / "work", Options(), watcher=Watcher()).summary
 
     return SimpleNamespace(go=go, work=tmp_path / "work", ids=[texts[7][0], texts[41][0]])
 
@@ -101,7 +101,7 @@ resources: {{backend: inline, device: cpu, shard_tokens: 3000, max_failed_rows: 
 """
     out = spoilt.work.parent / "scored"
     summary = run_pipeline(
-        load_recipe(recipe, source="p"), out, Options(), watcher=Silent()
+        load_recipe(recipe, source="p"), out, Options(), watcher=Watcher()
     ).summary
     assert summary["stages"]["scores@mono.test"]["shards"]["quarantined"] == 8
     table = read_run(out / "runs" / "test" / "mono.trec")

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pyarrow as pa
 import pytest
-from watchers import Silent
 
 from raypipe import schema
 from raypipe.config import load_recipe
+from raypipe.driver.execute import Watcher
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.errors import InputError
 from raypipe.evaluation.run_files.runs import read_run
@@ -47,7 +47,7 @@ def run(tmp_path):
     def go(*overrides, models="", stages=""):
         text = RECIPE.format(folder=folder, models=models, stages=stages)
         recipe = load_recipe(text, overrides=overrides, source="settings")
-        return run_pipeline(recipe, tmp_path / "w", Options(), watcher=Silent()).summary
+        return run_pipeline(recipe, tmp_path / "w", Options(), watcher=Watcher()).summary
 
     return go
 

@@ -3,7 +3,7 @@ from types import SimpleNamespace
 from raypipe.config import load_recipe
 from raypipe.config.parts import Resources
 from raypipe.driver import working
-from raypipe.driver.place import Place
+from raypipe.driver.place import WorkPlace
 from raypipe.driver.working import basis_at, devices_for, sizing_of
 
 RECIPE = """
@@ -47,5 +47,5 @@ def test_every_resource_that_devices_depend_on_is_asked_for(monkeypatch):
     asked = []
     monkeypatch.setattr(working, "devices_at", lambda *place, **given: asked.append((place, given)))
     given = {"precision": "fp32", "gpus": 3, "actors": 5, "threads": 7}
-    devices_for(Place("inline"), Resources(device="cpu", **given), print)
-    assert asked == [((Place("inline"), "cpu"), {**given, "should_stop": print})]
+    devices_for(WorkPlace("inline"), Resources(device="cpu", **given), print)
+    assert asked == [((WorkPlace("inline"), "cpu"), {**given, "should_stop": print})]

@@ -1,8 +1,7 @@
 """Scores of one model in two scales: two stores of one name, and both are kept."""
 
-from watchers import Silent
-
 from raypipe.config import load_recipe
+from raypipe.driver.execute import Watcher
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.upkeep.gc import find_garbage
 from raypipe.driver.upkeep.status import open_workspace
@@ -30,7 +29,7 @@ def test_scores_in_two_scales_are_whole_and_kept(invocable):
 
     def invoke(text):
         recipe = load_recipe(text, source="scales")
-        run_pipeline(recipe, folder / "work", Options(), watcher=Silent())
+        run_pipeline(recipe, folder / "work", Options(), watcher=Watcher())
         return open_workspace(folder / "work"), [*folder.glob("work/stores/scores@*.test/*")]
 
     for _ in range(2):  # the second time all is there

@@ -5,7 +5,7 @@ from ranked_tables import RNG, qrels_of, table
 
 from raypipe.errors import InputError
 from raypipe.evaluation.compare import compare, unjudged
-from raypipe.evaluation.paired import holm
+from raypipe.evaluation.significance import holm
 
 
 def test_wins_ties_losses_and_missing_queries_by_hand():

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from raypipe.evaluation.paired import difference, differences, randomisation_tests
+from raypipe.evaluation.significance import difference, differences, randomisation_tests
 
 
 def test_the_difference_is_the_first_minus_the_second():

@@ -8,7 +8,7 @@ import pytest
 from ranked_tables import RNG
 from scipy import stats
 
-from raypipe.evaluation.paired import holm, randomisation_tests, t_test
+from raypipe.evaluation.significance import holm, randomisation_tests, t_test
 
 
 def test_60_equal_differences_have_the_smallest_p_there_is():

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent.parent))  # the checkout, in
 from raypipe.models.folder.model_folder import layouts_of, load_weights, resolve_model
 from raypipe.text.inputs import TextSlice
 from raypipe.training.batch import Batch
-from raypipe.training.comm import Solo, make_deterministic
+from raypipe.training.comm import Comm, make_deterministic
 from raypipe.training.losses import Objective
 from raypipe.training.start import starting_tensors
 from raypipe.training.steps import Adam, backward, clip_
@@ -60,7 +60,7 @@ def gradients(model, trainee, batch, *, budget=2048, draw=(0, 0)):
         trainee,
         batch,
         Objective(LOSSES[trainee.conventions.kind]),
-        Solo(),
+        Comm(),
         layouts_of(model),
         budget_tokens=budget,
         weight=1.0,

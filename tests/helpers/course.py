@@ -9,7 +9,7 @@ from raypipe.storage.posix import PosixStorage
 from raypipe.storage.spec import StageSpec
 from raypipe.training import fit
 from raypipe.training.checkpoints import Checkpoints
-from raypipe.training.comm import Solo
+from raypipe.training.comm import Comm
 
 
 class Course:
@@ -28,7 +28,7 @@ class Course:
         self.told, self.steps, self.measured, self.settled = [], [], [], []
         self.opened = {"loops": 0, "dev": 0}
         monkeypatch.setattr(fit, "Updates", self._loop)
-        monkeypatch.setattr(fit, "Measuring", self._measuring)
+        monkeypatch.setattr(fit, "DevMeasures", self._measuring)
         monkeypatch.setattr(fit, "make_deterministic", lambda *given: self.settled.append(given))
 
     def _loop(self, job, comm, device):
@@ -56,7 +56,7 @@ class Course:
         return SimpleNamespace(values=values)
 
     def go(self, comm=None, threads=1, **options):
-        fit.fit(self.job, comm or Solo(), device="cpu", threads=threads, tell=self.told.append,
+        fit.fit(self.job, comm or Comm(), device="cpu", threads=threads, tell=self.told.append,
                 **options)  # fmt: skip
 
     @property
@@ -68,7 +68,7 @@ class Course:
         return [event["step"] for event in self.told if name in event]
 
 
-class Second(Solo):
+class Second(Comm):
     """The second of two workers: sums hold what the first one has."""
 
     rank, world = 1, 2

@@ -16,7 +16,7 @@ from raypipe.models.folder.model_folder import layouts_of, load_weights, resolve
 from raypipe.models.folder.settings import PRESETS
 from raypipe.text.inputs import TextSlice
 from raypipe.training.batch import Batch
-from raypipe.training.comm import Group, Solo
+from raypipe.training.comm import Comm, Group
 from raypipe.training.losses import Objective
 from raypipe.training.start import starting_tensors
 from raypipe.training.steps import backward
@@ -122,7 +122,7 @@ def main():
             rank=rank,
             world_size=world,
         )
-    comm = Group() if world > 1 else Solo()
+    comm = Group() if world > 1 else Comm()
     out = {}
     for each in kind.split(","):
         trainee, layouts = make_trainee(model, each)

@@ -8,7 +8,7 @@ from raypipe import schema
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.graph import Graph
 from raypipe.models.scorer import Scorer
-from raypipe.stages.stage import Copying, Site, Sizing
+from raypipe.stages.stage import Site, Sizing
 from raypipe.storage.ledger import Ledger, find_spec, read_manifest
 from raypipe.storage.store import Stored
 
@@ -45,7 +45,7 @@ class PlainStores:
         return self.ensure(name, completed), chain
 
     def _copying(self, stage, spec):
-        if not (spec.reuse_key and isinstance(stage, Copying)):
+        if not spec.reuse_key:
             return stage
         held = [stored for stores in self.older for stored in stores.values()]
         return stage.reusing(

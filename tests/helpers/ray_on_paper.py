@@ -4,6 +4,8 @@
 
 from types import SimpleNamespace
 
+from bare_stage import BareStage
+
 from raypipe.cluster.backend import Ready, Task
 from raypipe.cluster.ray_pool import RayBackend
 from raypipe.errors import IncompleteError
@@ -89,7 +91,7 @@ class Local:
         self.closed += 1
 
 
-TASK = Task(SimpleNamespace(needs=Needs(num_cpus=2.0, num_gpus=0.5)), None)
+TASK = Task(BareStage(Needs(num_cpus=2.0, num_gpus=0.5)), None)
 
 
 def ready_worker(paper, **options):

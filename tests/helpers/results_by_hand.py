@@ -1,7 +1,7 @@
 """A results table made by hand: four systems, the first of which is the baseline."""
 
 from raypipe.evaluation.compare import Comparison
-from raypipe.evaluation.paired import Difference
+from raypipe.evaluation.significance import Difference
 from raypipe.evaluation.tables import Row
 from raypipe.report.results import Results
 

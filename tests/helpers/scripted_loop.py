@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 
+from bare_stage import BareStage
 from simulated import SimulatedLedger
 
 from raypipe.cluster.backend import (
@@ -12,7 +13,6 @@ from raypipe.cluster.backend import (
 )
 from raypipe.cluster.loop import run
 from raypipe.cluster.report import Limits
-from raypipe.stages.stage import Needs
 from raypipe.storage.records import Record, Shard
 
 
@@ -89,7 +89,7 @@ def play(*script, shards=3, skips_rows=False, held=(), **limits):
     calls = {name: limits.pop(name) for name in ("should_stop",) if name in limits}
     try:
         told.report = run(
-            Task(SimpleNamespace(skips_rows=skips_rows, needs=Needs()), ledger),
+            Task(BareStage(skips_rows=skips_rows), ledger),
             backend,
             Limits(**limits),
             on_progress=told_by,

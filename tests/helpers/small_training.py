@@ -2,9 +2,9 @@
 
 import yaml
 from safetensors.torch import load_file
-from watchers import Silent
 
 from raypipe.config import load_training
+from raypipe.driver.execute import Watcher
 from raypipe.driver.training.train import run_training
 
 
@@ -12,7 +12,7 @@ def train(path, out, *overrides, said=None):
     """Train in this process; what is left of it."""
     recipe = load_training(path, overrides=overrides)
     say = (said if said is not None else []).append
-    return run_training(recipe, out, watcher=Silent(), say=say)
+    return run_training(recipe, out, watcher=Watcher(), say=say)
 
 
 def weights(out, name="small"):

@@ -1,8 +1,7 @@
 """The small workspace: five passages, three queries, a dense run, a given one and their fusion."""
 
-from watchers import Silent
-
 from raypipe.config import load_recipe
+from raypipe.driver.execute import Watcher
 from raypipe.driver.pipeline import Options, run_pipeline
 
 IDS = ["p0", "p1", "p2", "p3", "p4"]
@@ -41,5 +40,5 @@ def run_small(folder, tiny_model):
     (folder / "run.trec").write_text("q1 Q0 p3 1 9 x\nq1 Q0 p0 2 8 x\nq3 Q0 p1 1 7 x\n")
     said = []
     recipe = load_recipe(SMALL.format(folder=folder, model=tiny_model), source="small")
-    outcome = run_pipeline(recipe, folder / "work", Options(), watcher=Silent(), say=said.append)
+    outcome = run_pipeline(recipe, folder / "work", Options(), watcher=Watcher(), say=said.append)
     return folder / "work", outcome, said

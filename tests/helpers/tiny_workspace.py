@@ -1,8 +1,7 @@
 """A small pipeline and its run."""
 
-from watchers import Silent
-
 from raypipe.config import load_recipe
+from raypipe.driver.execute import Watcher
 from raypipe.driver.pipeline import Options, run_pipeline
 
 RECIPE = """
@@ -25,4 +24,4 @@ MODEL: list[object] = []
 def run(files, out, stores, *overrides):
     text = RECIPE.format(files=files, stores=stores, model=MODEL[0])
     recipe = load_recipe(text, overrides=overrides, source="tiny")
-    return run_pipeline(recipe, out, Options(), watcher=Silent()).summary
+    return run_pipeline(recipe, out, Options(), watcher=Watcher()).summary

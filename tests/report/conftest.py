@@ -6,9 +6,9 @@ import pytest
 import yaml
 from small_documents import write_inputs
 from small_workspace import run_small
-from watchers import Silent
 
 from raypipe.config import load_recipe
+from raypipe.driver.execute import Watcher
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.report.finished import open_finished
 
@@ -73,7 +73,7 @@ def analysed(tiny_model, tiny_mono, tiny_duo, tmp_path_factory):
         }
         recipe.pop(without, None)
         loaded = load_recipe(yaml.safe_dump(recipe, sort_keys=False), source="analysed")
-        run_pipeline(loaded, folder / name, Options(**chosen), watcher=Silent())
+        run_pipeline(loaded, folder / name, Options(**chosen), watcher=Watcher())
         return open_finished(folder / name)
 
     return run
@@ -119,7 +119,7 @@ def outside(tmp_path_factory):
         "resources": {"backend": "inline", "device": "cpu"},
     }
     loaded = load_recipe(yaml.safe_dump(recipe, sort_keys=False), source="outside")
-    run_pipeline(loaded, folder / "work", Options(), watcher=Silent())
+    run_pipeline(loaded, folder / "work", Options(), watcher=Watcher())
     return open_finished(folder / "work"), folder
 
 
@@ -216,7 +216,7 @@ def given_documents(tmp_path_factory):
 
 def finish(recipe, folder):
     loaded = load_recipe(yaml.safe_dump(recipe, sort_keys=False), source="given")
-    run_pipeline(loaded, folder, Options(), watcher=Silent())
+    run_pipeline(loaded, folder, Options(), watcher=Watcher())
     return open_finished(folder)
 
 

@@ -9,11 +9,11 @@ from html import unescape
 import pytest
 import yaml
 from small_documents import recipe_of, write_inputs
-from watchers import Silent
 
 import raypipe
 from raypipe.cli.main import run
 from raypipe.config import load_recipe
+from raypipe.driver.execute import Watcher
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.evaluation.tables import OUTSIDE, as_json, markdown
 from raypipe.report.contents import report, standing_report
@@ -241,7 +241,7 @@ def nothing(tmp_path_factory, tiny_mono):
         "resources": {"backend": "inline", "device": "cpu"},
     }
     loaded = load_recipe(yaml.safe_dump(recipe, sort_keys=False), source="nothing")
-    run_pipeline(loaded, folder / "work", Options(), watcher=Silent())
+    run_pipeline(loaded, folder / "work", Options(), watcher=Watcher())
     return open_finished(folder / "work")
 
 

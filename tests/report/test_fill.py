@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
-from watchers import Silent
 
 from raypipe import schema
 from raypipe.cli.main import run
 from raypipe.config import load_recipe, read_resolved
+from raypipe.driver.execute import Watcher
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.upkeep.gc import find_garbage
 from raypipe.driver.upkeep.verify import verify
@@ -55,7 +55,7 @@ def work(own, tmp_path):
 
 def told(folder, watcher=None):
     lines = []
-    fill(open_finished(folder), ["test"], watcher=watcher or Silent(), say=lines.append)
+    fill(open_finished(folder), ["test"], watcher=watcher or Watcher(), say=lines.append)
     return lines
 
 
@@ -121,7 +121,7 @@ def test_nothing_of_the_last_invocation_is_touched_and_nothing_is_scored_twice(w
     assert run(["status", str(work)])[0] == 0
 
 
-class StoppedIn(Silent):
+class StoppedIn(Watcher):
     def __init__(self, store):
         self.store = store
 
@@ -148,7 +148,7 @@ def test_verify_and_gc_know_the_scores_and_the_recipe_goes_on_as_before(work):
     assert verify(workspace) == []
     assert not find_garbage(workspace, spared_seconds=-60).stores
     recipe = load_recipe(read_resolved(work / "recipe.yaml"), source="again")
-    again = run_pipeline(recipe, work, Options(), watcher=Silent()).summary
+    again = run_pipeline(recipe, work, Options(), watcher=Watcher()).summary
     assert all(stage["reused"] for stage in again["stages"].values())
     assert told(work) == ["every grid is filled already"], "and it is kept"
     record = store_of(work).manifest.records[0]
@@ -163,11 +163,11 @@ def test_another_invocation_at_work_or_since_is_not_disturbed(work, monkeypatch)
     finished = open_finished(work)
     lease = acquire(finished.workspace.own, "lease.json")
     with pytest.raises(RefusedError, match="working|lease|holds"):
-        fill(finished, ["test"], watcher=Silent(), say=print)
+        fill(finished, ["test"], watcher=Watcher(), say=print)
     lease.release()
     older = replace(finished, summary={**finished.summary, "seconds": -1})
     with pytest.raises(RefusedError, match="meanwhile; fill again"):
-        fill(older, ["test"], watcher=Silent(), say=print)
+        fill(older, ["test"], watcher=Watcher(), say=print)
     assert not (work / "stores" / TABLE).exists()
 
 
@@ -191,7 +191,7 @@ def test_another_model_than_that_of_the_pairs_is_refused(work, tmp_path):
     models = {**finished.recipe.models, "duo": other}
     changed = replace(finished, recipe=finished.recipe.model_copy(update={"models": models}))
     with pytest.raises(InputError, match="duo, or the tokenizers library, is not the one"):
-        fill(changed, ["test"], watcher=Silent(), say=print)
+        fill(changed, ["test"], watcher=Watcher(), say=print)
     assert not (work / "stores" / TABLE).exists()
 
 

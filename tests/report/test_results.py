@@ -11,7 +11,7 @@ from raypipe.data.qrels import read_qrels
 from raypipe.driver.summaries import read_summary
 from raypipe.errors import InputError
 from raypipe.evaluation.compare import compare
-from raypipe.evaluation.paired import Difference
+from raypipe.evaluation.significance import Difference
 from raypipe.evaluation.tables import FORMATS, Row, as_csv, markdown, render, rows_of, title_of
 from raypipe.report.finished import open_finished
 from raypipe.report.results import results

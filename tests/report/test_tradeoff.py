@@ -7,12 +7,12 @@ import pytest
 
 from raypipe.cli.main import run
 from raypipe.errors import InputError
-from raypipe.evaluation.paired import difference, randomisation_tests
+from raypipe.evaluation.significance import difference, randomisation_tests
 from raypipe.report import contents
 from raypipe.report.cells import Setting, cell_run, wanted_pairs
 from raypipe.report.finished import Finished, measured
 from raypipe.report.tradeoff import chosen, tradeoff
-from raypipe.stages.scoring.scored import keys_of
+from raypipe.stages.scoring.score_table import keys_of
 
 
 def cells(section):

@@ -10,7 +10,7 @@ from long_collection import (
 
 from raypipe import schema
 from raypipe.engines.lucene.index import pack_folder
-from raypipe.engines.lucene.search import Rm3
+from raypipe.engines.lucene.search import Feedback
 from raypipe.errors import CorruptError
 from raypipe.stages.bm25 import Bm25Stage, IndexStage, open_index
 from raypipe.stages.stage import Site, Sizing
@@ -86,7 +86,7 @@ def test_rm3_and_another_language_are_in_a_fingerprint_and_their_absence_is_not(
         storage, "queries", schema.QUERIES, pa.table([["q"], ["w1"]], schema=schema.QUERIES)
     )
     plain = Bm25Stage("bm25", Sides(queries, collection), index, 0.9, 0.4, 20)
-    expanded = replace(plain, rm3=Rm3(fb_terms=3))
+    expanded = replace(plain, rm3=Feedback(fb_terms=3))
     assert "rm3" not in plain.spec.params
     assert expanded.spec.params["rm3"] == {
         "fb_terms": 3, "fb_docs": 10, "original_query_weight": 0.5, "filter_terms": True,

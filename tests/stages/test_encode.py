@@ -15,7 +15,7 @@ from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
 from raypipe.models.gpu.opening import FixedSettings
 from raypipe.stages.encode import EncodeStage
-from raypipe.stages.opening import Stopwatch
+from raypipe.stages.open_model import Stopwatch
 from raypipe.stages.stage import Site, Sizing
 from raypipe.stages.texts.query_tokens import QueryTokens
 from raypipe.storage.records import Shard

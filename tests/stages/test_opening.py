@@ -7,7 +7,7 @@ import torch
 
 from raypipe.errors import InputError
 from raypipe.models.folder.model_folder import resolve_model
-from raypipe.stages.opening import open_model
+from raypipe.stages.open_model import open_model
 
 
 @pytest.mark.parametrize("precision", ["int8", "bf16"])

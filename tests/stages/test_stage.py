@@ -11,7 +11,7 @@ from raypipe.stages.fuse import fuse_stage
 from raypipe.stages.scoring.candidates import Request
 from raypipe.stages.scoring.rerank import aggregate_stage, pairs_stage, rerank_stage
 from raypipe.stages.scoring.score import score_base
-from raypipe.stages.scoring.scored import Scored
+from raypipe.stages.scoring.score_table import Scored
 from raypipe.stages.search import PartsStage, merge_stage
 from raypipe.stages.stage import Needs, Sizing, ranges
 from raypipe.stages.tables import Sides

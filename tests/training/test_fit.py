@@ -176,7 +176,7 @@ def test_a_worker_ends_with_the_first_one_where_another_could_not_open(course, m
     def broken(job):
         raise InputError("no relevant passage")
 
-    monkeypatch.setattr(fit, "Measuring", broken)
+    monkeypatch.setattr(fit, "DevMeasures", broken)
     with pytest.raises(InputError, match="no relevant passage"):
         found.go()
     assert found.steps == []

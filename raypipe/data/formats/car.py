@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, Literal, NamedTuple, NoReturn
 from cbor2 import CBORDecodeEOF, CBORDecodeError, CBORDecoder
 
 from raypipe.data.formats.fields import checked_id
-from raypipe.data.split import Counted, Split
+from raypipe.data.split import Counted, RecordSplit
 from raypipe.errors import InputError
 
 Kind = Literal["pages", "outlines", "paragraphs"]
@@ -275,4 +275,6 @@ def _place(number: int, item: Item) -> str:
     return f"record {number:,}, at byte {item.offset:,}"
 
 
-PARAGRAPHS = Split(place=_place, count=count_paragraphs, records=_paragraphs, replaced=_replaced)
+PARAGRAPHS = RecordSplit(
+    place=_place, count=count_paragraphs, records=_paragraphs, replaced=_replaced
+)

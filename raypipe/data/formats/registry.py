@@ -17,7 +17,7 @@ from raypipe.data.formats.fields import id_and_text, json_object
 from raypipe.data.formats.json_lines import Document
 from raypipe.data.formats.msmarco import document_v1
 from raypipe.data.records import lines
-from raypipe.data.split import LINES, Split
+from raypipe.data.split import LINES, RecordSplit
 from raypipe.errors import InputError
 from raypipe.storage.compression import open_binary
 
@@ -40,7 +40,7 @@ class Format:
     parse: Callable[[Any], Passage] | None = None
     """One record, a line's bytes unless `split` says otherwise -> a passage. Raises ValueError with
     the cause."""
-    split: Split = LINES
+    split: RecordSplit = LINES
     """How a file becomes records."""
     stream: Callable[[Path, int, int | None], Iterator[Passage]] | None = None
     """Source, start, stop -> its passages [start, stop). Raises InputError."""

@@ -24,7 +24,7 @@ from raypipe import foreign
 from raypipe.data.files import find_files
 from raypipe.data.formats.fields import checked_id, titled
 from raypipe.data.records import BOM, MAX_LINE_BYTES, chunks, lines
-from raypipe.data.split import LINES, Counted, Split, counted
+from raypipe.data.split import LINES, Counted, RecordSplit, counted
 from raypipe.errors import InputError
 from raypipe.regular import check_ratio, check_regular, reading_parquet
 from raypipe.storage.compression import open_binary
@@ -221,7 +221,7 @@ def _same(record: _Row) -> _Row:
     return record  # Parquet's texts are UTF-8
 
 
-ROWS = Split(place=_row_place, count=_count_rows, records=_row_records, replaced=_same)
+ROWS = RecordSplit(place=_row_place, count=_count_rows, records=_row_records, replaced=_same)
 """Rows of a Parquet file."""
 
 
@@ -357,7 +357,7 @@ def _csv_place(number: int, record: _CsvRecord) -> str:
     return f"record {number:,}"
 
 
-RECORDS = Split(
+RECORDS = RecordSplit(
     place=_csv_place, count=_count_csv, records=_csv_records, before=b"\n", replaced=_replaced
 )
 """Records below a header, numbered from 1."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from raypipe.data.python_docs.source import (
-    Section,
+    DocSection,
     builtin_sections,
     docstring_sections,
     package_sections,
@@ -31,7 +31,7 @@ _DEFINITION = re.compile(r"(?:class |classmethod |static |async )*([A-Za-z_][\w.
 _WORD = re.compile(r"\w+")
 
 
-def topic_sections(texts: dict[str, str]) -> Iterator[Section]:
+def topic_sections(texts: dict[str, str]) -> Iterator[DocSection]:
     """Sections by topic, then position; parts of one topic with one heading are joined."""
     for topic in sorted(texts):
         lines = texts[topic].splitlines()
@@ -42,7 +42,7 @@ def topic_sections(texts: dict[str, str]) -> Iterator[Section]:
         for heading, body in sections.items():
             slug = "-".join([topic, *_WORD.findall(heading.lower())])
             text = "\n".join(body)
-            yield Section(name=f"{UNIT}.{slug}", title=title, heading=heading, text=text)
+            yield DocSection(name=f"{UNIT}.{slug}", title=title, heading=heading, text=text)
 
 
 def _headed_lines(lines: list[str]) -> Iterator[tuple[str, str]]:
@@ -142,7 +142,7 @@ NEAR_DUPLICATE = 0.6
 
 
 @dataclass(frozen=True, kw_only=True)
-class Draft:
+class DocsDraft:
     """Everything that could be in the collection; sections by name, in reading order."""
 
     passages: dict[str, str]
@@ -156,7 +156,7 @@ class Draft:
     facts: dict[str, int]
 
 
-def drafted() -> Draft:
+def drafted() -> DocsDraft:
     """The draft from Python's own documentation, without near-duplicates across splits.
 
     Raises:
@@ -165,7 +165,7 @@ def drafted() -> Draft:
     return _drafted(_own_sections(), SHARES, frozenset())
 
 
-def drafted_packages(folders: Sequence[Path]) -> Draft:
+def drafted_packages(folders: Sequence[Path]) -> DocsDraft:
     """The draft from installed packages; leaves out texts and queries of Python's documentation.
 
     Raises:
@@ -177,8 +177,8 @@ def drafted_packages(folders: Sequence[Path]) -> Draft:
 
 
 def _drafted(
-    sections_of: Iterable[Section], shares: Mapping[str, float], known: frozenset[str]
-) -> Draft:
+    sections_of: Iterable[DocSection], shares: Mapping[str, float], known: frozenset[str]
+) -> DocsDraft:
     sections = _named(sections_of)
     every = {name: paragraphs(section.text) for name, section in sections.items()}
     held = {name: [t for t in texts if t not in known] for name, texts in every.items()}
@@ -198,7 +198,7 @@ def _drafted(
     asked = {
         name: text for name, text in queries.items() if name in kept and name not in double_queries
     }
-    return Draft(
+    return DocsDraft(
         passages={key: text for key, text in passages.items() if key not in doubles},
         relevant=kept,
         queries=asked,
@@ -211,22 +211,22 @@ def _drafted(
     )
 
 
-def _own_sections() -> Iterator[Section]:
+def _own_sections() -> Iterator[DocSection]:
     folder = stdlib_folder()
     yield from docstring_sections(folder)
     yield from builtin_sections()
     yield from topic_sections(topics(folder))
 
 
-def _named(found: Iterable[Section]) -> dict[str, Section]:
+def _named(found: Iterable[DocSection]) -> dict[str, DocSection]:
     """Sections by name, in reading order; the first of several with one name."""
-    sections: dict[str, Section] = {}
+    sections: dict[str, DocSection] = {}
     for section in found:
         sections.setdefault(section.name, section)
     return dict(sorted(sections.items(), key=lambda each: each[1].module))
 
 
-def _queries(sections: dict[str, Section], held: dict[str, list[str]]) -> dict[str, str]:
+def _queries(sections: dict[str, DocSection], held: dict[str, list[str]]) -> dict[str, str]:
     """Section -> title and heading in words, if not a single word, a repetition or in the text."""
     queries: dict[str, str] = {}
     asked: set[frozenset[str]] = set()
@@ -336,7 +336,9 @@ def python_docs(*, max_passages: int | None = None, packages: Sequence[Path] = (
     return sized(drafted(), max_passages=bound)
 
 
-def sized(draft: Draft, *, max_passages: int, shares: Mapping[str, float] = SHARES) -> PythonDocs:
+def sized(
+    draft: DocsDraft, *, max_passages: int, shares: Mapping[str, float] = SHARES
+) -> PythonDocs:
     """The collection of at most `max_passages` passages from a draft; the bound is not checked."""
     chosen = choose_sections(
         draft.relevant, splits=draft.splits, max_passages=max_passages, shares=shares

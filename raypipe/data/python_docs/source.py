@@ -40,7 +40,7 @@ _TWINS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Section:
+class DocSection:
     """One docstring, or the text under one heading of a topic, with its names."""
 
     name: str
@@ -71,7 +71,7 @@ def stdlib_folder() -> Path:
     return folder
 
 
-def docstring_sections(folder: Path) -> Iterator[Section]:
+def docstring_sections(folder: Path) -> Iterator[DocSection]:
     """Sections of all public modules, classes, functions and methods; by file, then line.
 
     A name that is defined twice (a property and its setter, branches of an `if`) occurs more than
@@ -81,11 +81,11 @@ def docstring_sections(folder: Path) -> Iterator[Section]:
         yield from module_sections(module, path)
 
 
-def module_sections(module: str, path: Path) -> Iterator[Section]:
+def module_sections(module: str, path: Path) -> Iterator[DocSection]:
     """The sections of one source file: the module's own and those of its public objects."""
     for heading, text in _docstrings(_parse(path)):
         name = f"{module}.{heading}" if heading else module
-        yield Section(name=name, title=module, heading=heading, text=text)
+        yield DocSection(name=name, title=module, heading=heading, text=text)
 
 
 def topics(folder: Path) -> dict[str, str]:
@@ -157,7 +157,7 @@ _PLATFORM = frozenset({"WindowsError"})
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: created at run time
 
 
-def builtin_sections() -> Iterator[Section]:
+def builtin_sections() -> Iterator[DocSection]:
     """Sections of public functions, classes and methods; by module, then name.
 
     A new interpreter reads them: libraries replace builtins in processes that use them (Ray does so
@@ -170,7 +170,7 @@ def builtin_sections() -> Iterator[Section]:
     )
     done = subprocess.run([sys.executable, "-I", "-c", code], stdout=subprocess.PIPE, check=True)
     for name, title, heading, text in json.loads(done.stdout):
-        yield Section(name=name, title=title, heading=heading, text=text)
+        yield DocSection(name=name, title=title, heading=heading, text=text)
 
 
 def print_sections() -> None:
@@ -179,12 +179,12 @@ def print_sections() -> None:
     sys.stdout.write(json.dumps(rows))
 
 
-def _sections() -> Iterator[Section]:
+def _sections() -> Iterator[DocSection]:
     for name in _MODULES:
         module = importlib.import_module(name)
         for heading, value in _objects(module):
             if text := _docstring(value):
-                yield Section(name=f"{name}.{heading}", title=name, heading=heading, text=text)
+                yield DocSection(name=f"{name}.{heading}", title=name, heading=heading, text=text)
 
 
 def _objects(module: ModuleType) -> Iterator[tuple[str, object]]:
@@ -224,7 +224,7 @@ MAX_BYTES = 2_000_000
 """Largest source file; longer ones are tables written by a program."""
 
 
-def package_sections(folders: Sequence[Path]) -> Iterator[Section]:
+def package_sections(folders: Sequence[Path]) -> Iterator[DocSection]:
     """Sections of the packages in the folders, by package, file, then line.
 
     Modules of the standard library, private packages and files that are not Python 3 are skipped.

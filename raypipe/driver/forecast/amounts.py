@@ -17,7 +17,7 @@ from raypipe.data.facts import FileFacts
 from raypipe.data.reading import Tally
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.stages.documents.convert import RecordsStage
-from raypipe.stages.texts.counted_files import Read
+from raypipe.stages.texts.counted_files import ReadRecords
 from raypipe.stages.texts.prepare import ConvertStage
 from raypipe.storage.payloads import concatenate
 from raypipe.storage.records import Json, Shard
@@ -118,7 +118,7 @@ TEXTS = {
 
 
 def _of_file(
-    file: Path, facts: FileFacts, blocks: list[tuple[int, int]], read: Read
+    file: Path, facts: FileFacts, blocks: list[tuple[int, int]], read: ReadRecords
 ) -> Iterator[tuple[str, ...]]:
     def records(start: int) -> Iterator[tuple[str, ...]]:
         return read(file, start=start, stop=facts.num_records, facts=facts, tally=Tally())

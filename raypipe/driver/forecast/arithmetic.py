@@ -40,7 +40,7 @@ from raypipe.stages.encode import EncodeStage
 from raypipe.stages.reuse.boundaries import expected_shards
 from raypipe.stages.scoring.candidates import Candidates, Request, RunCandidates
 from raypipe.stages.scoring.score import ScoreStage
-from raypipe.stages.scoring.scored import keys_of
+from raypipe.stages.scoring.score_table import keys_of
 from raypipe.stages.scoring.token_rows import PassageTokensStage
 from raypipe.stages.search import PartsStage
 from raypipe.stages.stage import Sizing, Stage, ranges
@@ -82,7 +82,7 @@ Lucene (at all, and a line), to write a line of any other run, to multiply two v
 
 
 @dataclass(frozen=True)
-class Asked:
+class ForecastRequest:
     """The candidates of a run that a stage asks a model to score."""
 
     run: str
@@ -283,14 +283,14 @@ class Arithmetic:
         """Stages that come later share these scores, if they depend on the same; see score_base."""
         self._before.setdefault(canonical(base.without_derived()), []).extend(scores)
 
-    def _asked(self, scores: ScoreStage | Stored) -> Asked:
+    def _asked(self, scores: ScoreStage | Stored) -> ForecastRequest:
         if isinstance(scores, Stored):
             keys: Keys | None = keys_of(scores.whole_table(schema.SCORES))
-            return Asked(scores.identity, float(scores.num_rows), keys, frozenset())
+            return ForecastRequest(scores.identity, float(scores.num_rows), keys, frozenset())
         asked = _of_run(scores.candidates)
         keys = asked.keys(0, asked.num_rows) if self.has(asked.run) else None
         number = float(asked.request.expected(self._lines(asked.run)).sum())
-        return Asked(asked.run.identity, number, keys, self.of(asked.run).made_of)
+        return ForecastRequest(asked.run.identity, number, keys, self.of(asked.run).made_of)
 
     def _scored(self, stage: ScoreStage) -> Amounts:
         """Exact if the runs of the request and of all earlier ones are there."""

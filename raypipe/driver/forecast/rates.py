@@ -121,7 +121,7 @@ def _opened(
     """A function that computes some of the sampled inputs, as a stage's worker does."""
     from raypipe.models.encoder import load_encoder  # torch takes seconds
     from raypipe.models.scorer import load_scorer
-    from raypipe.stages.opening import open_model
+    from raypipe.stages.open_model import open_model
 
     if inputs.side == "pair":
         scorer, _ = open_model(load_scorer, inputs.model, site, budget_tokens)

@@ -19,7 +19,7 @@ from raypipe.driver.recipe.stores import Stores
 from raypipe.errors import InputError
 from raypipe.names import Role, of_collection
 from raypipe.stages.documents.convert import RecordsStage, What
-from raypipe.stages.documents.named import NamedDocumentsStage
+from raypipe.stages.documents.name_documents import NamedDocumentsStage
 from raypipe.stages.documents.passage_map import MapStage
 from raypipe.stages.documents.split import SplitStage
 from raypipe.stages.documents.windows import WindowsStage

@@ -12,16 +12,16 @@ from raypipe.config.stages import (
     DenseSearch,
     Encode,
     Fixed,
-    Index,
+    GivenRun,
     IvfPq,
-    Read,
+    LuceneIndex,
     Tune,
     Tuned,
 )
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.system import Chain, System
 from raypipe.engines.ann_settings import code_bytes_for, lists_for
-from raypipe.engines.lucene.search import Rm3
+from raypipe.engines.lucene.search import Feedback
 from raypipe.errors import InputError
 from raypipe.models.folder.model_folder import starting_weights
 from raypipe.names import Role, StoreName, of_stage
@@ -43,7 +43,7 @@ PROBED_SHARE = 32
 """`probes: auto` reads one of so many lists."""
 
 
-def lucene_index(basis: Basis, name: str, stage: Index) -> System:
+def lucene_index(basis: Basis, name: str, stage: LuceneIndex) -> System:
     """The index of the collection."""
     stored = basis.once(of_stage(name), lambda: IndexStage(basis.collection(), stage.language))
     return System(name, "index", stored)
@@ -68,9 +68,9 @@ def bm25_search(
     return System(name, "run", stored, Chain((store,)), "collection", model)
 
 
-def feedback(stage: Bm25Search) -> Rm3 | None:
+def feedback(stage: Bm25Search) -> Feedback | None:
     """The settings of RM3, as the engine takes them."""
-    return None if stage.rm3 is None else Rm3(**stage.rm3.model_dump())
+    return None if stage.rm3 is None else Feedback(**stage.rm3.model_dump())
 
 
 def _tuned(
@@ -236,7 +236,7 @@ def _told(name: str, recall: Recall, num_queries: int) -> str:
     )
 
 
-def given_run(basis: Basis, name: str, stage: Read, query_set: str) -> System:
+def given_run(basis: Basis, name: str, stage: GivenRun, query_set: str) -> System:
     """The run in a file.
 
     Raises:

@@ -13,14 +13,14 @@ from raypipe.config.stages import (
     AnnSearch,
     Bm25Search,
     DenseSearch,
-    Documents,
+    DocumentRun,
     DuoScore,
     Encode,
     Fuse,
-    Index,
+    GivenRun,
+    LuceneIndex,
     MonoScore,
-    Passages,
-    Read,
+    PassageRun,
     Stage,
 )
 from raypipe.driver.recipe import first_stages, rerank, runs
@@ -37,7 +37,7 @@ def system_of(
 ) -> System:
     """The completed system of a stage; `inputs` are the systems that it reads, by name."""
     match stage:
-        case Index():
+        case LuceneIndex():
             return first_stages.lucene_index(basis, name, stage)
         case Encode():
             return first_stages.embeddings(basis, name, stage)
@@ -45,7 +45,7 @@ def system_of(
             return first_stages.ann_index(basis, name, stage, inputs)
     assert query_set is not None  # only an index has none
     match stage:
-        case Read():
+        case GivenRun():
             return first_stages.given_run(basis, name, stage, query_set)
         case Bm25Search():
             return first_stages.bm25_search(basis, name, stage, query_set, inputs)
@@ -53,9 +53,9 @@ def system_of(
             return first_stages.dense_search(basis, name, stage, query_set, inputs)
         case AnnSearch():
             return first_stages.ann_search(basis, name, stage, query_set, inputs)
-        case Documents():
+        case DocumentRun():
             return runs.documents(basis, name, stage, query_set, inputs)
-        case Passages():
+        case PassageRun():
             return runs.passages(basis, name, stage, query_set, inputs)
         case Fuse():
             return runs.fused(basis, name, stage, query_set, inputs)
@@ -100,7 +100,7 @@ def systems_of(basis: Basis, selected: list[str]) -> dict[str, list[System]]:
         stage = recipe.stages[name]
         if isinstance(stage, MonoScore | DuoScore):
             rerank.model_of(basis, name, stage)
-        elif isinstance(stage, Documents):
+        elif isinstance(stage, DocumentRun):
             runs.conversion_of(basis, name, stage)
     basis.collection()
     for name in selected:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from raypipe.config import Recipe
-from raypipe.config.stages import Read
+from raypipe.config.stages import GivenRun
 from raypipe.data.formats.registry import get_format
 from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries
@@ -82,7 +82,7 @@ def _of_runs(recipe: Recipe, query_set: str, known: set[str]) -> list[str]:
     """Queries that the first lines of given runs name and the query set does not have."""
     problems: list[str] = []
     for stage in recipe.stages.values():
-        if isinstance(stage, Read) and query_set in stage.runs:
+        if isinstance(stage, GivenRun) and query_set in stage.runs:
             file = Path(stage.runs[query_set])
             try:
                 part = next(read_parts(file, break_ties=stage.break_ties), None)

@@ -10,16 +10,16 @@ from raypipe import schema
 from raypipe.config.stages import Aggregate, DuoScore, MonoScore
 from raypipe.driver.models import check_kind
 from raypipe.driver.recipe.basis import Basis
-from raypipe.driver.recipe.system import Asked, Chain, System
+from raypipe.driver.recipe.system import Chain, ScoreRequest, System
 from raypipe.errors import InputError
 from raypipe.models.folder.model_folder import ModelFolder, starting_weights
 from raypipe.names import Role, StoreName, of_stage, tokens_of
 from raypipe.ranking.blend import Blend
-from raypipe.stages.scoring import blending
+from raypipe.stages.scoring import blend
 from raypipe.stages.scoring.candidates import Candidates, Request, RunCandidates
 from raypipe.stages.scoring.rerank import aggregate_stage, pairs_stage, rerank_stage
 from raypipe.stages.scoring.score import ScoreStage, score_base
-from raypipe.stages.scoring.scored import Scored
+from raypipe.stages.scoring.score_table import Scored
 from raypipe.stages.scoring.token_rows import PassageTokensStage
 from raypipe.stages.texts.tokenize import TokenizeStage
 from raypipe.storage.store import Stored
@@ -53,7 +53,7 @@ def scores(
         final = rerank_stage(name, run, base, request, stage.tail, sides, found, blend)
     else:
         final = pairs_stage(name, run, base, request, sides, found)
-    asked = Asked(base.fingerprint(), request, run.identity, run)
+    asked = ScoreRequest(base.fingerprint(), request, run.identity, run)
     return System(
         name,
         stage.produces,
@@ -92,7 +92,7 @@ def blend_of(model: ModelFolder, name: str, stage: MonoScore) -> Blend | None:
         InputError: the log odds of the blend cannot be had from the scores.
     """
     try:
-        return blending.blend_of(model.reranker, stage.blend)
+        return blend.blend_of(model.reranker, stage.blend)
     except InputError as error:
         raise InputError([f"stages.{name}: {problem}" for problem in error.problems]) from error
 

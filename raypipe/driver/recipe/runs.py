@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from raypipe.config.stages import Documents, Fuse, MonoScore, Passages
+from raypipe.config.stages import DocumentRun, Fuse, MonoScore, PassageRun
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.rerank import blend_of, model_of
 from raypipe.driver.recipe.system import Chain, System
@@ -13,7 +13,7 @@ from raypipe.stages.fuse import fuse_stage
 
 
 def documents(
-    basis: Basis, name: str, stage: Documents, query_set: str, inputs: Mapping[str, System]
+    basis: Basis, name: str, stage: DocumentRun, query_set: str, inputs: Mapping[str, System]
 ) -> System:
     """The documents of a run's passages, in the order of their aggregated scores.
 
@@ -46,7 +46,7 @@ def documents(
     )
 
 
-def conversion_of(basis: Basis, name: str, stage: Documents) -> Conversion:
+def conversion_of(basis: Basis, name: str, stage: DocumentRun) -> Conversion:
     """What becomes of the passages' scores first; scores of anything but a reranker stay.
 
     Raises:
@@ -78,7 +78,7 @@ def conversion_of(basis: Basis, name: str, stage: Documents) -> Conversion:
 
 
 def passages(
-    basis: Basis, name: str, stage: Passages, query_set: str, inputs: Mapping[str, System]
+    basis: Basis, name: str, stage: PassageRun, query_set: str, inputs: Mapping[str, System]
 ) -> System:
     """All passages of a run's first documents."""
     before = inputs[stage.run]

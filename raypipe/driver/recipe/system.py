@@ -11,7 +11,7 @@ from raypipe.vocabulary import Unit
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ScoreRequest:
     """Candidates of a run that a reranker is asked to score, whoever scored them."""
 
     table: str
@@ -26,7 +26,7 @@ class Chain:
     """Stores that depend on the queries, each once, in the order in which they are made."""
 
     stores: tuple[StoreName, ...] = ()
-    asked: tuple[Asked, ...] = ()
+    asked: tuple[ScoreRequest, ...] = ()
     """Each once, the last one last."""
 
     def then(self, *others: "Chain") -> "Chain":

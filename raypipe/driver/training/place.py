@@ -7,7 +7,7 @@ from raypipe.cluster.backend import Backend
 from raypipe.config import Training
 from raypipe.driver import devices
 from raypipe.driver.execute import Watcher
-from raypipe.driver.place import LazyBackends, Place, devices_at, started
+from raypipe.driver.place import LazyBackends, WorkPlace, devices_at, started
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, RaypipeError
 from raypipe.hub_names import address
@@ -132,9 +132,9 @@ def threads_of(recipe: Training, chosen: devices.Devices, options: TrainOptions)
     return max(1, devices.num_cores() // max(recipe.resources.workers, chosen.num_gpus))
 
 
-def place_of(recipe: Training, options: TrainOptions) -> Place:
+def place_of(recipe: Training, options: TrainOptions) -> WorkPlace:
     """Where the recipe asks to run."""
-    return Place(recipe.resources.backend, options.ray_address, options.allow_open_cluster)
+    return WorkPlace(recipe.resources.backend, options.ray_address, options.allow_open_cluster)
 
 
 def devices_of(recipe: Training, options: TrainOptions) -> devices.Devices:

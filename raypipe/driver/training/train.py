@@ -40,7 +40,7 @@ from raypipe.storage.files import replace_file
 from raypipe.storage.lease import acquire
 from raypipe.storage.records import Manifest, Shard
 from raypipe.training.checkpoints import Checkpoints, best_of, measured_sets
-from raypipe.training.comm import Solo
+from raypipe.training.comm import Comm
 from raypipe.training.export import commit, made_by, write_model
 from raypipe.training.fit import fit
 from raypipe.training.job import Job, conventions_of_training
@@ -163,7 +163,7 @@ def _train(job: Job, at: TrainInvocation, follower: Follower) -> Manifest:
                 threads = threads_of(recipe, chosen, options)
                 fit(
                     job,
-                    Solo(),
+                    Comm(),
                     device=chosen.device,
                     threads=threads,
                     tell=follower.write,

@@ -63,7 +63,7 @@ def _whole(name: str) -> str:
     return name
 
 
-class Place(NamedTuple):
+class StorePlace(NamedTuple):
     """A store in a root of stores."""
 
     stores: Storage
@@ -76,7 +76,7 @@ class Place(NamedTuple):
         return f"{self.store}/{self.fingerprint}"
 
 
-def store_damage(place: Place, *, complete: bool) -> Iterator[Damage]:
+def store_damage(place: StorePlace, *, complete: bool) -> Iterator[Damage]:
     """Every damaged or missing file of a store that is referred to; payloads are hashed completely.
 
     `complete`: the store was complete, so that a missing manifest is damage too.
@@ -111,7 +111,7 @@ def store_damage(place: Place, *, complete: bool) -> Iterator[Damage]:
     yield from _training(place, complete)
 
 
-def _spec(place: Place) -> Iterator[Damage]:
+def _spec(place: StorePlace) -> Iterator[Damage]:
     name = f"{place.folder}/spec.json"
     try:
         read_spec(*place)
@@ -121,7 +121,7 @@ def _spec(place: Place) -> Iterator[Damage]:
         yield Damage(name, str(error), f"delete {name} and run again to write it")
 
 
-def _shard(place: Place, shard: Shard, manifest: Manifest | None) -> Iterator[Damage]:
+def _shard(place: StorePlace, shard: Shard, manifest: Manifest | None) -> Iterator[Damage]:
     stores, folder = place.stores, place.folder
     name = f"{folder}/shards/{shard.index:05d}.json"
     both = f"delete {name} and {folder}/manifest.json and run again"
@@ -148,7 +148,7 @@ def _shard(place: Place, shard: Shard, manifest: Manifest | None) -> Iterator[Da
         yield Damage(name, "it is not the record that the manifest names", both)
 
 
-def _training(place: Place, complete: bool) -> Iterator[Damage]:
+def _training(place: StorePlace, complete: bool) -> Iterator[Damage]:
     """A training's measurements and the checkpoints from which it would resume."""
     for name in place.stores.names(place.folder):
         kind = _OF_TRAINING.fullmatch(name.removeprefix(f"{place.folder}/"))
@@ -287,7 +287,7 @@ def _stores(workspace: Workspace, referred: _Referred) -> Iterator[Damage]:
     filled = any(store.startswith(FILLED) for store, _ in referred.used)
     for place in sorted(current | referred.generations.keys()):
         complete = place in referred.completed or place in referred.generations
-        for damage in store_damage(Place(stores, *place), complete=complete):
+        for damage in store_damage(StorePlace(stores, *place), complete=complete):
             if place in current:
                 yield _or_fill(damage) if filled and not complete else damage
                 continue
@@ -300,7 +300,7 @@ def _stores(workspace: Workspace, referred: _Referred) -> Iterator[Damage]:
                 continue  # it was deleted since: nothing is copied from it
         except CorruptError:
             pass  # told with its remedy
-        yield from store_damage(Place(stores, *place), complete=False)
+        yield from store_damage(StorePlace(stores, *place), complete=False)
 
 
 def _or_fill(damage: Damage) -> Damage:

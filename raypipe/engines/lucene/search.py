@@ -25,7 +25,7 @@ FIELD = "contents"
 
 
 @dataclass(frozen=True, slots=True)
-class Rm3:
+class Feedback:
     """RM3's settings, by pyserini's names and with its defaults (`set_rm3`).
 
     Source: Abdul-Jaleel et al. 2004, as Anserini has it.
@@ -67,7 +67,7 @@ class LuceneSearcher:
         self.num_segments: int = self._reader.leaves().size()
 
     def search(
-        self, query: str, *, k1: float, b: float, depth: int, rm3: Rm3 | None = None
+        self, query: str, *, k1: float, b: float, depth: int, rm3: Feedback | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """(passage rows, scores), best first, ties by row; empty if no word is found.
 
@@ -86,7 +86,7 @@ class LuceneSearcher:
         return self.rows[documents], scores
 
     def _expanded(
-        self, text: str, parsed: Any, rm3: Rm3, depth: int
+        self, text: str, parsed: Any, rm3: Feedback, depth: int
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """(Lucene documents, scores) of the expanded query, best first, ties by document.
 
@@ -135,7 +135,7 @@ def search_all(
     k1: float,
     b: float,
     depth: int,
-    rm3: Rm3 | None = None,
+    rm3: Feedback | None = None,
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float32]]:
     """(query positions, passage rows, scores) of all queries, in order, best first."""
     found = [searcher.search(query, k1=k1, b=b, depth=depth, rm3=rm3) for query in queries]

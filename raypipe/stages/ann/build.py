@@ -6,14 +6,14 @@ from concurrent.futures import wait as wait_for
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from raypipe.engines.ann_settings import faiss_class, faiss_version
 from raypipe.stages.embeddings import all_vectors, dim_of, ranked_vectors
-from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
+from raypipe.stages.stage import Beat, Opened, Payload, Rows, Site, Sizing, Stage
 from raypipe.stages.tables import WholeStage
 from raypipe.storage.payloads import writing
 from raypipe.storage.records import Json, Shard
@@ -109,13 +109,11 @@ def _drawn(embeddings: Stored, train_rows: int, seed: int, beat: Beat) -> NDArra
 
 
 @dataclass(frozen=True)
-class CodesStage:
+class CodesStage(Stage):
     """List and code of every row that is not in quarantine, a shard of embeddings at a time."""
 
     embeddings: Stored
     centres: Stored
-    needs: Needs = Needs()
-    skips_rows: ClassVar[bool] = False
 
     @property
     def spec(self) -> StageSpec:

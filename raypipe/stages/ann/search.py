@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from raypipe.engines.ann_settings import faiss_class, faiss_version
 from raypipe.stages.embeddings import all_vectors, dim_of, query_vectors
 from raypipe.stages.search import at_most_once_a_second, lists_payload
-from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
+from raypipe.stages.stage import Beat, Opened, Payload, Rows, Site, Sizing, Stage
 from raypipe.stages.tables import RUN_ROW_BYTES, Sides, query_blocks
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
@@ -17,7 +17,7 @@ from raypipe.storage.store import Stored, spec_over
 
 
 @dataclass(frozen=True)
-class AnnSearchStage:
+class AnnSearchStage(Stage):
     """The best `depth` of the passages that an index proposes for each query, exactly scored."""
 
     name: str
@@ -34,8 +34,6 @@ class AnnSearchStage:
     """Passages proposed for each place."""
     ef_search: int | None = None
     probes: int | None = None
-    needs: Needs = Needs()
-    skips_rows: ClassVar[bool] = False
 
     @property
     def spec(self) -> StageSpec:

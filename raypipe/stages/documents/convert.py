@@ -10,7 +10,7 @@ import pyarrow as pa
 from raypipe import schema
 from raypipe.data.formats.registry import get_format
 from raypipe.data.reading import read_parsed
-from raypipe.stages.texts.counted_files import CountedFiles, Read
+from raypipe.stages.texts.counted_files import CountedFiles, ReadRecords
 from raypipe.storage.records import Json
 from raypipe.storage.spec import StageSpec
 
@@ -45,7 +45,7 @@ class RecordsStage(CountedFiles):
         params["written"] = "parquet-1"
         return StageSpec(self.what, 1, params, self.content(), self.what)
 
-    def read(self) -> Read:
+    def read(self) -> ReadRecords:
         """Reads some of the records."""
         kind = get_format(self.format, self.fields)
         parsers = {"documents": kind.document, "passages": kind.parse, "homes": kind.home}

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from raypipe import schema
 from raypipe.stages.documents.windows import first_rows
 from raypipe.stages.reuse.hashes import hashes_of
-from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
+from raypipe.stages.stage import Beat, Opened, Payload, Rows, Site, Sizing, Stage
 from raypipe.storage.payloads import map_tensors, write_tensors
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
@@ -22,14 +22,12 @@ MAP_BYTES = 24
 
 
 @dataclass(frozen=True)
-class MapStage:
+class MapStage(Stage):
     """The map between passages and documents, from windows that were counted or homes given."""
 
     stored: Stored
     """The numbers of passages (WindowsStage), or the passages' homes (RecordsStage)."""
     given: bool
-    needs: Needs = Needs()
-    skips_rows: ClassVar[bool] = False
 
     @property
     def spec(self) -> StageSpec:

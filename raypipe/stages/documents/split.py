@@ -4,14 +4,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from raypipe import schema
 from raypipe.stages.documents.windows import first_rows, splitting_settings
-from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
+from raypipe.stages.stage import Beat, Opened, Payload, Rows, Site, Sizing, Stage
 from raypipe.stages.texts.counted_files import batched
 from raypipe.storage.payloads import write_table
 from raypipe.storage.records import Shard
@@ -24,15 +23,13 @@ OVERLAP = 3
 
 
 @dataclass(frozen=True)
-class SplitStage:
+class SplitStage(Stage):
     """Passages in the order of their documents; passage N of document ID has the id `ID#N`."""
 
     documents: Stored
     windows: Stored
     """Numbers of passages, see WindowsStage."""
     splitting: Splitting
-    needs: Needs = Needs()
-    skips_rows: ClassVar[bool] = False
 
     @property
     def spec(self) -> StageSpec:

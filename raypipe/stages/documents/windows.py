@@ -4,13 +4,12 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from raypipe import schema
-from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, ranges
+from raypipe.stages.stage import Beat, Opened, Payload, Rows, Site, Sizing, Stage, ranges
 from raypipe.storage.payloads import map_tensors, write_tensors
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec
@@ -21,13 +20,11 @@ COUNT_BYTES = 4
 
 
 @dataclass(frozen=True)
-class WindowsStage:
+class WindowsStage(Stage):
     """How many passages each document is split into, int32."""
 
     documents: Stored
     splitting: Splitting
-    needs: Needs = Needs()
-    skips_rows: ClassVar[bool] = False
 
     @property
     def spec(self) -> StageSpec:

@@ -19,7 +19,7 @@ OLDER_HASHES = "hashes@collection"
 
 
 @dataclass(frozen=True)
-class Source:
+class OlderStore:
     """An older store over the rows of an older collection."""
 
     older: Stored
@@ -42,13 +42,13 @@ def origin_of(stored: Stored, *inputs: str) -> Stored | None:
     return stored
 
 
-def source_over(older: Sequence[Stored], hashes: Stored | None, *inputs: str) -> Source | None:
+def source_over(older: Sequence[Stored], hashes: Stored | None, *inputs: str) -> OlderStore | None:
     """The first of these stores whose collection, along these inputs, has stored hashes."""
     for stored in older:
         collection = origin_of(stored, *inputs)
         before = None if collection is None else hashes_of_collection(collection)
         if hashes is not None and before is not None:
-            return Source(stored, before, hashes)
+            return OlderStore(stored, before, hashes)
     return None
 
 
@@ -69,7 +69,7 @@ def hashes_of_collection(collection: Stored) -> Stored | None:
 class OpenedSource:
     """The source in a worker."""
 
-    def __init__(self, source: Source, numerics: str | None = None) -> None:
+    def __init__(self, source: OlderStore, numerics: str | None = None) -> None:
         """Maps both sides' hashes.
 
         Args:

@@ -11,7 +11,7 @@ from raypipe import schema
 from raypipe.ranking.blend import Blend, reranked_at
 from raypipe.ranking.candidates import Keys, missing, pairs
 from raypipe.ranking.order import begins
-from raypipe.stages.scoring.scored import keys_of
+from raypipe.stages.scoring.score_table import keys_of
 from raypipe.storage.records import Json
 from raypipe.storage.store import Stored
 

@@ -11,7 +11,7 @@ from raypipe.ranking.blend import Blend
 from raypipe.ranking.rerank import aggregate_by_key, rerank_by_key
 from raypipe.stages.run_tables import read_queries_of_run
 from raypipe.stages.scoring.candidates import Request
-from raypipe.stages.scoring.scored import SCORE_BYTES, Scored, keys_of
+from raypipe.stages.scoring.score_table import SCORE_BYTES, Scored, keys_of
 from raypipe.stages.tables import RUN_ROW_BYTES, Sides, TableStage, num_lines
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec

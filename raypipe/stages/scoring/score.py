@@ -17,13 +17,13 @@ from raypipe import schema
 from raypipe.errors import RowsFailed
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.ranking.candidates import Keys
-from raypipe.stages.opening import Stopwatch, open_model
+from raypipe.stages.open_model import Stopwatch, open_model
 from raypipe.stages.reuse.division import Division, divide
 from raypipe.stages.scoring.candidates import Candidates
 from raypipe.stages.scoring.older_scores import OlderScores, ScoresByText, older_scores
-from raypipe.stages.scoring.scored import SCORE_BYTES
+from raypipe.stages.scoring.score_table import SCORE_BYTES
 from raypipe.stages.scoring.token_rows import TokenRows
-from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, ranges
+from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, Stage, ranges
 from raypipe.stages.tables import Sides
 from raypipe.stages.texts.query_tokens import QueryTokens, num_pieces
 from raypipe.storage.payloads import write_table
@@ -69,7 +69,7 @@ def score_spec(
 
 
 @dataclass(frozen=True)
-class ScoreStage:
+class ScoreStage(Stage):
     """One score for each candidate; a score that an older store has is copied."""
 
     base: StageSpec
@@ -99,7 +99,7 @@ class ScoreStage:
         return QueryTokens(self.sides.queries, self.model)
 
     def reusing(self, older: Sequence[Stored]) -> ScoreStage:
-        """See Copying."""
+        """See Stage."""
         found = [older_scores(stored) for stored in older]
         return replace(self, older=tuple(part for part in found if part is not None))
 

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -13,9 +12,9 @@ from numpy.typing import NDArray
 
 from raypipe.models.folder.model_folder import ModelFolder, open_tokenizer
 from raypipe.stages.scoring.candidates import Candidates
-from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, ranges
+from raypipe.stages.stage import Beat, Opened, Payload, Rows, Site, Sizing, Stage, ranges
 from raypipe.stages.texts.ids import column_of_rows
-from raypipe.stages.texts.reading import Strings
+from raypipe.stages.texts.text_blocks import Strings
 from raypipe.stages.texts.tokenize import (
     BATCH_ROWS,
     SAMPLED_TEXTS,
@@ -60,14 +59,12 @@ class TokenRows:
 
 
 @dataclass(frozen=True)
-class PassageTokensStage:
+class PassageTokensStage(Stage):
     """Word pieces of only those passages that are among the candidates."""
 
     collection: Stored
     candidates: Candidates
     model: ModelFolder
-    needs: Needs = Needs()
-    skips_rows: ClassVar[bool] = False
 
     @property
     def spec(self) -> StageSpec:

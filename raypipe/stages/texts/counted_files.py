@@ -1,17 +1,16 @@
 """Input files that were counted, whose records become the rows of a table."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, Protocol
 
 import pyarrow as pa
 
 from raypipe.data.facts import FileFacts
 from raypipe.data.reading import Errors, Tally
-from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, ranges
+from raypipe.stages.stage import Beat, Opened, Payload, Rows, Site, Sizing, Stage, ranges
 from raypipe.storage.copies import on_this_node
 from raypipe.storage.payloads import write_table
 from raypipe.storage.records import Shard, canonical, digest
@@ -24,17 +23,13 @@ UNPACKED = 5
 Records = Iterator[tuple[str, ...]]
 
 
-class Read(Protocol):
-    """Reads records [start, stop) of a file on this node; see `data.reading.read_parsed`."""
-
-    def __call__(
-        self, path: Path, *, start: int, stop: int, facts: FileFacts, tally: Tally
-    ) -> Records:
-        """The records, one text for each column; adds to `tally`."""
+ReadRecords = Callable[..., Records]
+"""(path, start=, stop=, facts=, tally=) -> records [start, stop) of a file on this node, one text
+for each column; adds to `tally`. See `data.reading.read_parsed`."""
 
 
 @dataclass(frozen=True)
-class CountedFiles(ABC):
+class CountedFiles(Stage):
     """A stage over the files in order; a record's row is its position over all of them.
 
     Each kind adds its spec, `columns` and `read`.
@@ -46,8 +41,6 @@ class CountedFiles(ABC):
     errors: Errors = "strict"
     sources: Mapping[str, str] = field(default_factory=dict)
     """URIs of files that were fetched, by path."""
-    needs: Needs = Needs()
-    skips_rows: ClassVar[bool] = False
 
     @property
     @abstractmethod
@@ -55,7 +48,7 @@ class CountedFiles(ABC):
         """The schema of the table."""
 
     @abstractmethod
-    def read(self) -> Read:
+    def read(self) -> ReadRecords:
         """Reads some of the records."""
 
     def content(self) -> dict[str, str]:
@@ -86,7 +79,9 @@ class CountedFiles(ABC):
         """
         return Opened(partial(self._run, site.scratch, self.read()))
 
-    def _run(self, scratch: Path, read: Read, shard: Shard, skip: Rows, beat: Beat) -> Payload:
+    def _run(
+        self, scratch: Path, read: ReadRecords, shard: Shard, skip: Rows, beat: Beat
+    ) -> Payload:
         path, tally = scratch / f"{shard.index}.parquet", Tally()
         records = self._records(scratch, shard, read, tally)
         num_rows = write_table(path, self.columns, batched(records, self.columns, beat))
@@ -94,7 +89,7 @@ class CountedFiles(ABC):
         return Payload(path, facts)
 
     def _records(
-        self, scratch: Path, shard: Shard, read: Read, tally: Tally
+        self, scratch: Path, shard: Shard, read: ReadRecords, tally: Tally
     ) -> Iterator[tuple[str, ...]]:
         first = 0
         for file, facts in zip(self.files, self.facts, strict=True):

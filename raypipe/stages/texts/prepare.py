@@ -5,15 +5,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
 
 import pyarrow as pa
 
 from raypipe import schema
 from raypipe.data.facts import FileFacts, changed, count_file, from_json, to_json
 from raypipe.data.reading import read_records
-from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, ranges
-from raypipe.stages.texts.counted_files import CountedFiles, Read
+from raypipe.stages.stage import Beat, Opened, Payload, Rows, Site, Sizing, Stage, ranges
+from raypipe.stages.texts.counted_files import CountedFiles, ReadRecords
 from raypipe.storage.copies import on_this_node
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
@@ -21,15 +20,13 @@ from raypipe.storage.store import Stored
 
 
 @dataclass
-class CountStage:
+class CountStage(Stage):
     """One pass over each input file for hashes, records and offsets. One shard per file."""
 
     files: Sequence[Path]
     format: str
     sources: Mapping[str, str] = field(default_factory=dict)
     """URIs of files that were fetched, by path."""
-    needs: Needs = Needs()
-    skips_rows: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Look at the files once, in the driver: copies on a node may have other times."""
@@ -45,13 +42,9 @@ class CountStage:
         return ranges(len(self.files), 1)
 
     def weights_of(self, shards: Sequence[Shard]) -> list[float]:
-        """See Weighing; the files' bytes."""
+        """See Stage; the files' bytes."""
         files = (self.files[shard.start : shard.stop] for shard in shards)
         return [float(sum(f.stat().st_size for f in of if f.exists())) for of in files]
-
-    def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
-        """See Stage."""
-        return 0
 
     def open(self, site: Site) -> Opened:
         """See Stage; facts of each file as JSON."""
@@ -107,6 +100,6 @@ class ConvertStage(CountedFiles):
         params = {"format": self.format, "errors": self.errors, "passages": "parquet-1"}
         return StageSpec("prepare", 1, params, self.content(), "passages")
 
-    def read(self) -> Read:
+    def read(self) -> ReadRecords:
         """Reads some of the records."""
         return partial(read_records, format=self.format, errors=self.errors)

@@ -4,14 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
 
 import pyarrow as pa
 
 from raypipe import schema
 from raypipe.data.queries import read_queries
 from raypipe.errors import LEAVE_INPUTS, InputError
-from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
+from raypipe.stages.stage import Beat, Opened, Payload, Rows, Site, Sizing, Stage
 from raypipe.storage.copies import on_this_node
 from raypipe.storage.payloads import write_table
 from raypipe.storage.records import Shard, canonical, digest, hash_file
@@ -19,14 +18,12 @@ from raypipe.storage.spec import StageSpec
 
 
 @dataclass(frozen=True)
-class QueriesStage:
+class QueriesStage(Stage):
     """Queries in file order; with `only`, those whose id is in it."""
 
     file: Path
     only: frozenset[str] | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
-    needs: Needs = Needs()
-    skips_rows: ClassVar[bool] = False
 
     @property
     def spec(self) -> StageSpec:
@@ -38,10 +35,6 @@ class QueriesStage:
     def shards(self, sizing: Sizing) -> list[Shard]:
         """One shard: query sets are small compared with collections."""
         return [Shard(0, 0, len(self._read(self.file)))]
-
-    def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
-        """See Stage."""
-        return 0
 
     def open(self, site: Site) -> Opened:
         """See Stage; the query set as one table of schema.QUERIES."""

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -17,9 +16,9 @@ from raypipe.models.folder.model_folder import ModelFolder, layout_of, open_toke
 from raypipe.models.folder.settings import PairConventions
 from raypipe.stages.reuse.boundaries import shards_by_content, spread
 from raypipe.stages.reuse.division import Division, Int64, divide, same_payload
-from raypipe.stages.reuse.source import OpenedSource, Source, source_over
-from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
-from raypipe.stages.texts.reading import Strings, TextReader
+from raypipe.stages.reuse.source import OlderStore, OpenedSource, source_over
+from raypipe.stages.stage import Beat, Opened, Payload, Rows, Site, Sizing, Stage
+from raypipe.stages.texts.text_blocks import Strings, TextReader
 from raypipe.storage.payloads import (
     Flat,
     Offsets,
@@ -41,7 +40,7 @@ SAMPLED_TEXTS = 1000
 
 
 @dataclass(frozen=True)
-class TokenizeStage:
+class TokenizeStage(Stage):
     """Word pieces of every row's text, without special tokens."""
 
     texts: Stored
@@ -50,9 +49,7 @@ class TokenizeStage:
     prefix: str = ""
     hashes: Stored | None = None
     """Of the texts of a collection; None for queries, whose rows are never copied."""
-    source: Source | None = None
-    needs: Needs = Needs()
-    skips_rows: ClassVar[bool] = False
+    source: OlderStore | None = None
 
     @property
     def spec(self) -> StageSpec:
@@ -67,11 +64,11 @@ class TokenizeStage:
         return shards_by_content(self.texts.num_rows, work, self.hashes)
 
     def weights_of(self, shards: Sequence[Shard]) -> list[float]:
-        """See Weighing; bytes of text."""
+        """See Stage; bytes of text."""
         return spread(self.texts, lambda record: record.num_bytes, shards)
 
     def reusing(self, older: Sequence[Stored]) -> "TokenizeStage":
-        """See Copying."""
+        """See Stage."""
         return replace(self, source=source_over(older, self.hashes, "texts"))
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:

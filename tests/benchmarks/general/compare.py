@@ -17,7 +17,7 @@ from outside import OUTSIDE, Run, first_stages, lines_of, log_odds, write_querie
 from raypipe import schema
 from raypipe.data.qrels import read_qrels
 from raypipe.evaluation.measures import evaluate
-from raypipe.evaluation.paired import difference, holm
+from raypipe.evaluation.significance import difference, holm
 
 BLEND = 6.0
 MARGIN = -0.01

@@ -20,7 +20,7 @@ from macro import macro
 from outside import OUTSIDE, Outside, Run, read_run, recipe_of, write_queries
 
 import raypipe
-from raypipe.evaluation.paired import difference
+from raypipe.evaluation.significance import difference
 
 FIRST = 10
 

@@ -12,7 +12,7 @@ import pytest
 
 from raypipe.data.python_docs import build
 from raypipe.data.python_docs.build import (
-    Draft,
+    DocsDraft,
     PythonDocs,
     python_docs,
     sized,
@@ -34,7 +34,7 @@ write_python_docs(Path(sys.argv[2]), python_docs())
 
 
 @pytest.fixture(scope="module")
-def draft(docs_draft: Draft) -> Draft:
+def draft(docs_draft: DocsDraft) -> DocsDraft:
     return docs_draft
 
 
@@ -106,7 +106,7 @@ def folder_digest(folder: Path) -> str:
 
 
 def test_a_bound_gives_the_collection_of_that_size(
-    draft: Draft, docs: PythonDocs, small: PythonDocs, monkeypatch: pytest.MonkeyPatch
+    draft: DocsDraft, docs: PythonDocs, small: PythonDocs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(build, "drafted", lambda: draft)
     assert python_docs(max_passages=300) == small and python_docs() == docs
@@ -152,7 +152,7 @@ def test_no_machine_shows_in_the_texts(docs: PythonDocs) -> None:
 
 @pytest.mark.parametrize("max_passages", [100, 300, 1000])
 def test_smaller_collections_are_valid_and_keep_whole_sections(
-    draft: Draft, docs: PythonDocs, max_passages: int
+    draft: DocsDraft, docs: PythonDocs, max_passages: int
 ) -> None:
     less = sized(draft, max_passages=max_passages)
     check_is_valid(less)

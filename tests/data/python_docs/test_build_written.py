@@ -1,9 +1,9 @@
-from raypipe.data.python_docs.build import Draft, PythonDocs, sized, write_python_docs
+from raypipe.data.python_docs.build import DocsDraft, PythonDocs, sized, write_python_docs
 
 
 def test_a_collection_of_a_draft_is_counted_and_written(tmp_path):
     names = ["m.go", "m.halt", "n.say"]
-    draft = Draft(
+    draft = DocsDraft(
         passages={"m.go#1": "x y", "m.halt#1": "z", "n.say#1": "w"},
         relevant={name: [f"{name}#1"] for name in names},
         queries={"m.go": "m go", "n.say": "n say"},

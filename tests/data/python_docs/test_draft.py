@@ -2,18 +2,18 @@ import pytest
 
 from raypipe.data.python_docs.build import (
     SHARES,
-    Draft,
+    DocsDraft,
     _drafted,
     _named,
     _queries,
     sized,
 )
-from raypipe.data.python_docs.source import Section
+from raypipe.data.python_docs.source import DocSection
 
 
 def section(name, text, title=None, heading=None):
     module, _, rest = name.partition(".")
-    return Section(name=name, title=title or module, heading=heading or rest, text=text)
+    return DocSection(name=name, title=title or module, heading=heading or rest, text=text)
 
 
 def prose(word, number=6):
@@ -106,11 +106,11 @@ def test_what_is_known_is_neither_text_nor_query():
 
 
 @pytest.fixture(scope="module")
-def draft(docs_draft: Draft) -> Draft:
+def draft(docs_draft: DocsDraft) -> DocsDraft:
     return docs_draft
 
 
-def test_known_sections_of_the_documentation_are_found(draft: Draft) -> None:
+def test_known_sections_of_the_documentation_are_found(draft: DocsDraft) -> None:
     everything = sized(draft, max_passages=100_000)
     ids = {passage_id for passage_id, _ in everything.passages}
     assert {"heapq.heappush#1", "builtins.str.upper#1"} <= ids

@@ -3,7 +3,7 @@
 import pytest
 
 from raypipe.driver.forecast.forecast import Forecast, Line
-from raypipe.driver.forecast.planning import (
+from raypipe.driver.forecast.plan import (
     BASE_BYTES,
     Budget,
     Costs,

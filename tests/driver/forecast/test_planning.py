@@ -6,11 +6,11 @@ import re
 import pytest
 import yaml
 from foreseen_recipe import RECIPE
-from watchers import Silent
 
 from raypipe.cli.main import run as command
 from raypipe.config import load_recipe
-from raypipe.driver.forecast.planning import Wanted, make_plan
+from raypipe.driver.execute import Watcher
+from raypipe.driver.forecast.plan import Wanted, make_plan
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.summaries import read_summary, write_summary
 from raypipe.errors import InputError
@@ -35,7 +35,7 @@ def lines_of(plan):
 
 
 def run(recipe, out, **options):
-    return run_pipeline(recipe, out, Options(**options), watcher=Silent()).summary
+    return run_pipeline(recipe, out, Options(**options), watcher=Watcher()).summary
 
 
 @pytest.mark.slow

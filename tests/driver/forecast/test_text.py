@@ -1,7 +1,7 @@
 """A forecast as text."""
 
 from raypipe.driver.forecast.forecast import Forecast, Line
-from raypipe.driver.forecast.planning import Costs, Plan, line_of, text_of
+from raypipe.driver.forecast.plan import Costs, Plan, line_of, text_of
 from raypipe.driver.forecast.rates import Rate
 
 LINES = [

@@ -3,10 +3,9 @@
 import json
 
 import pytest
-from watchers import Silent
 
 from raypipe.config import load_recipe
-from raypipe.driver.execute import Execution
+from raypipe.driver.execute import Execution, Watcher
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, LimitError, RefusedError
@@ -54,7 +53,7 @@ class Nights:
         (self.folder / "passages.tsv").write_text("".join(lines))
         recipe = load_recipe(self._text, source="nightly")
         options = Options(reindex=True, **options)
-        return run_pipeline(recipe, self.out, options, watcher=Silent()).summary
+        return run_pipeline(recipe, self.out, options, watcher=Watcher()).summary
 
     def summary(self):
         return json.loads((self.out / "summary.json").read_text())
@@ -194,7 +193,7 @@ def test_a_generation_read_is_one_whatever_the_files_hold(nights, tmp_path):
     for number, passages in ((1, 5), (2, 6), (None, 6)):
         recipe = load_recipe(nights._text + f"stores: {stores}\n", source="read")
         options = Options(reading=("nightly", number))
-        found = run_pipeline(recipe, tmp_path / f"read{number}", options, watcher=Silent()).summary
+        found = run_pipeline(recipe, tmp_path / f"read{number}", options, watcher=Watcher()).summary
         assert found["stages"]["passages@collection"]["rows"] == passages
         assert found["stages"]["vectors"]["reused"] and "count@collection" not in found["stages"]
     same = [(nights.out / "runs/test/dense.trec").read_bytes()]

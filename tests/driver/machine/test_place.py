@@ -1,10 +1,10 @@
 """Where an invocation runs: here, on a Ray of its own, or in a cluster."""
 
-from raypipe.driver.place import Place, devices_at, started
+from raypipe.driver.place import WorkPlace, devices_at, started
 
 
 def test_inline_work_stays_here_and_has_the_device_and_threads_asked_for():
-    place = Place("inline", "elsewhere:1")
+    place = WorkPlace("inline", "elsewhere:1")
     assert not place.joins
     chosen = devices_at(place, "cpu", gpus="all", actors=3, threads=2)
     assert (chosen.device, chosen.num_actors, chosen.threads) == ("cpu", 3, 2)
@@ -14,5 +14,5 @@ def test_inline_work_stays_here_and_has_the_device_and_threads_asked_for():
 
 
 def test_only_ray_with_an_address_joins_a_cluster():
-    assert Place("ray", "x:1").joins and not Place("ray").joins
-    assert not Place("ray").allow_open_cluster
+    assert WorkPlace("ray", "x:1").joins and not WorkPlace("ray").joins
+    assert not WorkPlace("ray").allow_open_cluster

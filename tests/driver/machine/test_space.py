@@ -1,10 +1,9 @@
 """Free space is checked against the plan before any shard is computed."""
 
 import pytest
-from watchers import Silent
 
 from raypipe.config import load_recipe
-from raypipe.driver.execute import Execution, check_space
+from raypipe.driver.execute import Execution, Watcher, check_space
 from raypipe.driver.pipeline import run_pipeline
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import StorageError
@@ -71,7 +70,7 @@ def test_only_missing_shards_count(tmp_path):
 def test_nothing_is_computed_and_no_backend_starts_where_space_is_short(tmp_path):
     workspace = Workspace(tmp_path / "work")
     workspace.stores = disk(tmp_path, 10)
-    execution = Execution(workspace, backends=None, sizing=Sizing(), watcher=Silent())
+    execution = Execution(workspace, backends=None, sizing=Sizing(), watcher=Watcher())
     with pytest.raises(StorageError, match="free space there"):
         execution.ensure("fused.dev", FUSED)
     assert not list((tmp_path / "stores").glob("*/*/shards/*"))
@@ -93,7 +92,7 @@ stores: file://{tmp_path}/elsewhere
 """,
         source="uri",
     )
-    outcome = run_pipeline(recipe, tmp_path / "work", watcher=Silent())
+    outcome = run_pipeline(recipe, tmp_path / "work", watcher=Watcher())
     assert outcome.summary["exit"] == 0
     assert list((tmp_path / "elsewhere" / "given.dev").glob("*/manifest.json"))
     assert not (tmp_path / "work" / "stores").exists()

@@ -4,9 +4,9 @@ import shutil
 
 import numpy as np
 import pytest
-from watchers import Silent
 
 from raypipe.config import load_recipe
+from raypipe.driver.execute import Watcher
 from raypipe.driver.pipeline import Options, run_pipeline
 
 RECIPE = """
@@ -61,7 +61,7 @@ def run(files, tiny_model, tiny_mono, tiny_duo):
             duo=tiny_duo,
         )
         recipe = load_recipe(text, overrides=overrides, source="reranking")
-        return run_pipeline(recipe, out, Options(**options), watcher=Silent()).summary
+        return run_pipeline(recipe, out, Options(**options), watcher=Watcher()).summary
 
     return go
 

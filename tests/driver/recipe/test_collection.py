@@ -4,11 +4,11 @@ import json
 
 import pytest
 from small_documents import document, recipe_of, write_documents, write_inputs
-from watchers import Silent
 
 import raypipe
 from raypipe import schema
 from raypipe.config import load_recipe
+from raypipe.driver.execute import Watcher
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.errors import InputError
 from raypipe.storage.ledger import read_manifest
@@ -41,7 +41,7 @@ def alone(body):
 
 def finished(body, folder, **options):
     checked = load_recipe(body, source="documents")
-    return run_pipeline(checked, folder, Options(**options), watcher=Silent()).summary
+    return run_pipeline(checked, folder, Options(**options), watcher=Watcher()).summary
 
 
 def stored(folder, summary, name, columns):

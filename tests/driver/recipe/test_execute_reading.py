@@ -1,9 +1,9 @@
 """A recipe that reads a generation may use the same names for other things."""
 
 import pytest
-from watchers import Silent
 
 from raypipe.config import load_recipe
+from raypipe.driver.execute import Watcher
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.errors import InputError
 
@@ -32,7 +32,7 @@ def read(tmp_path, tiny_model):
     def invoke(out, options, **others):
         text = RECIPE.format(folder=tmp_path, **{**names, **others})
         found = run_pipeline(
-            load_recipe(text, source="nightly"), tmp_path / out, options, watcher=Silent()
+            load_recipe(text, source="nightly"), tmp_path / out, options, watcher=Watcher()
         )
         return found.summary["stages"]
 

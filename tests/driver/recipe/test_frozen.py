@@ -1,5 +1,5 @@
 from raypipe.config import load_recipe
-from raypipe.driver.recipe.frozen import refuse_changes
+from raypipe.driver.recipe.compare import refuse_changes
 from raypipe.driver.upkeep.status import open_workspace
 
 

@@ -79,7 +79,7 @@ def test_what_a_workspace_of_score_kept_below_its_candidates_teaches_nothing(
     small_recipe, train, small_files, tiny_model, tiny_mono, tmp_path
 ):
     from raypipe.config import load_recipe
-    from raypipe.driver.execute import Silent
+    from raypipe.driver.execute import Watcher
     from raypipe.driver.pipeline import Options, run_pipeline
 
     path = small_recipe(loss={"name": "margin-mse"})
@@ -106,7 +106,7 @@ def test_what_a_workspace_of_score_kept_below_its_candidates_teaches_nothing(
         },
         "resources": {"backend": "inline", "device": "cpu"},
     }
-    watcher = Silent()
+    watcher = Watcher()
     run_pipeline(
         load_recipe(body, source="teaching"), tmp_path / "teacher", Options(), watcher=watcher
     )

@@ -101,23 +101,23 @@ def test_a_training_ends_early_when_measurements_no_longer_rise(small_recipe, tr
 def test_a_checkpoint_that_was_not_measured_is_measured_when_the_training_goes_on(
     small_recipe, weights, train, tmp_path, monkeypatch
 ):
-    from raypipe.training.validate import Measuring
+    from raypipe.training.validate import DevMeasures
 
     path = small_recipe(checkpoint_every=5, validate={"every": 4})
     calm = train(path, tmp_path / "calm").summary
-    real = Measuring.values
+    real = DevMeasures.values
 
     def killed(self, trainee, comm):
         raise KeyboardInterrupt
 
     for _ in calm["history"]:  # each invocation dies while it measures, the first one too
-        monkeypatch.setattr(Measuring, "values", killed)
+        monkeypatch.setattr(DevMeasures, "values", killed)
         with pytest.raises(KeyboardInterrupt):
             train(path, tmp_path / "cut")
-        monkeypatch.setattr(Measuring, "values", real)
+        monkeypatch.setattr(DevMeasures, "values", real)
         once = iter([real])
         monkeypatch.setattr(
-            Measuring, "values", lambda *given, once=once: next(once, killed)(*given)
+            DevMeasures, "values", lambda *given, once=once: next(once, killed)(*given)
         )
         with contextlib.suppress(KeyboardInterrupt):
             train(path, tmp_path / "cut")

@@ -12,7 +12,7 @@ from raypipe.cli.main import run as run_verb
 from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries
 from raypipe.engines.lucene.index import ROWS_FILE
-from raypipe.engines.lucene.search import LuceneSearcher, Rm3
+from raypipe.engines.lucene.search import Feedback, LuceneSearcher
 from raypipe.evaluation.measures import evaluate
 from raypipe.evaluation.run_files.runs import read_run
 
@@ -180,7 +180,7 @@ def test_rm3_agrees_with_pyserinis_command_line(small_files, theirs):
         found.setdefault(row["query_id"], {})[row["passage_id"]] = row["score"]
     changed = 0
     for query_id, text in queries_of(small_files):
-        rows, scores = searcher.search(text, k1=0.9, b=0.4, depth=300, rm3=Rm3())
+        rows, scores = searcher.search(text, k1=0.9, b=0.4, depth=300, rm3=Feedback())
         own = dict(zip((ids[row] for row in rows), scores.tolist(), strict=True))
         assert own == pytest.approx(found.get(query_id, {}), abs=1e-3)
         assert list(own.values()) == sorted(own.values(), reverse=True)

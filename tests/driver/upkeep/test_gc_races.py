@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 import pytest
 from beside import let_run
-from watchers import Silent
 
 from raypipe.config import load_recipe
+from raypipe.driver.execute import Watcher
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.upkeep.gc import delete, find_garbage
 from raypipe.driver.upkeep.verify import verify
@@ -42,7 +42,7 @@ def used_twice(tmp_path_factory, tiny_model):
 
     def run(depth):
         recipe = load_recipe(text, overrides=[f"stages.dense.depth={depth}"], source="tiny")
-        run_pipeline(recipe, folder / "work", Options(), watcher=Silent())
+        run_pipeline(recipe, folder / "work", Options(), watcher=Watcher())
 
     run(2)
     run(1)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from raypipe.driver.upkeep.verify import Place, store_damage
+from raypipe.driver.upkeep.verify import StorePlace, store_damage
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.posix import PosixStorage
 from raypipe.storage.records import Shard, hash_file, seal
@@ -20,7 +20,7 @@ def store(tmp_path):
         path = ledger.storage.scratch() / "payload"
         path.write_bytes(b"rows %d" % shard.index)
         ledger.commit(shard, path, {})
-    return Place(storage, "toy", ledger.fingerprint), ledger
+    return StorePlace(storage, "toy", ledger.fingerprint), ledger
 
 
 def names(place, complete):
@@ -33,7 +33,7 @@ def test_a_store_without_manifest_is_damaged_only_if_it_was_complete(store):
     assert names(place, complete=True) == ["manifest.json"]
     ledger.publish()
     assert names(place, complete=True) == []
-    nothing = Place(place.stores, "toy", "f" * 32)
+    nothing = StorePlace(place.stores, "toy", "f" * 32)
     assert names(nothing, complete=False) == names(nothing, complete=True) == ["f" * 32]
 
 

@@ -5,10 +5,10 @@ import shutil
 import pytest
 from car_files import page, paragraph, section, under, words
 from left_files import WAYS, end_holders, files_in, follow, listed, pattern_of
-from watchers import Silent
 
 from raypipe.cli.main import run as command
 from raypipe.config import load_recipe
+from raypipe.driver.execute import Watcher
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.upkeep.gc import delete, find_garbage
 from raypipe.driver.upkeep.status import open_workspace
@@ -57,7 +57,7 @@ class Nights:
         (self.files / "passages.tsv").write_text("".join(lines))
 
     def again(self, out, **options):
-        run_pipeline(self.recipe, out, Options(reindex=True, **options), watcher=Silent())
+        run_pipeline(self.recipe, out, Options(reindex=True, **options), watcher=Watcher())
 
 
 class Course:
@@ -98,7 +98,7 @@ class Headings:
         end_holders(self.out)
 
     def again(self, out):
-        run_pipeline(self.recipe, out, Options(), watcher=Silent())
+        run_pipeline(self.recipe, out, Options(), watcher=Watcher())
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +127,7 @@ def docs(tmp_path, tiny_model):
         out = tmp_path / "work"
 
         def again(self, out):
-            run_pipeline(recipe, out, Options(), watcher=Silent())
+            run_pipeline(recipe, out, Options(), watcher=Watcher())
 
     made = Docs()
     made.again(made.out)

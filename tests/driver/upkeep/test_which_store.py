@@ -4,10 +4,10 @@ import os
 
 import numpy as np
 import pytest
-from watchers import Silent
 
 from raypipe.cli.main import run as run_verb
 from raypipe.config import load_recipe
+from raypipe.driver.execute import Watcher
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.upkeep.export import export, which_store
 from raypipe.driver.workspace import Workspace
@@ -38,7 +38,7 @@ def nights(tiny_model, tmp_path_factory):
     for texts in (["a lease"], ["the zebra", "a run"]):
         lines = (f"p{number}\t{text}\n" for number, text in enumerate(texts))
         (folder / "passages.tsv").write_text("".join(lines))
-        run_pipeline(recipe, folder / "work", Options(reindex=True), watcher=Silent())
+        run_pipeline(recipe, folder / "work", Options(reindex=True), watcher=Watcher())
     stores = folder / "work" / "stores"
     older = read_generation(Workspace(folder / "work").stores, "nightly", 1)
     for name, fingerprint in older.stores.items():

@@ -5,7 +5,7 @@ import pytest
 from zebra_texts import table
 
 from raypipe.engines.lucene.index import build_index
-from raypipe.engines.lucene.search import LuceneSearcher, Rm3
+from raypipe.engines.lucene.search import Feedback, LuceneSearcher
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 
@@ -25,15 +25,15 @@ def searcher(tmp_path_factory):
 
 def test_a_query_finds_what_its_first_passages_words_find(searcher):
     plain, _ = searcher.search("w3", **BM25, depth=100)
-    rows, scores = searcher.search("w3", **BM25, depth=100, rm3=Rm3())
+    rows, scores = searcher.search("w3", **BM25, depth=100, rm3=Feedback())
     assert set(plain.tolist()) < set(rows.tolist())
     assert (np.diff(scores) <= 0).all()
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 5, 8, 13])
 def test_a_smaller_depth_is_the_beginning_of_a_larger_one_and_ties_go_by_row(searcher, depth):
-    whole, of_whole = searcher.search("w3 w9", **BM25, depth=100, rm3=Rm3())
-    rows, scores = searcher.search("w3 w9", **BM25, depth=depth, rm3=Rm3())
+    whole, of_whole = searcher.search("w3 w9", **BM25, depth=100, rm3=Feedback())
+    rows, scores = searcher.search("w3 w9", **BM25, depth=depth, rm3=Feedback())
     assert rows.tolist() == whole[:depth].tolist()
     assert scores.tolist() == of_whole[:depth].tolist()
     order = np.lexsort((whole, -of_whole))
@@ -43,7 +43,7 @@ def test_a_smaller_depth_is_the_beginning_of_a_larger_one_and_ties_go_by_row(sea
 
 def test_every_setting_reaches_it(searcher):
     def scores(**settings):
-        return searcher.search("w3 h3", **BM25, depth=100, rm3=Rm3(**settings))[1].tolist()
+        return searcher.search("w3 h3", **BM25, depth=100, rm3=Feedback(**settings))[1].tolist()
 
     standard = scores()
     assert scores() == standard
@@ -51,13 +51,13 @@ def test_every_setting_reaches_it(searcher):
     others = [scores(**change) for change in changes]
     assert all(other != standard for other in others)
     # With the whole weight on its own words, the query finds what it found without RM3.
-    rows, _ = searcher.search("w3 h3", **BM25, depth=5, rm3=Rm3(original_query_weight=1.0))
+    rows, _ = searcher.search("w3 h3", **BM25, depth=5, rm3=Feedback(original_query_weight=1.0))
     assert rows.tolist() == searcher.search("w3 h3", **BM25, depth=5)[0].tolist()
 
 
 def test_passages_far_below_the_first_give_words_too(searcher):
     def scores(fb_docs):
-        rm3 = Rm3(fb_docs=fb_docs, fb_terms=50)
+        rm3 = Feedback(fb_docs=fb_docs, fb_terms=50)
         return searcher.search("zebra", **BM25, depth=100, rm3=rm3)[1].tolist()
 
     assert scores(5) != scores(20) != scores(39)
@@ -65,7 +65,7 @@ def test_passages_far_below_the_first_give_words_too(searcher):
 
 def test_only_words_of_letters_and_digits_expand_a_query_unless_all_may(searcher):
     def found(**settings):
-        return searcher.search("tier", **BM25, depth=9, rm3=Rm3(**settings))[0].tolist()
+        return searcher.search("tier", **BM25, depth=9, rm3=Feedback(**settings))[0].tolist()
 
     assert found() == [70, 71]
     assert sorted(found(filter_terms=False)) == [70, 71, 72]
@@ -73,6 +73,6 @@ def test_only_words_of_letters_and_digits_expand_a_query_unless_all_may(searcher
 
 def test_a_query_that_finds_nothing_finds_nothing_with_it(searcher):
     for text in ("unicorn", "", "the of"):
-        rows, scores = searcher.search(text, **BM25, depth=5, rm3=Rm3())
+        rows, scores = searcher.search(text, **BM25, depth=5, rm3=Feedback())
         assert (rows.dtype, scores.dtype) == (np.int64, np.float32)
         assert len(rows) == len(scores) == 0

@@ -1,7 +1,7 @@
 """The ids of documents whose passages were given."""
 
 from raypipe import schema
-from raypipe.stages.documents.named import NamedDocumentsStage
+from raypipe.stages.documents.name_documents import NamedDocumentsStage
 from raypipe.stages.documents.passage_map import MapStage
 from raypipe.stages.stage import Sizing
 from raypipe.storage.records import Shard

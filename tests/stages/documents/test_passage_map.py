@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from raypipe import schema
-from raypipe.stages.documents.named import NamedDocumentsStage
+from raypipe.stages.documents.name_documents import NamedDocumentsStage
 from raypipe.stages.documents.passage_map import MapStage, PassageMap
 from raypipe.stages.stage import Sizing
 

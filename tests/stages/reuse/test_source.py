@@ -5,7 +5,7 @@ import pytest
 from plain_stores import spec_of
 
 from raypipe.stages.reuse.hashes import TextHashes
-from raypipe.stages.reuse.source import OpenedSource, Source, hashes_of_collection, origin_of
+from raypipe.stages.reuse.source import OlderStore, OpenedSource, hashes_of_collection, origin_of
 from raypipe.stages.stage import Site
 from raypipe.stages.texts.ids import ids_stage
 from raypipe.storage.ledger import Ledger
@@ -20,7 +20,7 @@ def source(stores):
     def make(older, now, *, skipped=(), numerics="test", classes=None):
         vectors = [np.ones((len(texts), 2)) for texts in older]
         hashes = [stores.finished(ids_stage(stores.passages(*side))) for side in (older, [now])]
-        made = Source(stores.vectors(*vectors, skipped=skipped, classes=classes), *hashes)
+        made = OlderStore(stores.vectors(*vectors, skipped=skipped, classes=classes), *hashes)
         return OpenedSource(made, numerics)
 
     return make

@@ -4,7 +4,7 @@ from course import Second
 
 from raypipe.config.training import Validate
 from raypipe.training import validate as measuring
-from raypipe.training.comm import Solo
+from raypipe.training.comm import Comm
 
 
 def test_a_measurement_is_told_by_dev_set():
@@ -24,7 +24,7 @@ def test_queries_without_candidates_are_told_once_by_the_first_worker(monkeypatc
     monkeypatch.setattr(measuring, "measured", lambda *given, warn: warned.append(warn) or [0.5])
     recipe = SimpleNamespace(validate_=Validate(every=3))
     job = SimpleNamespace(recipe=recipe, start=None, is_pretraining=False)
-    own = measuring.Measuring(job)
-    assert [own.values(None, Solo()) for _ in range(2)] == [[0.5], [0.5]]
-    measuring.Measuring(job).values(None, Second())
+    own = measuring.DevMeasures(job)
+    assert [own.values(None, Comm()) for _ in range(2)] == [[0.5], [0.5]]
+    measuring.DevMeasures(job).values(None, Second())
     assert warned == [True, False, False]

@@ -11,8 +11,8 @@ from dev_runs import RUN
 
 from raypipe.models.folder.settings import PRESETS
 from raypipe.training import validate
-from raypipe.training.comm import Solo
-from raypipe.training.validate import Documents
+from raypipe.training.comm import Comm
+from raypipe.training.validate import DevDocuments
 
 EVALUATE = validate.evaluate
 
@@ -56,7 +56,7 @@ def measure(monkeypatch, scores, *sets, kind="mono", comm=None, warned=None, **o
     monkeypatch.setattr(validate, "evaluate", evaluate)
     trainee = Trainee(kind)
     found = validate.measured(
-        trainee, "model", sets, "RR@10", comm or Solo(), "specials", **options
+        trainee, "model", sets, "RR@10", comm or Comm(), "specials", **options
     )
     assert trainee.measured == 1
     return found, asked
@@ -93,7 +93,7 @@ def test_each_dev_set_has_its_own_measure_and_warnings_are_as_asked(monkeypatch)
     assert warned == [False, False, True]
 
 
-class OneOfTwo(Solo):
+class OneOfTwo(Comm):
     """The second of two workers; the first one's scores are added to its own."""
 
     rank, world = 1, 2
@@ -142,7 +142,7 @@ def test_a_document_has_the_raw_scores_of_its_passages(label, method, expected):
     conventions = validate._raw(replace(PRESETS["monobert"], relevant_label=label))
     assert conventions.score == ("raw" if label is None else "log-probability")
     scores = raw if label is None else -np.logaddexp(0, -raw)
-    documents = Documents(None, Halves(), method, 4)
+    documents = DevDocuments(None, Halves(), method, 4)
     dev = SimpleNamespace(documents=documents)
     found, values = validate._of_lines(conventions, dev, keys, scores.astype(np.float32))
     assert [part.tolist() for part in found] == [[0, 0], [1, 2], [-1, -1]]
@@ -163,6 +163,8 @@ def test_a_blend_orders_by_the_first_stage_and_the_log_odds_together():
     dev.k = 2
     _, values = validate._of_lines(conventions, dev, keys, scores.astype(np.float32))
     assert values[:2].tolist() == pytest.approx([3.0, 0.5], abs=1e-5)
-    of_documents = SimpleNamespace(run=dev.run, documents=Documents(dev.run, Halves(), "maxp", 4))
+    of_documents = SimpleNamespace(
+        run=dev.run, documents=DevDocuments(dev.run, Halves(), "maxp", 4)
+    )
     _, values = validate._of_lines(conventions, of_documents, keys, scores.astype(np.float32))
     assert values.tolist() == pytest.approx([3.0], abs=1e-5)

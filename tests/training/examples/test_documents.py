@@ -4,7 +4,12 @@ import numpy as np
 from rankings import ranking
 
 from raypipe.config.training import Negatives
-from raypipe.training.documents import Best, Passages, document_examples, known_pairs
+from raypipe.training.documents import (
+    BestPassages,
+    DocumentPassages,
+    document_examples,
+    known_pairs,
+)
 from raypipe.training.examples import NO_RUN
 from raypipe.training.judgements import Judged
 from raypipe.training.negatives import Short, Taught
@@ -28,7 +33,7 @@ def draw(relevant, known=None, best=None, seed=1, at_most=3, **window):
         **{"runs": ("run",), "first": 1, "last": 4, "per_example": 1, "examples": 1, **window}
     )
     found, left_out = document_examples(
-        judged, (RUN,), Passages(Map(), at_most), best, window, seed=seed, short=short
+        judged, (RUN,), DocumentPassages(Map(), at_most), best, window, seed=seed, short=short
     )
     return found, left_out, short
 
@@ -61,10 +66,10 @@ def test_only_the_first_passages_of_a_document_are_used():
 def test_the_best_passages_keep_the_negatives_that_they_have_without_the_others():
     every, _, _ = draw({0: [5, 6]})
     by = scores((50, 0.1), (51, 0.3), (52, 0.3), (60, 9.0), (61, -5.0))
-    kept, left_out, _ = draw({0: [5, 6]}, best=Best(2, by))
+    kept, left_out, _ = draw({0: [5, 6]}, best=BestPassages(2, by))
     pairs = every.passage_rows.tolist()
     assert kept.passage_rows.tolist() == [pairs[1], pairs[2], pairs[3], pairs[4]] and left_out == 2
-    first, _, _ = draw({0: [5, 6]}, best=Best(1, by))
+    first, _, _ = draw({0: [5, 6]}, best=BestPassages(1, by))
     assert first.passage_rows[:, 0].tolist() == [51, 60]  # the first of equals; 62 has no score
 
 

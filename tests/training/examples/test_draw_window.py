@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from raypipe.config.training import Negatives
-from raypipe.training.negatives import Ranking, Short, drawn_examples
+from raypipe.training.negatives import Short, TrainingRun, drawn_examples
 
-RUN = Ranking(
+RUN = TrainingRun(
     np.zeros(5, np.int32),
     np.array([5, 6, 7, 8, 9]),
     np.arange(1, 6, dtype=np.int32),

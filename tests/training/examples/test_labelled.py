@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from raypipe.training.negatives import Ranking, labelled_examples
+from raypipe.training.negatives import TrainingRun, labelled_examples
 
 
 def ranking(*lines):
     """Lines of query, passage, rank."""
     queries, passages, ranks = (np.array(column) for column in zip(*lines, strict=True))
     scores = np.zeros(len(ranks), np.float32)
-    return Ranking(queries.astype(np.int32), passages, ranks.astype(np.int32), scores)
+    return TrainingRun(queries.astype(np.int32), passages, ranks.astype(np.int32), scores)
 
 
 RUN = ranking((0, 7, 1), (0, 5, 2), (0, 9, 3), (1, 5, 1), (1, 8, 2), (3, 5, 1))

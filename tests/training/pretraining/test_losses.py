@@ -6,7 +6,7 @@ import torch
 from masked_texts import make_pretrained, trainee_and_maker
 from transformers import BertForMaskedLM, BertForPreTraining
 
-from raypipe.training.comm import Solo
+from raypipe.training.comm import Comm
 from raypipe.training.pretrain import NOT_PREDICTED, Chosen, backward
 
 COUNTS = [20, 35, 7, 50, 18, 90, 2, 40]
@@ -22,7 +22,7 @@ def test_loss_and_gradients_are_those_of_transformers(tiny, tmp_path, opened, ne
     places = np.arange(maker.sources[0].table.num_stretches)
     batch = maker.batch(Chosen(np.zeros(len(places), np.int64), places), 3)
     assert len(set(batch.inputs.lengths.tolist())) > 3
-    worked = backward(trainee, batch, Solo(), budget_tokens=70, draw=(0, 0))
+    worked = backward(trainee, batch, Comm(), budget_tokens=70, draw=(0, 0))
     assert worked.num_tokens == batch.inputs.lengths.sum()
 
     theirs = opened.from_pretrained(folder).eval()

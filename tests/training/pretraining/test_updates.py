@@ -10,7 +10,7 @@ from masked_texts import make_pretrained, trainee_and_maker
 from raypipe.errors import InputError
 from raypipe.models.folder.model_folder import resolve_model
 from raypipe.training import pretrain as updates
-from raypipe.training.comm import Solo
+from raypipe.training.comm import Comm
 from raypipe.training.pretrain import Chosen, TextSource, backward, measured_losses, rule_of
 
 COUNTS = [20, 35, 7, 50, 18, 90, 2, 40]
@@ -49,7 +49,7 @@ def gradients(folder, comm, *, budget=4096, dropout=0.0, draw=(0, 0)):
 
 @pytest.mark.parametrize("workers", [2, 3])
 def test_the_shares_of_several_workers_add_up_to_the_whole(folder, workers):
-    whole, loss = gradients(folder, Solo())
+    whole, loss = gradients(folder, Comm())
     shares = [gradients(folder, Of(rank, workers)) for rank in range(workers)]
     assert sum(each for _, each in shares) == pytest.approx(loss, abs=1e-5)
     for name, gradient in whole.items():
@@ -58,8 +58,8 @@ def test_the_shares_of_several_workers_add_up_to_the_whole(folder, workers):
 
 
 def test_smaller_forward_passes_give_the_same_gradient(folder):
-    whole, loss = gradients(folder, Solo())
-    parts, again = gradients(folder, Solo(), budget=40)
+    whole, loss = gradients(folder, Comm())
+    parts, again = gradients(folder, Comm(), budget=40)
     assert again == pytest.approx(loss, abs=1e-5)
     assert all((parts[name] - whole[name]).abs().max() < 1e-5 for name in whole)
 
@@ -85,9 +85,9 @@ def test_held_out_losses_are_those_of_the_whole_on_any_number_of_workers(folder)
     maker = type(maker)(
         [held], maker.layouts, maker.rule, maker.next_sentence, maker.total_limit, maker.seed
     )
-    (alone,) = measured_losses(trainee, maker, Solo())
+    (alone,) = measured_losses(trainee, maker, Comm())
     batch = maker.batch(Chosen(np.zeros(5, np.int64), np.arange(5)), 0)
-    _, expected = 0, backward(trainee, batch, Solo(), budget_tokens=4096, draw=(0,)).loss
+    _, expected = 0, backward(trainee, batch, Comm(), budget_tokens=4096, draw=(0,)).loss
     assert alone == pytest.approx(float(expected), abs=1e-6)
     workers = [Of(rank, 2) for rank in range(2)]
     for worker in workers:

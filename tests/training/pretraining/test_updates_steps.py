@@ -7,7 +7,7 @@ import pytest
 from masked_texts import text_source
 
 from raypipe.training import pretrain as updates
-from raypipe.training.comm import Solo
+from raypipe.training.comm import Comm
 from raypipe.training.examples import Sampler
 from raypipe.training.pretrain import PretrainingUpdates, trained
 
@@ -28,7 +28,7 @@ def opened(monkeypatch):
     maker = SimpleNamespace(sources=sources, batch=batch)
     monkeypatch.setattr(updates, "maker_of", lambda job: maker)
     found = object.__new__(PretrainingUpdates)
-    found._job, found._comm = SimpleNamespace(recipe=recipe), Solo()
+    found._job, found._comm = SimpleNamespace(recipe=recipe), Comm()
     found.trainee, found.budget = "the trainee", 64
     found._open()
     return found, sources, made

@@ -1,12 +1,12 @@
 import torch
 
 from raypipe.training import comm
-from raypipe.training.comm import Solo
+from raypipe.training.comm import Comm
 
 
 def test_one_worker_is_alone():
     rows = torch.ones(2, 3)
-    solo = Solo()
+    solo = Comm()
     solo.sum_([rows])
     solo.barrier()
     assert (solo.rank, solo.world) == (0, 1) and rows.sum() == 6

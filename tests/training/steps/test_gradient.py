@@ -38,10 +38,10 @@ def assert_equal_gradients(found, expected, tolerance=TOLERANCE):
 
 @pytest.mark.parametrize("kind", ["mono", "duo", "low-rank", "listwise"])
 def test_packed_and_one_by_one_agree(own, tiny_model, kind):
-    from raypipe.training.comm import Solo
+    from raypipe.training.comm import Comm
 
-    packed = own.gradients(*own.make_trainee(tiny_model, kind), kind, Solo(), budget=100_000)
-    single = own.gradients(*own.make_trainee(tiny_model, kind), kind, Solo(), budget=1)
+    packed = own.gradients(*own.make_trainee(tiny_model, kind), kind, Comm(), budget=100_000)
+    single = own.gradients(*own.make_trainee(tiny_model, kind), kind, Comm(), budget=1)
     assert packed[0].item() == pytest.approx(single[0].item(), rel=1e-5)
     assert_equal_gradients(packed[1], single[1], OF_LISTS if kind == "listwise" else TOLERANCE)
 
@@ -54,10 +54,10 @@ def test_several_workers_give_the_gradient_of_one(own, tiny_model, tmp_path, wor
     workers = [subprocess.Popen([*command, str(rank), str(world), "200"]) for rank in range(world)]
     assert [worker.wait() for worker in workers] == [0] * world
     found = load_file(tmp_path / f"gradients-{world}.safetensors")
-    from raypipe.training.comm import Solo
+    from raypipe.training.comm import Comm
 
     for kind in kinds:
-        loss, expected = own.gradients(*own.make_trainee(tiny_model, kind), kind, Solo())
+        loss, expected = own.gradients(*own.make_trainee(tiny_model, kind), kind, Comm())
         of_kind = {
             name.removeprefix(f"{kind} "): gradient
             for name, gradient in found.items()
@@ -91,11 +91,11 @@ def padded(trainee, layouts, batch, path):
 
 
 def test_the_gradient_is_that_of_transformers_padded_batch(own, tiny_model):
-    from raypipe.training.comm import Solo
+    from raypipe.training.comm import Comm
 
     trainee, layouts = own.make_trainee(tiny_model, "mono")
     batch = own.make_batch()
-    loss, found = own.gradients(trainee, layouts, "mono", Solo(), batch=batch)
+    loss, found = own.gradients(trainee, layouts, "mono", Comm(), batch=batch)
     model, arguments, targets = padded(trainee, layouts, batch, tiny_model)
     logits = model(**arguments).logits
     expected = torch.nn.functional.cross_entropy(logits, torch.from_numpy(targets).long())
@@ -108,11 +108,11 @@ def test_the_gradient_is_that_of_transformers_padded_batch(own, tiny_model):
 def test_low_rank_weights_give_the_gradients_that_peft_gives(own, tiny_model):
     import peft
 
-    from raypipe.training.comm import Solo
+    from raypipe.training.comm import Comm
 
     trainee, layouts = own.make_trainee(tiny_model, "low-rank")
     batch = own.make_batch(num_examples=3)
-    _, found = own.gradients(trainee, layouts, "low-rank", Solo(), batch=batch)
+    _, found = own.gradients(trainee, layouts, "low-rank", Comm(), batch=batch)
     base = own.make_trainee(tiny_model, "mono")[0]
     model = BertForSequenceClassification(BertConfig.from_pretrained(tiny_model)).eval()
     model.load_state_dict({n: w.detach() for n, w in base.weights.items()}, strict=False)
@@ -159,11 +159,11 @@ def test_low_rank_weights_give_the_gradients_that_peft_gives(own, tiny_model):
 
 
 def test_recomputing_layers_changes_no_gradient_and_dropout_is_drawn_by_step(own, tiny_model):
-    from raypipe.training.comm import Solo
+    from raypipe.training.comm import Comm
 
     def run(draw=(0, 0), **settings):
         trainee, layouts = own.make_trainee(tiny_model, "mono", **settings)
-        return own.gradients(trainee, layouts, "mono", Solo(), draw=draw)
+        return own.gradients(trainee, layouts, "mono", Comm(), draw=draw)
 
     dropped = run(dropout=0.3)
     again = run(dropout=0.3)
@@ -175,10 +175,10 @@ def test_recomputing_layers_changes_no_gradient_and_dropout_is_drawn_by_step(own
 
 
 def test_bf16_is_near_fp32(own, tiny_model):
-    from raypipe.training.comm import Solo
+    from raypipe.training.comm import Comm
 
-    exact = own.gradients(*own.make_trainee(tiny_model, "mono"), "mono", Solo())
-    half = own.gradients(*own.make_trainee(tiny_model, "mono", bf16=True), "mono", Solo())
+    exact = own.gradients(*own.make_trainee(tiny_model, "mono"), "mono", Comm())
+    half = own.gradients(*own.make_trainee(tiny_model, "mono", bf16=True), "mono", Comm())
     assert half[0].item() == pytest.approx(exact[0].item(), rel=2e-2)
 
 
@@ -186,11 +186,11 @@ def test_bf16_is_near_fp32(own, tiny_model):
 def test_an_encoders_gradient_is_that_of_transformers_vectors(own, tiny_model, kind):
     from transformers import BertModel
 
-    from raypipe.training.comm import Solo
+    from raypipe.training.comm import Comm
 
     trainee, layouts = own.make_trainee(tiny_model, kind)
     batch = own.make_batch()
-    loss, found = own.gradients(trainee, layouts, kind, Solo(), batch=batch)
+    loss, found = own.gradients(trainee, layouts, kind, Comm(), batch=batch)
     model = BertModel(BertConfig.from_pretrained(tiny_model), add_pooling_layer=False).eval()
     names = {name: name.removeprefix("bert.") for name in trainee.weights}
     model.load_state_dict({names[n]: w.detach() for n, w in trainee.weights.items()}, strict=False)
@@ -226,11 +226,11 @@ def test_an_encoders_gradient_is_that_of_transformers_vectors(own, tiny_model, k
 
 def test_the_gradient_of_listwise_is_that_of_plain_products_over_whole_lists(own, tiny_model):
     """The log odds of transformers' one forward, blended and softmaxed here."""
-    from raypipe.training.comm import Solo
+    from raypipe.training.comm import Comm
 
     trainee, layouts = own.make_trainee(tiny_model, "listwise")
     batch = own.make_batch(num_examples=5, num_passages=4, unlabelled=True)
-    loss, found = own.gradients(trainee, layouts, "listwise", Solo(), batch=batch, budget=300)
+    loss, found = own.gradients(trainee, layouts, "listwise", Comm(), batch=batch, budget=300)
     model, arguments, _ = padded(trainee, layouts, batch, tiny_model)
     logits = model(**arguments).logits
     s = (logits[:, 1] - logits[:, 0]).view(5, 4) + 3.0 * torch.from_numpy(batch.first_stage)

@@ -6,7 +6,7 @@ import torch
 
 from raypipe.text.inputs import TextSlice
 from raypipe.training.batch import Batch
-from raypipe.training.comm import Solo
+from raypipe.training.comm import Comm
 from raypipe.training.losses import Objective
 from raypipe.training.steps import backward
 
@@ -18,6 +18,6 @@ def test_an_encoders_tokens_are_those_of_queries_and_passages_with_their_special
     passage = TextSlice(flat, np.zeros(4, np.int64), np.array([5, 0, 6, 1]))
     positive = np.eye(2, 4, dtype=bool)
     batch = Batch(query, passage, 2, positive, None)
-    given = (trainee, batch, Objective("multi-label-margin"), Solo(), layouts)
+    given = (trainee, batch, Objective("multi-label-margin"), Comm(), layouts)
     worked = backward(*given, budget_tokens=99, weight=1.0, draw=(0,))
     assert worked.num_tokens == 3 + 4 + 5 + 0 + 6 + 1 + 2 * 6 and torch.isfinite(worked.loss)

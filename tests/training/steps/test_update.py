@@ -8,7 +8,7 @@ import torch
 from raypipe.config.training import Optimiser
 from raypipe.errors import InputError
 from raypipe.training import steps as update
-from raypipe.training.comm import Solo
+from raypipe.training.comm import Comm
 from raypipe.training.examples import Sampler
 from raypipe.training.steps import load_weights_
 
@@ -147,6 +147,6 @@ def test_an_update_has_the_gradients_losses_and_tokens_of_all_workers(
         train(path, tmp_path / out)
         lines = (tmp_path / out / "train" / "progress.jsonl").read_text().splitlines()
         (told[out],) = (line for line in map(json.loads, lines) if "rate" in line)
-        monkeypatch.setattr(Solo, "sum_", lambda self, tensors: [each.mul_(2) for each in tensors])
+        monkeypatch.setattr(Comm, "sum_", lambda self, tensors: [each.mul_(2) for each in tensors])
     for name in ("loss", "gradient_norm", "tokens"):
         assert told["both"][name] == pytest.approx(2 * told["alone"][name], rel=1e-5), name

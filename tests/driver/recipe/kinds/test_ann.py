@@ -9,9 +9,9 @@ import sys
 import faiss
 import numpy as np
 import pytest
-from watchers import Silent
 
 from raypipe.config import load_recipe
+from raypipe.driver.execute import Watcher
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.upkeep.export import export
 from raypipe.errors import InputError, RefusedError
@@ -66,7 +66,7 @@ def text(tmp_path_factory, tiny_model, tiny_mono):
 
 def run(text, out, *overrides, **options):
     recipe = load_recipe(text, source="test", overrides=overrides)
-    run_pipeline(recipe, out, Options(**options), watcher=Silent(), say=lambda line: None)
+    run_pipeline(recipe, out, Options(**options), watcher=Watcher(), say=lambda line: None)
     return out
 
 
@@ -174,11 +174,11 @@ def killing(self, shard, *given, **named):
         os._exit(9)
     return made or commit(self, shard, *given, **named)
 Ledger.commit = killing
-from watchers import Silent
+from raypipe.driver.execute import Watcher
 from raypipe.config import load_recipe
 from raypipe.driver.pipeline import Options, run_pipeline
 recipe = load_recipe(sys.stdin.read(), source="test")
-run_pipeline(recipe, Path(sys.argv[1]), Options(), watcher=Silent(), say=lambda line: None)
+run_pipeline(recipe, Path(sys.argv[1]), Options(), watcher=Watcher(), say=lambda line: None)
 """
 
 

@@ -6,12 +6,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from small_documents import recipe_of, write_inputs
-from watchers import Silent
 
 import raypipe
 from raypipe.config import load_recipe
 from raypipe.config.stages import MonoScore
 from raypipe.data.qrels import read_qrels
+from raypipe.driver.execute import Watcher
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.recipe.runs import conversion_of
 from raypipe.driver.upkeep.export import export
@@ -200,7 +200,7 @@ def test_a_document_that_the_collection_lacks_is_refused_by_its_id(
     body["evaluate"]["baseline"] = "given"
     checked = load_recipe(body, source="documents", base=tmp_path)
     with pytest.raises(InputError, match="1 document ids are not in the collection, first D99"):
-        run_pipeline(checked, tmp_path / "work", Options(), watcher=Silent())
+        run_pipeline(checked, tmp_path / "work", Options(), watcher=Watcher())
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ def test_scores_that_lack_what_is_aggregated_are_refused_before_any_work(
         body["models"]["mono"]["path"] = str(tmp_path / "mono")
     checked = load_recipe(body, source="documents")
     with pytest.raises(InputError, match=words):
-        run_pipeline(checked, tmp_path / "work", Options(), watcher=Silent())
+        run_pipeline(checked, tmp_path / "work", Options(), watcher=Watcher())
     assert not (tmp_path / "work" / "stores" / "count@collection").exists()
 
 

@@ -1,7 +1,7 @@
 import pytest
-from watchers import Silent
 
 from raypipe.config import load_recipe
+from raypipe.driver.execute import Watcher
 from raypipe.driver.pipeline import Options, run_pipeline
 
 RECIPE = """
@@ -30,7 +30,7 @@ def folder(tmp_path):
 def test_a_table_marks_a_run_over_a_larger_collection_and_prints_the_lines_lost(folder):
     text = RECIPE.replace("FOLDER", str(folder))
     recipe = load_recipe(text, source="outside")
-    done = run_pipeline(recipe, folder / "work", Options(), watcher=Silent())
+    done = run_pipeline(recipe, folder / "work", Options(), watcher=Watcher())
     table = (folder / "work" / "table.md").read_text()
     line = next(line for line in table.splitlines() if line.startswith("| given"))
     assert "as read, a ranking of all of it (9 passages)" in line and "1.0000" in line

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.stages.stage import Site
 from raypipe.storage.records import Json
 
 if TYPE_CHECKING:  # importing torch takes seconds, and planning does not need it
-    from raypipe.models.gpu.passes import FixedEngine
-
-
-class OpenModel(Protocol):
-    """An encoder or a scorer."""
-
-    numerics: str
-    engine: FixedEngine | None
-    """It measures its device."""
+    from raypipe.models.encoder import Encoder
+    from raypipe.models.scorer import Scorer
 
 
 class Stopwatch:
     """The seconds in which a model's device computed, from when this is made."""
 
-    def __init__(self, model: OpenModel) -> None:
+    def __init__(self, model: Encoder | Scorer) -> None:
         """It runs."""
         self._engine = model.engine
         self._before = 0.0 if self._engine is None else self._engine.computed_seconds
@@ -34,7 +27,7 @@ class Stopwatch:
         return None if self._engine is None else self._engine.computed_seconds - self._before
 
 
-Model = TypeVar("Model", bound=OpenModel)
+Model = TypeVar("Model", bound="Encoder | Scorer")
 
 
 def open_model(

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from raypipe.cluster.inline import InlineBackend
 from raypipe.config import Recipe, missing_inputs, select
 from raypipe.driver.devices import Devices, num_cores
-from raypipe.driver.execute import Execution, Silent
+from raypipe.driver.execute import Execution, Watcher
 from raypipe.driver.forecast.forecast import Forecast, forecast_of, pending_inputs, totals_of
 from raypipe.driver.forecast.rates import (
     UTILISATION,
@@ -26,7 +26,7 @@ from raypipe.driver.forecast.walk import Expected, expected_stores
 from raypipe.driver.inputs import with_local_files
 from raypipe.driver.mirror import default_stores
 from raypipe.driver.models import open_or_tell, with_commits
-from raypipe.driver.place import LazyBackends, Place
+from raypipe.driver.place import LazyBackends, WorkPlace
 from raypipe.driver.recipe.read_first import read_first
 from raypipe.driver.working import devices_for, sizing_of
 from raypipe.driver.workspace import Workspace
@@ -189,7 +189,7 @@ def make_plan(recipe: Recipe, out: Path, wanted: Wanted = Wanted()) -> Plan:
         named, sources = with_local_files(recipe, workspace)
         read_first(named, problems)
         backends = LazyBackends(InlineBackend, chosen.num_actors)
-        execution = Execution(workspace, backends, sizing_of(named.resources, chosen), Silent())
+        execution = Execution(workspace, backends, sizing_of(named.resources, chosen), Watcher())
 
         try:
             expected, files = expected_stores(
@@ -249,7 +249,7 @@ def _check(wanted: Wanted) -> None:
 
 def _devices(recipe: Recipe, wanted: Wanted) -> tuple[Devices, float | None, list[str]]:
     """The devices that are planned for, a GPU's assumed operations a second, and notes."""
-    place = Place("inline")
+    place = WorkPlace("inline")
     if wanted.gpu is None:
         chosen = devices_for(place, recipe.resources)
         if chosen.device == "cpu":

@@ -4,13 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 
 from raypipe import schema
 from raypipe.stages.documents.passage_map import PassageMap
-from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, ranges
+from raypipe.stages.stage import Beat, Opened, Payload, Rows, Site, Sizing, Stage, ranges
 from raypipe.stages.texts.counted_files import batched
 from raypipe.stages.texts.ids import column_of_rows
 from raypipe.storage.payloads import ROW_GROUP_ROWS, write_table
@@ -22,13 +21,11 @@ ID_BYTES = 16
 
 
 @dataclass(frozen=True)
-class NamedDocumentsStage:
+class NamedDocumentsStage(Stage):
     """Documents (schema.DOCUMENTS) in the order in which the passages first name them."""
 
     homes: Stored
     map: Stored
-    needs: Needs = Needs()
-    skips_rows: ClassVar[bool] = False
 
     @property
     def spec(self) -> StageSpec:
