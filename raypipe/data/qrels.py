@@ -1,6 +1,7 @@
 """Judgements: TREC, MS MARCO, BEIR, ranx, PyTerrier, ir_datasets; told apart by their content."""
 
 import csv
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +12,6 @@ from raypipe.data.files import parsed_lines
 from raypipe.data.formats import irds
 from raypipe.data.formats.fields import checked_id
 from raypipe.data.formats.tables import is_parquet, read_columns
-from raypipe.data.json_depth import nested_entries
 from raypipe.data.records import Problems, chunks
 from raypipe.errors import InputError, shown
 from raypipe.schema import QRELS
@@ -68,13 +68,7 @@ def _judgements(path: Path, problems: Problems) -> Placed:
         columns = (table[name].to_pylist() for name in QRELS.names)
         yield from _checked(path, zip(*columns, strict=True), problems)
     elif _begins(path) == b"{":
-        with open_binary(path) as stream:
-            entries = (
-                (query_id, passage_id, grade)
-                for query_id, found in nested_entries(chunks(stream), str(path))
-                for passage_id, grade in found
-            )
-            yield from _checked(path, entries, problems)
+        yield from _checked(path, _of_json(path), problems)
     else:
         yield from _of_lines(path, problems)
 
@@ -82,6 +76,22 @@ def _judgements(path: Path, problems: Problems) -> Placed:
 def _begins(path: Path) -> bytes:
     with open_binary(path) as stream:
         return next(chunks(stream), b"").removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+
+
+def _of_json(path: Path) -> Iterator[tuple[str, str, object]]:
+    """The entries of {query: {passage: grade}}; a passage that a query has twice comes twice."""
+    try:
+        with open_binary(path) as stream:
+            text = b"".join(chunks(stream)).decode("utf-8-sig")
+        for query_id, entries in json.loads(text, object_pairs_hook=tuple):
+            query_id.encode()  # half of a surrogate pair can be written, but is no text
+            for passage_id, grade in entries:
+                passage_id.encode()
+                yield query_id, passage_id, grade
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise InputError(
+            f"{path}: expected JSON in UTF-8, {{query id: {{passage id: grade}}}}; {error}"
+        ) from error
 
 
 def _checked(path: Path, rows: Iterator[tuple[str, str, object]], problems: Problems) -> Placed:

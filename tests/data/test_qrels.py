@@ -136,7 +136,15 @@ def test_judgements_of_other_tools_are_read_as_these_wrote_them(name):
         ('{"1": {"a": 1}, "2": {"a b": 1}}', "row 2: white space or a control character"),
         ('{"1": {"a": 1, "a": 2}}', "row 2: query '1', passage 'a' has grade 2, but 1 in row 1"),
         ('{"1": {"a": 4294967296}}', "row 1: grade 4294967296 is beyond 32 bits"),
-        ('{"1": {"a": 1}', "query '1': expected }, found the end of the file"),
+        (
+            '{"1": {"a": 1}',
+            "expected JSON in UTF-8, {query id: {passage id: grade}}; Expecting ','",
+        ),
+        ('{"1": ["a", 1]}', "expected JSON in UTF-8, {query id: {passage id: grade}}; not enough"),
+        (
+            '{"1": {"\\ud800": 1}}',
+            "expected JSON in UTF-8, {query id: {passage id: grade}}; 'utf-8'",
+        ),
         ("".join(f"1\tp{n}\t{n}\n" for n in range(1, 6)), "the grades of query '1' count 1, 2,"),
     ],
 )
