@@ -574,13 +574,6 @@ def _(world):
     return code
 
 
-@outcome("plan beyond --budget", 5, summary=0)
-def _(world):
-    world.change()
-    more = ("--budget", "0h", "stages.both.depth=2")
-    return world.run("plan", world.recipe, "--out", world.work, *more)
-
-
 @outcome("rollback to stores that are gone", 3)
 def _(world):
     shutil.rmtree(next((world.work / "stores").glob("one.test")))

@@ -76,23 +76,13 @@ def plan(
     out: Annotated[
         Path, typer.Option("--out", help="The workspace whose stores would be reused.")
     ] = Path("raypipe-work"),
-    gpus: Annotated[int | None, typer.Option(help="Number of GPUs to plan for.")] = None,
-    gpu: Annotated[str | None, typer.Option(help="Their kind, such as H100.")] = None,
-    price: Annotated[float | None, typer.Option(help="Of a GPU-hour, in dollars.")] = None,
-    budget: Annotated[
-        str | None,
-        typer.Option(help="Exit with 5 if more is forecast, such as 40h or 100usd."),
-    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Forecast what a recipe will take: tokens, inferences, disk, time and money. Runs nothing."""
-    from raypipe.driver.forecast.plan import Wanted, make_plan, text_of
+    """Forecast what a recipe will take here: tokens, inferences, disk and time. Runs nothing."""
+    from raypipe.driver.forecast.plan import make_plan
 
-    named = named_recipe(recipe, overrides=overrides or [], env=os.environ)
-    found = make_plan(named, out, Wanted(gpus, gpu, price, budget))
-    print_result(found.to_json(), text_of(found).removesuffix("\n"), as_json=as_json)
-    if found.beyond is not None:
-        raise found.beyond
+    found = make_plan(named_recipe(recipe, overrides=overrides or [], env=os.environ), out)
+    print_result(found.to_json(), str(found), as_json=as_json)
 
 
 def beir(

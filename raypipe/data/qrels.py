@@ -88,6 +88,8 @@ def _of_json(path: Path) -> Iterator[tuple[str, str, object]]:
             for passage_id, grade in entries:
                 passage_id.encode()
                 yield query_id, passage_id, grade
+    except InputError:  # of the compressed bytes
+        raise
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(
             f"{path}: expected JSON in UTF-8, {{query id: {{passage id: grade}}}}; {error}"

@@ -12,8 +12,7 @@ import pyarrow as pa
 from raypipe.config import Recipe, missing_inputs, resolved_yaml, select
 from raypipe.driver.devices import Devices
 from raypipe.driver.execute import Execution, StageResult, Watcher
-from raypipe.driver.forecast.forecast import Forecast, beside_facts, check_forecast, run_forecast
-from raypipe.driver.forecast.plan import line_of
+from raypipe.driver.forecast.forecast import check_forecast, run_forecast
 from raypipe.driver.generations.drift import DriftLimit, limits_of
 from raypipe.driver.generations.publish import Built, Publication, publish
 from raypipe.driver.generations.retire import retire_older
@@ -22,15 +21,14 @@ from raypipe.driver.invocation import invocation, work_begins
 from raypipe.driver.measure import Measurement, measure
 from raypipe.driver.mirror import address_of, refuse_sweep, write_out
 from raypipe.driver.models import open_or_tell, with_commits
-from raypipe.driver.place import LazyBackends, WorkPlace, backends_at
+from raypipe.driver.place import LazyBackends, WorkPlace, backends_at, devices_at, sizing_of
 from raypipe.driver.progress import Exporting, RayMetrics
-from raypipe.driver.recipe.basis import Basis
+from raypipe.driver.recipe.basis import Basis, basis_at
 from raypipe.driver.recipe.compare import refuse_changes
 from raypipe.driver.recipe.graph import systems_of
 from raypipe.driver.recipe.read_first import collection_problems, read_first
 from raypipe.driver.recipe.system import System
 from raypipe.driver.signals import interruptible
-from raypipe.driver.working import basis_at, devices_for, sizing_of
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, RaypipeError, ending_of
 from raypipe.names import StoreName, Thing
@@ -146,11 +144,11 @@ def run_pipeline(
         )
         try:
             basis, execution, judgements = _open(pipeline, problems)
-            forecast = _forecast(pipeline, basis, execution)
+            _forecast(pipeline, basis, execution)
             last = summary.get("last_complete", {})  # until the work begins
             systems = _make_stores(pipeline, basis)
             measurement = measure(basis, workspace, systems, execution.results, judgements, last)
-            _summarise(pipeline, measurement, execution.results, forecast)
+            _summarise(pipeline, measurement, execution.results)
             if options.reindex:
                 seconds = time.monotonic() - began
                 built = Built(basis, systems, execution.results, measurement, seconds)
@@ -175,7 +173,7 @@ def _place(
     if options.inline:  # one worker, with all cores
         wanted = wanted.model_copy(update={"backend": "inline", "actors": 1})
     place = WorkPlace(wanted.backend, options.ray_address, options.allow_open_cluster)
-    chosen = devices_for(place, wanted, should_stop)
+    chosen = devices_at(place, wanted, should_stop)
     why = f", {'inline' if wanted.backend == 'inline' else 'on Ray'}: {options.why}"
     say(chosen.line() + (why if options.why else ""))
     precise = recipe.resources.model_copy(update={"precision": chosen.precision})
@@ -236,14 +234,14 @@ def _open(
     return basis_at(named, execution, pipeline.chosen, sources, models), execution, judgements
 
 
-def _forecast(pipeline: Pipeline, basis: Basis, execution: Execution) -> Forecast | None:
-    """The forecast, which the free space holds; None of tokens and searches alone.
+def _forecast(pipeline: Pipeline, basis: Basis, execution: Execution) -> None:
+    """Say what the stores will take; nothing of tokens and searches alone.
 
     Raises:
         StorageError: the stores or the runs do not fit.
     """
     if pipeline.options.reading is not None or pipeline.options.tokens_of is not None:
-        return None
+        return
     forecast = run_forecast(
         basis,
         pipeline.selected,
@@ -252,12 +250,11 @@ def _forecast(pipeline: Pipeline, basis: Basis, execution: Execution) -> Forecas
         compute=execution.ensure,
     )
     if forecast is not None:
-        pipeline.say(line_of(forecast))
+        pipeline.say(str(forecast))
         pipeline.watcher.expects(len(forecast.lines))
         pipeline.summary["plan"] = [line.store for line in forecast.lines]
         pipeline.workspace.tell_stores()
         check_forecast(forecast, pipeline.workspace)
-    return forecast
 
 
 def _make_stores(pipeline: Pipeline, basis: Basis) -> dict[str, list[System]]:
@@ -275,14 +272,11 @@ def _summarise(
     pipeline: Pipeline,
     measurement: Measurement,
     results: Mapping[StoreName, StageResult],
-    forecast: Forecast | None,
 ) -> None:
     """Fill the summary before a limit may refuse what was built."""
     summary = pipeline.summary
     summary.pop("plan", None)  # from here on `stages` has it
     summary |= summary_of(measurement, results, pipeline.chosen)
-    if forecast is not None:
-        summary["forecast"] = beside_facts(forecast, results, pipeline.workspace.folder)
 
 
 def _publish(pipeline: Pipeline, limits: Sequence[DriftLimit], built: Built) -> None:
@@ -318,6 +312,12 @@ def summary_of(
                 "seconds": round(result.seconds, 2),
                 "rows": result.num_rows,
                 "copied": result.num_copied,
+                "computed": {
+                    "rows": result.num_rows_computed - result.num_copied,
+                    "tokens": result.num_tokens,
+                    "bytes": result.num_bytes,
+                    "cpu_seconds": round(result.cpu_seconds, 2),
+                },
                 "shards": {
                     "planned": result.num_shards,
                     "reused": result.num_shards_reused,

@@ -9,10 +9,12 @@ from typing import Any
 from raypipe.cluster.backend import Backend
 from raypipe.cluster.inline import InlineBackend
 from raypipe.cluster.report import Limits
+from raypipe.config.parts import Resources
+from raypipe.config.training import TrainResources
 from raypipe.driver import devices
 from raypipe.driver.devices import Devices
 from raypipe.errors import RaypipeError
-from raypipe.stages.stage import Needs
+from raypipe.stages.stage import Needs, Sizing
 
 
 class LazyBackends:
@@ -90,28 +92,46 @@ class WorkPlace:
 
 def devices_at(
     place: WorkPlace,
-    device: str,
-    *,
+    wanted: Resources | TrainResources,
     should_stop: Callable[[], RaypipeError | None] = lambda: None,
-    **asked: Any,
 ) -> Devices:
     """Devices of this machine, or of the cluster, which is joined now: its head may have none.
 
+    A training computes in the precision of its recipe, on whatever device: nobody is asked for one.
+
     Args:
         place: where to look.
-        device: auto, cpu or cuda.
+        wanted: of the recipe.
         should_stop: returns an error that ends the wait for a GPU worker's answer.
-        asked: `precision`, `gpus`, `actors` and `threads` of the recipe's resources; see
-            `devices.choose`.
+
+    Raises:
+        InputError: see `devices.choose` and `devices.of_cluster`.
     """
+    options: dict[str, Any] = {"precision": "fp32", "threads": wanted.threads}
+    if isinstance(wanted, Resources):
+        options |= {name: getattr(wanted, name) for name in ("precision", "gpus", "actors")}
     if not place.joins or place.ray_address is None:
-        return devices.choose(device, **asked)
+        return devices.choose(wanted.device, **options)
     from raypipe.cluster import ray_start
-    from raypipe.driver.devices import gpu_capability
 
     resources = ray_start.connect(place.ray_address, allow_open=place.allow_open_cluster)
-    capability = partial(gpu_capability, should_stop)
-    return devices.of_cluster(resources, device, capability=capability, **asked)
+    capability = partial(devices.gpu_capability, should_stop)
+    return devices.of_cluster(resources, wanted.device, capability=capability, **options)
+
+
+SHARD_TOKENS = {"cpu": 60_000, "cuda": 4_000_000}
+"""About 10 s of MiniLM on one core, so that progress is visible; about 4M tokens on a GPU."""
+
+
+def sizing_of(wanted: Resources, chosen: Devices) -> Sizing:
+    """The sizes of shards that the recipe asks for, or those of the device."""
+    tokens = wanted.shard_tokens
+    return Sizing(
+        num_actors=chosen.num_actors,
+        shard_tokens=tokens if isinstance(tokens, int) else SHARD_TOKENS[chosen.device],
+        shard_rows=wanted.shard_rows,
+        shard_queries=wanted.shard_queries,
+    )
 
 
 def backends_at(place: WorkPlace, chosen: Devices) -> LazyBackends:

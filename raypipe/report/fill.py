@@ -8,12 +8,11 @@ from dataclasses import dataclass
 
 from raypipe.driver.execute import Execution, Watcher
 from raypipe.driver.inputs import with_copies
-from raypipe.driver.place import WorkPlace, backends_at
-from raypipe.driver.recipe.basis import Basis
+from raypipe.driver.place import WorkPlace, backends_at, devices_at, sizing_of
+from raypipe.driver.recipe.basis import Basis, basis_at
 from raypipe.driver.recipe.rerank import model_of, scored
 from raypipe.driver.signals import interruptible
 from raypipe.driver.summaries import standing_of
-from raypipe.driver.working import basis_at, devices_for, sizing_of
 from raypipe.driver.workspace import LEASE
 from raypipe.errors import InputError, RefusedError
 from raypipe.names import StoreName
@@ -67,7 +66,7 @@ def fill(
     wanted = finished.recipe.resources
     place = WorkPlace(wanted.backend, ray_address, allow_open_cluster)
     with _alone(finished), interruptible() as should_stop:
-        chosen = devices_for(place, wanted, should_stop)
+        chosen = devices_at(place, wanted, should_stop)
         say(chosen.line())
         inputs = finished.workspace.folder / "inputs"
         named, sources = with_copies(finished.recipe, inputs, collection=False)

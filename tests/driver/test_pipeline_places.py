@@ -3,7 +3,8 @@ from types import SimpleNamespace
 import pytest
 from small_invocation import Watching
 
-from raypipe.driver import devices, working
+from raypipe.config.parts import Resources
+from raypipe.driver import devices
 from raypipe.driver.devices import Devices
 from raypipe.driver.execute import Execution
 from raypipe.driver.pipeline import Options, run_pipeline
@@ -81,9 +82,9 @@ def test_a_cluster_is_joined_and_one_of_our_own_is_begun(ray):
         )  # fmt: skip
 
     joined = WorkPlace("ray", "x:1", allow_open_cluster=True)
-    asked = {"gpus": "all", "actors": "auto", "threads": 2}
-    assert devices_at(joined, "auto", **asked).num_actors == 2  # 4 cores, 2 threads each
-    devices_at(WorkPlace("ray", "x:1"), "auto", **asked)
+    wanted = Resources(threads=2, precision="fp32")
+    assert devices_at(joined, wanted).num_actors == 2  # 4 cores, 2 threads each
+    devices_at(WorkPlace("ray", "x:1"), wanted)
     started(joined, CUDA, num_cpus=6)
     started(WorkPlace("ray"), CUDA, num_cpus=6)
     assert ray == [

@@ -1,1 +1,1 @@
-"""What a recipe will take, before it is run: tokens, inferences, disk, time and money."""
+"""What a recipe will take, before it is run: tokens, inferences, disk and time."""

@@ -1,4 +1,4 @@
-"""The forecast of a recipe: what each of its stores will take."""
+"""The forecast of a recipe: what each of its stores will take, and whether it fits the disk."""
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from raypipe.driver.devices import Devices
-from raypipe.driver.execute import StageResult, rounded, size_of
+from raypipe.driver.execute import rounded, size_of
 from raypipe.driver.forecast.amounts import ModelInputs
-from raypipe.driver.forecast.rates import Key, Rate, flops_of, key_of, logged_rates
+from raypipe.driver.forecast.rates import Key, Rate, key_of, logged_rates
 from raypipe.driver.forecast.walk import BadSample, Expected, expected_stores
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import StorageError
-from raypipe.names import Role, StoreName
+from raypipe.names import StoreName
 from raypipe.stages.stage import Stage
 from raypipe.storage.store import Stored
 
@@ -37,24 +37,23 @@ class Line:
     other_seconds: float = 0.0
     """CPU seconds of what no model computes."""
     model_seconds: float | None = 0.0
-    """CPU seconds of a model; None where its rate is not known."""
-    model_flops: float = 0.0
-    lucene: bool = False
+    """Seconds of a model on its device, on a CPU those of one core; None of an unknown rate."""
 
     @property
-    def cpu_seconds(self) -> float | None:
+    def seconds(self) -> float | None:
         """All of them; None where a model's rate is not known."""
         return None if self.model_seconds is None else self.other_seconds + self.model_seconds
 
     def to_json(self) -> dict[str, Any]:
-        """For summary.json and `--json`."""
-        seconds = None if self.cpu_seconds is None else round(self.cpu_seconds, 2)
+        """For `--json`."""
         return {
             "rows": round(self.rows),
             "tokens": round(self.tokens),
             "inferences": round(self.inferences),
             "bytes": round(self.bytes),
-            "cpu_seconds": seconds,
+            "seconds": None if self.seconds is None else round(self.seconds, 2),
+            "shards": self.shards,
+            "reused": self.reused,
         }
 
 
@@ -65,17 +64,24 @@ class Forecast:
     lines: Sequence[Line]
     rates: Mapping[str, Rate] = field(default_factory=dict)
     """Of the models, by the first store that each computes."""
-    weights_bytes: float = 0.0
-    """Of the largest model."""
     notes: Sequence[str] = field(default=())
     run_files: Mapping[str, float] = field(default_factory=dict)
     """By name in the workspace, the bytes of the run files."""
 
-    def total(self, amount: str, *, lucene: bool | None = None) -> float | None:
-        """The sum of an amount over the stores, of Lucene's alone or of all others."""
-        lines = [line for line in self.lines if lucene is None or line.lucene == lucene]
-        values = [getattr(line, amount) for line in lines]
+    def total(self, amount: str) -> float | None:
+        """The sum of an amount over the stores; None where one is not known."""
+        values = [getattr(line, amount) for line in self.lines]
         return None if None in values else float(sum(values))
+
+    @property
+    def totals(self) -> dict[str, float | None]:
+        """The sums of all amounts, and the bytes of the run files."""
+        found = {name: self.total(name) for name in ("tokens", "inferences", "bytes", "seconds")}
+        found["run_bytes"] = sum(self.run_files.values())
+        return {
+            name: None if value is None else round(value, 2 if name == "seconds" else None)
+            for name, value in found.items()
+        }
 
     @property
     def reused(self) -> list[str]:
@@ -87,31 +93,44 @@ class Forecast:
         """Inferences at least and at most."""
         return round(self.total("least") or 0.0), round(self.total("most") or 0.0)
 
+    def hours(self, workers: int, cores: int) -> float | None:
+        """Of the clock, from the first store to the last; None where a rate is not known.
+
+        A store's work is shared by as many workers, or cores for what no model computes, as it has
+        shards. Start-up and evaluation are not in it.
+        """
+        seconds = 0.0
+        for line in self.lines:
+            if line.model_seconds is None:
+                return None
+            shards = max(1, line.shards)
+            seconds += line.model_seconds / min(workers, shards)
+            seconds += line.other_seconds / min(cores, shards)
+        return seconds / 3600
+
     def to_json(self) -> dict[str, Any]:
         """For `--json`."""
         return {
-            "stages": {
-                line.store: {**line.to_json(), "shards": line.shards, "reused": line.reused}
-                for line in self.lines
-            },
+            "stages": {line.store: line.to_json() for line in self.lines},
             "run_files": {name: round(size) for name, size in self.run_files.items()},
-            "totals": totals_of(self),
+            "totals": self.totals,
             "inferences_range": [*self.inferences_range],
             "rates": {name: rate.to_json() for name, rate in self.rates.items()},
             "notes": [*self.notes],
         }
 
-
-def totals_of(forecast: Forecast) -> dict[str, float | None]:
-    """The sums of all amounts; the bytes of Lucene and of the run files apart."""
-    found = {name: forecast.total(name) for name in ("tokens", "inferences", "cpu_seconds")}
-    found["bytes"] = forecast.total("bytes", lucene=False)
-    found["lucene_bytes"] = forecast.total("bytes", lucene=True)
-    found["run_bytes"] = sum(forecast.run_files.values())
-    return {
-        name: None if value is None else round(value, 2 if name == "cpu_seconds" else None)
-        for name, value in found.items()
-    }
+    def __str__(self) -> str:
+        """`forecast: 1,234,000 tokens, 6,460 inferences, 12.3 MB of stores, 4.5 MB of runs, 95
+        seconds of work; 3 stores of 20 are there`."""
+        totals = {name: value or 0.0 for name, value in self.totals.items()}
+        parts = [f"{totals['tokens']:,.0f} tokens"]
+        parts += [f"{totals['inferences']:,.0f} inferences"] if totals["inferences"] else []
+        parts.append(f"{totals['bytes'] / 1e6:,.1f} MB of stores")
+        parts += [f"{totals['run_bytes'] / 1e6:,.1f} MB of runs"] if totals["run_bytes"] else []
+        seconds = self.total("seconds")
+        parts += [] if seconds is None else [f"{seconds:,.0f} seconds of work"]
+        there = f"{len(self.reused)} stores of {len(self.lines)} are there"
+        return f"forecast: {', '.join(parts)}; {there}"
 
 
 def pending_inputs(expected: Sequence[Expected]) -> list[ModelInputs]:
@@ -132,14 +151,9 @@ def forecast_of(
         if each.amounts.inputs is not None and not each.reused:
             first.setdefault(key_of(each.amounts.inputs), str(each.name))
     own = [each.amounts.note for each in expected if each.amounts.note and not each.reused]
-    weights = [
-        (inputs.model.folder / "model.safetensors").stat().st_size
-        for inputs in pending_inputs(expected)
-    ]
     return Forecast(
         lines=[_line(each, rates) for each in expected],
         rates={name: rates[key] for key, name in first.items() if key in rates},
-        weights_bytes=float(max(weights, default=0)),
         notes=[*notes, *dict.fromkeys(own)],
         run_files=files,
     )
@@ -147,21 +161,15 @@ def forecast_of(
 
 def _line(each: Expected, rates: Mapping[Key, Rate]) -> Line:
     amounts, name = each.amounts, str(each.name)
-    lucene = each.produces == "lucene"
     if each.reused or each.computed:
         num_bytes = 0.0 if each.reused else each.num_bytes
-        shards = each.num_shards
-        return Line(name, amounts.rows, shards, each.reused, bytes=num_bytes, lucene=lucene)
-    left, inputs = 1.0 - each.held, amounts.inputs
-    tokens = flops = 0.0
-    seconds: float | None = 0.0
+        return Line(name, amounts.rows, each.num_shards, each.reused, bytes=num_bytes)
+    left, inputs = 1.0 - each.committed, amounts.inputs
+    tokens, seconds = 0.0, 0.0 if inputs is None or not inputs.number else None
     if inputs is not None and inputs.number and len(inputs.lengths):
-        tokens = inputs.num_tokens * left
-        flops = float(flops_of(inputs.model, inputs.lengths).mean()) * inputs.number * left
-        rate = rates.get(key_of(inputs))
+        tokens, rate = inputs.num_tokens * left, rates.get(key_of(inputs))
         seconds = None if rate is None else tokens / rate.tokens_per_second
-    scores = amounts.inferences if each.produces == "scores" else (0.0, 0.0, 0.0)
-    inferences, least, most = (number * left for number in scores)
+    inferences, least, most = (number * left for number in amounts.inferences)
     return Line(
         name,
         amounts.rows,
@@ -174,8 +182,6 @@ def _line(each: Expected, rates: Mapping[Key, Rate]) -> Line:
         bytes=each.num_bytes * left,
         other_seconds=amounts.seconds * left,
         model_seconds=seconds,
-        model_flops=flops,
-        lucene=lucene,
     )
 
 
@@ -192,10 +198,9 @@ def run_forecast(
     Only the count of the records and the query sets are computed for it, as the run would first;
     see `expected_stores` for the arguments.
     """
-    recipe = basis.recipe
     try:
         expected, files = expected_stores(
-            recipe,
+            basis.recipe,
             selected,
             chosen,
             basis.sources,
@@ -207,10 +212,7 @@ def run_forecast(
     except BadSample:  # the run meets the same input, and its error names store and shard too
         return None
     inputs = pending_inputs(expected)
-    rates = logged_rates(inputs, workspace, chosen.line().removeprefix("device: "))
-    missing = any(key_of(each) not in rates for each in inputs)
-    note = "the seconds of models are not known: the workspace has no log of them on this device"
-    return forecast_of(expected, rates, [note] if missing else [], files)
+    return forecast_of(expected, logged_rates(inputs, workspace, chosen), files=files)
 
 
 def check_forecast(forecast: Forecast, workspace: Workspace) -> None:
@@ -255,61 +257,3 @@ def _growth(folder: Path, files: Mapping[str, float]) -> float:
 def _disk(place: Path) -> int:
     """The device of a folder that may not exist yet."""
     return next(part for part in (place, *place.parents) if part.exists()).stat().st_dev
-
-
-Amounts = dict[str, float | None]
-
-
-def beside_facts(
-    forecast: Forecast, results: Mapping[StoreName, StageResult], folder: Path
-) -> dict[str, Any]:
-    """The entry of summary.json: for each store and in all, the forecast and the fact.
-
-    `off` is (forecast - fact) / fact of the totals, and None where one of them is not known or the
-    fact is nothing. Only what this invocation computed is counted, and the run files in its folder.
-    """
-    lucene = {line.store for line in forecast.lines if line.lucene}
-    facts = {str(name): _fact(name, result) for name, result in results.items()}
-    told = {
-        line.store: {"forecast": line.to_json(), "fact": facts[line.store]}
-        for line in forecast.lines
-        if line.store in facts and not line.reused
-    }
-    expected, found = totals_of(forecast), _totals(facts, lucene)
-    files = (folder / name for name in forecast.run_files)
-    found["run_bytes"] = sum(file.stat().st_size for file in files if file.exists())
-    return {
-        "stages": told,
-        "totals": {
-            "forecast": expected,
-            "fact": found,
-            "off": {name: _off(expected[name], found[name]) for name in expected},
-        },
-        "rates": {name: rate.to_json() for name, rate in forecast.rates.items()},
-        "notes": [*forecast.notes],
-    }
-
-
-def _fact(name: StoreName, result: StageResult) -> dict[str, float]:
-    scored = name.role is Role.SCORES
-    return {
-        "rows": result.num_rows,
-        "tokens": result.num_tokens,
-        "inferences": result.num_rows_computed - result.num_copied if scored else 0,
-        "bytes": result.num_bytes,
-        "cpu_seconds": round(result.cpu_seconds, 2),
-    }
-
-
-def _totals(facts: Mapping[str, Mapping[str, float]], lucene: set[str]) -> Amounts:
-    found: Amounts = {
-        name: sum(fact[name] for fact in facts.values())
-        for name in ("tokens", "inferences", "cpu_seconds")
-    }
-    found["bytes"] = sum(fact["bytes"] for store, fact in facts.items() if store not in lucene)
-    found["lucene_bytes"] = sum(fact["bytes"] for store, fact in facts.items() if store in lucene)
-    return found
-
-
-def _off(expected: float | None, found: float | None) -> float | None:
-    return None if expected is None or not found else round((expected - found) / found, 4)

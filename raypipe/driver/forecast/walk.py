@@ -17,10 +17,10 @@ from raypipe.driver.devices import Devices
 from raypipe.driver.execute import older_stores
 from raypipe.driver.forecast.amounts import ID_BYTES, Amounts, mean_bytes
 from raypipe.driver.forecast.arithmetic import Arithmetic
-from raypipe.driver.recipe.basis import Basis
+from raypipe.driver.place import sizing_of
+from raypipe.driver.recipe.basis import Basis, basis_at
 from raypipe.driver.recipe.graph import systems_of
 from raypipe.driver.recipe.system import System
-from raypipe.driver.working import basis_at, sizing_of
 from raypipe.errors import InputError
 from raypipe.evaluation.exports import MSMARCO_DEPTH
 from raypipe.models.folder.model_folder import ModelFolder
@@ -86,12 +86,10 @@ class Expected:
     num_bytes: float
     num_shards: int
     reused: bool
-    held: float = 0.0
+    committed: float = 0.0
     """The share of its rows that an interrupted invocation has committed."""
     computed: bool = False
     """Whether it was computed to make the forecast."""
-    produces: str = ""
-    """See `StageSpec`."""
 
 
 @dataclass
@@ -123,7 +121,7 @@ class Walk:
         if stored is None:
             stored = self._new(name, stage, spec)
         elif name not in self.found:
-            self.found[name] = _known(name, stored, reused=True, produces=spec.produces)
+            self.found[name] = _known(name, stored, reused=True)
             if isinstance(stage, ScoreStage):
                 self.arithmetic.remember(stage.base, stage)
         self._stored[name, spec.fingerprint()] = stored
@@ -156,9 +154,7 @@ class Walk:
         num_bytes = amounts.num_bytes
         if num_bytes is None:
             num_bytes = float(stage.estimated_bytes(amounts.rows, amounts.rows))
-        self.found[name] = Expected(
-            name, amounts, num_bytes, len(shards), False, min(1.0, share), produces=spec.produces
-        )
+        self.found[name] = Expected(name, amounts, num_bytes, len(shards), False, min(1.0, share))
         sha256 = digest(amounts.payload)
         storage = self.storage
         if amounts.payload:
@@ -175,17 +171,12 @@ class Walk:
 
 
 def _known(
-    name: StoreName,
-    stored: Stored,
-    *,
-    reused: bool = False,
-    computed: bool = False,
-    produces: str = "",
+    name: StoreName, stored: Stored, *, reused: bool = False, computed: bool = False
 ) -> Expected:
     """A store that is there; nothing of it is read."""
     there, shards = Amounts(rows=stored.num_rows), len(stored.manifest.records)
     num_bytes = float(stored.num_bytes)
-    return Expected(name, there, num_bytes, shards, reused, computed=computed, produces=produces)
+    return Expected(name, there, num_bytes, shards, reused, computed=computed)
 
 
 def _record(shard: Shard, planned: int, amounts: Amounts, num_bytes: float, sha256: str) -> Record:

@@ -13,6 +13,7 @@ from raypipe import schema
 from raypipe.config import Recipe
 from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries
+from raypipe.driver.devices import Devices
 from raypipe.driver.models import opened
 from raypipe.driver.recipe.collection import counted_collection
 from raypipe.driver.recipe.stores import Stores
@@ -161,3 +162,22 @@ class Basis:
 
     def _prepared(self) -> dict[Role, Stored]:
         return counted_collection(self.recipe.collection, self.stores, self.sources).passages()
+
+
+def basis_at(
+    recipe: Recipe,
+    stores: Stores,
+    chosen: Devices,
+    sources: Mapping[str, str],
+    models: Mapping[str, ModelFolder] | None = None,
+) -> Basis:
+    """The recipe's stores, as these devices compute them; the rest is as Basis has it."""
+    budget = recipe.resources.budget_tokens
+    return Basis(
+        recipe,
+        stores,
+        needs=Needs(num_gpus=1.0 if chosen.device == "cuda" else 0.0, threads=chosen.threads),
+        budget_tokens=budget if isinstance(budget, int) else None,
+        models=models or {},
+        sources=sources,
+    )

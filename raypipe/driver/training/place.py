@@ -138,12 +138,9 @@ def place_of(recipe: Training, options: TrainOptions) -> WorkPlace:
 
 
 def devices_of(recipe: Training, options: TrainOptions) -> devices.Devices:
-    """What the workers run on; see `devices_at`.
-
-    A training computes in the precision of its recipe, on whatever device: nobody is asked for one.
-    """
-    wanted, place = recipe.resources, place_of(recipe, options)
-    found = devices_at(place, wanted.device, precision="fp32", threads=wanted.threads)
+    """What the workers run on; see `devices_at`."""
+    wanted = recipe.resources
+    found = devices_at(place_of(recipe, options), wanted)
     return replace(found, num_actors=max(found.num_actors, 1), precision=wanted.precision)
 
 

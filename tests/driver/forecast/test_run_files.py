@@ -57,8 +57,6 @@ def test_the_bytes_of_every_run_file_are_foreseen_and_the_files_are_those_asked_
         assert {"".join(Path(name).suffixes) for name in names} == {*endings}
         assert plan["run_files"].keys() == names.keys() and len(names) == 3 * len(endings)
         assert f"{plan['totals']['run_bytes'] / 1e6:,.1f} MB of runs" in done.stderr
-        told = json.loads((here.work / "summary.json").read_text())["forecast"]["totals"]
-        assert told["fact"]["run_bytes"] == sum(names.values())
         plans[endings[0], len(endings)] = plan["run_files"], names
     for foreseen, found in plans.values():
         for name, size in found.items():

@@ -1,12 +1,13 @@
 """Where an invocation runs: here, on a Ray of its own, or in a cluster."""
 
+from raypipe.config.parts import Resources
 from raypipe.driver.place import WorkPlace, devices_at, started
 
 
 def test_inline_work_stays_here_and_has_the_device_and_threads_asked_for():
     place = WorkPlace("inline", "elsewhere:1")
     assert not place.joins
-    chosen = devices_at(place, "cpu", gpus="all", actors=3, threads=2)
+    chosen = devices_at(place, Resources(device="cpu", actors=3, threads=2))
     assert (chosen.device, chosen.num_actors, chosen.threads) == ("cpu", 3, 2)
     backend = started(place, chosen, num_cpus=9)
     assert type(backend).__name__ == "InlineBackend"

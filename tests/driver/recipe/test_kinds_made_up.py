@@ -68,15 +68,15 @@ def first_stage(name, sides, depth):
 ''',
 }
 EDITS = {
-    "config/stages.py": [("Plain = Index |", f"{KIND}Plain = First | Index |")],
+    "config/stages.py": [("Plain = LuceneIndex |", f"{KIND}Plain = First | LuceneIndex |")],
     "driver/recipe/graph.py": [
         ("    Fuse,\n", "    First,\n    Fuse,\n"),
         ("import first_stages,", "import first, first_stages,"),
         (
-            "        case Read():",
+            "        case GivenRun():",
             "        case First():\n"
             "            return first.system(basis, name, stage, query_set)\n"
-            "        case Read():",
+            "        case GivenRun():",
         ),
     ],
 }

@@ -1,10 +1,10 @@
+"""The recipe's resources on a machine: shards, actors and GPUs."""
+
 from types import SimpleNamespace
 
 from raypipe.config import load_recipe
-from raypipe.config.parts import Resources
-from raypipe.driver import working
-from raypipe.driver.place import WorkPlace
-from raypipe.driver.working import basis_at, devices_for, sizing_of
+from raypipe.driver.place import sizing_of
+from raypipe.driver.recipe.basis import basis_at
 
 RECIPE = """
 format: 1
@@ -41,11 +41,3 @@ def test_a_gpu_is_needed_where_the_devices_are_gpus():
 
 def chosen():
     return SimpleNamespace(device="cpu", threads=1)
-
-
-def test_every_resource_that_devices_depend_on_is_asked_for(monkeypatch):
-    asked = []
-    monkeypatch.setattr(working, "devices_at", lambda *place, **given: asked.append((place, given)))
-    given = {"precision": "fp32", "gpus": 3, "actors": 5, "threads": 7}
-    devices_for(WorkPlace("inline"), Resources(device="cpu", **given), print)
-    assert asked == [((WorkPlace("inline"), "cpu"), {**given, "should_stop": print})]
