@@ -1,13 +1,12 @@
 from types import SimpleNamespace
 
 import pytest
-from small_invocation import Watching
 
 from raypipe.config.parts import Resources
 from raypipe.driver import devices
 from raypipe.driver.devices import Devices
 from raypipe.driver.execute import Execution
-from raypipe.driver.pipeline import Options, run_pipeline
+from raypipe.driver.pipeline import Options
 from raypipe.driver.place import WorkPlace, devices_at, started
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.training import place
@@ -31,22 +30,6 @@ CUDA = Devices("cuda", 2, "H", 4, 6, 3, "2")
 
 class Built(Exception):
     """Raised where basis are built, to look at what they are built of."""
-
-
-def test_a_gpu_is_needed_by_each_actor_where_there_is_one(invocable, monkeypatch):
-    folder, recipe = invocable
-    seen = []
-
-    def basis(recipe, stores, **given):
-        seen.append((given["needs"].num_gpus, given["needs"].threads, given["budget_tokens"]))
-        raise Built
-
-    monkeypatch.setattr(working, "Basis", basis)
-    for device in (CUDA, Devices("cpu", 0, "", 0, 1, 2, "2")):
-        monkeypatch.setattr(devices, "choose", lambda *_, d=device, **__: d)
-        with pytest.raises(Built):
-            run_pipeline(recipe, folder / "w", Options(), watcher=Watching())
-    assert seen == [(1.0, 3, None), (0.0, 2, None)]
 
 
 @pytest.fixture
