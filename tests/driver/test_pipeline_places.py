@@ -28,10 +28,6 @@ def test_nothing_may_fail_or_is_forbidden_unless_asked(tmp_path):
 CUDA = Devices("cuda", 2, "H", 4, 6, 3, "2")
 
 
-class Built(Exception):
-    """Raised where basis are built, to look at what they are built of."""
-
-
 @pytest.fixture
 def ray(monkeypatch):
     """What is asked of Ray, which is not started."""
