@@ -12,7 +12,7 @@ from raypipe.config.load import (
     verb_of,
 )
 from raypipe.config.parts import Collection, Evaluate, Model, QuerySet, Resources
-from raypipe.config.paths import missing_inputs, missing_training_inputs
+from raypipe.config.paths import missing_inputs
 from raypipe.config.recipe import Recipe, select
 from raypipe.config.resolved import read_resolved, resolved_yaml
 from raypipe.config.training import Training
@@ -28,7 +28,6 @@ __all__ = [
     "load_recipe",
     "load_training",
     "missing_inputs",
-    "missing_training_inputs",
     "named_recipe",
     "named_training",
     "purpose_of",

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -98,8 +99,19 @@ def _one_or_more(value: Any) -> Any:
 Name = Annotated[str, AfterValidator(_name)]
 """Part of file names, stores and TREC tags, so without dots, blanks or capitals."""
 Text = Annotated[str, StringConstraints(min_length=1)]
-Location = Annotated[Text, AfterValidator(_location)]
+
+
+class Holds(Enum):
+    """What the values of a type are, in its metadata; see `paths`."""
+
+    PLACE = "place"
+    MODEL = "model"
+
+
+Location = Annotated[Text, AfterValidator(_location), Holds.PLACE]
 """A path, relative to the recipe's folder while it is written, or a URI."""
+ModelPlace = Annotated[Text, Holds.MODEL]
+"""A folder, the name of a packaged model or that of a hub's."""
 Measure = Annotated[Text, AfterValidator(_measure)]
 """Only the notation is checked here; evaluation checks that the measure exists."""
 Count = Annotated[int, Field(ge=1, le=10**12)]

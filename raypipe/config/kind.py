@@ -1,8 +1,8 @@
 """What the rest of the configuration knows of each kind of stage."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 from raypipe.config.fields import Section
 from raypipe.config.parts import QuerySet
@@ -11,7 +11,6 @@ from raypipe.vocabulary import Unit
 
 Produces = Literal["index", "run", "pairs"]
 """What a stage makes: what can be searched, a ranking, or a duoBERT model's scores of pairs."""
-Locate = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +88,6 @@ class Kind(Section):
     def scores_with(self) -> str | None:
         """The model with which the stage scores; None if it scores nothing."""
         return None
-
-    def located(self, locate: Locate) -> Self:
-        """The stage with its paths made absolute."""
-        return self
-
-    def files(self) -> Iterator[tuple[str, str, str]]:
-        """For each file it reads: (key within the stage, path or URI, what is expected there)."""
-        return iter(())
 
 
 def absent(value: object, **default: object) -> dict[str, object]:

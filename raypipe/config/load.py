@@ -10,7 +10,7 @@ import yaml
 from pydantic import ValidationError
 
 from raypipe.config.kind import Kind, absent
-from raypipe.config.paths import absolute, make_absolute
+from raypipe.config.paths import absolute
 from raypipe.config.phases import (
     PhasedTraining,
     Written,
@@ -191,8 +191,7 @@ def load_training(
     _refuse(refused, document, problems)
     located = []
     for part in parts:
-        make_absolute(part.body, base or Path())
-        found = Training.model_validate(part.body)
+        found = absolute(Training.model_validate(part.body), base or Path())
         every = (*found.overrides, *overrides)
         located.append(found.model_copy(update={"overrides": every}))
     return phased(parts, located) if has_phases else located[0]

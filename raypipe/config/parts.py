@@ -13,6 +13,7 @@ from raypipe.config.fields import (
     Listed,
     Location,
     Measure,
+    ModelPlace,
     Name,
     OneOrMore,
     Section,
@@ -153,7 +154,7 @@ def plain_values(settings: dict[str, Any]) -> dict[str, Any]:
 class Model(Section):
     """Weights with their tokenizer."""
 
-    path: Text
+    path: ModelPlace
     """A folder, a packaged model (`minilm`, `general-mono`, `minilm-mono` or `minilm-duo`), or a
     hub's `OWNER/NAME`, also with `@REVISION`."""
     revision: Text | None = None

@@ -1,28 +1,110 @@
-"""The paths in a recipe: made absolute, and checked for missing files."""
+"""The paths in a recipe: made absolute, and checked for missing files.
+
+A field says by its type that it holds places (`Location`) or a model (`ModelPlace`). One walk finds
+them all, in a recipe and in a training.
+"""
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, get_args
 
-from raypipe.config.fields import Section
-from raypipe.config.parts import PACKAGED_MODELS, Model, QuerySet
+from raypipe.config.fields import Holds, Section
+from raypipe.config.parts import PACKAGED_MODELS
+from raypipe.config.parts import Collection as CollectionPart
 from raypipe.config.phases import PhasedTraining, trainings_of
 from raypipe.config.recipe import Recipe
 from raypipe.config.training import Training
-from raypipe.config.yaml import Key
 from raypipe.errors import InputError
 from raypipe.hub_names import is_hub, located
-from raypipe.hub_names import located as located_model
 from raypipe.regular import similar
 from raypipe.uris import dataset_id
 
+Part = TypeVar("Part", bound=Section)
+Locate = Callable[[str], str]
+_STORES = ("stores",)
 
-def absolute(recipe: Recipe, base: Path) -> Recipe:
-    """The recipe with relative paths resolved against the folder; URIs and ids are unchanged.
 
-    The URI of a file becomes its path. A model's path may be a hub's name (see `config.hub`), which
-    becomes hf://OWNER/NAME; whether it is one may depend on a folder being there.
+def relocated(part: Part, locate: Locate, *, without: Collection[str] = ()) -> Part:
+    """The section with other places: of files, folders and models that are folders.
+
+    Args:
+        part: a recipe, a training or a part of one.
+        locate: a place -> its new one. Ids of ir_datasets that are no places are left out, and so
+            are the names of packaged models and of a hub's.
+        without: names of the section's own fields that stay as they are.
+    """
+    update = {
+        name: moved
+        for name, value, kind in _fields(part, without)
+        if (moved := _moved(value, kind, locate)) != value
+    }
+    return part.model_copy(update=update) if update else part
+
+
+def _fields(part: Section, without: Collection[str]) -> Iterator[tuple[str, Any, Holds | None]]:
+    """Name and value of each field that may have places, and what it holds itself."""
+    of_datasets = isinstance(part, CollectionPart) and part.format == "ir-datasets"
+    for name, field in type(part).model_fields.items():
+        if name not in without and not of_datasets:
+            yield name, getattr(part, name), _kind((field.annotation, field.metadata))
+
+
+def _kind(annotation: Any) -> Holds | None:
+    """Whether a type holds places or a model; None if neither."""
+    if isinstance(annotation, tuple):
+        inner, metadata = annotation
+    else:
+        inner, metadata = annotation, getattr(annotation, "__metadata__", ())
+    marks = [mark for mark in metadata if isinstance(mark, Holds)]
+    return marks[-1] if marks else next(filter(None, map(_kind, get_args(inner))), None)
+
+
+def _moved(value: Any, kind: Holds | None, locate: Locate) -> Any:
+    if isinstance(value, Section):
+        return relocated(value, locate)
+    if isinstance(value, Mapping):
+        return {name: _moved(each, kind, locate) for name, each in value.items()}
+    if isinstance(value, tuple) and kind is Holds.PLACE:
+        return tuple(map(locate, value))
+    if isinstance(value, str) and (
+        kind is Holds.PLACE or (kind is Holds.MODEL and _is_folder(value))
+    ):
+        return locate(value)
+    return value
+
+
+def _is_folder(model: str) -> bool:
+    return model not in PACKAGED_MODELS and not is_hub(model)
+
+
+def places_of(part: Section, key: str = "", *, without: Collection[str] = ()) -> dict[str, str]:
+    """Every place by its dotted key, in the order of the section; see `relocated`."""
+    found: dict[str, str] = {}
+
+    def note(value: Any, kind: Holds | None, key: str) -> None:
+        if isinstance(value, Section):
+            found.update(places_of(value, f"{key}."))
+        elif isinstance(value, Mapping):
+            for name, each in value.items():
+                note(each, kind, f"{key}.{name}")
+        elif isinstance(value, tuple) and kind is Holds.PLACE:
+            found.update({f"{key}.{i}": each for i, each in enumerate(value)})
+        elif isinstance(value, str) and (
+            kind is Holds.PLACE or (kind is Holds.MODEL and _is_folder(value))
+        ):
+            found[key] = value
+
+    for name, value, kind in _fields(part, without):
+        note(value, kind, f"{key}{name}")
+    return found
+
+
+def absolute(recipe: Part, base: Path) -> Part:
+    """A recipe or a training with relative paths resolved against the folder.
+
+    The URI of a file becomes its path; other URIs and ids are unchanged. A model's path may be a
+    hub's name, which becomes hf://OWNER/NAME; whether it is one may depend on a folder being there.
 
     Raises:
         InputError: a revision is named twice, or of a folder.
@@ -34,209 +116,93 @@ def absolute(recipe: Recipe, base: Path) -> Recipe:
             return path
         return os.path.abspath(base / path)
 
-    collection = recipe.collection
-    if collection.format != "ir-datasets":
-        found = tuple(locate(path) for path in collection.input)
-        collection = collection.model_copy(update={"input": found})
-    stores = None if recipe.stores is None else locate(recipe.stores)
-    update = {"collection": collection, "stores": stores, "models": _models(recipe, base)}
-    return relocated(recipe.model_copy(update=update), locate)
+    return relocated(_with_hub_names(recipe, base), locate)
 
 
-def _models(recipe: Recipe, base: Path) -> dict[str, Model]:
-    """The models, with hubs' names apart from revisions."""
+def _with_hub_names(recipe: Part, base: Path) -> Part:
+    """The recipe, in which hubs' names of models are apart from their revisions."""
     problems: list[str] = []
-    found = dict(recipe.models)
-    for name, model in recipe.models.items():
-        named, told = located(f"models.{name}", model.path, model.revision, base)
-        problems += told
-        if named is not None:
-            update = {"path": named.uri, "revision": named.revision}
-            found[name] = model.model_copy(update=update)
+
+    def named(key: str, path: str, revision: str | None) -> dict[str, str | None]:
+        found, told = located(key, path, revision, base)
+        problems.extend(told)
+        return {} if found is None else {"path": found.uri, "revision": found.revision}
+
+    update: dict[str, Any] = {}
+    if isinstance(recipe, Training) and recipe.model.start not in PACKAGED_MODELS:
+        found = named("model.start", recipe.model.start, recipe.model.revision)
+        if found:
+            start = {"start": found["path"], "revision": found["revision"]}
+            update["model"] = recipe.model.model_copy(update=start)
+    elif isinstance(recipe, Recipe):
+        update["models"] = {
+            name: model.model_copy(update=named(f"models.{name}", model.path, model.revision))
+            for name, model in recipe.models.items()
+        }
     if problems:
         raise InputError(problems)
-    return found
+    return recipe.model_copy(update=update)
 
 
-def relocated(recipe: Recipe, locate: Callable[[str], str], *, models: bool = True) -> Recipe:
-    """The recipe with other paths of queries, judgements, models and stages' files."""
-
-    def moved(path: str | None) -> str | None:
-        return None if path is None else locate(path)
-
-    def query_set(queries: QuerySet) -> QuerySet:
-        car = queries.car
-        if car is not None:
-            of_car = {key: tuple(map(locate, paths)) for key, paths in car.files().items()}
-            car = car.model_copy(update=of_car)
-        names = ("file", "qrels", "document_qrels")
-        found: dict[str, object] = {name: moved(getattr(queries, name)) for name in names}
-        found["car"] = car
-        return queries.model_copy(update=found)
-
-    def model(model: Model) -> Model:
-        return (
-            model.model_copy(update={"path": moved(model.path)})
-            if models and _is_folder(model)
-            else model
-        )
-
-    return recipe.model_copy(
-        update={
-            "queries": {name: query_set(queries) for name, queries in recipe.queries.items()},
-            "models": {name: model(part) for name, part in recipe.models.items()},
-            "stages": {name: stage.located(locate) for name, stage in recipe.stages.items()},
-        }
-    )
+_EXPECTED = {
+    "file": "a queries file",
+    "queries": "a queries file",
+    "qrels": "a qrels file",
+    "document_qrels": "a qrels file",
+    "runs": "a run file",
+    "run": "a run file",
+    "texts": "a file of queries and passages",
+    "triples": "a file of triples",
+    "teacher": "a run file or a workspace",
+    "outlines": "TREC CAR's outlines",
+    "pages": "TREC CAR's pages",
+}
+"""What is expected at a key; its last words that are no name and no number decide."""
+_MODELS = (
+    f"{', '.join(PACKAGED_MODELS)}, a folder with weights, or a hub's model as hf://OWNER/NAME"
+)
 
 
-def missing_inputs(recipe: Recipe, *, collection: bool = True) -> list[str]:
+def recipe_inputs(recipe: Recipe | Training | PhasedTraining) -> Iterator[tuple[str, str, str]]:
+    """For each input, in the order of the recipe: (dotted key, path or URI, what is expected)."""
+    for part in [recipe] if isinstance(recipe, Recipe) else trainings_of(recipe):
+        for key, path in places_of(part, without=_STORES).items():
+            words = key.split(".")
+            if words[-2:-1] == ["input"]:
+                holder = part.collection if isinstance(part, Recipe) else part.collections[words[1]]
+                yield key, path, f"passages in format {holder.format}"
+            elif "model" in words[0]:
+                yield key, path, _MODELS
+            else:
+                yield key, path, next(_EXPECTED[w] for w in reversed(words) if w in _EXPECTED)
+
+
+def missing_inputs(
+    recipe: Recipe | Training | PhasedTraining, *, collection: bool = True
+) -> list[str]:
     """One problem for every missing local input, in the order of the recipe.
 
     Without `collection` its files are not needed: a stored one is read. Buckets, ir_datasets ids
     and packaged models are not checked.
     """
+    if isinstance(recipe, PhasedTraining):
+        told = [
+            f"phase {phase.name}: {problem}" if problem.startswith(("train.", "dev.")) else problem
+            for phase in recipe.phases
+            for problem in missing_inputs(phase.training)
+        ]
+        return list(dict.fromkeys(told))
     problems = []
     for key, name, wanted in recipe_inputs(recipe):
         if not collection and key.startswith("collection."):
             continue
-        if "://" in name or (key.startswith("queries.") and dataset_id(name) is not None):
+        of_dataset = dataset_id(name) is not None and wanted in ("a queries file", "a qrels file")
+        if "://" in name or of_dataset:
             continue
         path = Path(name)
         if not path.exists():
             hint = (key.startswith("models.") and similar(path, PACKAGED_MODELS)) or ";"
             problems.append(f"{key}: {path}: no such file or folder{hint} expected {wanted}")
-        elif key.endswith("qrels") and path.is_dir():
+        elif "qrels" in key.split(".") and path.is_dir():
             problems.append(f"{key}: {path}: a folder; expected {wanted}")
     return problems
-
-
-def recipe_inputs(recipe: Recipe) -> Iterator[tuple[str, str, str]]:
-    """For each input, in the order of the recipe: (dotted key, path or URI, what is expected)."""
-    if recipe.collection.format != "ir-datasets":
-        for i, path in enumerate(recipe.collection.input):
-            yield f"collection.input.{i}", path, f"passages in format {recipe.collection.format}"
-    for name, queries in recipe.queries.items():
-        if queries.file:
-            yield f"queries.{name}.file", queries.file, "a queries file"
-        if queries.qrels:
-            yield f"queries.{name}.qrels", queries.qrels, "a qrels file"
-        if queries.car is not None:
-            for key, paths in queries.car.files().items():
-                for i, path in enumerate(paths):
-                    yield f"queries.{name}.car.{key}.{i}", path, f"TREC CAR's {key}"
-        if queries.document_qrels:
-            yield f"queries.{name}.document_qrels", queries.document_qrels, "a qrels file"
-    for name, model in recipe.models.items():
-        if _is_folder(model):
-            named = ", ".join(PACKAGED_MODELS)
-            hint = f"{named}, a folder with weights, or a hub's model as hf://OWNER/NAME"
-            yield f"models.{name}.path", model.path, hint
-    for name, stage in recipe.stages.items():
-        for key, path, expected in stage.files():
-            yield f"stages.{name}.{key}", path, expected
-
-
-def _is_folder(model: Model) -> bool:
-    return model.path not in PACKAGED_MODELS and not is_hub(model.path)
-
-
-_PATHS = ("queries", "qrels", "run", "triples", "texts", "teacher", "runs", "input", "stores")
-
-
-def make_absolute(body: dict[str, Any], base: Path) -> None:
-    """Make every relative path in the data absolute, in place; a hub's name becomes its URI.
-
-    Raises:
-        InputError: the starting model's revision is named twice, or is that of a folder.
-    """
-
-    def located(value: Any) -> Any:
-        if isinstance(value, list):
-            return [located(each) for each in value]
-        if not isinstance(value, str) or "://" in value:
-            return value
-        return os.path.abspath(base / value)
-
-    def walk(part: Any) -> None:
-        if not isinstance(part, dict) or part.get("format") == "ir-datasets":
-            return
-        for name, value in part.items():
-            if name in _PATHS and isinstance(value, str | list):
-                part[name] = located(value)
-            else:
-                walk(value)
-
-    walk(body)
-    model = body["model"]
-    if model["start"] not in PACKAGED_MODELS:
-        named, problems = located_model("model.start", model["start"], model.get("revision"), base)
-        if problems:
-            raise InputError(problems)
-        if named is None:
-            model["start"] = located(model["start"])
-        else:
-            model |= {"start": named.uri, "revision": named.revision}
-    begun = (model.get("adapter") or {}).get("start")
-    if begun and begun not in PACKAGED_MODELS:
-        model["adapter"]["start"] = located(model["adapter"]["start"])
-
-
-def missing_training_inputs(recipe: Training | PhasedTraining) -> list[str]:
-    """One problem for every missing local input."""
-    if isinstance(recipe, PhasedTraining):
-        told = [
-            f"phase {phase.name}: {problem}" if problem.startswith(("train.", "dev.")) else problem
-            for phase in recipe.phases
-            for problem in missing_training_inputs(phase.training)
-        ]
-        return list(dict.fromkeys(told))
-    problems = []
-    for where, path in _files(recipe):
-        if "://" not in path and not Path(path).exists():
-            problems.append(f"{where}: {path}: no such file or folder")
-    start = recipe.model.start
-    if start not in PACKAGED_MODELS and not is_hub(start) and not Path(start).exists():
-        named = ", ".join(PACKAGED_MODELS)
-        problems.append(
-            f"model.start: {recipe.model.start}: expected a model folder, one of {named}, or a "
-            "hub's model as hf://OWNER/NAME"
-        )
-    adapter = recipe.model.adapter
-    begun = None if adapter is None else adapter.start
-    if begun is not None and begun not in PACKAGED_MODELS and not Path(begun).exists():
-        problems.append(f"model.adapter.start: {begun}: no such folder")
-    return problems
-
-
-def training_inputs(recipe: Training | PhasedTraining) -> list[tuple[str, str]]:
-    """For each input: (dotted key, path or URI), each path once; packaged models are left out."""
-    found: dict[str, str] = {}
-    for part in trainings_of(recipe):
-        adapter = part.model.adapter
-        begun = None if adapter is None else adapter.start
-        models = [("model.start", part.model.start), ("model.adapter.start", begun)]
-        named = [(key, path) for key, path in models if path and path not in PACKAGED_MODELS]
-        for key, path in [*_files(part), *named]:
-            found.setdefault(path, key)
-    return [(key, path) for path, key in found.items()]
-
-
-def _files(recipe: Training) -> Iterator[tuple[str, str]]:
-    """(dotted key, path or URI) of the files of collections and sets."""
-    return ((".".join(map(str, key)), path) for key, path in _located(recipe, ()))
-
-
-def _located(part: Any, key: Key) -> Iterator[tuple[Key, str]]:
-    if isinstance(part, Section):
-        part = {name: getattr(part, name) for name in type(part).model_fields}
-    if isinstance(part, Mapping):
-        for name, value in part.items():
-            if name == "collections":
-                value = {n: c for n, c in value.items() if c.format != "ir-datasets"}
-            if name in _PATHS and name != "stores" and isinstance(value, str):
-                yield (*key, name), value
-            elif name in _PATHS and isinstance(value, tuple):
-                yield from (((*key, name, i), path) for i, path in enumerate(value))
-            else:
-                yield from _located(value, (*key, name))

@@ -6,7 +6,7 @@ needs no resolving to `Plain`. Add one that does to `Written`, and the type that
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import Field
 
@@ -24,7 +24,7 @@ from raypipe.config.fields import (
     Seed,
     Source,
 )
-from raypipe.config.kind import Around, Kind, Locate, Produces, Reference, absent
+from raypipe.config.kind import Around, Kind, Produces, Reference, absent
 from raypipe.config.parts import CIP
 from raypipe.config.yaml import Key, Problem
 from raypipe.vocabulary import (
@@ -143,15 +143,6 @@ class GivenRun(Kind):
     def ranks(self) -> Unit:
         """What the files rank."""
         return self.of
-
-    def located(self, locate: Locate) -> Self:
-        """The stage with absolute paths."""
-        return self.model_copy(update={"runs": {q: locate(p) for q, p in self.runs.items()}})
-
-    def files(self) -> Iterator[tuple[str, str, str]]:
-        """The run files."""
-        for query_set, path in self.runs.items():
-            yield f"runs.{query_set}", path, "a run file"
 
 
 ANSERINI = "Anserini and Pyserini, for any collection"

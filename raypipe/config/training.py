@@ -14,9 +14,11 @@ from raypipe.config.fields import (
     AutoOrCount,
     Count,
     Fraction,
+    Holds,
     Listed,
     Location,
     Measure,
+    ModelPlace,
     Name,
     NotNegative,
     OneOrMore,
@@ -175,7 +177,7 @@ class Adapter(Section):
     """Rank of the two matrices whose product is added to a weight."""
     alpha: Annotated[Positive, Source(OWN)] = 16.0
     """The product is multiplied by alpha / rank."""
-    start: Location | None = None
+    start: Annotated[Location, Holds.MODEL] | None = None
     """An adapter of this rank to start from, such as a monoBERT model's for a duoBERT model: a
     folder, general-mono, minilm-mono or minilm-duo."""
 
@@ -183,7 +185,7 @@ class Adapter(Section):
 class TrainedModel(Section):
     """The starting weights and the settings of the trained model."""
 
-    start: Text
+    start: ModelPlace
     """A model folder, `minilm` or a hub's `OWNER/NAME`, also with `@REVISION`; for full fine-tuning
     also `general-mono`, `minilm-mono` or `minilm-duo`."""
     revision: Text | None = None

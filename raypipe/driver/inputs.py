@@ -6,7 +6,7 @@ from pathlib import Path
 
 from raypipe.config import Recipe
 from raypipe.config.parts import CarTopics, QuerySet
-from raypipe.config.paths import relocated
+from raypipe.config.paths import places_of, relocated
 from raypipe.data.formats.car_topics import (
     write_judged_topics,
     write_judgements,
@@ -74,7 +74,7 @@ def with_copies(
     def one(path: str) -> str:
         return several(path)[0]
 
-    named = relocated(recipe, one, models=False)
+    named = relocated(recipe, one, without=_KEPT)
     if collection:
         inputs = tuple(file for path in recipe.collection.input for file in several(path))
         update = {"collection": recipe.collection.model_copy(update={"input": inputs})}
@@ -85,18 +85,11 @@ def with_copies(
 
 def has_copies(recipe: Recipe) -> bool:
     """Whether an input is in a bucket, so that it is fetched before it can be read."""
-    return any(in_bucket(path) for path in _paths(recipe))
+    return any(map(in_bucket, places_of(recipe, without=("models", "stores")).values()))
 
 
-def _paths(recipe: Recipe) -> list[str]:
-    found: list[str] = []
-
-    def noted(path: str) -> str:
-        found.append(path)
-        return path
-
-    relocated(recipe, noted, models=False)
-    return [*found, *recipe.collection.input]
+_KEPT = ("collection", "models", "stores")
+"""Parts whose places are no single files."""
 
 
 def with_datasets(recipe: Recipe, folder: Path) -> tuple[Recipe, set[Path]]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from raypipe.config import Collection, Recipe, Training
 from raypipe.config.parts import PACKAGED_MODELS
-from raypipe.config.paths import recipe_inputs, training_inputs
+from raypipe.config.paths import recipe_inputs
 from raypipe.config.phases import PhasedTraining, trainings_of
 from raypipe.config.stages import DuoScore, Encode, GivenRun, MonoScore
 from raypipe.data.formats.registry import get_format
@@ -117,10 +117,7 @@ def missing(found: Sequence[WantedInput], unset: Sequence[str]) -> list[str]:
 
 def _paths(planned: Planned) -> list[tuple[str, str]]:
     """(path, what is expected there) of one step."""
-    recipe = planned.recipe
-    if isinstance(recipe, Recipe):
-        return [(path, what) for _, path, what in recipe_inputs(recipe)]
-    return [(path, f"what {key} of the recipe reads") for key, path in training_inputs(recipe)]
+    return [(path, what) for _, path, what in recipe_inputs(planned.recipe)]
 
 
 def _within(path: str, folder: Path) -> bool:

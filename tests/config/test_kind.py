@@ -3,6 +3,7 @@
 import pytest
 
 from raypipe.config import load_recipe
+from raypipe.config.paths import places_of, relocated
 from raypipe.config.stages import KINDS, labels_of
 
 STAGES = """\
@@ -40,16 +41,13 @@ def test_what_a_stage_makes_what_it_reads_and_whose_scores_it_adds_to(
 
 
 def test_only_runs_that_are_read_are_files_and_their_paths_belong_to_the_base(stages, tmp_path):
-    files = {name: list(stage.files()) for name, stage in stages.items()}
-    assert files.pop("old") == [
-        ("runs.test", f"{tmp_path}/old.trec", "a run file"),
-        ("runs.dev", "s3://b/dev.trec", "a run file"),
-    ]
+    files = {name: places_of(stage) for name, stage in stages.items()}
+    assert files.pop("old") == {"runs.test": f"{tmp_path}/old.trec", "runs.dev": "s3://b/dev.trec"}
     assert not any(files.values())
     for name, stage in stages.items():
-        moved = stage.located(lambda path: f"/elsewhere/{path}")
+        moved = relocated(stage, lambda path: f"/elsewhere/{path}")
         assert (moved == stage) is (name != "old")
-    assert stages["old"].located(str.upper).runs["dev"] == "S3://B/DEV.TREC"
+    assert relocated(stages["old"], str.upper).runs["dev"] == "S3://B/DEV.TREC"
 
 
 def test_a_label_is_that_of_the_stage_as_written_sound_or_not():

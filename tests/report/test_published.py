@@ -7,7 +7,7 @@ import pytest
 from packaged_recipes import ENV
 
 from raypipe.config import Recipe, Training, named_recipe, named_training, recipe_text, verb_of
-from raypipe.config.paths import recipe_inputs, training_inputs
+from raypipe.config.paths import recipe_inputs
 from raypipe.errors import InputError
 from raypipe.evaluation.names import parse_measures
 from raypipe.report.published import (
@@ -134,8 +134,7 @@ def recipes_of(name):
         own = {key: value.replace("${OUT}", "/out") for key, value in step.environment.items()}
         load = named_training if trains else named_recipe
         recipe = load(step.recipe, overrides=step.settings, env=env | own)
-        read = training_inputs(recipe) if trains else recipe_inputs(recipe)
-        found[step.called] = recipe, [told[1] for told in read]
+        found[step.called] = recipe, [path for _, path, _ in recipe_inputs(recipe)]
     return found
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from raypipe.config import Training, missing_training_inputs
+from raypipe.config import Training, missing_inputs
 from raypipe.config.phases import PhasedTraining, resolved_training, trainings_of
 from raypipe.config.training_rules import kind_of
 from raypipe.driver.execute import Watcher
@@ -74,7 +74,7 @@ def run_training(
             command resumes from the last checkpoint.
     """
     options = options or TrainOptions()
-    problems = missing_training_inputs(recipe)
+    problems = missing_inputs(recipe)
     if problems:
         raise InputError(problems)
     start = trainings_of(recipe)[0].model.start

@@ -1,7 +1,7 @@
 from training_text import RECIPE, load
 
 from raypipe.config.load import load_training
-from raypipe.config.paths import missing_training_inputs
+from raypipe.config.paths import missing_inputs
 
 
 def test_paths_belong_to_the_recipes_folder(tmp_path):
@@ -17,6 +17,10 @@ def test_paths_belong_to_the_recipes_folder(tmp_path):
     assert found.collections["more"].input == ("nf/corpus",)
     assert found.stores == str(tmp_path / "stores")
     assert load("stores=s3://b/x").stores == "s3://b/x"
+    assert load("stores=file:///a/b").stores == "/a/b"
+    assert (
+        load("train.docs.queries=irds:beir/nfcorpus").train["docs"].queries == "irds:beir/nfcorpus"
+    )
     assert len(found.overrides) == 5
     assert load().model.start == "minilm"
 
@@ -25,7 +29,7 @@ def test_every_input_that_is_not_there_is_told(tmp_path):
     recipe = tmp_path / "r.yaml"
     recipe.write_text(RECIPE)
     found = load_training(recipe, overrides=["stores=gone"])
-    missing = missing_training_inputs(found)
+    missing = missing_inputs(found)
     assert [line.split(":")[0] for line in missing] == [
         "collections.docs.input.0", "train.docs.queries", "train.docs.qrels",
         "train.docs.negatives.runs.0", "dev.docs.queries", "dev.docs.qrels", "dev.docs.run",
@@ -35,9 +39,9 @@ def test_every_input_that_is_not_there_is_told(tmp_path):
         (tmp_path / name).write_text("x")
     (tmp_path / "drun.trec").write_text("x")
     (tmp_path / "tq.tsv").write_text("x")
-    assert missing_training_inputs(found) == []
+    assert missing_inputs(found) == []
     other = load_training(recipe, overrides=["model.start=gone", "model.adapter={start: gone2}"])
-    told = missing_training_inputs(other)
+    told = missing_inputs(other)
     assert told[0].startswith("model.start: ") and told[1].startswith("model.adapter.start: ")
     packaged = load_training(recipe, overrides=["model.adapter={start: minilm-mono}"])
-    assert missing_training_inputs(packaged) == []
+    assert missing_inputs(packaged) == []

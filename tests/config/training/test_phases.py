@@ -7,7 +7,7 @@ from training_text import RECIPE
 
 from raypipe.config import load_training, recipe_text
 from raypipe.config.load import verb_of
-from raypipe.config.paths import missing_training_inputs
+from raypipe.config.paths import missing_inputs
 from raypipe.config.phases import PhasedTraining, resolved_training
 from raypipe.errors import InputError
 
@@ -76,7 +76,7 @@ def test_a_later_phase_begins_its_adapter_anew():
 
 
 def test_inputs_that_are_not_there_are_told_with_their_phase(tmp_path):
-    told = missing_training_inputs(load(base=tmp_path))
+    told = missing_inputs(load(base=tmp_path))
     assert [line.split(": /")[0] for line in told if "queries" in line or "coll" in line] == [
         "collections.docs.input.0", "phase first: train.docs.queries",
         "phase first: dev.docs.queries", "guard.test.queries",

@@ -21,7 +21,7 @@ def test_what_contradicts_itself_is_told_before_a_folder_is_made(
     tmp_path, monkeypatch, there, changes, told
 ):
     if there:
-        monkeypatch.setattr(train, "missing_training_inputs", lambda recipe: [])
+        monkeypatch.setattr(train, "missing_inputs", lambda recipe: [])
     with pytest.raises(InputError, match=told):
         given = recipe(**changes)
         train.run_training(given, tmp_path / "w", watcher=None, say=lambda line: None)
