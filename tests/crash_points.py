@@ -2,7 +2,7 @@
 
 python tests/crash_points.py            # prints the tables: scenarios, calls, faults
 python tests/crash_points.py --run      # and tries them all; exit 1 where something is wrong
-python tests/crash_points.py --write    # puts the tables into docs/crash_points.md
+python tests/crash_points.py --write    # puts the tables into tests/faults/crash_points.md
 """
 
 import argparse
@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "docs" / "crash_points.md"
+PAGE = ROOT / "tests" / "faults" / "crash_points.md"
 MARK = "<!-- the tables are written by tests/crash_points.py -->\n"
 sys.path.insert(0, str(ROOT / "tests" / "helpers"))
 

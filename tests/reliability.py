@@ -1,4 +1,4 @@
-"""Writes docs/reliability.md from the marks of the tests: `python tests/reliability.py`.
+"""Writes tests/faults/README.md from the marks of the tests: `python tests/reliability.py`.
 
 A test says which fault it proves, and what it found, by `@pytest.mark.fault(row, figure)`. The rows
 are in tests/reliability.toml. Tests are read and not imported.
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "docs" / "reliability.md"
+PAGE = ROOT / "tests" / "faults" / "README.md"
 TABLE = tomllib.loads((ROOT / "tests" / "reliability.toml").read_text())
 WIDTH = 110
 BY_HAND = ("long", "gpu")

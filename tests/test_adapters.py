@@ -72,7 +72,7 @@ def test_score_says_where_an_adapter_was_measured(name, tmp_path, capsys):
 
     told = measurements(resolve_model(name))
     assert "Python's documentation +0." in told and "TREC DL 2021" in told
-    assert "docs/adapters.md" in told
+    assert "docs/models.md" in told
     files = {flag: tmp_path / flag for flag in ("run", "collection", "queries")}
     for file in files.values():
         file.write_text("x")

@@ -132,13 +132,13 @@ def test_ray_up_finds_what_is_mounted_and_stops_where_the_token_was_not_made(tmp
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "dist").mkdir()
-    (tmp_path / "dist" / "raypipe-0.1.0-py3-none-any.whl").write_bytes(b"a wheel")
+    (tmp_path / "dist" / "raypipe-0.2.0-py3-none-any.whl").write_bytes(b"a wheel")
     with pytest.raises(FileNotFoundError, match="auth_token"):
         hash_runtime_conf(CLUSTER["file_mounts"], [], [])
     (tmp_path / ".ray").mkdir()
     (tmp_path / ".ray" / "auth_token").write_text("a token")
     _, before = hash_runtime_conf(CLUSTER["file_mounts"], [], ["1"], True)
-    (tmp_path / "dist" / "raypipe-0.1.0-py3-none-any.whl").write_bytes(b"another wheel")
+    (tmp_path / "dist" / "raypipe-0.2.0-py3-none-any.whl").write_bytes(b"another wheel")
     _, after = hash_runtime_conf(CLUSTER["file_mounts"], [], ["1"], True)
     assert before != after, "a new wheel reaches the nodes"
 

@@ -12,7 +12,7 @@ from raypipe.config import recipe_names
 from raypipe.config import verb_of as recipe_verb
 
 ROOT = Path(__file__).parent.parent
-PAGES = sorted((ROOT / "docs").glob("*.md"))
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
 TABLE = re.findall(r"^\| `raypipe ([^`]*)` \|(.*)", (ROOT / "docs/commands.md").read_text(), re.M)
 
 
@@ -46,7 +46,7 @@ def test_every_option_in_the_table_is_there():
 def commands(page):
     """Lines `    [NAME=value ...] raypipe VERB ...`, also after `do` in a loop of the shell."""
     found = re.findall(
-        r"^    (?:.*?; do )?(?:[A-Z_]+=\S+ )*raypipe ([^;#\n]*)", page.read_text(), re.M
+        r"^    (?:.*?; do )?(?:[A-Z_]+=\S+ )*raypipe ([a-z][^;#\n]*)", page.read_text(), re.M
     )
     return [shlex.split(line) for line in found]
 
@@ -71,4 +71,4 @@ def test_every_command_in_a_page_is_there_with_its_options_and_recipe():
 
 def test_commands_are_found_in_the_pages():
     count = {page.name: len(commands(page)) for page in PAGES}
-    assert count["training.md"] == 4 and count["adapters.md"] == 14 and count["results.md"] == 7
+    assert count["training.md"] == 3 and count["reindexing.md"] > 15 and count["nfcorpus.md"] == 4

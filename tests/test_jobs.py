@@ -29,7 +29,7 @@ from raypipe.storage.root import open_storage
 pytestmark = pytest.mark.ray
 
 REPOSITORY = Path(__file__).parent.parent
-SCHEDULE = REPOSITORY / "docs" / "schedule.md"
+SCHEDULE = REPOSITORY / "docs" / "reindexing.md"
 SHARDS = 120
 RECIPE = """
 format: 1

@@ -48,10 +48,11 @@ class Step(NamedTuple):
     """The exit code that the comment behind a command tells: `# exit 4`."""
 
 
-def steps_of(page: str) -> list[Step]:
-    """The blocks and the indented commands of a page, in their order."""
+def steps_of(page: str, heading: str, until: str = "\n## ") -> list[Step]:
+    """The blocks and the indented commands below a heading of a page, in their order."""
     found = []
-    for match in STEP.finditer((DOCS / page).read_text()):
+    text = (DOCS / page).read_text().partition(f"\n## {heading}\n")[2].partition(until)[0]
+    for match in STEP.finditer(text):
         if match["kind"]:
             found.append(Step(match["kind"], match["block"]))
             continue
@@ -61,8 +62,8 @@ def steps_of(page: str) -> list[Step]:
     return found
 
 
-def follow(page: str, folder: Path) -> list[str]:
-    """What each command printed, after every step was done and showed what the page says.
+def follow(folder: Path, *place: str) -> list[str]:
+    """What each command below a heading printed, after it was done and showed what the page says.
 
     A YAML block is written to the file that its first line names. `raypipe` and Python blocks run
     in this process, other commands in a shell; names of one Python block stay for the next. A block
@@ -71,7 +72,7 @@ def follow(page: str, folder: Path) -> list[str]:
     names, printed, before = dict[str, object](), list[str](), Path.cwd()
     os.chdir(folder)
     try:
-        for step in steps_of(page):
+        for step in steps_of(*place):
             if step.kind == "yaml":
                 name = step.text.splitlines()[0].removeprefix("# ")
                 Path(name).write_text(step.text)
@@ -128,18 +129,18 @@ def here(tmp_path, inline):
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    "page", ["nightly_index.md", "from_sentence_transformers.md", "from_pyserini.md"]
-)
-def test_a_page_is_short_and_the_readme_names_it(page):
-    text = (DOCS / page).read_text()
-    assert len(text.splitlines()) <= 125 and len(steps_of(page)) >= 8
-    assert f"(docs/{page})" in (DOCS.parent / "README.md").read_text()
+@pytest.mark.jvm
+@pytest.mark.slow
+def test_the_tutorial_is_followed_to_its_end(tmp_path, inline):
+    printed = follow(tmp_path, "tutorial.md", "Your files", "\n## Next")
+    table = next(text for text in printed if "| general-mono " in text)
+    assert all(f"| {name} " in table for name in ("bm25", "minilm", "fused"))
+    assert "every file has the bytes that were written" in "\n".join(printed)
 
 
 @pytest.mark.slow
-def test_the_nightly_index_page_is_followed_to_its_end(here):
-    printed = follow("nightly_index.md", here)
+def test_the_walk_through_nights_is_followed_to_its_end(here):
+    printed = follow(here, "reindexing.md", "The first night", "\n## What is computed")
     lines = [line for text in printed for line in text.splitlines()]
     assert any(line.startswith("generation 3 (refused), ") for line in lines)
     (changed,) = {line for line in lines if line.startswith("generation 2, ")}
@@ -172,7 +173,7 @@ def test_the_page_for_users_of_sentence_transformers_is_followed_to_its_end(
     reranker = CrossEncoder(str(here / "encoder"), num_labels=1, max_length=40, device="cpu")
     reranker.save_pretrained(str(here / "my-reranker"))
     (here / "qrels.txt").write_text("".join(f"{q} 0 {p} 1\n" for q, p in QRELS.items()))
-    printed = follow("from_sentence_transformers.md", here)
+    printed = follow(here, "coming_from.md", "sentence-transformers")
     assert "mean" in printed[0] and any("nDCG@10" in text for text in printed)
     reranked = (here / "work/reranked/runs/queries/score.trec").read_text().splitlines()
     assert len(reranked) == len(PASSAGES) * len(QUERIES)
@@ -189,12 +190,10 @@ def test_the_page_for_users_of_pyserini_is_followed_to_its_end(here):
     run = [(q, p, rank) for q in QUERIES for rank, p in enumerate(PASSAGES, 1)]
     text = "".join(f"{q} Q0 {p} {rank} {10 / rank:.4f} Anserini\n" for q, p, rank in run)
     (here / "run.theirs.txt").write_text(text)
-    printed = follow("from_pyserini.md", here)
+    printed = follow(here, "coming_from.md", "Pyserini")
     evaluated = next(text for text in printed if "recip_rank" in text)
     assert "1.0000" in evaluated, "BM25 finds each answer by its words"
     mono = (here / "work/mono/runs/queries/score.trec").read_text().splitlines()
     assert len(mono) == len(run)
     assert sorted(path.name for path in (here / "faiss").iterdir()) == ["docid", "index"]
     assert (here / "faiss/docid").read_text().split() == list(PASSAGES)
-    table = printed[-1]
-    assert all(f"| {name} " in table for name in ("bm25", "theirs", "mono"))

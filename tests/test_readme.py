@@ -18,6 +18,7 @@ ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 CLUSTER = (ROOT / "docs" / "cluster.md").read_text()
 PAGE = (ROOT / "docs" / "commands.md").read_text()
+TRAIN = (ROOT / "docs" / "training.md").read_text().partition("\n## ")[0]
 
 
 def commands_of(text):
@@ -25,9 +26,7 @@ def commands_of(text):
     return re.findall(r"^    ((?:python3\.11|raypipe|ray|export|sed|pip) .*)$", text, re.MULTILINE)
 
 
-RERANK, TRAIN = (
-    PAGE.split(f"\n# {title}\n")[1].split("\n# ")[0] for title in ("Rerank a run", "Train")
-)
+RERANK = PAGE.split("\n## Rerank a run\n")[1].split("\n## ")[0]
 COMMANDS = [each for text in (README, CLUSTER, RERANK, TRAIN) for each in commands_of(text)]
 
 

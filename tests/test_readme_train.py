@@ -1,4 +1,4 @@
-"""The training commands of docs/commands.md, run as shown."""
+"""The training commands of docs/training.md, run as shown."""
 
 import os
 import re
@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PAGE = (ROOT / "docs" / "commands.md").read_text()
+PAGE = (ROOT / "docs" / "training.md").read_text()
 
 
 @pytest.mark.slow
 def test_the_training_commands_run_as_shown(small_recipe, tmp_path):
-    section = PAGE.split("\n# Train\n")[1].split("\n# ")[0]
+    section = PAGE.partition("\n## ")[0]
     commands = re.findall(r"^    raypipe (.*)$", section, re.MULTILINE)
     assert [command.split()[0] for command in commands] == ["train", "train", "model"]
     path = small_recipe("my-training", name_="unused")

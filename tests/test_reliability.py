@@ -1,4 +1,4 @@
-"""docs/reliability.md is what tests/reliability.py writes, and every row of it has a test."""
+"""tests/faults/README.md is what tests/reliability.py writes, and every row of it has a test."""
 
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path

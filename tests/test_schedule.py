@@ -1,4 +1,4 @@
-"""docs/schedule.md and its files: commands exist, units and manifests are taken as they stand."""
+"""docs/reindexing.md and its files: commands exist, units and manifests are taken as they stand."""
 
 import configparser
 import copy
@@ -20,7 +20,7 @@ from raypipe.cli.main import app
 from raypipe.driver.generations.drift import limits_of
 
 ROOT = Path(__file__).parent.parent
-PAGE = (ROOT / "docs" / "schedule.md").read_text()
+PAGE = (ROOT / "docs" / "reindexing.md").read_text().partition("\n## On a schedule\n")[2]
 FOLDER = ROOT / "docs" / "schedule"
 RESOURCES = {
     (body["kind"], body["metadata"]["name"]): body
@@ -99,7 +99,7 @@ def nights():
     found = [
         shlex.split(text)
         for page in pages
-        for text in re.findall(r"^    raypipe (.*--frozen.*)$", page, re.MULTILINE)
+        for text in re.findall(r"^    raypipe (.*my-recipe.*--frozen.*)$", page, re.MULTILINE)
     ]
     found += [["reindex", *words] for words in commands("reindex")]
     plain = [[Path(word).name if "/" in word else word for word in words] for words in found]

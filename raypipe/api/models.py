@@ -67,7 +67,7 @@ def encode(
             place of the model's own; a side that is not named gets none.
         device: auto, cpu or cuda.
         precision: auto, fastest, fp32, tf32, bf16, fp16, int8 or int8+bf16, of the model's
-            products; see `docs/commands.md`.
+            products; see `docs/recipes.md`.
 
     Raises:
         InputError: no texts, no such model, or a model that is not an encoder.
@@ -119,7 +119,7 @@ def search(
             place of the model's own; a side that is not named gets none.
         device: the model's device: auto, cpu or cuda.
         precision: auto, fastest, fp32, tf32, bf16, fp16, int8 or int8+bf16, of the model's
-            products; see `docs/commands.md`.
+            products; see `docs/recipes.md`.
 
     Raises:
         InputError: bad texts or ids, embeddings that do not fit or are not finite, no such model.
@@ -195,7 +195,7 @@ def score(
             place of the model's own; a side that is not named gets none.
         device: auto, cpu or cuda.
         precision: auto, fastest, fp32, tf32, bf16, fp16, int8 or int8+bf16, of the model's
-            products; see `docs/commands.md`.
+            products; see `docs/recipes.md`.
 
     Raises:
         InputError: bad texts, ids of the run that are not among those given, no such model, or an
@@ -258,7 +258,7 @@ def rerank(
             place of the model's own; a side that is not named gets none.
         device: auto, cpu or cuda.
         precision: auto, fastest, fp32, tf32, bf16, fp16, int8 or int8+bf16, of the model's
-            products; see `docs/commands.md`.
+            products; see `docs/recipes.md`.
 
     Raises:
         InputError: bad input, or a candidate of the first k without a score.

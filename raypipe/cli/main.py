@@ -39,6 +39,8 @@ class Ended(NamedTuple):
     reason: str
     told: bool = False
     """Whether the reason was printed; the last line then says only what the exit code means."""
+    reports: bool = False
+    """Whether its work is to print, so that what it printed says how it ended, unless it failed."""
 
     def line(self) -> str:
         """The last line on stderr."""
@@ -83,40 +85,53 @@ def _raypipe(
     """Rank passage collections in batch, on one machine or a Ray cluster."""
 
 
-for verb in (
-    reproduce.quickstart,
-    pipeline.pipeline,
-    pipeline.plan,
-    pipeline.beir,
-    pipeline.table,
-    pipeline.recipes,
-    stages.prepare,
-    stages.tokenize,
-    stages.encode,
-    stages.index,
-    stages.search,
-    stages.fuse,
-    stages.export,
-    stages.score,
-    stages.aggregate,
-    models.train,
-    pipeline.reindex,
-    pipeline.rollback,
-    pipeline.history,
-    upkeep.status,
-    upkeep.verify,
-    upkeep.gc,
-    upkeep.evaluate,
-    upkeep.doctor,
-    analyse.report,
-    analyse.show,
-    reproduce.reproduce,
-    runs.compare,
-):
-    app.command()(verb)
-app.add_typer(runs.group, name="leaderboard")
-app.add_typer(analyse.group, name="analyse")
-app.add_typer(models.group, name="model")
+PANELS = {
+    "Run": (
+        reproduce.quickstart,
+        pipeline.init,
+        pipeline.plan,
+        pipeline.pipeline,
+        pipeline.reindex,
+        models.train,
+        pipeline.beir,
+        reproduce.reproduce,
+        pipeline.recipes,
+    ),
+    "Single stages": (
+        stages.prepare,
+        stages.tokenize,
+        stages.encode,
+        stages.index,
+        stages.search,
+        stages.fuse,
+        stages.score,
+        stages.aggregate,
+    ),
+    "Results": (
+        pipeline.table,
+        analyse.report,
+        analyse.show,
+        upkeep.evaluate,
+        runs.compare,
+        stages.export,
+    ),
+    "Models": (),
+    "Upkeep": (
+        upkeep.status,
+        pipeline.history,
+        pipeline.rollback,
+        upkeep.verify,
+        upkeep.gc,
+        upkeep.doctor,
+    ),
+}
+"""The verbs as `--help` groups them."""
+for panel, verbs in PANELS.items():
+    for verb in verbs:
+        app.command(rich_help_panel=panel)(verb)
+app.add_typer(analyse.group, name="analyse", rich_help_panel="Results")
+app.add_typer(runs.group, name="leaderboard", rich_help_panel="Results")
+app.add_typer(models.group, name="model", rich_help_panel="Models")
 
 
 def main(arguments: Sequence[str] | None = None, problems: Sequence[str] = ()) -> None:
@@ -131,7 +146,8 @@ def main(arguments: Sequence[str] | None = None, problems: Sequence[str] = ()) -
     guard_terminal()
     logging.getLogger("raypipe").setLevel(logging.INFO)
     ended = run_and_tell(list(sys.argv[1:] if arguments is None else arguments), problems)
-    say(ended.line())
+    if ended.exit_code or not ended.reports:
+        say(ended.line())
     _leave(ended.exit_code)
 
 
@@ -181,7 +197,7 @@ def run_and_tell(arguments: list[str], problems: Sequence[str] = ()) -> Ended:
     if folder is not None:
         with suppress(OSError):  # the process's own code is all that can be said then
             record_end(folder, before, ended.exit_code, ended.reason)
-    return ended
+    return ended._replace(reports=folder is None and not _writes(arguments))
 
 
 def _run(command: Any, arguments: list[str]) -> Ended:
@@ -211,7 +227,7 @@ def _writes(arguments: Sequence[str]) -> bool:
     if {*HELP} & {*arguments} or arguments[:1] == ["plan"]:
         return False
     out = any(word.partition("=")[0] == "--out" for word in arguments)
-    return out or "--yes" in arguments or arguments[:1] in (["report"], ["reproduce"])
+    return out or "--yes" in arguments or arguments[:1] in (["init"], ["report"], ["reproduce"])
 
 
 def _cause(error: OSError) -> str:

@@ -17,7 +17,7 @@ from raypipe.cli.options import (
     PipelineFolder,
     RecipeName,
 )
-from raypipe.cli.terminal import print_result, show, show_columns
+from raypipe.cli.terminal import print_result, say, show, show_columns
 from raypipe.config import (
     Recipe,
     named_recipe,
@@ -85,6 +85,25 @@ def plan(
     print_result(found.to_json(), str(found), as_json=as_json)
 
 
+def init(
+    passages: Annotated[
+        str, typer.Argument(help="A file or folder of passages, in any form that prepare reads.")
+    ],
+    queries: Annotated[str, typer.Argument(help="A file of queries.")],
+    qrels: Annotated[str | None, typer.Argument(help="A file of judgements.")] = None,
+    models: Annotated[
+        list[str] | None,
+        typer.Option(help="Encoders and rerankers, such as minilm, a folder, or OWNER/NAME."),
+    ] = None,
+    recipe: Annotated[Path, typer.Option(help="The file to write.")] = Path("my-recipe.yaml"),
+) -> None:
+    """Look at your files and write a recipe for them, which runs as it is."""
+    from raypipe.driver.verbs.init_recipe import MODELS, write_recipe
+
+    print(write_recipe(passages, queries, qrels, models or MODELS, recipe), end="")
+    say(f"next: raypipe pipeline {recipe} --out work")
+
+
 def beir(
     folder: Annotated[
         Path, typer.Argument(help="A folder with corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv.")
@@ -146,8 +165,17 @@ def recipes(
         bool,
         typer.Option("--json-schema", help="Print a JSON Schema of recipes, which editors read."),
     ] = False,
+    keys: Annotated[
+        bool,
+        typer.Option("--keys", help="Print every key: of recipes, of the stage NAME, or of train."),
+    ] = False,
 ) -> None:
     """List the packaged recipes with what each is for, or print one of them."""
+    if keys:
+        from raypipe.config.keys import keys_of
+
+        show(keys_of(name))
+        return
     if json_schema:
         if name is not None:
             raise InputError(f"{name}: not with --json-schema, which is of all recipes")

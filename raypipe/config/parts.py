@@ -117,7 +117,7 @@ class QuerySet(Section):
 
     file: Location | None = None
     """Lines of id TAB text, JSON lines with `_id` and `text`, or another form of
-    docs/interchange.md; `irds:ID` is a data set of ir_datasets, for qrels too."""
+    docs/collections.md; `irds:ID` is a data set of ir_datasets, for qrels too."""
     car: CarTopics | None = None
     qrels: Location | None = None
     """Judgements of passages. A query set without judgements is ranked but not measured."""

@@ -176,7 +176,7 @@ def _units_of_stage(
     key = ("stages", name)
     of_documents = "documents" in (stage.ranks, stage.reads)
     if of_documents and draft.collection is not None and draft.collection.split is None:
-        text = "is about documents; expected a collection with split (docs/documents.md)"
+        text = "is about documents; expected a collection with split (docs/collections.md)"
         yield Problem(key, f"{stage.do} {text}")
     expected = units[name] if stage.reads == "as the first" else stage.reads
     for run in stage.inputs:
@@ -296,7 +296,7 @@ def _query_set(name: str, queries: QuerySet, collection: Collection | None) -> I
         text = f"the builtin set {queries.builtin} has judgements of its own; remove qrels"
         yield Problem((*key, "qrels"), text)
     if queries.document_qrels and collection and collection.split is None:
-        text = "judges documents; expected a collection with split (docs/documents.md)"
+        text = "judges documents; expected a collection with split (docs/collections.md)"
         yield Problem((*key, "document_qrels"), text)
     if queries.only_judged and not queries.judged:
         yield Problem((*key, "only_judged"), "needs qrels; give them or remove only_judged")

@@ -18,7 +18,7 @@ BF16_UNIT = 2.0**-8
 class TorchProducts:
     """torch's float32 products, about 10% faster than numpy's, and casts 2-3 times as fast.
 
-    Measured on one core with AVX512 (docs/benchmarks.md). Several blocks on one thread each need
+    Measured on one core with AVX512 (tests/benchmarks). Several blocks on one thread each need
     no thread to wait for another, as the threads of one product do.
     """
 

@@ -2,7 +2,7 @@
 
     python tests/benchmarks/rehearse.py --out DIR --like COLLECTION --queries FILE [--until STAGE]
 
-docs/benchmarks.md says what it took. Run it again to go on after --until, or after a kill. Each
+README.md says what it took. Run it again to go on after --until, or after a kill. Each
 group of stages is an invocation.
 """
 

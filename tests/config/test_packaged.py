@@ -111,7 +111,18 @@ def test_the_package_imports_only_light_things_and_reads_no_environment():
     ours = {name for name in imported if name.startswith("raypipe.")}
     beside = {
         f"raypipe.{name}"
-        for name in ("errors", "hub_names", "names", "package", "regular", "uris", "vocabulary")
+        for name in (
+            *(
+                "errors",
+                "hub_names",
+                "markdown",
+                "names",
+                "package",
+                "regular",
+                "uris",
+                "vocabulary",
+            ),
+        )
     }
     assert all(name in beside or name.startswith("raypipe.config.") for name in ours)
     outside = {name.split(".")[0] for name in imported}

@@ -17,7 +17,7 @@ from raypipe.errors import RaypipeError
 from raypipe.storage.generations import generation_numbers
 from raypipe.storage.posix import PosixStorage
 
-PAGE = Path(__file__).parent.parent.parent / "docs" / "crash_points.md"
+PAGE = Path(__file__).parent / "crash_points.md"
 
 
 @pytest.fixture(scope="module")

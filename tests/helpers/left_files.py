@@ -11,7 +11,7 @@ from raypipe.storage.generations import held_stores
 from raypipe.storage.ledger import read_manifest
 from raypipe.storage.records import Manifest, seal, unseal
 
-LIST = Path(__file__).parents[2] / "docs" / "files.md"
+LIST = Path(__file__).parents[2] / "docs" / "reliability.md"
 
 
 def listed():

@@ -1,4 +1,4 @@
-"""`raypipe reproduce bm25` on the real collections: the rows of docs/reproduce.md."""
+"""`raypipe reproduce bm25` on the real collections: the rows of docs/results.md."""
 
 import json
 

@@ -188,6 +188,10 @@ def _of_file(path: Path) -> str:
             return "parquet"
         first = next(lines(stream, name=str(path)), b"")
     ending = _ending(path)
+    if ending not in (".tsv", ".csv", ".jsonl", ".json", ".txt") and not _is_text(first):
+        if ending in (".cbor", ".paragraphs"):
+            return "trec-car"
+        raise _unknown(path, first)
     if not first and ending in (".jsonl", ".json"):
         return "pyserini"  # which finds no record
     if first.startswith(b"{") and ending != ".tsv":
@@ -199,8 +203,20 @@ def _of_file(path: Path) -> str:
         return "msmarco-v1"
     if ending == ".txt":
         return "txt"
+    raise _unknown(path, first)
+
+
+def _is_text(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _unknown(path: Path, first: bytes) -> InputError:
     shown = repr(first[:60].decode(errors="replace"))
-    raise InputError(
+    return InputError(
         f"{path}: its format is unknown; expected {EXPECTED}; its first line is {shown}; "
         "`raypipe prepare --format` reads others"
     )

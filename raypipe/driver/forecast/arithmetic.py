@@ -69,7 +69,7 @@ was 0.43 to 0.65 (DL 2021 and 2022)."""
 SHARED_UNRELATED = 0.25
 """The same where neither run is made of the other."""
 INDEX_BYTES, TEXT_BYTES, PASSAGE_BYTES = 45_000, 1.282, 87.4
-"""Of a Lucene index: whatever is in it, for a byte of text and for a passage; see docs/plan.md."""
+"""Of a Lucene index: whatever is in it, for a byte of text and for a passage."""
 LINE_BYTES, FILE_BYTES = 11.0, 1_700
 """Of a stored run: a line (8.5, 10.4 and 11.0 for random passages of 6,000, 100,000 and 8,841,823),
 and a shard's file beside its lines."""
@@ -77,7 +77,7 @@ INDEX_SECONDS, TEXT_SECONDS = 3.3, 1.5e-6
 SEARCH_SECONDS, BM25_LINE_SECONDS = 0.1, 1.7e-5
 LINE_SECONDS = 1.5e-6
 VALUE_SECONDS = 4e-11
-"""CPU time on the machine of docs/benchmarks.md: to index (at all, and a byte of text), to search
+"""CPU time on the machine of tests/benchmarks: to index (at all, and a byte of text), to search
 Lucene (at all, and a line), to write a line of any other run, to multiply two values."""
 
 

@@ -184,7 +184,7 @@ def verify(workspace: Workspace) -> list[Damage]:
     """The damaged and missing files of a workspace, and of every store that it refers to.
 
     The sources from which an unfinished invocation copies rows are among them, and the stores of
-    every generation in the root. docs/files.md lists which files are verified.
+    every generation in the root. docs/reliability.md lists which files are verified.
     """
     found: dict[tuple[str, str], Damage] = {}  # a payload of two stores has two remedies
     for damage in _damages(workspace):

@@ -97,7 +97,7 @@ class ModelFolder:
             )
 
     def _takes_int8(self) -> bool:
-        """Vectors change too much in int8 (docs/benchmarks.md)."""
+        """Vectors change too much in int8 (tests/benchmarks)."""
         return isinstance(self.conventions, PairConventions) and self.family.packed
 
     def config(self) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from raypipe.models.folder.files import read_object
 from raypipe.text.prompts import DUO_PLACES, MONO_PLACES, prompt_problems
 from raypipe.vocabulary import Precision, ScoreScale, words
 
-DOCUMENTED = 'docs/commands.md, "Models", says what each key means'
+DOCUMENTED = 'docs/models.md, "Settings", says what each key means'
 POOLINGS = ("mean", "cls", "max", "last")
 SEGMENT_ROWS = ("zero", "copy")
 LEAST_TOKENS = 8

@@ -1,4 +1,4 @@
-"""The three comparisons of docs/general_rerankers.md.
+"""The three comparisons of general_rerankers.md.
 
     RAYPIPE_DATA=FOLDER python tests/benchmarks/general/compare.py OUT MODEL [COLLECTION ...]
 

@@ -1,4 +1,4 @@
-"""The judged training queries of docs/general_rerankers.md in halves, for cross-fitted candidates.
+"""The judged training queries of general_rerankers.md in halves, for cross-fitted candidates.
 
     python tests/benchmarks/general/halves.py GENERAL
 

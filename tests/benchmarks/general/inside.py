@@ -1,4 +1,4 @@
-"""The orders of docs/general_rerankers.md on sources like those of the training.
+"""The orders of general_rerankers.md on sources like those of the training.
 
     python tests/benchmarks/general/inside.py OUT MODEL dev GENERAL
     python tests/benchmarks/general/inside.py OUT MODEL test GENERAL QUICKSTART

@@ -1,4 +1,4 @@
-"""The training lists of docs/general_rerankers.md: runs without passages that must not be there.
+"""The training lists of general_rerankers.md: runs without passages that must not be there.
 
     python tests/benchmarks/general/lists.py OUT WORKSPACE
 

@@ -1,4 +1,4 @@
-"""The collections that no training of docs/general_rerankers.md saw, with their first stages."""
+"""The collections that no training of general_rerankers.md saw, with their first stages."""
 
 import gzip
 import json

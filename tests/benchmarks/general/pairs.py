@@ -1,4 +1,4 @@
-"""duoBERT over the first candidates of s, of docs/general_rerankers.md.
+"""duoBERT over the first candidates of s, of general_rerankers.md.
 
     python tests/benchmarks/general/pairs.py OUT MONO DUO outside [COLLECTION ...]
     python tests/benchmarks/general/pairs.py OUT MONO DUO dev GENERAL

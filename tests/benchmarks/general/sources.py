@@ -1,4 +1,4 @@
-"""The training data of docs/general_rerankers.md: passages, and queries made from them.
+"""The training data of general_rerankers.md: passages, and queries made from them.
 
     python tests/benchmarks/general/sources.py OUT docs DOCS_WORKSPACE
     python tests/benchmarks/general/sources.py OUT medquad MEDQUAD_FOLDER manuals BOTOCORE FACTBOOK

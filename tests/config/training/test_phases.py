@@ -120,7 +120,7 @@ def test_recipes_with_phases_are_training_recipes():
 
 
 def test_the_recipe_that_the_docs_show_is_one():
-    text = (Path(__file__).parents[3] / "docs/phases.md").read_text()
+    text = (Path(__file__).parents[3] / "docs/training.md").read_text()
     shown = text.partition("```yaml\n")[2].partition("```")[0]
     found = load_training(shown, env={"MODELS": "/models"}, base=Path("/r"))
     assert [phase.name for phase in found.phases] == ["passages", "documents"]

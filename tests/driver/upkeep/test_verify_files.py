@@ -1,4 +1,4 @@
-"""Every file that finished invocations leave is in the list of docs/files.md, which is true."""
+"""Every file that finished invocations leave is in the list of docs/reliability.md."""
 
 import shutil
 

@@ -91,7 +91,7 @@ def test_an_unknown_model_of_such_a_family_is_asked_for_and_never_silently_witho
     told = str(caught.value)
     assert told.startswith(f"{folder}: query_prefix, passage_prefix: models of the family e5")
     assert 'put "query_prefix" and "passage_prefix" in a raypipe.json' in told
-    assert "models.NAME.settings" in told and "docs/commands.md" in told
+    assert "models.NAME.settings" in told and "docs/models.md" in told
     settings = {"query_prefix": "", "passage_prefix": ""}
     found = discover(folder, preset, settings=settings)
     assert found.sources["query_prefix"] == "the recipe's settings"
@@ -121,5 +121,5 @@ def test_a_recipes_settings_override_a_preset_and_wrong_ones_are_refused(tiny_mo
 def test_a_raypipe_json_without_its_kind_says_where_it_is_documented(tiny_model, tmp_path):
     folder = shutil.copytree(tiny_model, tmp_path / "m")
     (folder / "raypipe.json").write_text("{}")
-    with pytest.raises(InputError, match="raypipe.json: kind: expected .*docs/commands.md"):
+    with pytest.raises(InputError, match="raypipe.json: kind: expected .*docs/models.md"):
         discover(folder, None)

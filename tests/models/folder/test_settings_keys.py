@@ -55,7 +55,7 @@ def test_an_encoders_missing_key_is_named_with_what_it_holds_and_where_that_is_t
     assert problem.startswith(
         f"{encoder / 'raypipe.json'}: {gone}: expected {ENCODER[gone]}, found"
     )
-    assert "docs/commands.md" in problem
+    assert "docs/models.md" in problem
 
 
 def test_all_missing_keys_of_a_reranker_are_named_at_once(mono):

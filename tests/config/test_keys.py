@@ -1,24 +1,20 @@
-"""docs/keys.md is what tests/keys.py writes, and has every key that recipes have."""
+"""`raypipe recipes --keys` has every key that recipes have."""
 
 import json
 from functools import cache
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
 import yaml
 from packaged_recipes import EXPERIMENTS
 
+from raypipe.cli.main import run
+from raypipe.config import keys
 from raypipe.config.phases import Own
 from raypipe.config.recipe import WrittenRecipe
 from raypipe.config.training import Training
 
-spec = spec_from_file_location("keys", Path(__file__).parent / "keys.py")
-assert spec is not None and spec.loader is not None
-keys = module_from_spec(spec)
-spec.loader.exec_module(keys)
-
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 NAMED = ("queries", "models", "stages", "collections", "train", "dev", "guard")
 """Keys below which names are chosen by the author."""
 RECIPES = [*sorted((ROOT / "jobs/configs").glob("*.yaml")), *EXPERIMENTS]
@@ -26,16 +22,13 @@ RECIPES = [*sorted((ROOT / "jobs/configs").glob("*.yaml")), *EXPERIMENTS]
 
 @cache
 def listed():
-    """The keys on the page."""
-    return {row.split("`")[1] for row in keys.page().splitlines() if row[:3] == "| `"}
-
-
-def test_the_page_is_what_the_script_writes():
-    assert keys.PAGE.read_text() == keys.page(), "run python tests/keys.py"
+    """The keys of pipelines and trainings."""
+    text = keys.keys_of() + keys.keys_of("train")
+    return {row.split("`")[1] for row in text.splitlines() if row[:3] == "| `"}
 
 
 @pytest.mark.parametrize("recipe", [WrittenRecipe, Training, Own], ids=lambda each: each.__name__)
-def test_the_page_has_every_property_of_the_types_json_schema(recipe):
+def test_the_keys_have_every_property_of_the_types_json_schema(recipe):
     schema = recipe.model_json_schema()
     sections = [schema, *schema.get("$defs", {}).values()]
     expected = {name for section in sections for name in section.get("properties", {})}
@@ -57,7 +50,7 @@ def written(value, key=""):
         yield key[1:]
 
 
-def test_the_page_has_every_key_of_a_packaged_recipe():
+def test_the_keys_have_every_key_of_a_packaged_recipe():
     for path in RECIPES:
         assert set(written(yaml.safe_load(path.read_text()))) <= listed()
 
@@ -71,3 +64,16 @@ def test_a_key_has_its_values_its_default_and_its_docstring():
     assert rows["train.NAME.documents.best"].default == "-"
     assert rows["dev.NAME.k"].default == "`1000`"
     assert json.loads(rows["resources.max_failures"].default.strip("`")) == 3
+
+
+def test_the_command_prints_the_keys_of_a_recipe_of_one_stage_or_of_a_training(capsys):
+    assert run(["recipes", "--keys"]) == (0, "complete")
+    whole = capsys.readouterr().out
+    assert "| `collection.format` |" in whole and "| `stages.NAME.k0` |" in whole
+    assert run(["recipes", "score", "--keys"]) == (0, "complete")
+    stage = capsys.readouterr().out
+    assert "| `stages.NAME.k0` |" in stage and "collection.format" not in stage
+    assert run(["recipes", "train", "--keys"])[0] == 0
+    assert "| `near_copy` |" in capsys.readouterr().out
+    code, reason = run(["recipes", "scroe", "--keys"])
+    assert code == 2 and "did you mean score?" in reason

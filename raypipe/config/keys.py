@@ -1,11 +1,10 @@
-"""Writes docs/keys.md from the types of the recipes: `python tests/keys.py`.
+"""The keys of recipes, from their types: what `raypipe recipes --keys` prints.
 
-What the page says of a key is the docstring below its field, or that of the section that it opens.
+The text of a key is the docstring below its field, or that of the section that it opens.
 """
 
 import inspect
 from collections.abc import Iterator
-from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
@@ -17,22 +16,9 @@ from raypipe.config.phases import Own
 from raypipe.config.recipe import WrittenRecipe
 from raypipe.config.stages import KINDS
 from raypipe.config.training import Training
-
-PAGE = Path(__file__).parent.parent / "docs" / "keys.md"
-HEADER = """# The keys of recipes
-
-Every key that a recipe may have, with its default. [commands.md](commands.md) says how they are
-used, and `raypipe recipes NAME` prints a recipe. NAME stands for a name that you choose. A default
-of - is none: a key without one has no effect where it is not set, unless its line says what None
-means. The resolved recipe in a workspace's recipe.yaml says where each default comes from.
-
-This page is written from the recipes' own types: run `python tests/keys.py` after you change one.
-"""
-PHASES = """
-Keys of `phases`, a list of trainings ([phases.md](phases.md)). A phase has these and the keys
-above, except those that are said once: `format`, `name`, `collections`, `guard`, `resources` and
-`stores`.
-"""
+from raypipe.config.words import did_you_mean, listed
+from raypipe.errors import InputError
+from raypipe.markdown import cell
 
 
 class Row(NamedTuple):
@@ -50,9 +36,9 @@ def rows(section: type[Section], prefix: str = "") -> Iterator[Row]:
     said = texts_of(section)
     for name, field in section.model_fields.items():
         key = prefix + (field.alias or name)
-        inner, named = opened(field.annotation)
+        inner, named = _opened(field.annotation)
         if inner is None:
-            yield Row(key, values(field.annotation), default(field), said.get(name, ""))
+            yield Row(key, _values(field.annotation), _default(field), said.get(name, ""))
             continue
         own = " ".join((inspect.getdoc(inner) or "").split("\n\n")[0].split())
         key += ".NAME" if named else ""
@@ -61,42 +47,42 @@ def rows(section: type[Section], prefix: str = "") -> Iterator[Row]:
         yield from rows(inner, key + ".")
 
 
-def opened(annotation: Any) -> tuple[type[Section] | None, bool]:
+def _opened(annotation: Any) -> tuple[type[Section] | None, bool]:
     """The section that a key opens, and whether one for each name."""
-    for member in members(annotation):
+    for member in _members(annotation):
         if isinstance(member, type) and issubclass(member, Section):
             return (None, False) if member in KINDS.values() else (member, False)
         if get_origin(member) is dict:
-            return opened(get_args(member)[1])[0], True
+            return _opened(get_args(member)[1])[0], True
     return None, False
 
 
-def members(annotation: Any) -> list[Any]:
+def _members(annotation: Any) -> list[Any]:
     """The types that a value may have, without None and without what is only checked."""
     if get_origin(annotation) is Annotated:
-        return members(get_args(annotation)[0])
+        return _members(get_args(annotation)[0])
     if get_origin(annotation) in (Union, UnionType):
-        return [each for one in get_args(annotation) for each in members(one)]
+        return [each for one in get_args(annotation) for each in _members(one)]
     return [] if annotation is NoneType else [annotation]
 
 
-def values(annotation: Any) -> str:
+def _values(annotation: Any) -> str:
     """The values that a key may have."""
     words = {str: "text", int: "whole number", float: "number", bool: "`true`, `false`"}
     found = []
-    for member in members(annotation):
+    for member in _members(annotation):
         if get_origin(member) is Literal:
             found += [f"`{each}`" for each in get_args(member)]
         elif get_origin(member) is tuple:
-            found.append(f"list: {values(get_args(member)[0])}")
+            found.append(f"list: {_values(get_args(member)[0])}")
         elif get_origin(member) is dict:
-            found.append(f"mapping: {values(get_args(member)[1])}")
+            found.append(f"mapping: {_values(get_args(member)[1])}")
         else:
             found.append("any plain value" if member is Any else words.get(member, "stage"))
     return ", ".join(dict.fromkeys(found))
 
 
-def default(field: FieldInfo) -> str:
+def _default(field: FieldInfo) -> str:
     """The value of a key that is not set."""
     if field.is_required():
         return "must be set"
@@ -112,22 +98,25 @@ def default(field: FieldInfo) -> str:
 def table(found: Iterator[Row]) -> str:
     """The rows in Markdown."""
     lines = ["| key | values | default | |", "|---|---|---|---|"]
-    for row in found:
-        text = row.text.replace("|", "\\|")
-        lines.append(f"| `{row.key}` | {row.values} | {row.default} | {text} |")
+    lines += [f"| `{r.key}` | {r.values} | {r.default} | {cell(r.text)} |" for r in found]
     return "\n".join(lines) + "\n"
 
 
-def page() -> str:
-    """The whole page."""
-    parts = [HEADER, "## raypipe pipeline\n", table(rows(WrittenRecipe))]
+def keys_of(what: str | None = None) -> str:
+    """The keys of a pipeline recipe, of one kind of stage, or of a training recipe, as Markdown.
+
+    Raises:
+        InputError: no such kind.
+    """
+    if what == "train":
+        phases = "A phase of `phases` has these keys, some of those above, and:\n"
+        return "\n".join([table(rows(Training)), phases, table(rows(Own, "phases[]."))])
+    if what is not None and what not in KINDS:
+        hint = did_you_mean(what, [*KINDS, "train"])
+        raise InputError(f"--keys: no stage {what!r}{hint} there are: {listed(KINDS)} and train")
+    parts = [] if what is not None else [table(rows(WrittenRecipe))]
     for do, kind in sorted(KINDS.items()):
-        own = " ".join((inspect.getdoc(kind) or "").split("\n\n")[0].split())
-        parts += [f"A stage with `do: {do}`. {own}\n", table(rows(kind, "stages.NAME."))]
-    parts += ["## raypipe train\n", table(rows(Training)), PHASES.lstrip("\n")]
-    parts.append(table(rows(Own, "phases[].")))
+        if what in (None, do):
+            own = " ".join((inspect.getdoc(kind) or "").split("\n\n")[0].split())
+            parts += [f"A stage with `do: {do}`. {own}\n", table(rows(kind, "stages.NAME."))]
     return "\n".join(parts)
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page())

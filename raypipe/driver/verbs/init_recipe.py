@@ -1,0 +1,143 @@
+"""`raypipe init`: a recipe for the files that a user has, written after a look at them."""
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from raypipe.config import load_recipe
+from raypipe.config.fields import MAX_NAME
+from raypipe.config.parts import PACKAGED_MODELS
+from raypipe.data.formats.registry import format_of
+from raypipe.data.qrels import read_qrels
+from raypipe.data.queries import read_queries
+from raypipe.driver.recipe.read_first import collection_problems, read_first
+from raypipe.driver.verbs.single_stage import split_of
+from raypipe.errors import InputError
+from raypipe.hub_names import hub_name
+from raypipe.models.folder.model_folder import resolve_model
+from raypipe.models.hub import pinned, snapshot_of
+from raypipe.storage.files import replace_file
+from raypipe.uris import dataset_id, in_bucket
+
+MODELS = ("minilm", "general-mono")
+"""They come with raypipe: an encoder, and a reranker for English text of any kind."""
+RERANKED = {"mono": 35, "duo": 10}
+
+
+def write_recipe(
+    passages: str, queries: str, qrels: str | None, models: Sequence[str], out: Path
+) -> str:
+    """The text of the recipe that was written to `out`, which runs as it is.
+
+    BM25, a dense search with each encoder, their fusion, and each reranker over the stage above it.
+
+    Raises:
+        InputError: `out` is there; a file is in no form that is read; the judgements are of other
+            queries; or a model neither encodes nor scores.
+    """
+    if os.path.lexists(out):
+        raise InputError(f"{out}: it is there already; name another file with --recipe")
+    for place in filter(None, (passages, queries, qrels)):
+        if in_bucket(place):
+            raise InputError(f"{place}: init looks at files of this machine; name a local copy")
+    text = _text(passages, queries, qrels, models, out)
+    recipe = load_recipe(text, base=out.parent, source=str(out))
+    read_first(recipe, collection_problems(recipe))
+    replace_file(out, text.encode())
+    return text
+
+
+def _text(passages: str, queries: str, qrels: str | None, models: Sequence[str], out: Path) -> str:
+    found = dataset_id(passages)
+    form = "ir-datasets" if found is not None else format_of(Path(passages))
+    split = ", split: {}" if split_of(form) else ""
+    where = found or _place(passages, out)
+    num_queries = sum(1 for _ in read_queries(Path(queries)))
+    judged, comment = "", f"{num_queries:,} queries"
+    if qrels is not None:
+        key = "document_qrels" if split else "qrels"
+        judged = f", {key}: {_place(qrels, out)}, only_judged: true"
+        comment += f", {read_qrels(Path(qrels)).num_rows:,} judgements"
+    kinds = {_name(model): (model, _kind(model)) for model in models}
+    return "\n".join(
+        [
+            f"# raypipe pipeline {out.name} --out work",
+            "format: 1",
+            f"name: {_name(out.name)}",
+            f"collection: {{format: {form}, input: {where}{split}}}",
+            f"queries:  # {comment}",
+            f"  queries: {{file: {_place(queries, out)}{judged}}}",
+            *(["models:"] if kinds else []),
+            *(f"  {name}: {{path: {_model(path, out)}}}" for name, (path, _) in kinds.items()),
+            "stages:  # each names its run; a later one reads an earlier one",
+            *_stages({name: kind for name, (_, kind) in kinds.items()}),
+            *(
+                []
+                if qrels is None
+                else ["evaluate: {measures: [nDCG@10, RR@10, R@100], baseline: bm25}"]
+            ),
+            "",
+        ]
+    )
+
+
+def _stages(kinds: dict[str, str]) -> list[str]:
+    lines = ["  lucene: {do: index}  # BM25's index", "  bm25: {do: search, index: lucene}"]
+    runs = ["bm25"]
+    for name in (name for name, kind in kinds.items() if kind == "encoder"):
+        lines.append(f"  {name}-vectors: {{do: encode, model: {name}}}")
+        lines.append(f"  {name}: {{do: search, index: {name}-vectors}}  # by inner product, exact")
+        runs.append(name)
+    last = runs[-1]
+    if len(runs) > 1:
+        last = "fused"
+        lines.append(f"  fused: {{do: fuse, runs: [{', '.join(runs)}], method: rrf}}")
+    for kind, k in (("mono", "k0"), ("duo", "k1")):
+        for name in (name for name, each in kinds.items() if each == kind):
+            first = f"{k}: {RERANKED[kind]}}}"
+            lines.append(f"  {name}: {{do: score, run: {last}, model: {name}, {first}")
+            last = name
+            if kind == "duo":
+                lines.append(f"  {name}-sum: {{do: aggregate, pairs: {name}, method: sum}}")
+                last = f"{name}-sum"
+    return lines
+
+
+def _kind(model: str) -> str:
+    """encoder, mono or duo."""
+    named = None if model in PACKAGED_MODELS else hub_name(model, Path())
+    path = model if named is None else str(snapshot_of(pinned(named)))
+    kind = resolve_model(path).conventions.kind
+    if kind not in ("encoder", "mono", "duo"):
+        raise InputError(
+            f"--models {model}: it is of kind {kind}; expected one that encodes or scores"
+        )
+    return kind
+
+
+def _place(path: str, out: Path) -> str:
+    """As the recipe's folder sees it; `irds:ID` as it is."""
+    if dataset_id(path) is not None:
+        return path
+    full, base = Path(os.path.abspath(path)), Path(os.path.abspath(out)).parent
+    inside = full.relative_to(base) if full.is_relative_to(base) else full
+    return _quoted(str(inside))
+
+
+def _model(path: str, out: Path) -> str:
+    if path in PACKAGED_MODELS or hub_name(path, Path()) is not None:
+        return _quoted(path)
+    return _place(path, out)
+
+
+def _quoted(text: str) -> str:
+    """The text as YAML has it between braces."""
+    plain = re.fullmatch(r"[\w./@+-]+", text) is not None
+    return text if plain else "'" + text.replace("'", "''").replace("${", "$${") + "'"
+
+
+def _name(path: str) -> str:
+    """A name of a recipe's part: the file's, in lower-case letters, digits and hyphens."""
+    stem = Path(path).name.partition(".")[0].lower()
+    return re.sub(r"[^a-z0-9]+", "-", stem).strip("-")[:MAX_NAME] or "mine"

@@ -1,0 +1,78 @@
+"""`raypipe init`: a recipe for a user's files, which runs as it is."""
+
+import pytest
+import yaml
+
+from raypipe.cli.main import run
+from raypipe.config import load_recipe
+
+PASSAGES = "a\tread a csv file\nb\tunpack zip archives\nc\tlog messages of a program\n"
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "passages.tsv").write_text(PASSAGES)
+    (tmp_path / "queries.tsv").write_text("q1\tzip archive\nq2\tcsv\n")
+    (tmp_path / "qrels.txt").write_text("q1 0 b 1\nq2 0 a 1\n")
+    return tmp_path
+
+
+FILES = ("passages.tsv", "queries.tsv", "qrels.txt")
+
+
+@pytest.mark.jvm
+@pytest.mark.slow
+def test_the_recipe_runs_as_it_is_with_every_kind_of_model(
+    here, tiny_model, tiny_mono, tiny_duo, capsys, inline
+):
+    models = [f"--models={folder}" for folder in (tiny_duo, tiny_model, tiny_mono)]
+    assert run(["init", *FILES, *models])[0] == 0
+    printed = capsys.readouterr()
+    text = (here / "my-recipe.yaml").read_text()
+    assert printed.out == text and len(text.splitlines()) <= 25
+    assert "2 queries, 2 judgements" in text and "raypipe pipeline my-recipe.yaml" in printed.err
+    assert run(["pipeline", "my-recipe.yaml", "--out", "work"])[0] == 0
+    assert (here / "work" / "table.md").read_text().count("| bm25 ") == 1
+    stages = yaml.safe_load(text)["stages"]
+    produced = {(stage["do"], "k0" in stage, "k1" in stage) for stage in stages.values()}
+    assert {("score", True, False), ("score", False, True)} <= produced
+    runs = {file.stem for file in (here / "work" / "runs" / "queries").iterdir()}
+    assert {"bm25", "fused"} < runs and any(name.endswith("-sum") for name in runs)
+
+
+def test_by_default_the_included_models_are_taken_and_paths_belong_to_the_recipes_folder(here):
+    (here / "sub dir").mkdir()
+    (here / "passages.tsv").rename(here / "sub dir" / "it's.tsv")
+    assert run(["init", "sub dir/it's.tsv", "queries.tsv"])[0] == 0
+    recipe = load_recipe(here / "my-recipe.yaml")
+    assert recipe.collection.input == (str(here / "sub dir" / "it's.tsv"),)
+    assert {each.path for each in recipe.models.values()} == {"minilm", "general-mono"}
+    assert recipe.evaluate is None
+    assert "input: 'sub dir/it''s.tsv'" in (here / "my-recipe.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("passages.tsv", "gone.tsv"), "gone.tsv"),
+        (("odd", "queries.tsv"), "its format is unknown; expected"),
+        (("passages.tsv", "queries.tsv", "other.txt"), "found those of other queries only"),
+        (("passages.tsv", "odd"), "query files may be id TAB text"),
+        (("passages.tsv", "queries.tsv", "--models=nothing"), "no such model folder"),
+        (("s3://b/p.tsv", "queries.tsv"), "init looks at files of this machine"),
+    ],
+)
+def test_a_file_that_is_not_recognised_is_named_and_nothing_is_written(here, words, said, capsys):
+    (here / "odd").write_bytes(b"\x89PNG\xff\n")
+    (here / "other.txt").write_text("q9 0 b 1\n")
+    assert run(["init", *words])[0] == 2
+    assert said in capsys.readouterr().err
+    assert not (here / "my-recipe.yaml").exists()
+
+
+def test_a_recipe_that_is_there_is_never_overwritten(here, capsys):
+    (here / "my-recipe.yaml").write_text("mine")
+    assert run(["init", *FILES])[0] == 2
+    assert "it is there already" in capsys.readouterr().err
+    assert (here / "my-recipe.yaml").read_text() == "mine"
