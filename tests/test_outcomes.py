@@ -47,7 +47,7 @@ READ_ONE = {
 """How they end says nothing of the last invocation."""
 HAVE_NONE = {
     *("compare", "doctor", "evaluate", "export", "fuse", "leaderboard check", "leaderboard pack"),
-    *("leaderboard template", "model convert", "model show", "recipes"),
+    *("init", "leaderboard template", "model convert", "model show", "recipes"),
     "reproduce",  # each step has its own, in which it is recorded
 }
 MEASURING = {"benchmark"}

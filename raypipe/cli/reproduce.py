@@ -2,17 +2,19 @@
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from raypipe.cli.models import execute_training, tell_model
 from raypipe.cli.options import AsJson, OpenCluster, Out
 from raypipe.cli.pipeline import execute, tell_run
-from raypipe.cli.terminal import print_result
+from raypipe.cli.terminal import print_result, show
 from raypipe.config import Recipe, load_recipe, load_training, recipe_text
 from raypipe.errors import IncompleteError, InputError, LimitError
+from raypipe.evaluation.tables import brief
 
 if TYPE_CHECKING:
     from raypipe.driver.training.train import Trained
@@ -36,8 +38,9 @@ def quickstart(
     overrides = [] if passages is None else [f"collection.max_passages={passages}"]
     recipe = load_recipe(recipe_text("quickstart"), overrides=overrides, source="quickstart")
     to_stderr("quickstart: Python's own documentation, BM25, MiniLM and two rerankers")
-    shown = None if train and as_json else as_json
-    outcome = execute(recipe, out, Options(), as_json=shown, last=False)
+    outcome = execute(
+        recipe, out, Options(), as_json=True if as_json and not train else None, last=False
+    )
     trained = _train(out, passages) if train else None
     if trained is not None:
         both = {**outcome.summary, "train": trained.summary}
@@ -47,7 +50,8 @@ def quickstart(
 
     page = (report if trained else standing_report)(open_finished(out))
     if not as_json:
-        print(_next(out, page), flush=True)
+        show(brief(outcome.summary, "test"))
+        print(_next(out, page, outcome.summary), flush=True)
     if trained is not None:
         tell_model(trained)
     tell_run(outcome, out)
@@ -73,17 +77,17 @@ def _train(out: Path, passages: int | None) -> "Trained":
     return execute_training(training, out / "trained")
 
 
-def _next(out: Path, page: Path) -> str:
+def _next(out: Path, page: Path, summary: Mapping[str, Any]) -> str:
     called = Path(sys.argv[0])
     program = str(called) if called.name == "raypipe" else "raypipe"
+    sizes = next(note for note in summary["notes"]["test"]["passages"] if " passages, " in note)
     return (
-        "Runs, measures and this table are in the workspace. Next, change a setting; only what\n"
-        "depends on it is computed:\n\n"
-        f"    {program} pipeline quickstart --out {out} stages.fused.method=alternate\n\n"
-        f"For your own collection, start from a recipe that `{program} recipes` lists.\n\n"
-        f"One page shows what the runs say, with charts and single queries: {page}\n\n"
-        "Open it in a browser. This writes it anew:\n\n"
-        f"    {program} report {out}"
+        f"- {sizes}; nothing was tuned or trained on these queries\n"
+        f"- wins, losses, costs and what the weights saw: {out / 'table.md'}\n"
+        f"- charts and single queries, for a browser: {page}\n\n"
+        "Next, change a setting; only what depends on it is computed. Or take your own files:\n\n"
+        f"    {program} pipeline quickstart --out {out} stages.fused.method=alternate\n"
+        f"    {program} init passages.tsv queries.tsv qrels.txt"
     )
 
 

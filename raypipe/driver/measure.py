@@ -166,6 +166,8 @@ class Measurement:
 
     systems: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
     means: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
+    differences: dict[str, dict[str, dict[str, list[float]]]] = field(default_factory=dict)
+    """Query set -> system -> measure -> [mean, low, high] of its differences to the baseline."""
     notes: dict[str, dict[Unit, list[str]]] = field(default_factory=dict)
     """Query set -> unit -> the lines below its table."""
     table: str = ""
@@ -247,10 +249,17 @@ def measure(
                 )
             found.notes.setdefault(query_set, {})[unit] = notes
             alike = {name: of_one for name, of_one in measured.items() if name not in apart}
+            differing = _differences(recipe.evaluate, alike)
+            found.differences.setdefault(query_set, {}).update(
+                {
+                    name: {m: [each.mean, each.low, each.high] for m, each in of_system.items()}
+                    for name, of_system in differing.items()
+                }
+            )
             rows = rows_of(
                 told,
                 {name: of_system.mean for name, of_system in measured.items()},
-                _differences(recipe.evaluate, alike),
+                differing,
                 num_queries=num_queries,
                 larger=larger,
             )
@@ -308,8 +317,15 @@ def _kept(workspace: Workspace, made_from: str, last: Mapping[str, Any]) -> Meas
     workspace.wrote(*paths)
     table = workspace.folder / "table.md"
     text = table.read_text() if table in paths else ""
-    numbers = last["systems"], last["measures"], last["notes"]
-    return Measurement(*numbers, text, made_from, made["files"])
+    return Measurement(
+        systems=last["systems"],
+        means=last["measures"],
+        differences=last["differences"],
+        notes=last["notes"],
+        table=text,
+        made_from=made_from,
+        files=made["files"],
+    )
 
 
 def _write_runs(

@@ -305,6 +305,7 @@ def summary_of(
     return {
         "systems": measurement.systems,
         "measures": measurement.means,
+        "differences": measurement.differences,
         "notes": measurement.notes,
         "made_from": {"sha256": measurement.made_from, "files": measurement.files},
         "stages": {

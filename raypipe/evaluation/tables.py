@@ -174,6 +174,27 @@ def render(
     return "\n".join(blocks) + "\n"
 
 
+def brief(summary: Mapping[str, Any], query_set: str) -> str:
+    """What summary.json says of a query set in one table: costs, and the first measure's interval.
+
+    Of the other measures it has the second and the last.
+    """
+    systems, means = summary["systems"][query_set], summary["measures"][query_set]
+    differences = summary["differences"].get(query_set, {})
+    first, *others = next(iter(means.values()))
+    shown = list(dict.fromkeys(others[:1] + others[-1:]))
+    (base,) = {*means} - {*differences} if differences else {""}
+    rows = []
+    for name, values in means.items():
+        own = differences.get(name, {}).get(first)
+        interval = "" if own is None else "{:+.4f} [{:+.4f}, {:+.4f}]".format(*own)
+        cells = [name, f"{values[first]:.4f}", interval]
+        cells += [f"{values[measure]:.4f}" for measure in shown]
+        rows.append([*cells, one_digit(systems[name]["ms_per_query"])])
+    header = ["system", first, f"to {base}, 95% interval" if base else "", *shown, "ms/query"]
+    return "\n".join(markdown_table(header, rows)) + "\n"
+
+
 def one_digit(value: float | None) -> str:
     """One digit after the point, `-` for what is unknown."""
     return "-" if value is None else f"{value:,.1f}"

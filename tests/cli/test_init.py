@@ -33,7 +33,7 @@ def test_the_recipe_runs_as_it_is_with_every_kind_of_model(
     assert printed.out == text and len(text.splitlines()) <= 25
     assert "2 queries, 2 judgements" in text and "raypipe pipeline my-recipe.yaml" in printed.err
     assert run(["pipeline", "my-recipe.yaml", "--out", "work"])[0] == 0
-    assert (here / "work" / "table.md").read_text().count("| bm25 ") == 1
+    assert (here / "work" / "table.md").read_text().count("| bm25 ") >= 1
     stages = yaml.safe_load(text)["stages"]
     produced = {(stage["do"], "k0" in stage, "k1" in stage) for stage in stages.values()}
     assert {("score", True, False), ("score", False, True)} <= produced

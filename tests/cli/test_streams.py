@@ -37,9 +37,11 @@ def test_closed_streams_do_not_change_how_a_command_ends(redirected):
     assert ran("--version", redirected=redirected, capture_output=True).returncode == 0
 
 
-def test_with_stdout_closed_the_last_line_is_there():
+def test_a_command_whose_work_is_to_print_says_nothing_behind_it_unless_it_fails():
     done = ran("recipes", redirected=">&-", capture_output=True)
-    assert (done.returncode, done.stderr) == (0, "raypipe: exit 0 (complete)\n")
+    assert (done.returncode, done.stderr) == (0, "")
+    done = ran("recipes", "no-such-recipe", capture_output=True)
+    assert done.stderr.splitlines()[-1] == "raypipe: exit 2 (bad input or configuration)"
 
 
 FULL = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
