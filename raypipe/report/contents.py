@@ -63,10 +63,7 @@ def _facts(finished: Finished, trainings: Mapping[str, TrainedFolder]) -> Mappin
     """What the first screen says of the workspace as a whole."""
     stages = finished.summary["stages"].values()
     quarantined = sum(told["shards"]["quarantined"] for told in stages)
-    found: dict[str, Value] = {
-        "coverage, the least of a store": min((told["coverage"] for told in stages), default=1.0),
-        "rows in quarantine": quarantined,
-    }
+    found: dict[str, Value] = {"rows left out, in quarantine": quarantined} if quarantined else {}
     for name, trained in trainings.items():
         found[f"the guard of {name} dropped"] = dropped(trained)
     return found

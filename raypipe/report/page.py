@@ -28,6 +28,8 @@ _OWN = re.compile(
     r"|forecast|side-by-side(-of-documents)?)\..+|training-of-[^.]+)\.json"
 )
 """The names of twins; other files in the folder are left alone."""
+ROWS_SHOWN = 30
+"""Of a section's first table; longer tables and the others are folded."""
 SHORT, LONG = 20, 60
 """Characters of a cell that stands on one line, and of a cell or fact that is given more room."""
 
@@ -131,7 +133,9 @@ def page(title: str, sections: Sequence[Section], made_from: str = "") -> str:
         "svg": lambda chart: Markup(svg(chart, places)),
     }
     template = environment.get_template("page.html")
-    return template.render(title=title, sections=sections, made_from=made_from, long=LONG)
+    return template.render(
+        title=title, sections=sections, made_from=made_from, long=LONG, rows_shown=ROWS_SHOWN
+    )
 
 
 def _cell(value: Value, column: str) -> str:

@@ -10,7 +10,7 @@ from raypipe.evaluation.compare import Comparison, compare_measured
 from raypipe.evaluation.measures import warn_of
 from raypipe.evaluation.names import counts_in, parse_measures
 from raypipe.evaluation.significance import Difference, difference
-from raypipe.evaluation.tables import INFERENCES, OUTSIDE, Results, rows_of
+from raypipe.evaluation.tables import INFERENCES, OUTSIDE, Results, Row, rows_of
 from raypipe.report.charts import Chart
 from raypipe.report.finished import (
     Finished,
@@ -173,9 +173,12 @@ def overview(
         best = max(alike, key=lambda name: means[name][comparable[0]])
         lead = _best(best, base, compared, comparable[0], is_named=is_named)
         of_best = dict(zip(columns, rows[systems.index(best)], strict=True))
-        first = (comparable[0], JUDGED, *COSTS)
-        told_first = {f"{name} of {best}": of_best[name] for name in first}
-        charts += [_chart(finished, compared, base, comparable[0])] if len(alike) > 1 else []
+        told_first = {f"{name} of {best}": of_best[name] for name in (JUDGED, *COSTS[:2])}
+        if len(alike) > 1:
+            charts += [
+                _chart(finished, compared, base, comparable[0]),
+                _costs(found, comparable[0]),
+            ]
         saw_first["its start weights saw"] = told[best].get("start_weights") or "it has none"
     told_first |= {**facts, **saw_first}
     notes = [*about(finished, query_set, unit), *outside(finished, query_set, systems)]
@@ -198,6 +201,16 @@ def _chart(finished: Finished, compared: list[Comparison], base: str, measure: s
     lines = {name: [(row.mean, float(place))] for place, (name, row) in enumerate(rows.items())}
     title = f"{measure}, with the 95% interval of the difference to {marked(finished, base)}"
     return Chart(title, measure, "", lines, intervals=intervals)
+
+
+def _costs(rows: Sequence[Row], measure: str) -> Chart:
+    """The measure of each system against its time a query."""
+    lines = {
+        row.system: [(row.ms_per_query, row.values[measure])]
+        for row in rows
+        if row.ms_per_query and row.larger_collection is None
+    }
+    return Chart(f"{measure} against time", "milliseconds a query", measure, lines, log_x=True)
 
 
 def _judged(finished: Finished, system: str, query_set: str, unit: Unit) -> float:
@@ -230,20 +243,22 @@ def _best(best: str, base: str, rows: list[Comparison], measure: str, *, is_name
     of_measure = {row.run: row for row in rows if row.measure == measure}
     row = of_measure.pop(best)
     if row.difference is not None:
-        return f"best by {measure}: {best}, {row.mean:.4f}; {_compared(row, base)}"
+        return f"{best} has the best {measure}, {row.mean:.4f}: {_compared(row, base)}"
     which = "the baseline" if is_named else "the first system"
-    said = f"best by {measure}: {best}, {which}, {row.mean:.4f}"
+    said = f"{best}, {which}, has the best {measure}, {row.mean:.4f}"
     if not of_measure:
         return said
     after = max(of_measure.values(), key=lambda row: row.mean)
-    return f"{said}; next {after.run}, {after.mean:.4f}; {_compared(after, base)}"
+    return f"{said}; next is {after.run}, {after.mean:.4f}: {_compared(after, base)}"
 
 
 def _compared(row: Comparison, base: str) -> str:
     found = row.difference
     assert found is not None  # only `base` has none
     p = shown(row.p_randomisation, "p")
-    return f"{found.mean:+.4f} [{found.low:+.4f}, {found.high:+.4f}] over {base}, p {p}"
+    word = "less" if found.mean < 0 else "more"
+    interval = f"95% interval {found.low:+.4f} to {found.high:+.4f}"
+    return f"{abs(found.mean):.4f} {word} than {base} ({interval}, p {p})"
 
 
 def write_beside(finished: Finished, out: Path, text: str) -> Path:
