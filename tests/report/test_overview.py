@@ -27,7 +27,10 @@ def test_without_a_baseline_a_run_over_a_larger_collection_is_still_not_the_best
         evaluate = opened.recipe.evaluate.model_copy(update={"baseline": baseline})
         changed = opened.recipe.model_copy(update={"evaluate": evaluate})
         section = overview(Finished(opened.workspace, changed, summary), "test")
-        assert " own, the first system," in section.lead and "given" not in section.lead
+        assert (
+            section.lead.startswith("own, the first system, has the best")
+            and "given" not in section.lead
+        )
         assert "baseline" not in section.lead
 
 
@@ -74,7 +77,7 @@ def test_a_count_is_shown_and_compared_with_nothing(analysed):
         name: of_system["NumRet"] for name, of_system in means.items()
     }
     assert {row[1] for row in differences.rows} == {"RR@10"}
-    assert overview(opened, "test").lead.startswith("best by RR@10: ")
+    assert overview(opened, "test").lead.startswith("first has the best RR@10, ")
     counts = overview(analysed(name="counts", measures=["NumRet"]), "test")
     assert len(counts.tables) == 1 and "3 topics" in counts.notes
 
@@ -145,7 +148,7 @@ def test_a_run_over_a_larger_collection_is_marked_and_neither_best_nor_compared(
     assert {row[0] for row in differences.rows} == {"second"}
     means = {row[0]: dict(zip(systems.columns, row, strict=True)) for row in systems.rows}
     assert means["given *"]["RR@10"] == means["own"]["RR@10"] == 1
-    assert section.lead.startswith("best by RR@10: own")
+    assert section.lead.startswith("own, the baseline, has the best RR@10")
     assert any(note.startswith("* a ranking of a larger collection") for note in section.notes)
     told = (outside[1] / "work" / "table.md").read_text()
     assert "no differences to own, which ranks another collection: given, other" in told
@@ -156,5 +159,7 @@ def test_if_the_baseline_is_best_the_next_best_is_told_with_its_difference(outsi
     section = overview(outside[0], "test")
     (row,) = [row for row in section.tables[1].rows if row[1] == "RR@10"]
     # own has q1's and q2's relevant passage first; second has q1's at rank 2.
-    assert section.lead.startswith("best by RR@10: own, the baseline, 1.0000; next second, 0.7500")
-    assert f"-0.2500 [{row[3]:+.4f}, {row[4]:+.4f}] over own, p {row[6]:.4f}" in section.lead
+    assert section.lead.startswith(
+        "own, the baseline, has the best RR@10, 1.0000; next is second, 0.7500: 0.2500 less"
+    )
+    assert f"(95% interval {row[3]:+.4f} to {row[4]:+.4f}, p {row[6]:.4f})" in section.lead
