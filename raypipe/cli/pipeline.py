@@ -159,6 +159,18 @@ def table(
         print(write_beside(finished, out, text))
 
 
+GROUPS = {
+    "Your own collection, and the quickstart; `raypipe init` writes a recipe for your files:": (
+        *("beir", "quickstart", "quickstart-train", "python-docs"),
+    ),
+    "Small public collections, for figures in minutes; RAYPIPE_DATA names their folder:": (
+        *("nfcorpus", "msmarco-v2-dl21", "dl21-first-stages", "car-test200"),
+    ),
+    "Papers, for who reproduces them; `raypipe reproduce NAME` runs them in order:": (),
+}
+"""The packaged recipes, by whom they are for; the last group has all others."""
+
+
 def recipes(
     name: Annotated[str | None, typer.Argument(help="Print this recipe.")] = None,
     json_schema: Annotated[
@@ -186,15 +198,16 @@ def recipes(
     if name is not None:
         print(recipe_text(name).rstrip())
         return
-    texts = {each: recipe_text(each) for each in recipe_names()}
-    verbs = {each: verb_of(text) for each, text in texts.items()}
-    lines = [
-        [each, f"raypipe {verb}", purpose_of(texts[each])]
-        for verb in ("pipeline", "train")
-        for each in texts
-        if verbs[each] == verb
-    ]
-    show_columns([["recipe", "command", "what it is for"], *lines])
+    left = recipe_names()
+    for number, (group, names) in enumerate(GROUPS.items()):
+        chosen = [each for each in left if each in names or not names]
+        left = [each for each in left if each not in chosen]
+        print("\n" * (number > 0) + group)
+        texts = {each: recipe_text(each) for each in chosen}
+        lines = [
+            [name, f"raypipe {verb_of(text)}", purpose_of(text)] for name, text in texts.items()
+        ]
+        show_columns([["recipe", "command", "what it is for"], *lines])
 
 
 def execute(

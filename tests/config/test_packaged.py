@@ -147,9 +147,14 @@ def test_every_packaged_recipe_says_what_it_is_for_in_a_line():
 
 
 def test_the_list_of_recipes_says_which_command_runs_each_and_what_it_is_for(raypipe_here):
-    header, *lines = [line.split("\t") for line in raypipe_here("recipes").stdout.splitlines()]
-    assert header == ["recipe", "command", "what it is for"]
-    assert {name for name, _, _ in lines} == {*recipe_names()}
+    groups = raypipe_here("recipes").stdout.split("\n\n")
+    assert [group.split(" ")[0] for group in groups] == ["Your", "Small", "Papers,"]
+    lines = []
+    for group in groups:
+        _, header, *rows = [line.split("\t") for line in group.splitlines()]
+        assert header == ["recipe", "command", "what it is for"]
+        lines += rows
+    assert sorted(name for name, _, _ in lines) == recipe_names()
     told = {name: (command, purpose) for name, command, purpose in lines}
     assert told["car-bm25"][0] == "raypipe pipeline"
     assert told["car-bm25"][1].startswith("BM25 on TREC CAR 2017 (v2.0, 29.8M paragraphs)")
