@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from raypipe import schema
 from raypipe.cluster.worker import package_sha256
-from raypipe.config import Evaluate, resolved_yaml
+from raypipe.config import Collection, Evaluate, resolved_yaml
 from raypipe.config.parts import RUN_ENDINGS
 from raypipe.config.recipe import larger_collections
 from raypipe.driver.execute import StageResult
@@ -104,12 +104,15 @@ def _number(asked: tuple[ScoreRequest, ...]) -> int:
     return total
 
 
-OF_WIKIPEDIA = ("trec-car", "trec-car-tools")
-"""Formats whose passages are Wikipedia's."""
-WIKIPEDIA = (
-    "the passages are Wikipedia's: start weights that saw all of it, as BERT's own, saw the test's "
-    "pages; Nogueira & Cho 2019 pre-trained on the half of TREC CAR's training folds alone"
-)
+def of_wikipedia(collection: Collection) -> list[str]:
+    """The note of a collection whose passages are Wikipedia's."""
+    if collection.format not in ("trec-car", "trec-car-tools"):
+        return []
+    return [
+        "the passages are Wikipedia's: start weights that saw all of it, as BERT's own, saw the "
+        "test's pages; Nogueira & Cho 2019 pre-trained on the half of TREC CAR's training folds "
+        "alone"
+    ]
 
 
 def apart_of(
@@ -134,8 +137,7 @@ def notes_of(
         notes.append(f"topics: {wanted.topics}")
     if wanted.relevance:
         notes.append(f"relevant: {wanted.relevance}")
-    if basis.recipe.collection.format in OF_WIKIPEDIA:
-        notes.append(WIKIPEDIA)
+    notes += of_wikipedia(basis.recipe.collection)
     sizes = f"{basis.collection().num_rows:,} passages"
     if unit == "documents":
         sizes = f"{basis.documents().num_rows:,} documents, {sizes}"

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from raypipe.driver.measure import OF_WIKIPEDIA, WIKIPEDIA
+from raypipe.driver.measure import of_wikipedia
 from raypipe.errors import InputError
 from raypipe.evaluation.compare import Comparison, compare_measured
 from raypipe.evaluation.measures import warn_of
@@ -182,8 +182,7 @@ def overview(
         saw_first["its start weights saw"] = told[best].get("start_weights") or "it has none"
     told_first |= {**facts, **saw_first}
     notes = [*about(finished, query_set, unit), *outside(finished, query_set, systems)]
-    if finished.recipe.collection.format in OF_WIKIPEDIA:
-        notes.append(WIKIPEDIA)
+    notes += of_wikipedia(finished.recipe.collection)
     saw = {told[name]["model"]: told[name].get("start_weights") for name in systems}
     notes += [f"{model}: its start weights saw {what}" for model, what in saw.items() if what]
     notes.append("ms/query: wall time of the whole chain over all queries, loading excluded")

@@ -113,13 +113,14 @@ def test_a_place_where_no_folder_can_be_made_is_bad_input(raypipe_here, out, tmp
     assert out.removesuffix("/below") in done.stderr
 
 
-def test_no_command_prints_json_unless_asked():
+def test_no_switch_is_on_unless_asked():
     found = [typer.main.get_command(app)]
     while found:
         command = found.pop()
         found += getattr(command, "commands", {}).values()
         for option in command.params:
-            assert "--json" not in option.opts or option.default is False, command.name
+            switch = getattr(option, "is_flag", False) and not option.secondary_opts
+            assert not switch or not option.default, (command.name, option.opts)
 
 
 def test_without_a_command_the_help_is_printed_and_the_exit_is_2(raypipe_here):

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from raypipe.config import load_recipe
@@ -22,7 +22,7 @@ from raypipe.uris import dataset_id, in_bucket
 
 MODELS = ("minilm", "general-mono")
 """They come with raypipe: an encoder, and a reranker for English text of any kind."""
-RERANKED = {"mono": 35, "duo": 10}
+K0, K1 = 35, 10
 
 
 def write_recipe(
@@ -60,47 +60,53 @@ def _text(passages: str, queries: str, qrels: str | None, models: Sequence[str],
         judged = f", {key}: {_place(qrels, out)}, only_judged: true"
         comment += f", {read_qrels(Path(qrels)).num_rows:,} judgements"
     kinds = {_name(model): (model, _kind(model)) for model in models}
-    return "\n".join(
-        [
-            f"# raypipe pipeline {out.name} --out work",
-            "format: 1",
-            f"name: {_name(out.name)}",
-            f"collection: {{format: {form}, input: {where}{split}}}",
-            f"queries:  # {comment}",
-            f"  queries: {{file: {_place(queries, out)}{judged}}}",
-            *(["models:"] if kinds else []),
-            *(f"  {name}: {{path: {_model(path, out)}}}" for name, (path, _) in kinds.items()),
-            "stages:  # each names its run; a later one reads an earlier one",
-            *_stages({name: kind for name, (_, kind) in kinds.items()}),
-            *(
-                []
-                if qrels is None
-                else ["evaluate: {measures: [nDCG@10, RR@10, R@100], baseline: bm25}"]
-            ),
-            "",
-        ]
-    )
+    lines = [
+        ("format: 1", ""),
+        (f"name: {_name(out.name)}", ""),
+        (f"collection: {{format: {form}, input: {where}{split}}}", "as the files were recognised"),
+        ("queries:", comment),
+        (f"  queries: {{file: {_place(queries, out)}{judged}}}", ""),
+        *([("models:", "")] if kinds else []),
+        *((f"  {name}: {{path: {_model(path, out)}}}", "") for name, (path, _) in kinds.items()),
+        ("stages:", "a stage names its run"),
+        *_stages({name: kind for name, (_, kind) in kinds.items()}),
+    ]
+    if qrels is not None:
+        lines.append(("evaluate: {measures: [nDCG@10, RR@10, R@100], baseline: bm25}", ""))
+    commented = (f"{code:{COLUMN}}  # {said}" if said else code for code, said in lines)
+    return "\n".join([f"# raypipe pipeline {out.name} --out work", *commented, ""])
 
 
-def _stages(kinds: dict[str, str]) -> list[str]:
-    lines = ["  lucene: {do: index}  # BM25's index", "  bm25: {do: search, index: lucene}"]
+COLUMN = 56
+"""Where comments begin, behind lines that are not longer."""
+
+
+def _stages(kinds: Mapping[str, str]) -> list[tuple[str, str]]:
+    """The lines of the stages, each with its comment."""
+    lines = [
+        ("  lucene: {do: index}", "BM25's index"),
+        ("  bm25: {do: search, index: lucene}", "the best 1,000 passages of each query"),
+    ]
     runs = ["bm25"]
     for name in (name for name, kind in kinds.items() if kind == "encoder"):
-        lines.append(f"  {name}-vectors: {{do: encode, model: {name}}}")
-        lines.append(f"  {name}: {{do: search, index: {name}-vectors}}  # by inner product, exact")
+        vectors = f"{name}-vectors"
+        lines.append((f"  {vectors}: {{do: encode, model: {name}}}", "an embedding a passage"))
+        lines.append((f"  {name}: {{do: search, index: {vectors}}}", "by inner product, exact"))
         runs.append(name)
     last = runs[-1]
     if len(runs) > 1:
         last = "fused"
-        lines.append(f"  fused: {{do: fuse, runs: [{', '.join(runs)}], method: rrf}}")
-    for kind, k in (("mono", "k0"), ("duo", "k1")):
-        for name in (name for name, each in kinds.items() if each == kind):
-            first = f"{k}: {RERANKED[kind]}}}"
-            lines.append(f"  {name}: {{do: score, run: {last}, model: {name}, {first}")
-            last = name
-            if kind == "duo":
-                lines.append(f"  {name}-sum: {{do: aggregate, pairs: {name}, method: sum}}")
-                last = f"{name}-sum"
+        fuse = f"  fused: {{do: fuse, runs: [{', '.join(runs)}], method: rrf}}"
+        lines.append((fuse, "these by their ranks"))
+    for name in (name for name, kind in kinds.items() if kind == "mono"):
+        score = f"  {name}: {{do: score, run: {last}, model: {name}, k0: {K0}}}"
+        lines.append((score, f"monoBERT over the first {K0}"))
+        last = name
+    for name in (name for name, kind in kinds.items() if kind == "duo"):
+        score = f"  {name}: {{do: score, run: {last}, model: {name}, k1: {K1}}}"
+        lines.append((score, f"duoBERT over all pairs of the first {K1}"))
+        lines.append((f"  {name}-sum: {{do: aggregate, pairs: {name}, method: sum}}", "its run"))
+        last = f"{name}-sum"
     return lines
 
 

@@ -51,7 +51,7 @@ def test_embeddings_leave_with_the_ids_of_their_rows(small_workspace, stores, tm
     ]
 
 
-@pytest.mark.parametrize("at_once", [2, 10_000])
+@pytest.mark.parametrize("at_once", [1, 10_000])
 def test_embeddings_leave_as_a_table_with_ids(stores, tmp_path, monkeypatch, at_once):
     monkeypatch.setattr(exported_tables, "ROWS_AT_ONCE", at_once)
     assert export(stores / "vectors", "numpy", tmp_path / "n") == 5

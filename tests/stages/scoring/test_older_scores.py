@@ -60,6 +60,8 @@ def test_a_score_is_found_by_the_texts_of_query_and_passage(world):
 def test_a_pair_is_found_in_its_order_only(world):
     older = world.older("ab", ["q"], [(0, 0, 1, 0.25)])
     assert world.found([older], "ba", ["q"], (0, 1, 0), (0, 0, 1), (0, 1, -1)) == [0.25, None, None]
+    older = world.older("ab", ["q"], [(0, 1, 0, 0.5)])  # the second passage is row 0
+    assert world.found([older], "ba", ["q"], (0, 1, 0), (0, 0, 1), (0, 1, -1)) == [None, 0.5, None]
 
 
 def test_a_pair_with_a_new_passage_is_not_taken_for_a_single(world):
