@@ -62,6 +62,13 @@ def test_pieces_are_found_in_the_pages():
     assert pages["recipes"] == 4 and pages["collections"] == 2 and pages["models"] == 3
 
 
+def test_the_page_of_recipes_shows_the_recipe_of_the_readme_which_is_run():
+    ((readme, _),) = (
+        each for each in BLOCK.findall((DOCS.parent / "README.md").read_text()) if each[0]
+    )
+    assert yaml.safe_load(readme) in [piece.values[0] for piece in PIECES if "recipes" in piece.id]
+
+
 @pytest.mark.parametrize("piece", PIECES)
 def test_a_recipe_or_a_piece_of_one_that_a_page_shows_is_taken(piece):
     if all(isinstance(each, dict) and "do" in each for each in piece.values()):
