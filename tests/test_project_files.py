@@ -40,7 +40,26 @@ def test_files_that_the_documents_name_are_there():
             assert (ROOT / path).exists(), f"{page.name}: {path}"
 
 
-def test_links_between_the_documents_lead_somewhere():
+def test_pages_that_the_code_names_are_there():
+    folders = ("raypipe", "jobs", "tests", "docs")
+    found = [each for name in folders for each in (ROOT / name).rglob("*.*")]
+    files = [each for each in found if each.suffix in (".py", ".yaml", ".json", ".toml", ".sh")]
+    for file in [*files, ROOT / "cluster.yaml", ROOT / "pyproject.toml", ROOT / ".ci" / "run"]:
+        for path in re.findall(r"(?<![\w/])docs/[\w/]+\.md", file.read_text()):
+            assert (ROOT / path).exists(), f"{file.relative_to(ROOT)}: {path}"
+
+
+def headings(page):
+    """The names by which links reach a page's headings."""
+    found = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", each.lower()).replace(" ", "-") for each in found}
+
+
+def test_links_between_the_documents_lead_to_a_file_and_a_heading():
     for page in PAGES:
-        for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
-            assert "://" in target or (page.parent / target).exists(), f"{page.name}: {target}"
+        for target, heading in re.findall(r"\]\(([^)#]*)(?:#([^)]*))?\)", page.read_text()):
+            if "://" in target:
+                continue
+            path = page.parent / target if target else page
+            assert path.exists(), f"{page.name}: {target}"
+            assert not heading or heading in headings(path), f"{page.name}: {target}#{heading}"

@@ -17,7 +17,7 @@ PAGE = (ROOT / "docs" / "training.md").read_text()
 def test_the_training_commands_run_as_shown(small_recipe, tmp_path):
     section = PAGE.partition("\n## ")[0]
     commands = re.findall(r"^    raypipe (.*)$", section, re.MULTILINE)
-    assert [command.split()[0] for command in commands] == ["train", "train", "model"]
+    assert [command.split()[0] for command in commands] == ["recipes", "train", "train", "model"]
     path = small_recipe("my-training", name_="unused")
     text = path.read_text().replace("name: small", "name: my-training")
     lines = [line for line in text.splitlines() if not line.startswith("name_:")]

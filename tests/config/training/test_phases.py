@@ -117,10 +117,3 @@ def test_a_broken_rule_is_told_where_it_is_written():
 def test_recipes_with_phases_are_training_recipes():
     assert verb_of("phases: []") == "train"
     assert verb_of(recipe_text("quickstart")) == "pipeline"
-
-
-def test_the_recipe_that_the_docs_show_is_one():
-    text = (Path(__file__).parents[3] / "docs/training.md").read_text()
-    shown = text.partition("```yaml\n")[2].partition("```")[0]
-    found = load_training(shown, env={"MODELS": "/models"}, base=Path("/r"))
-    assert [phase.name for phase in found.phases] == ["passages", "documents"]
