@@ -203,7 +203,7 @@ def test_the_wheel_lands_where_the_nodes_take_it_from():
     import yaml
 
     cluster = yaml.safe_load((ROOT / "cluster.yaml").read_text())
-    (pip,) = [shlex.split(c) for c in COMMANDS if c.startswith("pip ")]
+    (pip,) = [shlex.split(c) for c in COMMANDS if c.startswith("pip wheel ")]
     assert pip[pip.index("--wheel-dir") + 1] == cluster["file_mounts"]["/home/ray/wheels"]
     told = subprocess.run(
         [sys.executable, "-m", "pip", "wheel", "--help"], capture_output=True, text=True
