@@ -2,7 +2,8 @@
 
 import errno
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 LEAVE_INPUTS = "An input must not change while it is read; run the same command again"
@@ -63,6 +64,19 @@ class InputError(RaypipeError, ValueError):
     def __reduce__(self) -> tuple[type, tuple[list[str]]]:
         """Pickles with every problem, so that a worker's error reaches the driver complete."""
         return type(self), (self.problems,)
+
+
+@contextmanager
+def problems_in(where: object) -> Iterator[None]:
+    """Each problem of an InputError raised in the block begins with `where`.
+
+    Raises:
+        InputError: the block raised one.
+    """
+    try:
+        yield
+    except InputError as error:
+        raise InputError([f"{where}: {problem}" for problem in error.problems]) from error
 
 
 class IncompleteError(RaypipeError):

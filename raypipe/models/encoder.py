@@ -16,6 +16,7 @@ from raypipe.models.machine.device import Buffers, Place, in_halves
 from raypipe.models.machine.precision import set_products
 from raypipe.models.packed import Product, attend_by_length, groups_of, linear
 from raypipe.models.pooling import Finishing, load_finishing, pool
+from raypipe.models.tensors import beyond_model
 from raypipe.text.batches import batches
 from raypipe.text.inputs import Layout, Layouts, TextSlice, make_inputs, taken
 
@@ -133,8 +134,12 @@ def load_encoder(
     """
     body: Body = model.family.read(load_weights(model), model.config()).to(device, model.precision)
     layouts = layouts_of(model)
-    longest = _longest(model, layouts)
-    _check_fits(model, body, layouts, longest)
+    longest = max(model.encoder.limit(side) + layouts[side].num_specials for side in layouts)
+    num_positions = body.num_positions - layouts["query"].first_position
+    highest = max(max(layout.segments) for layout in layouts.values())
+    problems = beyond_model(longest, num_positions, highest, body.num_segments)
+    if problems:
+        raise InputError([f"{model.folder}: {problem}" for problem in problems])
     finishing = load_finishing(model).to(device)
     finish = partial(vectors, pooling=model.encoder.pooling, finishing=finishing)
     engine, place = placed(
@@ -148,26 +153,3 @@ def load_encoder(
         fixed=fixed,
     )
     return Encoder(model, body, layouts, place, finishing, engine)
-
-
-def _longest(model: ModelFolder, layouts: Layouts) -> int:
-    """Number of tokens of the longest input of either side."""
-    return max(model.encoder.limit(side) + layouts[side].num_specials for side in layouts)
-
-
-def _check_fits(model: ModelFolder, body: Body, layouts: Layouts, longest: int) -> None:
-    highest = max(max(layout.segments) for layout in layouts.values())
-    num_positions = body.num_positions - layouts["query"].first_position
-    problems = []
-    if longest > num_positions:
-        problems.append(
-            f"{model.folder}: the settings allow {longest} tokens, the model has "
-            f"{num_positions} positions"
-        )
-    if highest >= body.num_segments:
-        problems.append(
-            f"{model.folder}: the settings use segment {highest}, the model has "
-            f"{body.num_segments} segment rows"
-        )
-    if problems:
-        raise InputError(problems)

@@ -6,7 +6,6 @@ and others. Fetched are JSON, vocab.txt, spiece.model and safetensors; no code, 
 
 import hashlib
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,10 +26,7 @@ WANTED = re.compile(
     rf"{PARTS}(?:[\w.-]+\.json|vocab\.txt|{re.escape(WEIGHTS)})|spiece\.model|{re.escape(ADAPTER)}",
     re.ASCII,
 )
-SMALL = ["*.json", "*vocab.txt", "spiece.model"]
-LARGE = [WEIGHTS, ADAPTER, f"[0-9]*_*/{WEIGHTS}"]
-ELSEWHERE = ["*/*/*", "[!0-9]*/*"]
-"""Other folders: weights in other formats."""
+"""The files that are fetched: no weights in other formats, and none of other folders."""
 FORBIDDEN = (401, 403)
 TOO_MANY = 429
 OWN_FAULT = 500
@@ -59,11 +55,12 @@ def snapshot_of(uri: str, say: Callable[[str], None] = lambda line: None) -> Pat
             "digits"
         )
     repository, commit = named.repository, named.revision
-    folder = _download(repository, commit, SMALL)
     listed = _listed(repository, commit)
     wanted = {name: listed[name] for name in sorted(listed) if WANTED.fullmatch(name)}
     large = {name: wanted[name] for name in wanted if name.endswith(".safetensors")}
-    _check(repository, commit, folder, {n: wanted[n] for n in wanted if n not in large})
+    small = {name: wanted[name] for name in wanted if name not in large}
+    folder = _download(repository, commit, [*small])
+    _check(repository, commit, folder, small)
     config = folder / "config.json"
     problems = config_problems(read_object(config)) if config.exists() else []
     if problems:
@@ -71,7 +68,7 @@ def snapshot_of(uri: str, say: Callable[[str], None] = lambda line: None) -> Pat
     if WEIGHTS not in wanted and ADAPTER not in wanted:
         raise InputError(_without_weights(repository, commit, listed))
     cached = all((folder / name).exists() for name in large)
-    _download(repository, commit, SMALL + LARGE)
+    _download(repository, commit, [*wanted])
     _check(repository, commit, folder, large)
     if not cached:
         size = sum((folder / name).stat().st_size for name in wanted) / 1e6
@@ -130,35 +127,29 @@ def _listed(repository: str, commit: str) -> dict[str, str]:
         return {file.path: file.blob_id for file in files if isinstance(file, RepoFile)}
 
 
-def _download(repository: str, commit: str, patterns: list[str]) -> Path:
-    """The library's folder of a commit, with the files of these patterns."""
+def _download(repository: str, commit: str, names: list[str]) -> Path:
+    """The library's folder of a commit, with the files of these names."""
     from huggingface_hub import get_session, snapshot_download
-    from huggingface_hub.utils import (
-        are_progress_bars_disabled,
-        disable_progress_bars,
-        enable_progress_bars,
-    )
+    from huggingface_hub.utils import tqdm
+
+    class OnTerminals(tqdm):  # type: ignore[misc]
+        """A bar of the library; in a file it would be lines without end."""
+
+        def __init__(self, *arguments: Any, **settings: Any) -> None:
+            super().__init__(*arguments, **{"disable": None, **settings})
 
     hooks = get_session().event_hooks["response"]
     if _check_names not in hooks:
         hooks.append(_check_names)
-    hidden = not sys.stderr.isatty() and not are_progress_bars_disabled()
-    if hidden:  # in a file they are lines without end
-        disable_progress_bars()
-    try:
-        with explained(repository, commit):
-            return Path(
-                snapshot_download(
-                    repository,
-                    revision=commit,
-                    allow_patterns=patterns,
-                    ignore_patterns=ELSEWHERE,
-                    library_name="raypipe",
-                )
-            )
-    finally:
-        if hidden:
-            enable_progress_bars()
+    with explained(repository, commit):
+        found = snapshot_download(
+            repository,
+            revision=commit,
+            allow_patterns=names,
+            tqdm_class=OnTerminals,
+            library_name="raypipe",
+        )
+    return Path(found)
 
 
 def _check_names(answer: Any) -> None:

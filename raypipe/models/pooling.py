@@ -8,16 +8,16 @@ Shapes: T tokens of a batch, H hidden, B sequences, R inputs of a pass of fixed 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 from safetensors.torch import load_file
 from torch import Tensor
 
-from raypipe.errors import InputError
-from raypipe.models.folder.model_folder import ModelFolder, here
+from raypipe.models.folder.model_folder import ModelFolder, check_unchanged, here
 from raypipe.models.folder.sentence_transformers import WEIGHTS, DenseFile
 from raypipe.models.packed import Groups, Linear, Product, linear
 from raypipe.storage.records import hash_file
@@ -130,23 +130,15 @@ def load_finishing(model: ModelFolder) -> Finishing:
         InputError: a dense layer's file changed since it was hashed.
     """
     own = model.encoder
-    files = iter(_opened(here(model), model.dense))
-    steps = tuple(next(files) if layer is not None else None for layer in model.dense)
-    return Finishing(steps, own.truncate_dim, own.normalise)
+    folder = here(model).folder
+    steps = (None if layer is None else _opened(folder, layer) for layer in model.dense)
+    return Finishing(tuple(steps), own.truncate_dim, own.normalise)
 
 
-def _opened(model: ModelFolder, layers: Sequence[DenseFile | None]) -> Iterator[Dense]:
-    for layer in layers:
-        if layer is None:
-            continue
-        file = model.folder / layer.folder / WEIGHTS
-        found = hash_file(file)
-        if found != layer.sha256:
-            raise InputError(
-                f"{file}: expected weights with SHA-256 {layer.sha256}, as at the start, found "
-                f"{found}; every node must hold the same model folder"
-            )
-        tensors = {name: tensor.float() for name, tensor in load_file(file).items()}
-        weight = tensors["linear.weight"]
-        bias = tensors.get("linear.bias", torch.zeros(len(weight)))
-        yield Dense((weight, bias), layer.activation)
+def _opened(folder: Path, layer: DenseFile) -> Dense:
+    file = folder / layer.folder / WEIGHTS
+    check_unchanged(f"{file}: expected weights", layer.sha256, hash_file(file))
+    tensors = {name: tensor.float() for name, tensor in load_file(file).items()}
+    weight = tensors["linear.weight"]
+    bias = tensors.get("linear.bias", torch.zeros(len(weight)))
+    return Dense((weight, bias), layer.activation)

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from raypipe.errors import InputError
+from raypipe.errors import InputError, problems_in
 from raypipe.models.family import Body, Head
 from raypipe.models.folder.model_folder import ModelFolder, layouts_of, load_weights
 from raypipe.models.folder.settings import PairConventions
@@ -15,6 +15,7 @@ from raypipe.models.gpu.passes import FixedEngine, units
 from raypipe.models.machine.device import Buffers, Place, in_halves
 from raypipe.models.machine.precision import set_products
 from raypipe.models.packed import Product, attend_by_length, first_tokens, groups_of, linear
+from raypipe.models.tensors import beyond_model
 from raypipe.models.whole.family import T5Body
 from raypipe.ranking.candidates import Keys
 from raypipe.text.batches import batches
@@ -192,24 +193,19 @@ def load_scorer(
     """
     conventions = model.reranker
     weights = load_weights(model)
-    try:
+    with problems_in(model.folder):
         body: Body = model.family.read(weights, model.config())
         head = model.family.head(weights, relevant_label=conventions.relevant_label)
         if conventions.three_segments:
             body = body.with_third_segment(conventions.segment_row)
-    except InputError as error:
-        raise InputError([f"{model.folder}: {problem}" for problem in error.problems]) from error
     layouts = layouts_of(model)
     if isinstance(body, T5Body) and isinstance(layouts["pair"], PromptLayout):
         body = body.answering(layouts["pair"].answers)
     num_positions = body.num_positions - layouts["pair"].first_position
-    if conventions.total_limit > num_positions:
-        raise InputError(
-            f"{model.folder}: the settings allow {conventions.total_limit} tokens, the model has "
-            f"{num_positions} positions"
-        )
-    if max(layouts["pair"].segments) >= body.num_segments:
-        raise InputError(f"{model.folder}: expected two segment rows, found {body.num_segments}")
+    highest = max(layouts["pair"].segments)
+    problems = beyond_model(conventions.total_limit, num_positions, highest, body.num_segments)
+    if problems:
+        raise InputError([f"{model.folder}: {problem}" for problem in problems])
     body, head = body.to(device, model.precision), head.to(device)
     engine, place = placed(
         model,

@@ -1,6 +1,17 @@
-"""What a checkpoint's tensors lack, by hand."""
+"""A checkpoint's tensors, a reranker's units and a duoBERT's third segment, by hand."""
 
-from raypipe.models.tensors import shape_problems
+import pytest
+import torch
+
+from raypipe.errors import InputError
+from raypipe.models.tensors import (
+    check_units,
+    expected_units,
+    is_reranker,
+    shape_problems,
+    unit_names,
+    with_third_segment,
+)
 
 
 def test_tensors_that_are_missing_or_of_another_shape_are_told_in_the_order_expected():
@@ -11,3 +22,44 @@ def test_tensors_that_are_missing_or_of_another_shape_are_told_in_the_order_expe
         "the checkpoint lacks the tensor d, which config.json says it has",
         "x.b: config.json says [3, 4], the checkpoint has [4, 3]",
     ]
+
+
+def test_a_reranker_is_known_by_its_architecture():
+    assert is_reranker({"architectures": ["X", "BertForSequenceClassification"]})
+    others = ({}, {"architectures": None}, {"architectures": ["BertModel"]})
+    assert not any(is_reranker(config) for config in others)
+
+
+def test_units_are_named_by_their_numbers():
+    assert unit_names(2) == {
+        "id2label": {"0": "LABEL_0", "1": "LABEL_1"},
+        "label2id": {"LABEL_0": 0, "LABEL_1": 1},
+    }
+
+
+@pytest.mark.parametrize(("label", "expected"), [(None, 1), (0, 2), (1, 2)])
+def test_a_head_of_other_units_than_the_settings_expect_is_refused(label, expected):
+    assert expected_units(label) == expected
+    check_units(expected, label)
+    shown = "null" if label is None else label
+    told = rf"has 3 units, the settings .relevant_label: {shown}. expect {expected};"
+    with pytest.raises(InputError, match=told):
+        check_units(3, label)
+
+
+def test_third_rows_are_zeros_or_copies_of_row_1():
+    table = torch.tensor([[1.0, 2], [3, 4]])
+    assert with_third_segment(table, "zero").tolist() == [[1, 2], [3, 4], [0, 0]]
+    assert with_third_segment(table, "copy").tolist() == [[1, 2], [3, 4], [3, 4]]
+    three = torch.arange(6.0).view(3, 2)
+    assert with_third_segment(three, None) is three
+    for bad in ((table, None), (three, "zero")):
+        with pytest.raises(InputError):
+            with_third_segment(*bad)
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+@pytest.mark.parametrize("choice", [None, "zero", "copy"])
+def test_a_table_of_fewer_rows_is_no_duoberts(rows, choice):
+    with pytest.raises(InputError, match=f"has {rows} segment rows; name a BERT"):
+        with_third_segment(torch.zeros(rows, 2), choice)

@@ -34,7 +34,9 @@ from raypipe.models.tensors import (
     Config,
     Named,
     Source,
+    beyond_model,
     expected_units,
+    shape_problems,
     third_segment_problems,
     with_third_segment,
 )
@@ -405,27 +407,20 @@ def pretraining_problems(shapes: Mapping[str, tuple[int, ...]], config: Config) 
         for name in needed
         if name not in shapes
     ]
-    return missing + [
-        f"{name}: expected shape {list(known[name])} from config.json, found {list(shape)}"
-        for name, shape in sorted(shapes.items())
-        if name in known and shape != known[name]
-    ]
+    held = {name: (name, shape) for name, shape in sorted(shapes.items())}
+    return missing + shape_problems({name: known[name] for name in held if name in known}, held)
 
 
 def limit_problems(conventions: AnyConventions, config: Config, rows: int) -> list[str]:
     """Limits and segments beyond the model's; `rows` of its segment table, 0 if it has none."""
     files = family_of(config).files
-    positions = files.num_positions(config)
     if isinstance(conventions, Conventions):
         longest = max(conventions.query_limit, conventions.passage_limit) + 2
         highest = max(conventions.query_segment, conventions.passage_segment)
     else:
         longest, highest = conventions.total_limit, 1
-    problems = []
-    if longest > positions:
-        problems.append(f"the settings allow {longest} tokens, the model has {positions} positions")
-    if rows and files.HAS_SEGMENTS and highest >= rows:
-        problems.append(f"the settings use segment {highest}, the model has {rows} segment rows")
+    num_segments = rows if rows and files.HAS_SEGMENTS else highest + 1
+    problems = beyond_model(longest, files.num_positions(config), highest, num_segments)
     if isinstance(conventions, PairConventions) and conventions.three_segments:
         if files.HAS_SEGMENTS:
             problems += third_segment_problems(rows, conventions.segment_row)

@@ -18,7 +18,7 @@ from typing import Any
 from safetensors.torch import save_file
 from tokenizers import BertWordPieceTokenizer, Tokenizer
 
-from raypipe.errors import InputError
+from raypipe.errors import InputError, problems_in
 from raypipe.models.convert.checkpoint import (
     Renamed,
     SavedTensors,
@@ -160,12 +160,10 @@ def read_config(folder: Path) -> tuple[str, dict[str, Any]]:
     for name in ("config.json", "bert_config.json"):
         if (folder / name).exists():
             config = read_object(folder / name)
-            try:
+            with problems_in(folder / name):
                 problems = family_of(config).files.config_problems(config)
-            except InputError as error:
-                problems = list(error.problems)
-            if problems:
-                raise InputError([f"{folder / name}: {problem}" for problem in problems])
+                if problems:
+                    raise InputError(problems)
             return name, config
     raise InputError(f"{folder}: no config.json or bert_config.json beside the checkpoint")
 
@@ -218,12 +216,10 @@ def convert(
     """
     plan = _planned(path, out, preset, tokenizer)
     checkpoint = read_checkpoint(plan.files)
-    try:
+    with problems_in(path):
         renamed = rename(
             checkpoint.tensors, plan.config, plan.discovered.conventions, segment_row=segment_row
         )
-    except InputError as error:
-        raise InputError([f"{path}: {problem}" for problem in error.problems]) from error
     with folder_beside(out) as building:
         converted = _write(building, plan, preset, checkpoint, renamed)
         appear(building, out)

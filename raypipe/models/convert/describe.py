@@ -135,23 +135,22 @@ def _describe_weights(
         found.weights["rank"] = read_object(adapter / CONFIG).get("r")
         missing = missing_tensors(shapes, adapter_names(adapter), config)
         found.unused, found.missing = [], [*missing[0], *missing[1]]
-        if conventions is not None and not found.missing:
-            summed = summed_shapes(shapes, config, adapter).items()
-            whole = {name: shape for name, shape in summed if not name.endswith(HALVES)}
-            problems = _describe_tensors(found, whole, config, conventions)
-            found.problems += [f"{adapter}: {problem}" for problem in problems]
-        return
-    files = family_of(config).files
-    named = files.canonical_names(shapes).found
-    places = {place: shapes[source.name] for place, source in named.items()}
-    found.weights |= {
-        "parameters": sum(map(prod, places.values())),
-        "segment_rows": next(iter(places.get(files.SEGMENTS, ())), None),
-        "head_units": next(iter(places.get(files.HEADS[0], ())), None),
-    }
+        if found.missing:
+            return
+        summed = summed_shapes(shapes, config, adapter).items()
+        shapes = {name: shape for name, shape in summed if not name.endswith(HALVES)}
+    else:
+        files = family_of(config).files
+        named = files.canonical_names(shapes).found
+        places = {place: shapes[source.name] for place, source in named.items()}
+        found.weights |= {
+            "parameters": sum(map(prod, places.values())),
+            "segment_rows": next(iter(places.get(files.SEGMENTS, ())), None),
+            "head_units": next(iter(places.get(files.HEADS[0], ())), None),
+        }
     if conventions is not None:
         problems = _describe_tensors(found, shapes, config, conventions)
-        found.problems += [f"{folder}: {problem}" for problem in problems]
+        found.problems += [f"{adapter or folder}: {problem}" for problem in problems]
 
 
 def _describe_tensors(

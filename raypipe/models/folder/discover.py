@@ -83,13 +83,10 @@ def discover(
     given = {**(_given(folder) if preset is None else {}), **(settings or {})}
     complete = preset is not None or _complete(given)
     if not complete and reads_prompts(config):
-        _refuse_t5_encoder(folder, config)
+        raise InputError(f"{folder}: {_of_prompts(folder, config)}")
     own = None if complete else _evidence(folder, config)
-    if own is None and not complete:
-        if not given:
-            _refuse_decoder(folder, config)
-        if reads_prompts(config):
-            raise InputError(f"{folder}: {_of_prompts(config)}")
+    if own is None and not complete and not given:
+        _refuse_decoder(folder, config)
     if own is None or given.get("kind", own.values.get("kind")) != own.values.get("kind"):
         found = conventions_of(folder, preset, settings=settings)
         named = f"preset {preset}"
@@ -131,29 +128,23 @@ def _check_prompt(folder: Path, config: Config, found: AnyConventions) -> None:
     if has and config and not reads_prompts(config):
         raise InputError(f"{folder}: {no_prompt(config)}")
     if not has and reads_prompts(config):
-        raise InputError(f"{folder}: kind {found.kind} without a prompt: {_of_prompts(config)}")
+        raise InputError(
+            f"{folder}: kind {found.kind} without a prompt: {_of_prompts(folder, config)}"
+        )
 
 
 def _has_prompt(found: AnyConventions) -> bool:
     return isinstance(found, PairConventions) and found.prompt is not None
 
 
-def _refuse_t5_encoder(folder: Path, config: Config) -> None:
-    """Returns nothing if a T5's folder does not say that it was trained as an encoder.
-
-    Raises:
-        InputError: it does.
-    """
+def _of_prompts(folder: Path, config: Config) -> str:
+    """What a T5 needs that comes without its settings, or why it is none that raypipe computes."""
     if is_sentence_transformer(folder) or "EncoderModel" in str(config.get("architectures")):
-        raise InputError(
-            f"{folder}: model_type {config['model_type']} is computed as a reranker alone, not as "
-            "an encoder such as GTR or Sentence-T5; name an encoder of an architecture that "
-            "docs/models.md lists"
+        return (
+            f"model_type {config['model_type']} is computed as a reranker alone, not as an encoder "
+            "such as GTR or Sentence-T5; name an encoder of an architecture that docs/models.md "
+            "lists"
         )
-
-
-def _of_prompts(config: Config) -> str:
-    """What a model that reads prompts needs."""
     known = (p for p, c in PRESETS.items() if _has_prompt(c))
     return (
         f"model_type {config['model_type']} scores a prompt, and is neither trained nor an encoder "

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from tokenizers import Tokenizer
 
-from raypipe.errors import InputError
+from raypipe.errors import InputError, problems_in
 from raypipe.hub_names import SCHEME, is_hub
 from raypipe.models.family import Family, family_of
 from raypipe.models.folder.adapters import (
@@ -453,6 +453,24 @@ def here(model: ModelFolder) -> ModelFolder:
     return model
 
 
+def check_unchanged(expected: str, sha256: str, found: str) -> None:
+    """Returns nothing if a file of the folder has the hash that the driver found.
+
+    Args:
+        expected: the file and its content, with which the error begins.
+        sha256: the driver's hash.
+        found: the hash on this node.
+
+    Raises:
+        InputError: it has another.
+    """
+    if found != sha256:
+        raise InputError(
+            f"{expected} with SHA-256 {sha256}, as at the start, found {found}; every node must "
+            "hold the same model folder"
+        )
+
+
 def open_tokenizer(model: ModelFolder) -> Tokenizer:
     """The tokenizer without truncation and padding; special tokens are added by slicing.
 
@@ -461,13 +479,8 @@ def open_tokenizer(model: ModelFolder) -> Tokenizer:
     """
     model = here(model)
     tokenizer = read_tokenizer(model.folder)
-    found = tokenizer_sha256(tokenizer)
-    if found != model.tokenizer_sha256:
-        raise InputError(
-            f"{tokenizer_file(model.folder)}: expected the tokenizer with SHA-256 "
-            f"{model.tokenizer_sha256}, as at the start, found {found}; every node must "
-            "hold the same model folder"
-        )
+    file, found = tokenizer_file(model.folder), tokenizer_sha256(tokenizer)
+    check_unchanged(f"{file}: expected the tokenizer", model.tokenizer_sha256, found)
     settings = model.conventions
     first = isinstance(settings, PairConventions) and settings.first_tokenizer
     return as_first(tokenizer) if first else tokenizer
@@ -501,10 +514,8 @@ def layout_of(model: ModelFolder, tokenizer: Tokenizer, segments: Sequence[int])
     Raises:
         InputError: the model's tokenizer lacks a special token.
     """
-    try:
+    with problems_in(model.folder):
         return model.family.layout(tokenizer, segments)
-    except InputError as error:
-        raise InputError([f"{model.folder}: {problem}" for problem in error.problems]) from error
 
 
 def prompt_of(model: ModelFolder, tokenizer: Tokenizer) -> PromptLayout:
@@ -517,10 +528,8 @@ def prompt_of(model: ModelFolder, tokenizer: Tokenizer) -> PromptLayout:
     assert found.prompt is not None and found.answers is not None
     if not reads_prompts(model.config()):  # an adapter's, whose own folder names no architecture
         raise InputError(f"{model.path}: {no_prompt(model.config())}")
-    try:
+    with problems_in(model.folder):
         return prompt_layout(tokenizer, found.prompt, found.answers, found)
-    except InputError as error:
-        raise InputError([f"{model.folder}: {problem}" for problem in error.problems]) from error
 
 
 def load_weights(model: ModelFolder) -> Mapping[str, Any]:
@@ -537,10 +546,6 @@ def load_weights(model: ModelFolder) -> Mapping[str, Any]:
     if model.adapter is not None:
         parts = [found, hash_file(model.adapter / WEIGHTS), hash_file(model.adapter / CONFIG)]
         found, named = sha256_of_adapted(parts), f"{model.adapter} over {file}"
-    if found != model.weights_sha256:
-        raise InputError(
-            f"{named}: expected weights with SHA-256 {model.weights_sha256}, as at the "
-            f"start, found {found}; every node must hold the same model folder"
-        )
+    check_unchanged(f"{named}: expected weights", model.weights_sha256, found)
     tensors = load_file(file)
     return tensors if model.adapter is None else merge(tensors, model.config(), model.adapter)

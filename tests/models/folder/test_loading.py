@@ -63,7 +63,7 @@ def test_a_third_row_is_asked_of_rerankers_alone(encoder, mono):
 
 def test_a_reranker_needs_two_segment_rows_and_an_encoder_those_it_names(tiny, tmp_path):
     one = tiny.make_tiny_reranker(tmp_path / "one", segments=1)
-    with pytest.raises(InputError, match="expected two segment rows, found 1"):
+    with pytest.raises(InputError, match="use segment 1, the model has 1 segment rows"):
         load_scorer(resolve_model(str(one)))
     single = tiny.make_tiny_bert(tmp_path / "s", segments=1, passage_segment=0)
     assert load_encoder(resolve_model(str(single))).dim == 32
