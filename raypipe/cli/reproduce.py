@@ -93,7 +93,8 @@ def _next(out: Path, page: Path, summary: Mapping[str, Any]) -> str:
 
 def reproduce(
     name: Annotated[
-        str, typer.Argument(help="bm25, repbert, monobert, duobert, multistage, car or cip.")
+        str,
+        typer.Argument(help="bm25, minilm, repbert, monobert, duobert, multistage, car or cip."),
     ],
     settings: Annotated[
         list[str] | None,

@@ -38,7 +38,8 @@ class PublishedTable(Section):
     name: str
     unit: Literal["points of 100", "share"]
     columns: Annotated[dict[str, Column], Field(min_length=1)]
-    rows: Annotated[dict[str, dict[str, float]], Field(min_length=1)]
+    rows: Annotated[dict[str, dict[str, float | None]], Field(min_length=1)]
+    """Row -> column -> value; None where a figure was looked for and not found."""
     inferred: dict[str, list[str]] = {}
     """Row -> columns whose values are not printed but follow from others."""
 
@@ -65,7 +66,7 @@ class PublishedValue:
     row: str
     column: str
     about: Column
-    value: float
+    value: float | None
     """A share of 1 for a measure, whatever the source's unit; milliseconds for a time."""
     is_inferred: bool
 
@@ -84,7 +85,7 @@ def cells(source: str, table: str, collection: str | None = None) -> Iterator[Pu
             column = found.columns[name]
             if collection in (None, column.collection):
                 points = found.unit == "points of 100" and column.measure != TIME
-                share = round(value / 100, 6) if points else value
+                share = round(value / 100, 6) if points and value is not None else value
                 inferred = name in found.inferred.get(row, ())
                 yield PublishedValue(of.source, table, row, name, column, share, inferred)
 

@@ -129,6 +129,7 @@ Verdict = Literal[
     "board only",
     "as published",
     "not printed",
+    "no figure",
     "not compared",
     "not run",
     "not measured",
@@ -163,7 +164,7 @@ class ResultLine:
             self.cell.about.measure,
             ours,
             self.cell.value,
-            None if ours is None else ours - self.cell.value,
+            None if ours is None or self.cell.value is None else ours - self.cell.value,
             of.within if of is not None and judged else None,
             self.verdict,
             None if of is None else of.how,
@@ -206,6 +207,8 @@ def _line(
             return ResultLine(cell, "not compared", value, each)
         if value is None:
             return ResultLine(cell, "not measured" if each.step in ran else "not run", None, each)
+        if cell.value is None:
+            return ResultLine(cell, "no figure", value, each)
         if cell.is_inferred:
             return ResultLine(cell, "not printed", value, each)
         passed = abs(value - cell.value) <= each.within + _SLACK
@@ -257,6 +260,7 @@ def section_of(
 _EXPLAINED = (
     "board only: the judgements are the leaderboard's; `raypipe leaderboard pack` makes the files",
     "as published: no step measures this row",
+    "no figure: one was looked for and not found",
     "not run: the step was left out with --only",
     "not measured: the step was run, but has no such value; a setting changed what it measures",
     "not compared: times are of other machines",

@@ -51,14 +51,24 @@ def tell(request):
     return add
 
 
-@pytest.fixture(scope="session")
-def random_bert():
-    """The module that makes models and their word pieces."""
-    path = Path(__file__).parent.parent / "helpers" / "random_bert.py"
-    spec = importlib.util.spec_from_file_location("random_bert", path)
+def loaded(path):
+    """The module in a file that is on no path."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="session")
+def random_bert():
+    """The module that makes models and their word pieces."""
+    return loaded(Path(__file__).parent.parent / "helpers" / "random_bert.py")
+
+
+@pytest.fixture(scope="session")
+def steps():
+    """The module that makes updates of a model on made-up batches."""
+    return loaded(Path(__file__).with_name("training_steps.py"))
 
 
 @pytest.fixture

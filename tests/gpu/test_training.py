@@ -1,6 +1,5 @@
 """A training step on a device: the CPU's gradient and update, and the same bits every time."""
 
-import importlib.util
 import os
 import subprocess
 import sys
@@ -15,14 +14,6 @@ SCRIPT = Path(__file__).with_name("training_steps.py")
 KINDS = ["encoder", "mono", "duo"]
 TOLERANCE = 1e-4
 """Of a gradient, over the largest one of all weights; fp32 is at 1e-6, TF32 above 1e-3."""
-
-
-@pytest.fixture(scope="module")
-def steps():
-    spec = importlib.util.spec_from_file_location("training_steps", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def largest(tensors):

@@ -137,6 +137,16 @@ def test_what_is_not_compared_says_why():
     assert ("Co-PACRR", "test") not in found
 
 
+def test_a_row_without_a_published_figure_says_so_and_is_not_judged():
+    of = reproduction("minilm")
+    ours = {("msmarco-v2-dl21", "dl21", "dense", "nDCG@10"): 0.5}
+    section = section_of(of, ours, {"msmarco-v2-dl21"})
+    (row,) = [row for table in section.tables for row in table.rows if row[7:8] == ["no figure"]]
+    assert row[:8] == ["all-MiniLM-L6-v2", "nDCG@10", "nDCG@10", 0.5, None, None, None, "no figure"]
+    assert section.lead.startswith("0 of 0 compared values")
+    assert any(note.startswith("no figure: one was looked for") for note in section.notes)
+
+
 def test_a_row_has_both_values_their_difference_and_the_source():
     of = made_up()
     section = section_of(of, {("s", "dev", "mono", "RR@10"): 0.3625}, {"s"})
