@@ -50,7 +50,7 @@ HAVE_NONE = {
     *("init", "leaderboard template", "model convert", "model show", "recipes"),
     "reproduce",  # each step has its own, in which it is recorded
 }
-MEASURING = {"benchmark"}
+MEASURING = {"benchmark", "demo_cluster"}
 """Jobs that time raypipe itself; what they run records its own end."""
 
 

@@ -20,10 +20,11 @@ from free_ports import free_ports
 class Nodes:
     """A head without work and some nodes of one CPU each; a token keeps strangers out.
 
-    The variables are in the environment of every process of every node.
+    The variables are in the environment of every process of every node. With `jobs` the head takes
+    jobs at `dashboard`.
     """
 
-    def __init__(self, count: int, variables: Mapping[str, str]) -> None:
+    def __init__(self, count: int, variables: Mapping[str, str], *, jobs: bool = False) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="rp", dir="/tmp"))  # socket paths are short
         self._numbers = itertools.count()
         self._port, *clients = free_ports(2)
@@ -31,7 +32,11 @@ class Nodes:
         token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
         self._environment = {**kept, **token, "RAY_USAGE_STATS_ENABLED": "0"}
         self._environment["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-        head = ["--head", f"--port={self._port}", "--num-cpus=0", "--include-dashboard=false"]
+        (port,) = free_ports(1)
+        self.dashboard = f"http://127.0.0.1:{port}"
+        self._agents = jobs  # which start a job's driver; each has a port of its own
+        head = ["--head", f"--port={self._port}", "--num-cpus=0", f"--include-dashboard={jobs}"]
+        head.append(f"--dashboard-port={port}")
         self._head = self._start(*head, f"--ray-client-server-port={clients[0]}")
         self._nodes: list[psutil.Process] = []
         self._wait_for_head()
@@ -71,12 +76,21 @@ class Nodes:
             self._replace(node)
         return bool(raylets)
 
-    def kill_node(self, rng) -> bool:
-        """Kill every process of a node at once, as a machine's end would; another node joins."""
-        node = rng.choice(self._nodes)
+    def take_away(self, node: psutil.Process) -> None:
+        """Kill every process of a node at once, as a machine's end would."""
         for one in tree(node):
             end(one)
-        self._replace(node)
+        psutil.wait_procs([node], timeout=30)
+        self._nodes.remove(node)
+
+    def take_last(self) -> None:
+        """Take the node away that joined last."""
+        self.take_away(self._nodes[-1])
+
+    def kill_node(self, rng) -> bool:
+        """Take a node away; another node joins."""
+        self.take_away(rng.choice(self._nodes))
+        self.add()
         return True
 
     def close(self) -> None:
@@ -97,6 +111,8 @@ class Nodes:
         command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", *options]
         command += ["--min-worker-port=0", "--max-worker-port=0", "--disable-usage-stats"]
         command += ["--object-store-memory=100000000"]
+        if self._agents:
+            command.append(f"--dashboard-agent-listen-port={free_ports(1)[0]}")
         if "--head" in options:
             command.append(f"--temp-dir={self._folder}")
         self._log = self._folder / f"node{next(self._numbers)}.log"
