@@ -39,9 +39,12 @@ def two_runs(tmp_path):
         ("rrf", {"b": 1 / 62 + 1 / 61, "a": 1 / 61, "c": 1 / 62}),
     ],
 )
-def test_weights_and_k_of_the_command_line_reach_the_rule(two_runs, tmp_path, settings, expected):
+def test_weights_and_k_of_the_command_line_reach_the_rule(
+    two_runs, tmp_path, capsys, settings, expected
+):
     command = [*two_runs, "--method", *settings.split(), "--out", str(tmp_path / "out")]
     assert run_command(command) == (0, "complete")
+    assert f"1 queries, 3 lines: {tmp_path}/out/fused.trec" in capsys.readouterr().out
     lines = [line.split() for line in (tmp_path / "out" / "fused.trec").read_text().splitlines()]
     assert [line[2] for line in lines] == [*expected]
     assert [float(line[4]) for line in lines] == pytest.approx([*expected.values()])
