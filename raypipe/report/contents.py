@@ -1,6 +1,6 @@
 """What the page of a workspace shows, and that of a training."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from raypipe.errors import InputError
@@ -12,7 +12,6 @@ from raypipe.report.results import overview
 from raypipe.report.tradeoff import chosen, tradeoff
 from raypipe.report.training import (
     TrainedFolder,
-    dropped,
     made_by_training,
     training,
     training_size,
@@ -35,8 +34,7 @@ def report(finished: Finished) -> Path:
             "the recipe, and run it again"
         )
     trainings = trainings_of(finished)
-    facts = _facts(finished, trainings)
-    sections = [part for query_set in measured for part in _of(finished, query_set, facts)]
+    sections = [part for query_set in measured for part in _of(finished, query_set)]
     sections += [training(trained, name) for name, trained in trainings.items()]
     sections.append(making(finished))
     made_from = finished.summary.get("made_from", {}).get("sha256", "")
@@ -59,24 +57,14 @@ def report_training(trained: TrainedFolder) -> Path:
     return write_page(trained.folder, f"raypipe: {recipe}", sections)
 
 
-def _facts(finished: Finished, trainings: Mapping[str, TrainedFolder]) -> Mapping[str, Value]:
-    """What the first screen says of the workspace as a whole."""
-    stages = finished.summary["stages"].values()
-    quarantined = sum(told["shards"]["quarantined"] for told in stages)
-    found: dict[str, Value] = {"rows left out, in quarantine": quarantined} if quarantined else {}
-    for name, trained in trainings.items():
-        found[f"the guard of {name} dropped"] = dropped(trained)
-    return found
-
-
-def _of(finished: Finished, query_set: str, facts: Mapping[str, Value]) -> Iterator[Section]:
+def _of(finished: Finished, query_set: str) -> Iterator[Section]:
     """The sections of one query set; of runs of passages, those that the recipe has stages for."""
     if finished.measured(query_set, "documents"):
-        yield overview(finished, query_set, "documents", facts=facts)
+        yield overview(finished, query_set, "documents")
         yield queries(finished, query_set, unit="documents")
     if not finished.measured(query_set):
         return
-    yield overview(finished, query_set, facts=facts)
+    yield overview(finished, query_set)
     yield depth(finished, query_set)
     yield from tradeoff(finished, query_set)
     wanted = finished.recipe.evaluate

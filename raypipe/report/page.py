@@ -31,7 +31,7 @@ _OWN = re.compile(
 ROWS_SHOWN = 30
 """Of a section's first table; longer tables and the others are folded."""
 SHORT, LONG = 20, 60
-"""Characters of a cell that stands on one line, and of a cell or fact that is given more room."""
+"""Characters of a cell that stands on one line, and of a cell that is given more room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +60,6 @@ class Section:
     """Name -> a longer text, such as a file."""
     lead: str = ""
     """What to know first, in a sentence."""
-    facts: Mapping[str, Value] = field(default_factory=dict)
-    """What to know next: label -> value."""
 
     @property
     def heading(self) -> str:
@@ -127,14 +125,13 @@ def page(title: str, sections: Sequence[Section], made_from: str = "") -> str:
     )
     environment.filters |= {
         "plain": plain,
-        "shown": shown,
         "cell": _cell,
         "room": _room,
         "svg": lambda chart: Markup(svg(chart, places)),
     }
     template = environment.get_template("page.html")
     return template.render(
-        title=title, sections=sections, made_from=made_from, long=LONG, rows_shown=ROWS_SHOWN
+        title=title, sections=sections, made_from=made_from, rows_shown=ROWS_SHOWN
     )
 
 

@@ -1,8 +1,7 @@
 """The systems of a finished pipeline: a table of measures, and the first screen of its page."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from types import MappingProxyType
 
 from raypipe.driver.measure import of_wikipedia
 from raypipe.errors import InputError
@@ -122,21 +121,8 @@ def _results(finished: Finished, query_set: str, unit: Unit, measures: Sequence[
     )
 
 
-def overview(
-    finished: Finished,
-    query_set: str,
-    unit: Unit = "passages",
-    *,
-    facts: Mapping[str, Value] = MappingProxyType({}),
-) -> Section:
-    """Every system with its measures, cost and share of judged passages, and the best in words.
-
-    Args:
-        finished: the workspace.
-        query_set: one with judgements of the unit.
-        unit: what the systems rank.
-        facts: what else to tell of the workspace.
-    """
+def overview(finished: Finished, query_set: str, unit: Unit = "passages") -> Section:
+    """Every system with its measures, cost and share of judged passages, and the best in words."""
     judgements_of(finished, query_set, unit)  # tells if there are none
     measures = measures_of(finished)
     systems = finished.systems(query_set, unit)
@@ -167,39 +153,33 @@ def overview(
     tables = [Table("Systems", columns, rows)]
     if len(alike) > 1 and comparable:
         tables.append(_differences(compared, base))
-    lead, told_first, saw_first = "", dict[str, Value](), dict[str, Value]()
-    charts: list[Chart] = []
+    lead, charts = "", list[Chart]()
     if comparable:
         best = max(alike, key=lambda name: means[name][comparable[0]])
         lead = _best(best, base, compared, comparable[0], is_named=is_named)
-        of_best = dict(zip(columns, rows[systems.index(best)], strict=True))
-        told_first = {f"{name} of {best}": of_best[name] for name in (JUDGED, *COSTS[:2])}
         if len(alike) > 1:
-            charts += [
-                _chart(finished, compared, base, comparable[0]),
-                _costs(found, comparable[0]),
-            ]
-        saw_first["its start weights saw"] = told[best].get("start_weights") or "it has none"
-    told_first |= {**facts, **saw_first}
+            charts = [_chart(finished, compared, base, comparable[0]), _costs(found, comparable[0])]
     notes = [*about(finished, query_set, unit), *outside(finished, query_set, systems)]
+    stages = finished.summary["stages"].values()
+    if quarantined := sum(made["shards"]["quarantined"] for made in stages):
+        notes.append(f"rows that could not be computed and are left out: {quarantined:,}")
     notes += of_wikipedia(finished.recipe.collection)
     saw = {told[name]["model"]: told[name].get("start_weights") for name in systems}
     notes += [f"{model}: its start weights saw {what}" for model, what in saw.items() if what]
     notes.append("ms/query: wall time of the whole chain over all queries, loading excluded")
     notes += [INFERENCES] if any("inferences" in told[name] for name in systems) else []
     name = "overview" if unit == "passages" else "overview of documents"
-    return Section(name, query_set, tables, charts, notes, lead=lead, facts=told_first)
+    return Section(name, query_set, tables, charts, notes, lead=lead)
 
 
 def _chart(finished: Finished, compared: list[Comparison], base: str, measure: str) -> Chart:
-    """The measure of each system, with the interval of its difference to the baseline."""
-    rows = {marked(finished, row.run): row for row in compared if row.measure == measure}
-    (mean,) = (row.mean for row in rows.values() if row.difference is None)
-    found = {name: row.difference for name, row in rows.items()}
-    intervals = {name: (mean + d.low, mean + d.high) for name, d in found.items() if d}
-    lines = {name: [(row.mean, float(place))] for place, (name, row) in enumerate(rows.items())}
-    title = f"{measure}, with the 95% interval of the difference to {marked(finished, base)}"
-    return Chart(title, measure, "", lines, intervals=intervals)
+    """Each system's difference to the baseline, with its interval; 0 for the baseline itself."""
+    rows = (row for row in compared if row.measure == measure)
+    found = {marked(finished, row.run): row.difference for row in rows}
+    lines = {n: [(d.mean if d else 0.0, float(y))] for y, (n, d) in enumerate(found.items())}
+    intervals = {name: (d.low, d.high) for name, d in found.items() if d}
+    title = f"{measure}: difference to {marked(finished, base)}, with its 95% interval"
+    return Chart(title, f"difference in {measure}", "", lines, intervals=intervals)
 
 
 def _costs(rows: Sequence[Row], measure: str) -> Chart:

@@ -60,16 +60,6 @@ def trainings_of(finished: Finished) -> dict[str, TrainedFolder]:
     return found
 
 
-def dropped(trained: TrainedFolder) -> str:
-    """What the guard dropped of each training set, in words."""
-    told = []
-    for name, facts in _examples(trained.summary):
-        counts = {k: v for k, v in facts["dropped"].items() if isinstance(v, int) and v}
-        shown = ", ".join(f"{count:,} {kind.replace('_', ' ')}" for kind, count in counts.items())
-        told.append(f"{name}: {shown or 'nothing'}")
-    return "; ".join(told)
-
-
 def training(trained: TrainedFolder, named: str) -> Section:
     """Loss and measurements by step, the chosen checkpoint, and what the guard dropped."""
     tables, charts = [], []
