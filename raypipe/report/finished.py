@@ -23,7 +23,7 @@ from raypipe.driver.upkeep.status import open_workspace, standing, status
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import CorruptError, IncompleteError, InputError
 from raypipe.evaluation.measures import Measured, evaluate
-from raypipe.evaluation.names import parse_measures
+from raypipe.evaluation.names import counts_in, parse_measures
 from raypipe.evaluation.tables import OUTSIDE, starred
 from raypipe.names import Role, StoreName, of_collection, of_queries, of_stage
 from raypipe.stages.run_tables import read_queries_of_run, with_ids
@@ -331,6 +331,12 @@ def measures_of(finished: Finished) -> Sequence[str]:
             "none; add evaluate to the recipe, and run it again"
         )
     return finished.recipe.evaluate.measures
+
+
+def comparable(measures: Sequence[str]) -> list[str]:
+    """The measures that have a mean, which can be compared; counts have none."""
+    counts = counts_in(measures)
+    return [name for name in measures if name not in counts]
 
 
 def measured(

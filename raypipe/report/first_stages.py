@@ -58,7 +58,11 @@ def depth(finished: Finished, query_set: str) -> Section:
 
     Depths beyond a run's longest list are left out. A reranker's values come from its one scoring.
     """
-    recall, reranked = _recall(finished, query_set), _reranked(finished, query_set)
+    recall = {
+        marked(finished, name): recall_of(finished, query_set, name)
+        for name in finished.first_stages(query_set)
+    }
+    reranked = _reranked(finished, query_set)
     depths = sorted({number for values in recall.values() for number in values})
     measures = measures_of(finished)
     tables = [
@@ -90,13 +94,6 @@ def depth(finished: Finished, query_set: str) -> Section:
         *outside(finished, query_set, finished.first_stages(query_set)),
     ]
     return Section("depth", query_set, tables, charts, notes)
-
-
-def _recall(finished: Finished, query_set: str) -> dict[str, dict[int, float]]:
-    return {
-        marked(finished, name): dict(recall_of(finished, query_set, name))
-        for name in finished.first_stages(query_set)
-    }
 
 
 def _reranked(

@@ -78,7 +78,7 @@ def wanted(
     expected: dict[str, str] = {}
     made: list[Path] = []
     for each in planned:
-        for path, what in _paths(each):
+        for _, path, what in recipe_inputs(each.recipe):
             if not any(_within(path, folder) for folder in made):
                 steps.setdefault(path, {})[each.step.called] = None
                 expected.setdefault(path, what)
@@ -113,11 +113,6 @@ def missing(found: Sequence[WantedInput], unset: Sequence[str]) -> list[str]:
             f"that holds {', '.join(folders)}"
         )
     return problems
-
-
-def _paths(planned: Planned) -> list[tuple[str, str]]:
-    """(path, what is expected there) of one step."""
-    return [(path, what) for _, path, what in recipe_inputs(planned.recipe)]
 
 
 def _within(path: str, folder: Path) -> bool:

@@ -30,6 +30,13 @@ _OWN = re.compile(
 """The names of twins; other files in the folder are left alone."""
 ROWS_SHOWN = 30
 """Of a section's first table; longer tables and the others are folded."""
+HEADINGS = {
+    "overview": "Results",
+    "depth": "Recall and reranking by depth",
+    "fusion": "First stages merged",
+    "queries": "Query by query",
+    "making": "How it was made",
+}
 SHORT, LONG = 20, 60
 """Characters of a cell that stands on one line, and of a cell that is given more room."""
 
@@ -63,8 +70,9 @@ class Section:
 
     @property
     def heading(self) -> str:
-        """The analysis, and the query set if it is of one."""
-        return plain(": ".join(part for part in (self.name, self.query_set) if part))
+        """The analysis in a reader's words, and the query set if it is of one."""
+        name = HEADINGS.get(self.name, self.name)
+        return plain(": ".join(part for part in (name, self.query_set) if part))
 
     def to_json(self) -> dict[str, Any]:
         """All of it, for `json.dumps`."""
@@ -77,7 +85,7 @@ def shown(value: Value, column: str = "") -> str:
     Times and inferences have one digit after the point, or none if they are whole, and differences
     a sign. A p below 0.0001, in a column `p` or `p (...)`, is shown as such: it is never 0.
     """
-    if value is None:
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return "-"
     if column.split(" ")[0] == "p" and isinstance(value, float) and value < SMALLEST_P:
         return f"<{SMALLEST_P}"
@@ -125,7 +133,9 @@ def page(title: str, sections: Sequence[Section], made_from: str = "") -> str:
     )
     environment.filters |= {
         "plain": plain,
-        "cell": _cell,
+        "cell": lambda value, column: (
+            plain(value) if isinstance(value, str) else shown(value, column)
+        ),
         "room": _room,
         "svg": lambda chart: Markup(svg(chart, places)),
     }
@@ -133,15 +143,6 @@ def page(title: str, sections: Sequence[Section], made_from: str = "") -> str:
     return template.render(
         title=title, sections=sections, made_from=made_from, rows_shown=ROWS_SHOWN
     )
-
-
-def _cell(value: Value, column: str) -> str:
-    """A cell's text: a string whole, and `-` for what is no number."""
-    if isinstance(value, str):
-        return plain(value)
-    if isinstance(value, float) and not math.isfinite(value):
-        return "-"
-    return shown(value, column)
 
 
 def _room(value: Value) -> str:

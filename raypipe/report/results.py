@@ -7,13 +7,14 @@ from raypipe.driver.measure import of_wikipedia
 from raypipe.errors import InputError
 from raypipe.evaluation.compare import Comparison, compare_measured
 from raypipe.evaluation.measures import warn_of
-from raypipe.evaluation.names import counts_in, parse_measures
+from raypipe.evaluation.names import parse_measures
 from raypipe.evaluation.significance import Difference, difference
 from raypipe.evaluation.tables import INFERENCES, OUTSIDE, Results, Row, rows_of
 from raypipe.report.charts import Chart
 from raypipe.report.finished import (
     Finished,
     about,
+    comparable,
     compared_with,
     cut,
     judgements_of,
@@ -30,7 +31,9 @@ from raypipe.vocabulary import Unit, units
 JUDGED_AT = 10
 JUDGED = f"Judged@{JUDGED_AT}"
 COSTS = ("ms/query", "inferences/query", "computed/query")
-DIFFERENCE = ("difference", "low", "high", "wins/ties/losses", "p", "p (Holm)")
+DIFFERENCES = (
+    "system", "measure", "difference", "low", "high", "wins/ties/losses", "p", "p (Holm)",
+)  # fmt: skip
 
 
 def results(
@@ -79,11 +82,9 @@ def _results(finished: Finished, query_set: str, unit: Unit, measures: Sequence[
     family = 0
     if baseline is not None and baseline in found:
         alike = {name: of for name, of in found.items() if larger[name] == larger[baseline]}
-        counts = counts_in(measures)
-        comparable = [measure for measure in measures if measure not in counts]
-        if comparable:
+        if with_means := comparable(measures):
             warn_of(alike)
-            compared = compare_measured(alike, comparable, baseline=baseline)
+            compared = compare_measured(alike, with_means, baseline=baseline)
             comparisons = {(row.run, row.measure): row for row in compared.rows}
             family = compared.family
         known = {key: row.difference for key, row in comparisons.items()}
@@ -129,10 +130,9 @@ def overview(finished: Finished, query_set: str, unit: Unit = "passages") -> Sec
     values = {name: of_system(finished, query_set, name, unit) for name in systems}
     means = {name: found.mean for name, found in values.items()}
     base, is_named, alike = compared_with(finished, systems)
-    counts = counts_in(measures)
-    comparable = [measure for measure in measures if measure not in counts]
+    with_means = comparable(measures)
     of_alike = {name: values[name] for name in alike}
-    compared = compare_measured(of_alike, comparable, baseline=base).rows
+    compared = compare_measured(of_alike, with_means, baseline=base).rows
     told = finished.summary["systems"][query_set]
     found = rows_of(told, means, {}, num_queries=len(finished.queries(query_set)))
     rows: list[list[Value]] = [
@@ -151,14 +151,15 @@ def overview(finished: Finished, query_set: str, unit: Unit = "passages") -> Sec
     judged_at = [] if JUDGED in measures else [JUDGED]
     columns = ["system", "reranks", "model", *measures, *judged_at, *COSTS]
     tables = [Table("Systems", columns, rows)]
-    if len(alike) > 1 and comparable:
+    if len(alike) > 1 and with_means:
         tables.append(_differences(compared, base))
     lead, charts = "", list[Chart]()
-    if comparable:
-        best = max(alike, key=lambda name: means[name][comparable[0]])
-        lead = _best(best, base, compared, comparable[0], is_named=is_named)
+    if with_means:
+        first = with_means[0]
+        best = max(alike, key=lambda name: means[name][first])
+        lead = _best(best, base, compared, first, is_named=is_named)
         if len(alike) > 1:
-            charts = [_chart(finished, compared, base, comparable[0]), _costs(found, comparable[0])]
+            charts = [_chart(finished, compared, base, first), _costs(found, first)]
     notes = [*about(finished, query_set, unit), *outside(finished, query_set, systems)]
     stages = finished.summary["stages"].values()
     if quarantined := sum(made["shards"]["quarantined"] for made in stages):
@@ -200,18 +201,11 @@ def _judged(finished: Finished, system: str, query_set: str, unit: Unit) -> floa
 
 def _differences(rows: list[Comparison], base: str) -> Table:
     found: list[list[Value]] = [
-        [row.run, row.measure, *difference_of(row)] for row in rows if row.run != base
+        [row.run, row.measure, d.mean, d.low, d.high, d.signs, row.p_randomisation, row.p_holm]
+        for row in rows
+        if (d := row.difference) is not None  # only the baseline has none
     ]
-    columns = ["system", "measure", *DIFFERENCE]
-    return Table(f"Differences to {base}, with 95% intervals", columns, found)
-
-
-def difference_of(row: Comparison) -> list[Value]:
-    """The values of DIFFERENCE of a run that is not the baseline."""
-    found = row.difference
-    assert found is not None  # only the baseline has none
-    tests = (row.p_randomisation, row.p_holm)
-    return [found.mean, found.low, found.high, found.signs, *tests]
+    return Table(f"Differences to {base}, with 95% intervals", DIFFERENCES, found)
 
 
 def _best(best: str, base: str, rows: list[Comparison], measure: str, *, is_named: bool) -> str:

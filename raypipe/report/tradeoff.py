@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from raypipe.errors import InputError
-from raypipe.evaluation.names import counts_in
 from raypipe.evaluation.significance import difference, randomisation_tests
 from raypipe.report.cells import (
     NUM_SEEDS,
@@ -25,8 +24,11 @@ from raypipe.report.cells import (
     stages_of,
 )
 from raypipe.report.charts import Chart
-from raypipe.report.finished import Finished, about, measures_of
+from raypipe.report.finished import Finished, about, comparable, measures_of
 from raypipe.report.page import Section, Table, Value
+
+SETTING = ("k0", "k1", "method", "m")
+COSTS = ("inferences, paper", "inferences, needed", "ms/query, derived")
 
 
 def tradeoff(finished: Finished, query_set: str, *, loss: float = 0.005) -> list[Section]:
@@ -51,8 +53,7 @@ def tradeoff(finished: Finished, query_set: str, *, loss: float = 0.005) -> list
 def _table(
     name: str, cells: Sequence[Cell], costs: MeasuredCosts, measures: Sequence[str]
 ) -> Table:
-    columns = ["k0", "k1", "method", "m", "inferences, paper", "inferences, needed"]
-    columns += ["ms/query, derived", *measures, f"spread of {measures[0]}"]
+    columns = [*SETTING, *COSTS, *measures, f"spread of {measures[0]}"]
     rows: list[list[Value]] = []
     for cell in cells:
         setting, needed = cell.setting, cell.needed
@@ -84,12 +85,10 @@ def _notes(found: GridCells, costs: MeasuredCosts, measure: str, loss: float) ->
         )
     best = cheapest(found.cells, measure, loss)
     if best is not None:
-        k1, method = best.setting.k1, best.setting.method
-        how = f"k1 {k1} {method}" if k1 else "no second reranker"
+        told = _told("cheapest", best, measure)
         notes.append(
-            f"the cheapest cell within {loss} of the best {measure}: k0 {best.setting.k0}, {how}, "
-            f"{best.means[measure]:.4f}, {best.needed:,.0f} inferences; it was chosen on these "
-            "queries, so report it on others"
+            f"{told}, within {loss} of the best {measure}; it was chosen on these queries, so "
+            "report it on others"
         )
     return notes
 
@@ -103,10 +102,6 @@ def _chart(cells: Sequence[Cell], measure: str) -> Chart:
         lines.setdefault(label, []).append((setting.on_paper, cell.means[measure]))
     title = f"{measure} by inferences"
     return Chart(title, "inferences a query", measure, lines, log_x=True)
-
-
-CHOSEN = ("cell", "k0", "k1", "method", "m")
-COSTS = ("inferences, paper", "inferences, needed", "ms/query, derived")
 
 
 @dataclass(frozen=True)
@@ -181,14 +176,13 @@ def check_choice(finished: Finished, choose_on: str, query_sets: Sequence[str]) 
 def _measure(finished: Finished) -> str:
     """The recipe's first measure that has a mean."""
     measures = measures_of(finished)
-    counts = counts_in(measures)
-    comparable = [measure for measure in measures if measure not in counts]
-    if not comparable:
+    with_means = comparable(measures)
+    if not with_means:
         raise InputError(
             f"{finished.workspace.folder / 'recipe.yaml'}: expected a measure with a mean, found "
-            f"only counts ({', '.join(counts)})"
+            f"only counts ({', '.join(measures)})"
         )
-    return comparable[0]
+    return with_means[0]
 
 
 def _own(finished: Finished, query_set: str, stages: Stages) -> Iterator[ChosenCell]:
@@ -210,7 +204,12 @@ def _chosen_table(
     """The cells on one query set, and what to know of them."""
     scores = Scores(finished, query_set, stages)
     costs = costs_of(finished, query_set, stages)
-    found = {each.part: _computed(scores, each) for each in named}
+    found = {
+        each.part: scores.cell(each.setting)
+        if each.system is None
+        else scores.own(each.system, each.setting, each.seed)
+        for each in named
+    }
     base = found["best"]
     rows: list[list[Value]] = []
     notes = []
@@ -224,15 +223,8 @@ def _chosen_table(
         cell = computed.cell
         row += [cell.means[measure], *_compared(computed, base, measure)]
         rows.append([*row, setting.on_paper, cell.needed, costs.of(cell)])
-    columns = [*CHOSEN, measure, "difference", "low", "high", "p", *COSTS]
+    columns = ["cell", *SETTING, measure, "difference", "low", "high", "p", *COSTS]
     return Table(f"Cells of {stages.name} on {query_set}", columns, rows), notes
-
-
-def _computed(scores: Scores, named: ChosenCell) -> Computed | None:
-    """The cell; a system of the recipe as it was run."""
-    if named.system is None:
-        return scores.cell(named.setting)
-    return scores.own(named.system, named.setting, named.seed)
 
 
 def _compared(computed: Computed, base: Computed | None, measure: str) -> list[Value]:

@@ -78,14 +78,16 @@ def training(trained: TrainedFolder, named: str) -> Section:
                 for of_set, value in values_of(event).items():
                     lines.setdefault(of_set, []).append((event["step"], value))
             charts.append(Chart(f"{measure}{phase} by step, on dev", "step", measure, lines))
-            rows = [[step, *_at(lines, step)] for step in sorted({e["step"] for e in measured})]
+            by_step = [dict(points) for points in lines.values()]
+            steps = sorted({event["step"] for event in measured})
+            rows = [[step, *(of_set.get(step) for of_set in by_step)] for step in steps]
             tables.append(Table(f"{measure}{phase}, on dev", ["step", *lines], rows))
-    kept = [
-        [name, facts.get("examples"), facts.get("queries"), *_counts(facts["dropped"]).values()]
-        for name, facts in _examples(trained.summary)
-    ]
-    if kept:
-        kinds = _counts(next(facts for _, facts in _examples(trained.summary))["dropped"])
+    if examples := [*_examples(trained.summary)]:
+        kinds = sorted(examples[0][1]["dropped"])
+        kept = [
+            [name, told.get("examples"), told.get("queries"), *(told["dropped"][k] for k in kinds)]
+            for name, told in examples
+        ]
         columns = ["training set", "examples", "queries", *(k.replace("_", " ") for k in kinds)]
         tables.insert(0, Table("Examples, and what the guard dropped", columns, kept))
     notes = [
@@ -116,14 +118,6 @@ def _examples(summary: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, An
         for name, facts in of_phase.get("examples", {}).items():
             if "dropped" in facts:
                 yield (f"{phase}: {name}" if phase else name), facts
-
-
-def _counts(told: Mapping[str, Any]) -> dict[str, Value]:
-    return {kind: told[kind] for kind in sorted(told)}
-
-
-def _at(lines: Mapping[str, Points], step: float) -> list[Value]:
-    return [dict(points).get(step) for points in lines.values()]
 
 
 def _thinned(points: Sequence[tuple[float, float]]) -> tuple[Points, int]:

@@ -100,16 +100,10 @@ def test_a_hostile_text_runs_nothing_wherever_it_stands():
         [Table(HOSTILE, [HOSTILE], [[HOSTILE]])],
         [Chart(HOSTILE, HOSTILE, HOSTILE, lines)],
         [HOSTILE],
-        texts={HOSTILE: HOSTILE}, lead=HOSTILE, facts={HOSTILE: HOSTILE},
+        texts={HOSTILE: HOSTILE}, lead=HOSTILE,
     )  # fmt: skip
     read = Read(page(HOSTILE, [section]))
     tags = {tag for tag, _ in read.elements}
     assert not tags & {"script", "img"}
     assert not any(name.startswith("on") for _, attributes in read.elements for name in attributes)
     assert read.text.count(HOSTILE) >= 12, "and each is shown as it is"
-
-
-def test_a_long_fact_has_a_line_of_its_own():
-    section = Section("overview", "", [], facts={"short": 1, "long": "word " * 20})
-    facts = [a.get("class") for tag, a in Read(page("x", [section])).elements if tag == "div"]
-    assert facts == [None, "long"]

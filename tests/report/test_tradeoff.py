@@ -181,7 +181,7 @@ def test_the_command_chooses_and_the_page_does_where_the_recipe_says_so(judged, 
     assert (section["query_set"], section["name"]) == ("other", "tradeoff of pairs chosen on test")
     assert run([*arguments, "--choose-on", "test", "--queries", "test"])[0] == 2
     assert "the same one" in capsys.readouterr().err
-    of_sets = {name: {s.name for s in contents._of(judged, name, {})} for name in ("test", "other")}
+    of_sets = {name: {s.name for s in contents._of(judged, name)} for name in ("test", "other")}
     on_page = "tradeoff of pairs chosen on other"
     assert on_page in of_sets["test"] and on_page not in of_sets["other"]
 

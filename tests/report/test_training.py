@@ -11,7 +11,6 @@ from raypipe.cli.main import run
 from raypipe.driver.summaries import write_summary
 from raypipe.report.training import (
     MOST_POINTS,
-    dropped,
     trained_folder,
     training,
     training_size,
@@ -56,7 +55,6 @@ def test_curves_measurements_and_what_the_guard_dropped(trained):
     row = dict(zip(examples.columns, examples.rows[0], strict=True))
     assert (row["examples"], row["queries"], row["same query"], row["triples"]) == (40, 9, 2, 1)
     assert measured.rows == [[150, 0.5], [300, 1.0]]
-    assert dropped(trained) == "own: 2 same query, 1 triples"
 
 
 def test_phases_have_curves_and_examples_of_their_own(trained):
@@ -70,7 +68,8 @@ def test_phases_have_curves_and_examples_of_their_own(trained):
     again = trained_folder(trained.folder)
     titles = [chart.title for chart in training(again, "small").charts]
     assert "Loss of phase warm by step, means of 2 steps" in titles and len(titles) == 4
-    assert dropped(again).startswith("warm: own: 2 same query")
+    (table, *_) = training(again, "small").tables
+    assert [row[0] for row in table.rows] == ["warm: own", "fine: own"]
 
 
 def test_a_trainings_workspace_has_a_page(trained, capsys):
