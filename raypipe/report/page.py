@@ -71,7 +71,7 @@ class Section:
     @property
     def heading(self) -> str:
         """The analysis in a reader's words, and the query set if it is of one."""
-        name = HEADINGS.get(self.name, self.name)
+        name = HEADINGS.get(self.name) or self.name[:1].upper() + self.name[1:]
         return plain(": ".join(part for part in (name, self.query_set) if part))
 
     def to_json(self) -> dict[str, Any]:
