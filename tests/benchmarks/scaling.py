@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
@@ -55,7 +56,7 @@ SEARCH_VALUES = 500 * 1_000_000 * 768 / 6.82
 """Values that exact search multiplies a second on one core; README.md has the measurement."""
 NODE_BYTES = 64 * 2**30
 GPUS = (1, 8, 64)
-REAL_ACTORS = 8
+REAL_ACTORS, MOST_ACTORS = 8, 4_096
 
 
 @dataclass(frozen=True)
@@ -185,16 +186,14 @@ def limits(measured: Measured) -> list[str]:
     found = []
     for name, passages in PASSAGES.items():
         encode = works(passages)[0]
-        actors = range(1, 4_096)
-        slower = next((a for a in actors if _slower(Search(passages, a, measured))), None)
-        large = next(
-            (a for a in actors if Search(passages, a, measured).merge_bytes > NODE_BYTES), None
-        )
+        searches = [Search(passages, actors, measured) for actors in range(1, MOST_ACTORS)]
+        slower = _first(s.actors for s in searches if s.merge_seconds > s.product_seconds)
+        large = _first(s.actors for s in searches if s.merge_bytes > NODE_BYTES)
         num_bytes = 2 * DIMENSIONS * passages
         check = num_bytes / measured.check_bytes
         found += [
-            f"- {name}: a merge takes longer than the products from {slower} actors on, and a "
-            f"merging worker more than {NODE_BYTES >> 30} GiB from {large} on",
+            f"- {name}: a search's merge takes longer than its products from {slower} actors on; "
+            f"a merging worker takes more than {NODE_BYTES >> 30} GiB from {large} on",
             f"- {name}: the check of {num_bytes / 1e9:.1f} GB of embeddings at publishing takes "
             f"{_time(check)}, as long as their encoding on "
             f"{encode.inputs / encode.rate / check:.0f} GPUs",
@@ -210,8 +209,9 @@ def limits(measured: Measured) -> list[str]:
     return found
 
 
-def _slower(search: Search) -> bool:
-    return search.merge_seconds > search.product_seconds
+def _first(actors: Iterator[int]) -> str:
+    found = next(actors, None)
+    return f"{found:,}" if found else f"no number below {MOST_ACTORS:,}"
 
 
 def _time(seconds: float) -> str:
