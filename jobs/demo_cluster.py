@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,6 +39,8 @@ stages:
 resources: {{device: cpu, threads: 1, precision: fp32, actors: 3, shard_tokens: 4000}}
 """
 STORES = {"encode": "embeddings", "mono": "scores@mono.test", "duo": "scores@duo.test"}
+GIVEN_UP = {"discarded", "one of two tries ended", "preempted", "died", "failed", "out of memory"}
+"""Events of a try that ended without the shard's record."""
 
 
 class Change(NamedTuple):
@@ -91,7 +94,7 @@ class Job:
         """When, how many rows, and the payload's SHA-256, of each committed shard, in time."""
         found = []
         for path in (self.out / "stores" / STORES[store]).glob("*/shards/*.json"):
-            body = json.loads(path.read_text())["body"]
+            body = _body(path)
             found.append((path.stat().st_mtime, body["facts"]["rows"], body["sha256"]))
         return sorted(found)
 
@@ -104,22 +107,38 @@ class Job:
     def payloads(self) -> dict[str, str]:
         """The SHA-256 of every payload that a record names, by store and number of the shard."""
         return {
-            f"{path.parts[-4]}/{path.stem}": json.loads(path.read_text())["body"]["sha256"]
+            f"{path.parts[-4]}/{path.stem}": _body(path)["sha256"]
             for path in self.out.glob("stores/*/*/shards/*.json")
         }
 
-    def notes(self) -> list[dict[str, object]]:
-        """What the driver noted of the shards of encode, mono and duo."""
-        paths = (
-            path
-            for name in STORES.values()
-            for path in (self.out / "stores" / name).glob("*/attempts.jsonl")
+    def working_seconds(self) -> float:
+        """In which encode, mono and duo were computed, from their first ready workers on."""
+        return sum(
+            note["working_seconds"] for _, note in self._notes() if "working_seconds" in note
         )
-        return [json.loads(line) for path in paths for line in path.read_text().splitlines()]
+
+    def given_up(self) -> list[int]:
+        """The rows of each try of a shard that ended without a record: others computed them."""
+        return [
+            _body(store / "shards" / f"{note['shard']:05d}.json")["facts"]["rows"]
+            for store, note in self._notes()
+            if note["event"] in GIVEN_UP
+        ]
+
+    def _notes(self) -> Iterator[tuple[Path, dict]]:
+        """What the driver noted of the shards of encode, mono and duo, with the store's folder."""
+        for name in STORES.values():
+            for path in (self.out / "stores" / name).glob("*/attempts.jsonl"):
+                for line in path.read_text().splitlines():
+                    yield path.parent, json.loads(line)
 
     def _num_planned(self, store: str) -> int:
         (plan,) = (self.out / "stores" / STORES[store]).glob("*/plan.json")
-        return len(json.loads(plan.read_text())["body"]["shards"])
+        return len(_body(plan)["shards"])
+
+
+def _body(path: Path) -> dict:
+    return json.loads(path.read_text())["body"]
 
 
 def _rate(records: list[tuple[float, int, str]]) -> float | None:
@@ -130,16 +149,14 @@ def _rate(records: list[tuple[float, int, str]]) -> float | None:
 
 def report(name: str, change: Change, job: Job) -> str:
     """What one job took, in lines."""
-    notes = job.notes()
-    done = sum(note["event"] == "done" for note in notes)
-    again = done - sum(len(job.records(store)) for store in STORES)
-    lost = sum(note["event"] not in ("done", "published") for note in notes)
-    working = sum(note["working_seconds"] for note in notes if note["event"] == "published")
+    records = [record for store in STORES for record in job.records(store)]
+    given_up, rows = job.given_up(), sum(rows for _, rows, _ in records)
     lines = [
         f"the job that {name}: {job.seconds:.0f} s from submission to end; {change.about} after "
         f"{job.changed - job.began:.0f} s",
-        f"  no model at work: {1 - working / job.seconds:.0%} of the time",
-        f"  {done} shards computed, {again} of them twice; {lost} attempts lost",
+        f"  no model at work: {1 - job.working_seconds() / job.seconds:.0%} of the time",
+        f"  {len(records)} shards of {rows:,} rows; begun and given up: {len(given_up)}, with "
+        f"{sum(given_up)} rows",
     ]
     before = 2
     for store in STORES:

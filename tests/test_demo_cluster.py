@@ -19,5 +19,6 @@ def test_a_cluster_that_loses_and_gains_a_node_writes_the_same_payloads_and_is_g
     assert re.search(r"^payloads: \d+ in each job, every SHA-256 the same", done.stdout, re.M)
     for name in ("loses a node", "gains a node"):
         assert f"the job that {name}: " in done.stdout
+    assert len(re.findall(r"begun and given up: \d+, with \d+ rows$", done.stdout, re.M)) == 2
     left = [one for one in psutil.process_iter(["cmdline"]) if str(tmp_path) in str(one.info)]
     assert left == []

@@ -1,18 +1,15 @@
-"""What scheduling costs: the driver's time a shard, one Ray actor, and many of them.
+"""What scheduling costs: one Ray actor beside none, and many of them; scaling.py simulates more.
 
-    python tests/benchmarks/scheduling.py driver [--shards 10000] [--actors 512]
     python tests/benchmarks/scheduling.py one [--cpu-seconds 600] [--rounds 5] [--quick]
     python tests/benchmarks/scheduling.py many [--actors 1 2 4 8 16] [--shards 30] [--rounds 3]
-
-`driver`: the loop on a virtual clock. CPU time of the process a shard, with the lines of
-attempts.jsonl written to a file, and the memory that Python holds as the shards end.
 
 `one`: all-MiniLM-L6-v2 encodes the same word pieces inline and on one Ray actor, on one thread.
 CPU time after the worker is ready, of the driver and the actor; Ray's daemons are told apart. In a
 round the inline way is measured before and after the other, and compared with itself.
 
 `many`: a shard is a second of waiting, as for a device, so that N actors can work on few cores. It
-is the time from when all are ready to the last commit, beside that of one actor.
+is the time from when all are ready to the last commit, beside that of one actor, and the driver's
+CPU time in it.
 """
 
 import argparse
@@ -30,7 +27,6 @@ from typing import ClassVar
 
 import numpy as np
 import psutil
-from scheduling_simulated import FAULTS, simulated
 
 from raypipe import numerics
 from raypipe.cluster.backend import Task
@@ -60,22 +56,6 @@ def main() -> int:
     else:
         PARTS[options.part](options)
     return 0
-
-
-def driver(options) -> None:
-    actors, shards = (options.actors or [512])[0], options.shards or 10_000
-    print("| world | actors | shards | ms a shard | MiB at 10, 50, 90% | second tries |")
-    print("|---|---|---|---|---|---|")
-    for name, fates in (("calm", {}), ("with faults", FAULTS)):
-        for num_actors, num_shards in ((actors, shards // 10), (actors, shards)):
-            times = [simulated(num_actors, num_shards, fates)[0] for _ in range(options.rounds)]
-            _, held, report = simulated(num_actors, num_shards, fates, traced=True)
-            ms = f"{median(times):.2f} ({min(times):.2f} to {max(times):.2f})"
-            mib = ", ".join(f"{each / 2**20:.2f}" for each in held)
-            tries = report.num_second_tries
-            print(
-                f"| {name} | {num_actors} | {num_shards:,} | {ms} | {mib} | {tries} |", flush=True
-            )
 
 
 def one(options) -> None:
@@ -205,7 +185,7 @@ class Waiting(Stage):
 
 def many(options) -> None:
     seconds = {}
-    print("| actors | shards | seconds | times one actor | of N |\n|---|---|---|---|---|")
+    print("| actors | shards | seconds | times one | of N | driver, ms a shard |\n|" + "---|" * 6)
     with tempfile.TemporaryDirectory() as scratch:
         for number in options.actors or [1, 2, 4, 8, 16]:
             found = [_tried(str(number), Path(scratch), options) for _ in range(options.rounds)]
@@ -213,8 +193,9 @@ def many(options) -> None:
             if 1 in seconds:
                 times = number * median(seconds[1]) / median(seconds[number])
                 shards = number * (options.shards or 30)
+                driver = median(each["driver_ms"] for each in found)
                 print(f"| {number} | {shards} | {_spread(seconds[number])} | {times:.2f} | "
-                      f"{times / number:.1%} |", flush=True)  # fmt: skip
+                      f"{times / number:.1%} | {driver:.2f} |", flush=True)  # fmt: skip
 
 
 def _waited(number: int, folder: Path, options) -> dict:
@@ -230,11 +211,11 @@ def _waited(number: int, folder: Path, options) -> dict:
     def on_ready(facts, process):
         seen["ready"] += 1
         if seen["ready"] == number:
-            seen["began"] = time.monotonic()
+            seen["began"], seen["before"] = time.monotonic(), time.process_time()
             gate.touch()
 
     def on_progress(report):
-        seen["ended"] = time.monotonic()
+        seen["ended"], seen["used"] = time.monotonic(), time.process_time()
 
     backend = _started(number)
     try:
@@ -242,14 +223,15 @@ def _waited(number: int, folder: Path, options) -> dict:
         run(Task(stage, ledger), backend, limits, on_ready=on_ready, on_progress=on_progress)
     finally:
         backend.close()
-    return {"seconds": seen["ended"] - seen["began"]}
+    told = {"seconds": seen["ended"] - seen["began"]}
+    return told | {"driver_ms": 1000 * (seen["used"] - seen["before"]) / len(shards)}
 
 
 def _spread(values: list[float]) -> str:
     return f"{median(values):.3f} ({min(values):.3f} to {max(values):.3f})"
 
 
-PARTS = {"driver": driver, "one": one, "many": many}
+PARTS = {"one": one, "many": many}
 TRIALS = {"inline": _inline, "ray": _ray}
 TRIALS |= {str(n): partial(_waited, n) for n in range(1, 65)}
 

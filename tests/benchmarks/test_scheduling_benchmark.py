@@ -1,7 +1,6 @@
 """The benchmark of scheduling runs in each part; its figures are made by hand, at full size."""
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -19,19 +18,6 @@ def told(*arguments):
     return done.stdout
 
 
-def test_the_drivers_time_is_told_for_two_worlds_and_two_sizes():
-    lines = told("driver", "--actors", 16, "--shards", 300).splitlines()[2:]
-    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
-    assert [row[:3] for row in cells] == [
-        ["calm", "16", "30"],
-        ["calm", "16", "300"],
-        ["with faults", "16", "30"],
-        ["with faults", "16", "300"],
-    ]
-    assert all(re.fullmatch(r"[\d.]+ \([\d.]+ to [\d.]+\)", row[3]) for row in cells)
-    assert all(len(row[4].split(", ")) == 3 for row in cells)
-
-
 @pytest.mark.long
 @pytest.mark.ray
 @pytest.mark.slow
@@ -45,4 +31,4 @@ def test_one_actor_is_measured_beside_inline_and_many_beside_one():
     rows = told("many", "--quick", "--actors", 1, 2, "--shards", 3).splitlines()[2:]
     cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in rows]
     assert [row[:2] for row in cells] == [["1", "3"], ["2", "6"]]
-    assert all(float(row[2].split()[0]) >= 0.3 for row in cells)
+    assert all(float(row[2].split()[0]) >= 0.3 and float(row[5]) > 0 for row in cells)
