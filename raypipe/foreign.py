@@ -18,7 +18,7 @@ GRADE = ("relevance", "label", "rel", "grade", "score")
 QUERY_TEXT = ("text", "query", "query_text", "title")
 OWN_QUERY_ID = (*QUERY_ID, "_id", "id")
 """In a table of queries alone, where an id needs no more words."""
-TEXT, TITLE = ("text", "contents", "passage", "body"), ("title",)
+TEXT, TITLE = ("text", "contents", "passage", "segment", "body"), ("title",)
 OWN_PASSAGE_ID = (*PASSAGE_ID, "_id", "id")
 """In a collection, likewise."""
 

@@ -1,5 +1,8 @@
 """`raypipe init`: a recipe for a user's files, which runs as it is."""
 
+import json
+import shutil
+
 import pytest
 import yaml
 
@@ -39,6 +42,39 @@ def test_the_recipe_runs_as_it_is_with_every_kind_of_model(
     assert {("score", True, False), ("score", False, True)} <= produced
     runs = {file.stem for file in (here / "work" / "runs" / "queries").iterdir()}
     assert {"bm25", "fused"} < runs and any(name.endswith("-sum") for name in runs)
+
+
+DOCUMENT = {
+    "docid": "d1",
+    "url": "u",
+    "title": "zip",
+    "headings": "",
+    "body": "unpack zip archives",
+}
+
+
+@pytest.mark.jvm
+@pytest.mark.slow
+def test_documents_are_split_and_ranked_by_their_best_passages(here, tiny_model, inline):
+    (here / "docs.jsonl").write_text(json.dumps(DOCUMENT) + "\n")
+    (here / "judged.txt").write_text("q1 0 d1 1\n")
+    words = ("docs.jsonl", "queries.tsv", "judged.txt", f"--models={tiny_model}")
+    assert run(["init", *words])[0] == 0
+    recipe = load_recipe(here / "my-recipe.yaml")
+    assert (recipe.collection.format, recipe.queries["queries"].qrels) == ("msmarco-doc-v2", None)
+    assert run(["pipeline", "my-recipe.yaml", "--out", "work"])[0] == 0
+    (row,) = (here / "work" / "runs" / "queries" / "fused-documents.trec").read_text().splitlines()
+    assert row.split()[:4] == ["q1", "Q0", "d1", "1"]
+    assert "| bm25-documents " in (here / "work" / "table.md").read_text()
+
+
+def test_models_of_one_name_or_of_a_stages_name_are_told_apart(here, tiny_model):
+    for folder in ("a/bm25", "b/bm25"):
+        shutil.copytree(tiny_model, here / folder)
+    assert run(["init", *FILES, "--models=a/bm25", "--models=b/bm25"])[0] == 0
+    recipe = load_recipe(here / "my-recipe.yaml")
+    paths = {name: model.path for name, model in recipe.models.items()}
+    assert paths == {"bm25-2": str(here / "a" / "bm25"), "bm25-3": str(here / "b" / "bm25")}
 
 
 def test_by_default_the_included_models_are_taken_and_paths_belong_to_the_recipes_folder(here):

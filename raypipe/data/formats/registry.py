@@ -3,6 +3,7 @@
 The names of a collection's files and their first lines say which format it has.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -23,8 +24,9 @@ from raypipe.storage.compression import open_binary
 
 EXPECTED = (
     "lines of id TAB text (.tsv), a header such as docno,text (.csv), JSON lines (.jsonl), "
-    "Parquet, plain lines (.txt), a BEIR folder or irds:ID"
+    "Parquet, plain lines (.txt), TREC CAR's paragraphs (.cbor), a BEIR folder or irds:ID"
 )
+_DOCUMENT_V1 = re.compile(rb"[^\t]+\thttps?://[^\t]*\t[^\t]*\t")
 _SUFFIXES = (".tsv", ".csv", ".jsonl", ".json", ".parquet", ".txt")
 Passage = tuple[str, str]
 """(passage_id, text)."""
@@ -163,8 +165,10 @@ def get_format(name: str, fields: Mapping[str, str] | None = None) -> Format:
     raise InputError(f"format {name!r} is not one of {', '.join(FORMATS)}{hint}")
 
 
-def format_of(path: Path) -> str:
+def format_of(path: Path, *, documents: bool = False) -> str:
     """The format's name, of a file or of a folder by its first file with a known ending.
+
+    MS MARCO's documents are documents only if those are wanted: else each is one passage.
 
     Raises:
         InputError: no such file, or no format of passages; the message says what is expected.
@@ -179,10 +183,10 @@ def format_of(path: Path) -> str:
         if not known:
             raise InputError(f"{path}: its format is unknown; expected {EXPECTED}")
         path = known[0]
-    return _of_file(path)
+    return _of_file(path, documents)
 
 
-def _of_file(path: Path) -> str:
+def _of_file(path: Path, documents: bool) -> str:
     with open_binary(path) as stream:
         if stream.peek(4)[:4] == b"PAR1":  # type: ignore[attr-defined]
             return "parquet"
@@ -195,10 +199,12 @@ def _of_file(path: Path) -> str:
     if not first and ending in (".jsonl", ".json"):
         return "pyserini"  # which finds no record
     if first.startswith(b"{") and ending != ".tsv":
-        return _of_json(first)
+        return _of_json(first, documents)
     header = foreign.header_of(first, foreign.PASSAGES, "passage_id", "text")
     if header is not None and header.separator != " ":
         return "csv"
+    if documents and ending != ".csv" and _DOCUMENT_V1.match(first):
+        return "msmarco-doc-v1"
     if ending == ".tsv" or (ending != ".csv" and b"\t" in first):
         return "msmarco-v1"
     if ending == ".txt":
@@ -222,7 +228,7 @@ def _unknown(path: Path, first: bytes) -> InputError:
     )
 
 
-def _of_json(line: bytes) -> str:
+def _of_json(line: bytes, documents: bool) -> str:
     try:
         fields = json_object(line)
     except ValueError:
@@ -231,6 +237,8 @@ def _of_json(line: bytes) -> str:
         return "pyserini"
     if {"pid", "passage"} <= fields.keys():
         return "msmarco-v2"
+    if documents and {"docid", "title", "headings", "body"} <= fields.keys():
+        return "msmarco-doc-v2"
     return "beir" if {"_id", "text"} <= fields.keys() else "jsonl"
 
 

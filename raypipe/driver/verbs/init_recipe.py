@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from raypipe.config import load_recipe
-from raypipe.config.fields import MAX_NAME
 from raypipe.config.parts import PACKAGED_MODELS
 from raypipe.data.formats.registry import format_of
 from raypipe.data.qrels import read_qrels
@@ -23,6 +22,8 @@ from raypipe.uris import dataset_id, in_bucket
 MODELS = ("minilm", "general-mono")
 """They come with raypipe: an encoder, and a reranker for English text of any kind."""
 K0, K1 = 35, 10
+NAME_LENGTH = 40
+"""Of a model's name: names of stages begin with it, and have room for 64 characters."""
 
 
 def write_recipe(
@@ -30,7 +31,8 @@ def write_recipe(
 ) -> str:
     """The text of the recipe that was written to `out`, which runs as it is.
 
-    BM25, a dense search with each encoder, their fusion, and each reranker over the stage above it.
+    BM25, a dense search with each encoder, their fusion, and each reranker over the stage above it;
+    where the files hold documents, they are split, and ranked by their best passages.
 
     Raises:
         InputError: `out` is there; a file is in no form that is read; the judgements are of other
@@ -50,7 +52,7 @@ def write_recipe(
 
 def _text(passages: str, queries: str, qrels: str | None, models: Sequence[str], out: Path) -> str:
     found = dataset_id(passages)
-    form = "ir-datasets" if found is not None else format_of(Path(passages))
+    form = "ir-datasets" if found is not None else format_of(Path(passages), documents=True)
     split = ", split: {}" if split_of(form) else ""
     where = found or _place(passages, out)
     num_queries = sum(1 for _ in read_queries(Path(queries)))
@@ -59,7 +61,14 @@ def _text(passages: str, queries: str, qrels: str | None, models: Sequence[str],
         key = "document_qrels" if split else "qrels"
         judged = f", {key}: {_place(qrels, out)}, only_judged: true"
         comment += f", {read_qrels(Path(qrels)).num_rows:,} judgements"
-    kinds = {_name(model): (model, _kind(model)) for model in models}
+    kinds = {name: (model, _kind(model)) for name, model in _named(models).items()}
+    stages, last = _stages({name: kind for name, (_, kind) in kinds.items()})
+    baseline = "bm25"
+    if split:
+        for run in dict.fromkeys((baseline, last)):
+            stage = f"  {run}-documents: {{do: documents, run: {run}, method: maxp}}"
+            stages.append((stage, "documents by their best passages"))
+        baseline = f"{baseline}-documents"
     lines = [
         ("format: 1", ""),
         (f"name: {_name(out.name)}", ""),
@@ -69,10 +78,11 @@ def _text(passages: str, queries: str, qrels: str | None, models: Sequence[str],
         *([("models:", "")] if kinds else []),
         *((f"  {name}: {{path: {_model(path, out)}}}", "") for name, (path, _) in kinds.items()),
         ("stages:", "a stage names its run"),
-        *_stages({name: kind for name, (_, kind) in kinds.items()}),
+        *stages,
     ]
     if qrels is not None:
-        lines.append(("evaluate: {measures: [nDCG@10, RR@10, R@100], baseline: bm25}", ""))
+        measures = "measures: [nDCG@10, RR@10, R@100]"
+        lines.append((f"evaluate: {{{measures}, baseline: {baseline}}}", ""))
     commented = (f"{code:{COLUMN}}  # {said}" if said else code for code, said in lines)
     return "\n".join([f"# raypipe pipeline {out.name} --out work", *commented, ""])
 
@@ -81,8 +91,8 @@ COLUMN = 56
 """Where comments begin, behind lines that are not longer."""
 
 
-def _stages(kinds: Mapping[str, str]) -> list[tuple[str, str]]:
-    """The lines of the stages, each with its comment."""
+def _stages(kinds: Mapping[str, str]) -> tuple[list[tuple[str, str]], str]:
+    """The lines of the stages, each with its comment, and the name of the last run."""
     lines = [
         ("  lucene: {do: index}", "BM25's index"),
         ("  bm25: {do: search, index: lucene}", "the best 1,000 passages of each query"),
@@ -107,7 +117,19 @@ def _stages(kinds: Mapping[str, str]) -> list[tuple[str, str]]:
         lines.append((score, f"duoBERT over all pairs of the first {K1}"))
         lines.append((f"  {name}-sum: {{do: aggregate, pairs: {name}, method: sum}}", "its run"))
         last = f"{name}-sum"
-    return lines
+    return lines, last
+
+
+def _named(models: Sequence[str]) -> dict[str, str]:
+    """Name in the recipe -> model; a name that a stage or an earlier model has gets a number."""
+    found: dict[str, str] = {}
+    for model in dict.fromkeys(models):
+        name = free = _name(model)
+        number = 2
+        while free in ("lucene", "bm25", "fused", *found):
+            free, number = f"{name}-{number}", number + 1
+        found[free] = model
+    return found
 
 
 def _kind(model: str) -> str:
@@ -145,5 +167,5 @@ def _quoted(text: str) -> str:
 
 def _name(path: str) -> str:
     """A name of a recipe's part: the file's, in lower-case letters, digits and hyphens."""
-    stem = Path(path).name.partition(".")[0].lower()
-    return re.sub(r"[^a-z0-9]+", "-", stem).strip("-")[:MAX_NAME] or "mine"
+    stem = re.split("[.@]", Path(path).name)[0].lower()
+    return re.sub(r"[^a-z0-9]+", "-", stem).strip("-")[:NAME_LENGTH] or "mine"

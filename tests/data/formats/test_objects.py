@@ -12,6 +12,7 @@ parse = FORMATS["jsonl"].parse
         (b'{"doc_id": 7, "title": "t", "body": "a", "url": []}', ("7", "t a")),
         (b'{"_id": "d1", "title": null, "contents": "a"}', ("d1", "a")),
         (b'{"docid": 3, "docno": "d1", "passage": "a", "title": ""}', ("d1", "a")),
+        (b'{"docid": "d1#0", "headings": "h", "segment": "a"}', ("d1#0", "a")),
     ],
 )
 def test_an_object_may_have_any_name_of_the_field(line, passage):

@@ -84,7 +84,7 @@ def test_whole_numbers_may_be_ids_and_an_empty_table_has_no_passage(tmp_path):
     ("columns", "told"),
     [
         ({"text": ["a"]}, "missing passage_id; found text (for passage_id also docno"),
-        ({"id": ["a"]}, "missing text; found id (for text also contents, passage, body)"),
+        ({"id": ["a"]}, "missing text; found id (for text also contents, passage, segment, body)"),
     ],
 )
 def test_a_missing_column_is_told_before_the_file_is_read(tmp_path, columns, told):

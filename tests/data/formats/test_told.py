@@ -1,4 +1,5 @@
 import gzip
+import json
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -28,6 +29,19 @@ def test_a_file_tells_its_format_by_its_name_and_its_first_line(tmp_path):
         assert format_of(tmp_path / name) == form
         (tmp_path / f"{name}.gz").write_bytes(gzip.compress(content.encode()))
         assert format_of(tmp_path / f"{name}.gz") == form
+
+
+def test_documents_are_recognised_only_where_they_are_wanted(tmp_path):
+    fields = dict.fromkeys(("docid", "url", "title", "headings", "body"), "a")
+    for name, content, passages, documents in [
+        ("a.tsv", "D1\thttps://a.org\ttitle\tbody\n", "msmarco-v1", "msmarco-doc-v1"),
+        ("a.tsv", "1\ta text\twith\ttabs\n", "msmarco-v1", "msmarco-v1"),
+        ("a.json", json.dumps(fields), "jsonl", "msmarco-doc-v2"),
+        ("a.json", json.dumps({"docid": "a", "body": "a"}), "jsonl", "jsonl"),
+    ]:
+        (tmp_path / name).write_text(content)
+        found = [format_of(tmp_path / name, documents=wanted) for wanted in (False, True)]
+        assert found == [passages, documents]
 
 
 def test_parquet_is_told_by_its_content(tmp_path):
