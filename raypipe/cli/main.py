@@ -51,6 +51,11 @@ class Ended(NamedTuple):
 class _Verbs(typer.core.TyperGroup):
     """The commands; of Ctrl-C, typer would keep the code alone, like one that a command returns."""
 
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names in the order of their panels; typer would put groups behind all others."""
+        panel_of = {name: getattr(of, "rich_help_panel", "") for name, of in self.commands.items()}
+        return sorted(panel_of, key=lambda name: [*PANELS].index(panel_of[name]))
+
     def invoke(self, ctx: Any) -> Any:
         """What the command returns; Abort on Ctrl-C."""
         try:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from raypipe.cli.options import AsJson, OpenCluster, Out, RecipeName
+from raypipe.cli.options import AsJson, OpenCluster, Out, RecipeName, Verbose
 from raypipe.cli.terminal import print_result
 from raypipe.config import Training, named_training
 from raypipe.config.phases import PhasedTraining
@@ -61,6 +61,11 @@ def tell_model(trained: "Trained") -> None:
 
 
 Preset = Annotated[str | None, typer.Option(help="Settings by name: repbert, monobert, ...")]
+DETAILS = (
+    *("architectures", "heads", "vocabulary", "tokenizer", "tokenizer sha256", "pieces"),
+    *("weights", "weights sha256", "bytes", "dtypes", "tensors", "segment rows"),
+)
+"""What `model show` prints with -v alone."""
 LISTED = 20
 """Number of tensor names shown; the others are counted."""
 
@@ -76,6 +81,7 @@ def show(
         str, typer.Argument(metavar="PATH", help="A model folder, minilm, or a hub's name.")
     ],
     preset: Preset = None,
+    verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
     """Print a model folder's settings, their sources and its weights; exits with 2 if unusable."""
@@ -89,7 +95,7 @@ def show(
 
         path = str(snapshot_of(pinned(named)))
     found = describe(path, preset)
-    print(json.dumps(asdict(found)) if as_json else "\n".join(_lines(found)), flush=True)
+    print(json.dumps(asdict(found)) if as_json else "\n".join(_lines(found, verbose)), flush=True)
     if found.problems:
         raise InputError(found.problems)
 
@@ -132,7 +138,7 @@ def convert(
     print("\n".join(f"{name:14} {value}" for name, value in rows))
 
 
-def _lines(found: "Description") -> list[str]:
+def _lines(found: "Description", verbose: bool) -> list[str]:
     rows: list[tuple[str, str]] = [("folder", found.folder), ("kind", found.kind or "not known")]
     conventions, sources = found.conventions or {}, found.sources or {}
     rows += [
@@ -150,7 +156,7 @@ def _lines(found: "Description") -> list[str]:
     if found.made_by:
         rows.append(("made by", _maker(found.made_by)))
     rows += [("note", note) for note in found.notes]
-    return [f"{name:18} {value}" for name, value in rows]
+    return [f"{name:18} {value}" for name, value in rows if verbose or name not in DETAILS]
 
 
 def _maker(made_by: dict[str, Any]) -> str:

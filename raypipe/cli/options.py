@@ -19,6 +19,7 @@ _OUT = typer.Option(
 Out = Annotated[Path, _OUT]
 OutOrNone = Annotated[Path | None, _OUT]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print the details too.")]
 OpenCluster = Annotated[
     bool,
     typer.Option("--allow-open-cluster", help="Accept a cluster without token authentication."),

@@ -160,13 +160,13 @@ def table(
 
 
 GROUPS = {
-    "Your own collection, and the quickstart; `raypipe init` writes a recipe for your files:": (
+    "For your own collection, and to begin with; `raypipe init` writes a recipe for your files:": (
         *("beir", "quickstart", "quickstart-train", "python-docs"),
     ),
-    "Small public collections, for figures in minutes; RAYPIPE_DATA names their folder:": (
+    "For figures in minutes, on small public collections; RAYPIPE_DATA names their folder:": (
         *("nfcorpus", "msmarco-v2-dl21", "dl21-first-stages", "car-test200"),
     ),
-    "Papers, for who reproduces them; `raypipe reproduce NAME` runs them in order:": (),
+    "For researchers who reproduce papers; `raypipe reproduce NAME` runs them in order:": (),
 }
 """The packaged recipes, by whom they are for; the last group has all others."""
 

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from raypipe.cli.options import MEASURED, AsJson, Folder, Measures, Qrels, Ties, refuse_missing
+from raypipe.cli.options import (
+    MEASURED,
+    AsJson,
+    Folder,
+    Measures,
+    Qrels,
+    Ties,
+    Verbose,
+    refuse_missing,
+)
 from raypipe.cli.terminal import show_columns
 from raypipe.errors import CorruptError, InputError
 
@@ -17,15 +26,25 @@ if TYPE_CHECKING:
     from raypipe.driver.upkeep.status import Status
 
 
-def lines_of(found: "Status") -> Iterator[str]:
-    """How the invocation ended or how far it is, then a line for each store."""
-    yield f"{found.state}: exit {found.exit_code}, {found.reason}"
+def lines_of(found: "Status", verbose: bool) -> Iterator[str]:
+    """How the invocation ended or how far it is, then a line for each store that is not complete.
+
+    The complete ones are counted, or listed too if `verbose`.
+    """
+    code = [] if found.state == "running" else [f"exit {found.exit_code}"]
+    reason = [] if found.reason == found.state else [found.reason]
+    yield f"{found.state}: {', '.join([*code, *reason])}"
     times = (("began", found.began), ("ended", found.ended))
     known = ", ".join(f"{word} {when}" for word, when in times if when is not None)
     if known:
         yield f"  {known}"
+    complete = [of for of in found.stores.values() if of["state"] == "complete"]
     for store, progress in found.stores.items():
-        yield f"  {store}: {_told(progress)}"
+        if verbose or progress not in complete:
+            yield f"  {store}: {_told(progress)}"
+    if complete and not verbose:
+        reused = sum(of.get("reused", False) for of in complete)
+        yield f"  {len(complete)} of {len(found.stores)} stores complete, {reused} reused"
 
 
 def _told(progress: Mapping[str, Any]) -> str:
@@ -44,7 +63,7 @@ def _told(progress: Mapping[str, Any]) -> str:
     return told
 
 
-def status(folder: Folder, as_json: AsJson = False) -> int:
+def status(folder: Folder, verbose: Verbose = False, as_json: AsJson = False) -> int:
     """Say how the last run ended, or how far it is; exits with its code."""
     from raypipe.driver.upkeep.status import status as status_of
 
@@ -52,7 +71,7 @@ def status(folder: Folder, as_json: AsJson = False) -> int:
     if as_json:
         print(json.dumps(asdict(found)))
         return found.exit_code
-    print("\n".join(lines_of(found)))
+    print("\n".join(lines_of(found, verbose)))
     return found.exit_code
 
 

@@ -1,5 +1,7 @@
 """What a person meets first: help, the version, completion, and a line that is not understood."""
 
+import re
+
 import pytest
 import typer
 
@@ -20,6 +22,11 @@ def test_every_command_has_a_short_option_for_help(raypipe_here):
         short, long = (raypipe_here(*words, option) for option in ("-h", "--help"))
         assert short.returncode == 0 and "Usage: raypipe" in short.stdout
         assert short.stdout == long.stdout
+
+
+def test_the_help_groups_the_verbs_in_the_order_of_a_users_work(raypipe_here):
+    panels = re.findall("─ ([A-Z][a-z ]+) ─", raypipe_here("--help").stdout)
+    assert panels == ["Options", "Run", "Single stages", "Results", "Models", "Upkeep"]
 
 
 def test_version_prints_the_version_alone(raypipe_cli):

@@ -115,5 +115,9 @@ def test_what_is_no_folder_exits_2(tmp_path):
 
 
 def test_show_of_the_packaged_model_names_no_problem(capsys):
+    assert run(["model", "show", "minilm", "-v"])[0] == 0
+    told = capsys.readouterr().out.splitlines()
+    assert any(line.startswith("weights sha256     53aa5117") for line in told)
     assert run(["model", "show", "minilm"])[0] == 0
-    assert "weights sha256     53aa5117" in capsys.readouterr().out
+    without = capsys.readouterr().out.splitlines()
+    assert {*without} < {*told} and "parameters         22,713,216" in without

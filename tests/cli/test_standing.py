@@ -1,3 +1,5 @@
+import pytest
+
 from raypipe.cli.upkeep import lines_of
 from raypipe.driver.upkeep.status import Status
 
@@ -18,8 +20,8 @@ def test_a_running_invocation_tells_what_is_at_work_and_how_long_it_takes():
         "i": {"state": "not begun", "earlier": True},
     }
     found = Status("running", 0, "host is working", stores, began="2026-11-23T02:00:00Z")
-    assert [*lines_of(found)] == [
-        "running: exit 0, host is working",
+    assert [*lines_of(found, verbose=True)] == [
+        "running: host is working",
         "  began 2026-11-23T02:00:00Z",
         "  a: complete",
         "  b: complete, reused",
@@ -31,3 +33,22 @@ def test_a_running_invocation_tells_what_is_at_work_and_how_long_it_takes():
         "  h: incomplete 3 of 8 shards, 1,200 of 8,000 rows",
         "  i: not begun, one of an earlier invocation is there",
     ]
+
+
+def test_complete_stores_are_counted_where_no_details_are_wanted():
+    stores = {"a": {"state": "complete"}, "b": {"state": "complete", "reused": True}, "c": AT_WORK}
+    *_, at_work, counted = lines_of(Status("failed", 3, "no memory", stores), verbose=False)
+    assert at_work == "  c: at work 3 of 8 shards, 1,200 of 8,000 rows"
+    assert counted == "  2 of 3 stores complete, 1 reused"
+
+
+@pytest.mark.parametrize(
+    ("state", "code", "reason", "told"),
+    [
+        ("running", 0, "process 7 is working", "running: process 7 is working"),
+        ("complete", 0, "complete", "complete: exit 0"),
+        ("failed", 3, "no memory", "failed: exit 3, no memory"),
+    ],
+)
+def test_the_first_line_does_not_contradict_the_state(state, code, reason, told):
+    assert [*lines_of(Status(state, code, reason), verbose=False)] == [told]

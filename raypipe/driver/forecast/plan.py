@@ -44,22 +44,20 @@ class Plan:
     def __str__(self) -> str:
         """Markdown: what is not there yet by store, the totals, the run files, notes."""
         forecast, totals = self.forecast, self.forecast.totals
-        blocks = ["## Forecast by store", ""]
-        blocks += markdown_table(
-            ["store", "rows", "tokens", "inferences", "MB", "seconds"],
+        header = ["store", "rows", "tokens", "inferences", "MB", "seconds"]
+        stores = [
             [
-                [
-                    line.store,
-                    f"{line.rows:,.0f}",
-                    f"{line.tokens:,.0f}",
-                    _range(line.inferences, line.least, line.most),
-                    f"{line.bytes / 1e6:,.2f}",
-                    _digit(line.seconds),
-                ]
-                for line in forecast.lines
-                if not line.reused
-            ],
-        )
+                line.store,
+                f"{line.rows:,.0f}",
+                f"{line.tokens:,.0f}",
+                _range(line.inferences, line.least, line.most),
+                f"{line.bytes / 1e6:,.2f}",
+                _digit(line.seconds),
+            ]
+            for line in forecast.lines
+            if not line.reused
+        ]
+        blocks = ["## Forecast by store", "", *markdown_table(header, stores), ""] if stores else []
         inferences = _range(totals["inferences"] or 0.0, *forecast.inferences_range)
         rows = [
             ["tokens that models read", f"{totals['tokens']:,.0f}"],
@@ -68,12 +66,12 @@ class Plan:
             ["disk, run files", f"{(totals['run_bytes'] or 0) / 1e6:,.1f} MB"],
             ["seconds of work, of all workers", _digit(totals["seconds"])],
             ["hours", "-" if self.hours is None else f"{self.hours:,.2f}"],
-            ["stores that are there", ", ".join(forecast.reused) or "none"],
+            ["stores that are there", f"{len(forecast.reused)} of {len(forecast.lines)}"],
         ]
         for name, rate in forecast.rates.items():
             rows.append([f"tokens a second, {name}", f"{rate.tokens_per_second:,.0f} ({rate.by})"])
         device = self.chosen.line().removeprefix("device: ")
-        blocks += ["", f"## In all: {device}", "", *markdown_table(["what", "forecast"], rows)]
+        blocks += [f"## In all: {device}", "", *markdown_table(["what", "forecast"], rows)]
         if forecast.run_files:
             sizes = [[name, f"{size / 1e6:,.2f}"] for name, size in forecast.run_files.items()]
             blocks += ["", "## Run files", "", *markdown_table(["file", "MB"], sizes)]

@@ -142,7 +142,7 @@ def test_stores_of_an_earlier_invocation_are_told_apart_while_the_next_one_works
     assert found.stores["vectors"] == {"state": "complete"}
     run_pipeline(recipe, out, Options(until="vectors"), watcher=Watching())
     assert status(out).stores["dense.dev"] == {"state": "complete", "earlier": True}
-    told = raypipe_here("status", out).stdout.splitlines()
+    told = raypipe_here("status", out, "-v").stdout.splitlines()
     assert "  dense.dev: complete, of an earlier invocation" in told
     assert "  vectors: complete, reused" in told
     assert told[1].startswith("  began 20") and ", ended 20" in told[1]
