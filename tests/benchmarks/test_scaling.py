@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import scaling
-from scaling import Measured, Search, Work, works
+from scaling_costs import Measured, Search, Work, works
 
 MEASURED = Measured(
     loop_ms=0.1,
