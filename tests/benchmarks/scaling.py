@@ -5,8 +5,8 @@
 Measured in CPU time of the process: the loop with simulated actors on a virtual clock (with faults
 too, and what Python holds as the shards end), Ray's calls for a shard by real actors and for many
 outstanding answers, a store's records, a payload's check, and the merge of a search. The rest is
-arithmetic (scaling_costs.py) with others' rates of GPUs; raypipe has measured none. --kept keeps the
-measurements, and takes them from the file if it is there.
+arithmetic (scaling_costs.py) with others' rates of GPUs; raypipe has measured none. --kept keeps
+the measurements, and takes them from the file if it is there.
 """
 
 import argparse

@@ -149,7 +149,8 @@ def limits(measured: Measured) -> list[str]:
     for name, passages in PASSAGES.items():
         encode = works(passages)[0]
         searches = (Search(passages, actors, measured) for actors in range(1, encode.shards))
-        slower = next(s.actors for s in searches if s.merge_seconds > s.product_seconds)
+        beyond = (s.actors for s in searches if s.merge_seconds > s.product_seconds)
+        slower = next(beyond, "no number of")
         most = Search(passages, encode.shards, measured).merge_bytes / 2**30
         num_bytes = 2 * DIMENSIONS * passages
         check = num_bytes / measured.check_bytes
