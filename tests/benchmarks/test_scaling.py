@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import scaling
-from scaling import Measured, Search, Work, works
+from scaling_costs import Measured, Search, Work, works
 
 MEASURED = Measured(
     loop_ms=0.1,
@@ -67,7 +67,7 @@ def test_kept_measurements_are_printed_again(tmp_path, capsys):
 def test_everything_is_measured_in_small(tmp_path):
     kept = tmp_path / "kept.json"
     command = [sys.executable, str(Path(scaling.__file__)), "--kept", str(kept)]
-    command += "--shards 300 --actors 16 --rounds 1 --mib 1 --queries 4".split()
+    command += "--shards 300 --actors 16 --rounds 1 --mib 1 --queries 20".split()
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     rows = [line.split("|")[1:5] for line in done.stdout.splitlines()[2:14]]
