@@ -10,6 +10,7 @@ SMALL = Board(
     "msmarco",
     ((PASSAGE.depths[0][0], 3),),
     num_passages=100,
+    numbered_queries=True,
     query_sets=(("dev", 2), ("eval", 1)),
     measure=mrr(10),
     full_rows=True,
