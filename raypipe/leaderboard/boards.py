@@ -34,6 +34,8 @@ class Board:
     """Pattern of its passage ids -> largest number of rows per query with such ids."""
     num_passages: int | None = None
     """Ids are 0 to n - 1."""
+    numbered_queries: bool = False
+    """Whether query ids are whole numbers."""
     query_sets: tuple[tuple[str, int], ...] = ()
     """Its query sets by name, with their numbers of queries."""
     measure: Measure | None = None
@@ -87,6 +89,7 @@ BOARDS = {
             "msmarco",
             ((_NUMBER, 1000),),
             num_passages=8_841_823,
+            numbered_queries=True,
             query_sets=(("dev", 6980), ("eval", 6837)),
             measure=mrr(10),
             full_rows=True,
@@ -97,6 +100,7 @@ BOARDS = {
             "msmarco-doc",
             "msmarco",
             ((_V1_DOCUMENT, 100),),
+            numbered_queries=True,
             query_sets=(("dev", 5193), ("eval", 5793)),
             measure=mrr(100),
             full_rows=True,

@@ -238,7 +238,7 @@ def _ids(run: RunLines, board: Board) -> tuple[int | None, Finding]:
 
 def _query_ids(run: RunLines, board: Board) -> Finding:
     rule = "query ids"
-    if board.form != "msmarco" or board.task == "local":
+    if not board.numbered_queries:
         return does_not_apply(rule, "any id without blanks is accepted")
     strangers = [name for name in run.query_ids if not re.fullmatch(r"[0-9]+", name)]
     if strangers:

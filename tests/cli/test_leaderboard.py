@@ -64,8 +64,8 @@ def test_a_board_with_a_script_of_its_own_is_one_entry(tmp_path, monkeypatch, ca
         return sum((query, found[0]) in judged for query, found in rankings.items()) / 4, 3
 
     monkeypatch.setitem(BOARDS, "mine", Board("mine", "msmarco", (), measure=Measure("A", firsts)))
-    path = str(write(tmp_path / "run", "1\ta\t1\n1\tb\t2\n2\tb\t1\n"))
-    qrels = str(write(tmp_path / "qrels", "1 0 a 1\n2 0 a 1\n3 0 a 1\n"))
+    path = str(write(tmp_path / "run", "q1\ta\t1\nq1\tb\t2\nq2\tb\t1\n"))
+    qrels = str(write(tmp_path / "qrels", "q1 0 a 1\nq2 0 a 1\nq3 0 a 1\n"))
     given = ["--task", "mine", "--qrels", qrels]
     assert run(["leaderboard", "check", path, *given])[0] == 0
     assert "ok     measure: A: 0.25 over 3 queries\n" in capsys.readouterr().out

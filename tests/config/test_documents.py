@@ -4,6 +4,7 @@ import pytest
 
 from raypipe.config import load_recipe
 from raypipe.config.rules import units_of
+from raypipe.config.stages import labels_of
 
 RECIPE = """\
 format: 1
@@ -87,8 +88,8 @@ def test_k_is_4_for_its_method_and_a_run_is_of_so_many_documents(stages):
         (
             "run: bm25, model: mono",
             "run: bm25, model: mono, k1: 5",
-            "stages.maxp.run: expected an earlier stage of kind aggregate or documents or fuse or "
-            "passages or read or score or search; found 'mono', which is of kind score with k1",
+            f"stages.maxp.run: expected an earlier stage of kind {' or '.join(labels_of('run'))};"
+            " found 'mono', which is of kind score with k1",
         ),
     ],
 )

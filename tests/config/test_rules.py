@@ -1,7 +1,7 @@
 import pytest
 
 from raypipe.config import load_recipe
-from raypipe.config.stages import Bm25Search, GivenRun, Tuned
+from raypipe.config.stages import Bm25Search, GivenRun, Tuned, labels_of
 
 
 def test_a_broken_rule_is_the_only_problem(text: str, problems):
@@ -66,8 +66,7 @@ def test_a_broken_rule_is_the_only_problem(text: str, problems):
             "[bm25, dense]",
             "[bm25, lucene]",
             "stages.fused.runs.1: expected an earlier stage of kind "
-            "aggregate or documents or fuse or passages or read or score or search; found"
-            " 'lucene', which is of kind index",
+            f"{' or '.join(labels_of('run'))}; found 'lucene', which is of kind index",
         ),
         (
             "[bm25, dense]",

@@ -72,13 +72,12 @@ def test_a_wrong_value_is_told_by_line_key_expected_and_found(text: str, problem
             "lucene:     {do: index}",
             "lucene: {do: indx}",
             "line 10: stages.lucene.do: unknown kind of stage text 'indx'; did you mean index?"
-            " known: aggregate, ann, documents, encode, fuse, index, passages, read, score, search",
+            f" known: {', '.join(sorted(KINDS))}",
         ),
         (
             "do: fuse,",
             "",
-            "line 14: stages.fused.do: missing; expected one of "
-            "aggregate, ann, documents, encode, fuse, index, passages, read, score, search",
+            f"line 14: stages.fused.do: missing; expected one of {', '.join(sorted(KINDS))}",
         ),
         (
             "method: rrf",

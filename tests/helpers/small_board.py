@@ -1,19 +1,17 @@
 """A leaderboard of three queries, and its metadata."""
 
-from raypipe.leaderboard.boards import BOARDS, Board, mrr
+from dataclasses import replace
+
+from raypipe.leaderboard.boards import BOARDS
 
 PASSAGE = BOARDS["msmarco-passage"]
 
 
-SMALL = Board(
-    "msmarco-passage",
-    "msmarco",
-    ((PASSAGE.depths[0][0], 3),),
+SMALL = replace(
+    PASSAGE,
+    depths=((PASSAGE.depths[0][0], 3),),
     num_passages=100,
     query_sets=(("dev", 2), ("eval", 1)),
-    measure=mrr(10),
-    full_rows=True,
-    metadata=True,
 )
 """msmarco-passage with 3 rows a query, 2 dev queries and 1 eval query."""
 

@@ -56,13 +56,9 @@ def test_another_architecture_is_refused_with_what_was_expected_and_found(kind):
     with pytest.raises(InputError) as caught:
         family_of({"model_type": kind})
     (problem,) = caught.value.problems
-    assert problem.startswith(
-        "model_type: expected bert, camembert, distilbert, roberta, xlm-roberta, albert, electra, "
-        "ernie, megatron-bert, rembert, deberta, deberta-v2, eurobert, modernbert, mpnet, "
-        "gemma3_text, llama, mistral, qwen2, qwen3, t5 or mt5, which "
-        f"raypipe can compute, found {kind!r}"
-    )
-    assert problem.endswith("; name a model of that architecture")
+    begin, _, end = problem.partition(", which ")
+    assert begin == "model_type: expected " + " or ".join(", ".join(FAMILIES).rsplit(", ", 1))
+    assert end == f"raypipe can compute, found {kind!r}; name a model of that architecture"
 
 
 @pytest.mark.parametrize("kind", [kind for kind in FAMILIES if kind != "bert"])

@@ -1,6 +1,6 @@
 """Text run files as columns, in file order: TREC, MS MARCO and the four-column top1000."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -206,22 +206,28 @@ class Lines(NamedTuple):
     """Line numbers, from 1."""
 
 
-class FormatColumns(NamedTuple):
-    """The position of each column of a format, from 0; None if the format lacks the column."""
+Split = Callable[[bytes, int, int, LineProblems], tuple[list[list[bytes]], NDArray[np.int64]]]
+"""(block, columns of a line, its first line's number, problems) -> columns and line numbers."""
+
+
+class TextFormat(NamedTuple):
+    """The position of each column, from 0; None if the format lacks the column."""
 
     num_columns: int
     query: int
     passage: int
     rank: int | None = None
     score: int | None = None
+    split: Split = split_words
 
 
 TEXT_FORMATS = {
-    "trec": FormatColumns(6, query=0, passage=2, rank=3, score=4),
-    "msmarco": FormatColumns(3, query=0, passage=1, rank=2),
-    "top1000": FormatColumns(4, query=0, passage=1),
+    "trec": TextFormat(6, query=0, passage=2, rank=3, score=4),
+    "msmarco": TextFormat(3, query=0, passage=1, rank=2),
+    "top1000": TextFormat(4, query=0, passage=1, split=split_tabs),
 }
-"""`query Q0 passage rank score tag`; `query passage rank`; `query passage querytext text`."""
+"""`query Q0 passage rank score tag`; `query passage rank`; `query passage querytext text`.
+`_format` tells them apart by a file's first line."""
 EXPECTED = "6 columns (TREC), 3 (MS MARCO), 4 with tabs (top1000) or Parquet"
 """What a run file may be."""
 
@@ -303,9 +309,8 @@ def parsed_blocks(path: Path, form: str, problems: LineProblems) -> Iterator[Blo
     A block with a problem is noted and left out.
     """
     layout, first = TEXT_FORMATS[form], 1
-    split = split_tabs if form == "top1000" else split_words
     for block in line_blocks(path, block_bytes=BLOCK_BYTES):
-        columns, numbers = split(block, layout.num_columns, first, problems)
+        columns, numbers = layout.split(block, layout.num_columns, first, problems)
         first += block.count(b"\n")
         if not len(numbers):
             continue
