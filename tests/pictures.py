@@ -1,7 +1,7 @@
-"""Takes the README's pictures of a workspace's page: python tests/pictures.py WORKSPACE.
+"""Takes the README's picture of a workspace's page: python tests/pictures.py WORKSPACE.
 
 The browser is the one that CHROMIUM names, or chromium on the PATH. It writes docs/report.png, the
-first screen in light colours, and docs/report-chart.png, the next charts in dark ones.
+first screen in light colours.
 """
 
 import sys
@@ -11,22 +11,18 @@ sys.path.insert(0, str(Path(__file__).parent / "helpers"))
 from browser import browser, browser_path
 
 DOCS = Path(__file__).parent.parent / "docs"
-FIRST, CHART = "report.png", "report-chart.png"
+PICTURE = "report.png"
 WIDTH, HEIGHT = 1100, 720
 
 
 def take(page, report, folder):
-    """Both pictures, of REPORT into FOLDER."""
+    """The picture of REPORT, into FOLDER."""
     page.open(report, width=WIDTH, height=HEIGHT)
-    page.picture(folder / FIRST)
-    page.open(report, width=WIDTH, height=HEIGHT, scheme="dark")
-    figure = "document.querySelectorAll('div.figures')[1].getBoundingClientRect()"
-    top = page.value(f"{figure}.top + scrollY")
-    page.picture(folder / CHART, top=top - 16, height=page.value(f"{figure}.height") + 32)
+    page.picture(folder / PICTURE)
 
 
 def main(workspace):
-    """Take them of a workspace's report.html."""
+    """Take it of a workspace's report.html."""
     path = browser_path()
     if path is None:
         sys.exit("no browser: name one with CHROMIUM=PATH, or install chromium")

@@ -34,10 +34,24 @@ def relocated(part: Part, locate: Locate, *, without: Collection[str] = ()) -> P
             are the names of packaged models and of a hub's.
         without: names of the section's own fields that stay as they are.
     """
+    return _walked(part, lambda key, place: locate(place), "", without)
+
+
+def places_of(part: Section, *, without: Collection[str] = ()) -> dict[str, str]:
+    """Every place by its dotted key, in the order of the section; see `relocated`."""
+    found: dict[str, str] = {}
+    _walked(part, found.setdefault, "", without)
+    return found
+
+
+def _walked(
+    part: Part, visit: Callable[[str, str], str], prefix: str, without: Collection[str] = ()
+) -> Part:
+    """The section with what `visit` makes of each place's dotted key and the place."""
     update = {
         name: moved
         for name, value, kind in _fields(part, without)
-        if (moved := _moved(value, kind, locate)) != value
+        if (moved := _moved(value, kind, visit, f"{prefix}{name}")) != value
     }
     return part.model_copy(update=update) if update else part
 
@@ -60,44 +74,22 @@ def _kind(annotation: Any) -> Holds | None:
     return marks[-1] if marks else next(filter(None, map(_kind, get_args(inner))), None)
 
 
-def _moved(value: Any, kind: Holds | None, locate: Locate) -> Any:
+def _moved(value: Any, kind: Holds | None, visit: Callable[[str, str], str], key: str) -> Any:
     if isinstance(value, Section):
-        return relocated(value, locate)
+        return _walked(value, visit, f"{key}.")
     if isinstance(value, Mapping):
-        return {name: _moved(each, kind, locate) for name, each in value.items()}
+        return {name: _moved(each, kind, visit, f"{key}.{name}") for name, each in value.items()}
     if isinstance(value, tuple) and kind is Holds.PLACE:
-        return tuple(map(locate, value))
+        return tuple(visit(f"{key}.{i}", each) for i, each in enumerate(value))
     if isinstance(value, str) and (
         kind is Holds.PLACE or (kind is Holds.MODEL and _is_folder(value))
     ):
-        return locate(value)
+        return visit(key, value)
     return value
 
 
 def _is_folder(model: str) -> bool:
     return model not in PACKAGED_MODELS and not is_hub(model)
-
-
-def places_of(part: Section, key: str = "", *, without: Collection[str] = ()) -> dict[str, str]:
-    """Every place by its dotted key, in the order of the section; see `relocated`."""
-    found: dict[str, str] = {}
-
-    def note(value: Any, kind: Holds | None, key: str) -> None:
-        if isinstance(value, Section):
-            found.update(places_of(value, f"{key}."))
-        elif isinstance(value, Mapping):
-            for name, each in value.items():
-                note(each, kind, f"{key}.{name}")
-        elif isinstance(value, tuple) and kind is Holds.PLACE:
-            found.update({f"{key}.{i}": each for i, each in enumerate(value)})
-        elif isinstance(value, str) and (
-            kind is Holds.PLACE or (kind is Holds.MODEL and _is_folder(value))
-        ):
-            found[key] = value
-
-    for name, value, kind in _fields(part, without):
-        note(value, kind, f"{key}{name}")
-    return found
 
 
 def absolute(recipe: Part, base: Path) -> Part:
