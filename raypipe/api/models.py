@@ -187,8 +187,8 @@ def score(
         candidates: a list of tuples of texts, or a run (a table, a dictionary, a path).
         queries: for a run, its queries: a list, a dictionary id -> text or a table.
         passages: for a run, its passages, and any others.
-        model: `general-mono`, `minilm-mono`, `minilm-duo`, or the folder or hub's name of
-            a reranker.
+        model: `general-mono`, for Python's documentation `minilm-mono` or `minilm-duo`, or the
+            folder or hub's name of a reranker.
         k: for a run, candidates per query: k0 for monoBERT, 1000 by default; k1 for duoBERT, 50.
         preset: settings by name, if the folder does not state them.
         prompts: text put in front of queries and passages, {"query": ..., "passage": ...}, in the
@@ -241,8 +241,8 @@ def rerank(
         run: a table, a dictionary query id -> passage id -> score, or a path.
         queries: a list of texts, a dictionary id -> text, or a table with query_id and text.
         passages: likewise; a table has passage_id and text.
-        model: `general-mono`, `minilm-mono`, `minilm-duo`, or the folder or hub's name of
-            a reranker.
+        model: `general-mono`, for Python's documentation `minilm-mono` or `minilm-duo`, or the
+            folder or hub's name of a reranker.
         scores: the table that `score` returned, of either kind of model, or a dictionary as above.
         k: number of candidates per query to reorder: k0 for a monoBERT model, k1 for a duoBERT
             model. The default is 1000 or 50 if the model scores them now, the whole run if scores

@@ -306,7 +306,7 @@ def score(
         str,
         typer.Option(
             help="A reranker (monoBERT, duoBERT, monoT5, duoT5): a folder, a name on a hub, "
-            "general-mono, minilm-mono, minilm-duo."
+            "general-mono; for Python's documentation minilm-mono, minilm-duo."
         ),
     ],
     out: Out,

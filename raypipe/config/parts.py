@@ -155,8 +155,8 @@ class Model(Section):
     """Weights with their tokenizer."""
 
     path: ModelPlace
-    """A folder, a packaged model (`minilm`, `general-mono`, `minilm-mono` or `minilm-duo`), or a
-    hub's `OWNER/NAME`, also with `@REVISION`."""
+    """A folder, a packaged model (`minilm`, `general-mono`, and for Python's documentation
+    `minilm-mono` and `minilm-duo`), or a hub's `OWNER/NAME`, also with `@REVISION`."""
     revision: Text | None = None
     """Of a hub's model: a commit, branch or tag; None means the newest commit, which recipe.yaml
     then names."""

@@ -179,7 +179,7 @@ class Adapter(Section):
     """The product is multiplied by alpha / rank."""
     start: Annotated[Location, Holds.MODEL] | None = None
     """An adapter of this rank to start from, such as a monoBERT model's for a duoBERT model: a
-    folder, general-mono, minilm-mono or minilm-duo."""
+    folder, general-mono, or for Python's documentation minilm-mono or minilm-duo."""
 
 
 class TrainedModel(Section):
@@ -187,7 +187,7 @@ class TrainedModel(Section):
 
     start: ModelPlace
     """A model folder, `minilm` or a hub's `OWNER/NAME`, also with `@REVISION`; for full fine-tuning
-    also `general-mono`, `minilm-mono` or `minilm-duo`."""
+    also `general-mono`, or for Python's documentation `minilm-mono` or `minilm-duo`."""
     revision: Text | None = None
     """Of a hub's model: a commit, branch or tag; None means the newest commit, which recipe.yaml
     then names."""

@@ -233,8 +233,10 @@ def _table(run: _Scored, lines: Int64, key: NDArray[np.generic]) -> pa.Table:
 
 
 def _precision(scores: NDArray[np.float32]) -> str:
-    """A remark if every score of the file has few bits or few decimals; otherwise ""."""
+    """A remark if all scores are whole or have few bits or few decimals; otherwise ""."""
     largest = float(np.abs(scores).max())
+    if (np.rint(scores) == scores).all():
+        return "every score is a whole number: such scores tie often, in any precision"
     with np.errstate(over="ignore"):
         if (scores.astype(np.float16).astype(np.float32) == scores).all():
             return "every score is an fp16 number: half precision made these ties"

@@ -214,7 +214,8 @@ def consistency_factor(
     if there are fewer, and R are all passages of the reference, such as the official top 1,000,
     whose irrelevant passages a reranker was trained on. The mean is over the queries that both
     have. The paper's runs have n passages for every query; only there is it the same to divide the
-    sums over all queries.
+    sums over all queries. The paper's Eq. 5 is over all queries; here one that the reference lacks
+    is left out, where it would count as 0.
 
     Args:
         run: a run (schema.RUN_FILE), best first.
@@ -299,13 +300,14 @@ def consistency(
             "the reference could not find would count as one that it did not choose; give a run "
             "over the same collection, and name a larger one with larger_collection in the recipe"
         )
-    found, queries = {}, {}
+    found, queries, lacking = {}, {}, 0
     for name in alike:
         run = finished.run(name, query_set)
         if longest(run):
             cutoffs = depths_up_to(longest(run), CUTOFFS)
             told = consistency_factor(finished.named(run, query_set), given, cutoffs)
             found[name], queries[name] = told.mean, told.num_queries
+            lacking = max(lacking, len(pc.unique(run["query_row"])) - told.num_queries)
     depths = sorted({depth for values in found.values() for depth in values})
     rows = [[n, queries[n], *(values.get(d) for d in depths)] for n, values in found.items()]
     title = f"Share of the first passages that {Path(reference).name} has"
@@ -313,6 +315,8 @@ def consistency(
     lines = {name: [*values.items()] for name, values in found.items()}
     chart = Chart("Consistency by depth", "depth", "consistency", lines, log_x=True)
     notes = _notes(finished, query_set, where, alike, apart)
+    if lacking:
+        notes.insert(1, f"queries that the reference lacks, left out of the means: {lacking}")
     return Section("consistency", query_set, [table], [chart], notes)
 
 

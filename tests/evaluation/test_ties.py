@@ -65,7 +65,8 @@ def test_each_evaluators_order_of_ties_is_its_own(tmp_path):
     ("scores", "told"),
     [
         ([1.5, 1.5, 0.25], "fp16"),
-        ([1.0078125 * 2**20, 1.0078125 * 2**20, 1.0], "bf16"),
+        ([70.0, 70.0, 9.0], "whole number"),
+        ([1.0078125 * 2**-20, 1.0078125 * 2**-20, 2.0**-22], "bf16"),
         ([0.123, 0.123, 0.457], "3 decimals"),
         ([0.1234567, 0.1234567, 0.7654321], ""),
         ([123456.789, 123456.789, 1.1], ""),
@@ -135,7 +136,7 @@ def test_ties_are_counted_by_queries_lines_and_grades(tmp_path):
     }
     assert set(found.means["best"]) == set(found.means["worst"]) == {"RR", "P@1"}
     assert set(found.means["written"]) == {"RR", "P@1", "Judged@1"}
-    assert "half precision" in found.warning
+    assert "whole number" in found.warning
 
 
 def test_a_run_without_ties_reports_none(tmp_path):

@@ -54,7 +54,7 @@ def test_runs_over_a_larger_collection_are_compared_with_each_other_alone(outsid
         "left out, since they rank another collection than the reference: own, second"
         in (section.notes[-1])
     )
-    assert "rank all of it, not this collection" in section.notes[1]
+    assert "rank all of it, not this collection" in section.notes[2]
     assert "other ranks all of it, not this collection: 1 of its 8 lines" in " ".join(section.notes)
 
 
@@ -102,6 +102,7 @@ def test_judgements_are_not_needed(finished, unjudged, tmp_path):
         section.query_set == "test"
         and section.tables == consistency(finished, "test", str(file)).tables
     )
+    assert "queries that the reference lacks, left out of the means: 2" in section.notes
     with pytest.raises(InputError, match="no query in common"):
         consistencies(unjudged, str(file), "other")
 

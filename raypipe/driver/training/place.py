@@ -73,7 +73,7 @@ def _start(path: str, recipe: Training) -> ModelFolder:
         return resolve_model(path)
     if recipe.model.settings is None:
         return resolve_model(path, recipe.model.preset)
-    settings = {"start_weights_saw": "not stated", **recipe.model.settings}
+    settings = recipe.model.settings
     return resolve_model(path, OF_KIND[settings["kind"]], settings=settings)
 
 

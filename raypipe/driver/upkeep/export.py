@@ -272,14 +272,24 @@ def _export(stores: Storage, name: str, fingerprint: str, to: str, out: Path) ->
     spec = stored.spec
     if (spec.produces, to) not in _WRITERS:
         forms = sorted(form for produces, form in _WRITERS if produces == spec.produces)
-        raise InputError(
-            f"{name}: a store of {spec.produces or spec.stage} can be exported to: "
-            f"{', '.join(forms) or 'nothing'}"
-        )
+        held = f"{name}: a store of {spec.produces or spec.stage} can be exported to"
+        if forms:
+            raise InputError(f"{held}: {', '.join(forms)}")
+        others = ", ".join(_exportable(stores)) or "none"
+        raise InputError(f"{held} nothing; stores beside it that can be exported: {others}")
     with folder_beside(out) as partial:
         num_rows = _WRITERS[spec.produces, to](stores, spec, stored, partial)
         appear(partial, out)
     return num_rows
+
+
+def _exportable(stores: Storage) -> list[str]:
+    """The names of complete stores for which there is a form."""
+    parts = [each.split("/") for each in stores.names("")]
+    complete = [each[:2] for each in parts if each[2:] == ["manifest.json"]]
+    held = {name: find_spec(stores, name, fingerprint) for name, fingerprint in complete}
+    forms = {produces for produces, _ in _WRITERS}
+    return sorted(name for name, spec in held.items() if spec and spec.produces in forms)
 
 
 def _numpy(stores: Storage, spec: StageSpec, stored: Stored, out: Path) -> int:

@@ -32,7 +32,7 @@ from raypipe.models.folder.discover import discover
 from raypipe.models.folder.files import read_config, read_object, tensor_shapes
 from raypipe.models.folder.sentence_transformers import NORMALISE, DenseFile, layers_of
 from raypipe.models.folder.settings import (
-    PRESETS,
+    NOT_STATED,
     AnyConventions,
     Conventions,
     PairConventions,
@@ -212,11 +212,13 @@ def starting_weights(model: ModelFolder) -> str:
     """What the weights were trained on, for tables."""
     if model.weights_sha256 == RANDOM:
         return "nothing (random weights)"
-    if model.path == PACKAGED:
-        return PRESETS[PACKAGED].start_weights_saw
-    stated = read_object(model.folder / "raypipe.json").get("start_weights_saw")
     own = model.conventions.start_weights_saw
-    return own if model.adapter is not None or not isinstance(stated, str) else stated
+    if own != NOT_STATED or model.adapter is not None:
+        return own
+    if model.path == PACKAGED:
+        return "1B pairs, MS MARCO, S2ORC and Simple Wikipedia among them"
+    stated = read_object(model.folder / "raypipe.json").get("start_weights_saw")
+    return stated if isinstance(stated, str) else NOT_STATED
 
 
 def resolve_model(

@@ -57,6 +57,7 @@ FileName = Annotated[Text, AfterValidator(_file_name)]
 """A name that a file system can look for."""
 Flag = Annotated[bool, Field(strict=True, description="true or false")]
 Segment = Annotated[int, Field(strict=True, ge=0, description="a segment id, from 0")]
+NOT_STATED = "not stated"
 Pieces = Annotated[int, Field(strict=True, ge=1, description="a count of word pieces")]
 MaybePieces = Annotated[
     int | None, Field(strict=True, ge=1, description="a count of word pieces or null")
@@ -93,7 +94,7 @@ class Conventions:
     """How many of the first dimensions are kept, after dense layers; None means all."""
     precision: _Precision = None
     """fp32, tf32, bf16 or fp16; None means that of the invocation, or else fp32."""
-    start_weights_saw: Words = "not stated"
+    start_weights_saw: Words = NOT_STATED
     """What the weights were trained on, for tables; not part of the fingerprint."""
 
     def __post_init__(self) -> None:
@@ -174,7 +175,7 @@ class PairConventions:
     ] = 0.0
     """The weight a in the score of a monoBERT model's ranking, s = a z + f: see `ranking.blend`.
     Its scores themselves, f, do not depend on it. 0 means f alone."""
-    start_weights_saw: Words = "not stated"
+    start_weights_saw: Words = NOT_STATED
     """What the weights were trained on, for tables; not part of the fingerprint."""
 
     def __post_init__(self) -> None:
@@ -222,7 +223,7 @@ class PretrainedConventions:
         int, Field(strict=True, ge=LEAST_TOKENS, description=f"{LEAST_TOKENS} tokens or more")
     ]
     """Tokens of the whole input, with special tokens."""
-    start_weights_saw: Words = "not stated"
+    start_weights_saw: Words = NOT_STATED
     """What the weights were trained on, for tables; not part of the fingerprint."""
 
     def to_json(self) -> dict[str, Any]:
@@ -285,7 +286,6 @@ PRESETS: dict[str, AnyConventions] = {
         passage_segment=1,
         query_limit=20,
         passage_limit=256,
-        start_weights_saw="MS MARCO passages (RepBERT's own training)",
     ),
     # all-MiniLM-L6-v2: 256 tokens with special tokens, for queries and passages.
     "minilm": Conventions(
@@ -295,7 +295,6 @@ PRESETS: dict[str, AnyConventions] = {
         passage_segment=0,
         query_limit=254,
         passage_limit=254,
-        start_weights_saw="1B pairs, MS MARCO, S2ORC and Simple Wikipedia among them",
     ),
     # Nogueira & Cho 2019, section 2.2: query 64 tokens, the whole input 512.
     "monobert": _MONO,

@@ -149,7 +149,7 @@ def test_a_start_has_the_recipes_conventions_unless_it_is_packaged(tiny_model, m
         "query_prefix": "",
         "passage_prefix": "",
     }
-    assert asked[-1] == (str(tiny_model), "monobert", {"start_weights_saw": "not stated", **own})
+    assert asked[-1] == (str(tiny_model), "monobert", own)
 
 
 def test_a_start_that_cannot_be_used_is_told_under_its_key(tiny_model, tmp_path):

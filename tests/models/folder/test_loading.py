@@ -49,6 +49,11 @@ def test_the_packaged_weights_are_the_pinned_ones_or_refused(tmp_path, monkeypat
     assert resolve_model("minilm", "repbert").encoder.query_limit == 20
     changed(encoder / "raypipe.json", start_weights_saw="books")
     assert starting_weights(resolve_model(str(encoder))) == "books"
+    assert starting_weights(resolve_model(str(encoder), "repbert")) == "books"
+    own = resolve_model(str(encoder), settings={"start_weights_saw": "poems"})
+    assert starting_weights(own) == "poems"
+    (encoder / "raypipe.json").unlink()
+    assert starting_weights(resolve_model(str(encoder), "repbert")) == "not stated"
     monkeypatch.setattr(model_folder, "packaged_folder", lambda: encoder)
     with pytest.raises(InputError, match="reinstall the package"):
         resolve_model("minilm")
