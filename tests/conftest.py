@@ -57,7 +57,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_finish() -> None:
-    """Garbage is collected again from here on."""
+    """Garbage is collected again from here on, but not among what was imported and collected."""
+    gc.freeze()
     gc.enable()
 
 

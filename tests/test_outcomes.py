@@ -764,7 +764,13 @@ BETWEEN = {
 }
 
 
-@pytest.mark.parametrize("name", BETWEEN)
+QUICK = ("another pipeline", "a night killed at work")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(each, marks=[] if each in QUICK else pytest.mark.slow) for each in BETWEEN],
+)
 def test_a_build_that_is_accepted_later_is_shown_as_long_as_its_files_stand(world, name):
     between, expected = BETWEEN[name]
     assert changed(*LIMIT)(world) == 5

@@ -32,7 +32,10 @@ def test_who_stops_reading_gets_exit_3_and_the_last_line(line):
     )
 
 
-@pytest.mark.parametrize("redirected", [">&-", "2>&-", ">&- 2>&-"])
+@pytest.mark.parametrize(
+    "redirected",
+    [">&- 2>&-", *(pytest.param(each, marks=pytest.mark.slow) for each in (">&-", "2>&-"))],
+)
 def test_closed_streams_do_not_change_how_a_command_ends(redirected):
     assert ran("--version", redirected=redirected, capture_output=True).returncode == 0
 

@@ -184,7 +184,11 @@ def infer(models, random_bert, small, cuda):
 
 
 KINDS = ["encoder", "mono", "duo"]
-PRECISIONS = ["fp32", "tf32", "bf16", "fp16"]
+PRECISIONS = [
+    "fp32",
+    "bf16",
+    *(pytest.param(each, marks=pytest.mark.slow) for each in ("tf32", "fp16")),
+]
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -232,7 +236,7 @@ def train(models, small, steps, cuda):
 TRAINED_IN = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 
-@pytest.mark.parametrize("precision", TRAINED_IN)
+@pytest.mark.parametrize("precision", ["bf16", pytest.param("fp32", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_step_of_training_is_on_the_device_and_in_the_precision(train, kind, precision):
     """Attention with dropout is products as well."""

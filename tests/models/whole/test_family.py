@@ -31,7 +31,7 @@ def test_every_kind_is_a_family():
     assert set(KINDS) <= set(FAMILIES) and len(set(KINDS)) == len(KINDS)
 
 
-@pytest.mark.parametrize("pooling", ["mean", "cls"])
+@pytest.mark.parametrize("pooling", ["mean", pytest.param("cls", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", EVERY)
 def test_vectors_of_every_length_are_those_of_transformers(tmp_path, kind, pooling):
     theirs = make(tmp_path, kind)
@@ -45,7 +45,7 @@ def test_vectors_of_every_length_are_those_of_transformers(tmp_path, kind, pooli
             np.testing.assert_allclose(vector, expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("units", [1, 2])
+@pytest.mark.parametrize("units", [2, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", EVERY)
 def test_scores_of_pairs_are_those_of_transformers(tmp_path, kind, units):
     theirs = make(tmp_path, kind, units=units)
