@@ -101,12 +101,13 @@ def shown(value: Value, column: str = "") -> str:
 
 
 def to_text(section: Section) -> str:
-    """The section's tables as Markdown, then its notes."""
+    """The section's tables as Markdown, or a word for one without rows, then its notes."""
     blocks = [f"## {section.name}: {section.query_set}", ""]
     blocks += [section.lead, ""] if section.lead else []
     for table in section.tables:
         rows = [[*map(shown, row, table.columns)] for row in table.rows]
-        blocks += [f"{table.title}", "", *markdown_table(table.columns, rows), ""]
+        drawn = [table.title, "", *markdown_table(table.columns, rows)]
+        blocks += [*(drawn if rows else [f"{table.title}: none"]), ""]
     return "\n".join([*blocks, *map(bullet, section.notes)]).rstrip()
 
 

@@ -47,6 +47,11 @@ def test_what_to_know_first_comes_first():
     assert "| <0.0001 |" in to_text(section)
 
 
+def test_a_table_without_rows_is_one_line():
+    section = Section("queries", "dev", [Table("Worse", ["query"], []), TABLE])
+    assert to_text(section).splitlines()[2:6] == ["Worse: none", "", "Values", ""]
+
+
 def test_a_section_is_markdown_tables_then_notes():
     assert to_text(SECTION).splitlines() == [
         "## depth: dev",
