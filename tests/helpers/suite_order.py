@@ -9,9 +9,9 @@ import pytest
 REPOSITORY = Path(__file__).parents[2]
 
 # Three workers where pytest-xdist is installed, and four for the slow tests, on two cores too: some
-# tests wait for other processes, and files that start Ray mostly wait. These come first, and before them, as one group, those that need Java,
-# so that its process starts once; the short files fill what is left. Without pytest-xdist all run
-# in this process.
+# tests wait for other processes, and files that start Ray mostly wait. These come first, and before
+# them, as one group, those that need Java, so that its process starts once; the short files fill
+# what is left. Without pytest-xdist all run in this process.
 NUM_WORKERS = {"not": 3, "slow": 4}
 """By the first word of the marks that are asked for."""
 ONE_PROCESS = ("keyword", "maxfail", "usepdb", "trace", "lf", "failedfirst", "stepwise")

@@ -78,8 +78,8 @@ def start_jvm(*, heap: str = "1g") -> Lucene:
         java = find_java()
         os.environ["JAVA_HOME"] = str(java.home)
         jnius_config.set_classpath(str(anserini_jar()))
-        # Java guards the end of this thread's stack, by default after 1 MB; Python 3.13 reads deeply
-        # nested text with more.
+        # Java guards the end of this thread's stack, by default after 1 MB; Python 3.13 needs more
+        # for deeply nested text.
         jnius_config.add_options(f"-Xmx{heap}", "-Xss8m", "-Xrs", *QUIET)
         from jnius import autoclass
 
