@@ -330,8 +330,9 @@ class Index(AbstractContextManager["Index"]):
         from raypipe.engines.exact import topk_block_stream
         from raypipe.stages.embeddings import all_vectors
         from raypipe.stages.encode import precision_of, refuse_other_model
-        from raypipe.stages.in_memory import encode_texts
+        from raypipe.stages.in_memory import encode_texts, impacts_of_texts
         from raypipe.stages.products import TorchProducts
+        from raypipe.stages.sparse import sparse_lists
 
         embeddings = self._held.stored(of_stage(stage))
         wanted = self._held.recipe.models[model]
@@ -339,7 +340,13 @@ class Index(AbstractContextManager["Index"]):
         opened = model_of(path, wanted.preset, settings=wanted.settings)
         opened = opened.in_precision(precision_of(embeddings))
         refuse_other_model(embeddings, opened)
-        vectors = encode_texts(opened, asked.texts, side="query", device=device_of(device))
+        where = device_of(device)
+        if opened.encoder.is_sparse:
+            impacts = impacts_of_texts(opened, asked.texts, side="query", device=where)
+            span = (0, embeddings.num_rows)
+            lists = sparse_lists(*impacts, embeddings, span, opened.dim, depth)
+            return dense_table(0, *lists, scored_by=stage)
+        vectors = encode_texts(opened, asked.texts, side="query", device=where)
         blocks = all_vectors(embeddings)
         found = topk_block_stream(vectors, blocks, depth=depth, products=TorchProducts())
         return dense_table(0, *found, scored_by=stage)

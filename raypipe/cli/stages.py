@@ -254,12 +254,15 @@ def export(
     to: Annotated[str, typer.Option(help="numpy, faiss, pyserini or parquet.")],
     out: Annotated[Path, typer.Option("--out", help="A new folder.")],
     generation: FromGeneration = None,
+    model: Annotated[
+        str | None, typer.Option(help="Of a splade model's impacts: the model they are of.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Write a finished store as files that other tools read."""
     from raypipe.driver.upkeep.export import export as exported
 
-    num_rows = exported(store, to, out, generation=generation)
+    num_rows = exported(store, to, out, generation=generation, model=model)
     print_result({"rows": num_rows, "out": str(out)}, f"{num_rows:,} rows: {out}", as_json=as_json)
 
 

@@ -15,7 +15,7 @@ from raypipe.models.gpu.passes import FixedEngine, vectors
 from raypipe.models.machine.device import Buffers, Place, in_halves
 from raypipe.models.machine.precision import set_products
 from raypipe.models.packed import Product, attend_by_length, groups_of, linear
-from raypipe.models.pooling import Finishing, load_finishing, pool
+from raypipe.models.pooling import Finishing, WordWeights, load_finishing
 from raypipe.models.tensors import beyond_model
 from raypipe.text.batches import batches
 from raypipe.text.inputs import Layout, Layouts, TextSlice, make_inputs, taken
@@ -30,7 +30,7 @@ class Encoder:
         body: Body,
         layouts: Layouts,
         place: Place,
-        finishing: Finishing,
+        finishing: Finishing | WordWeights,
         engine: FixedEngine | None = None,
     ) -> None:
         """Use `load_encoder`."""
@@ -102,8 +102,7 @@ class Encoder:
         (segment,) = layout.segments
         tokens = (ids, positions, segment, groups)
         hidden = self._family.forward(self._body, *tokens, attend_by_length, product=self._product)
-        pooled = pool(hidden, groups, pooling=self.conventions.pooling)
-        found: NDArray[np.float32] = self._finishing.embeddings(pooled).cpu().numpy()
+        found: NDArray[np.float32] = self._finishing.of_groups(hidden, groups).cpu().numpy()
         return found
 
 
@@ -132,7 +131,8 @@ def load_encoder(
         InputError: another architecture, missing tensors, a tokenizer without special tokens, or
             limits beyond the model's positions or segments.
     """
-    body: Body = model.family.read(load_weights(model), model.config()).to(device, model.precision)
+    weights = load_weights(model)
+    body: Body = model.family.read(weights, model.config()).to(device, model.precision)
     layouts = layouts_of(model)
     longest = max(model.encoder.limit(side) + layouts[side].num_specials for side in layouts)
     num_positions = body.num_positions - layouts["query"].first_position
@@ -140,8 +140,8 @@ def load_encoder(
     problems = beyond_model(longest, num_positions, highest, body.num_segments)
     if problems:
         raise InputError([f"{model.folder}: {problem}" for problem in problems])
-    finishing = load_finishing(model).to(device)
-    finish = partial(vectors, pooling=model.encoder.pooling, finishing=finishing)
+    finishing = load_finishing(model, weights).to(device)
+    finish = partial(vectors, finishing=finishing)
     engine, place = placed(
         model,
         body,

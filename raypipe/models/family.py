@@ -176,6 +176,13 @@ class Pretraining(Protocol):
     def words(self, weights: Tensors, hidden_MH: Tensor, eps: float) -> Tensor:
         """The logits of masked words, [M, V], from their last hidden states."""
 
+    def word_head(self, weights: Tensors) -> tuple[Linear, Linear, Linear]:
+        """The head of `words`: a linear layer, its normalisation, and the product with the words.
+
+        Raises:
+            InputError: tensors are missing.
+        """
+
     def follows(self, weights: Tensors, first_BH: Tensor) -> Tensor:
         """The logits [B, 2] that B follows A (unit 0) or not, from each first token's state."""
 

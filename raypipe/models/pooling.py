@@ -8,7 +8,7 @@ Shapes: T tokens of a batch, H hidden, B sequences, R inputs of a pass of fixed 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from torch import Tensor
 
 from raypipe.models.folder.model_folder import ModelFolder, check_unchanged, here
 from raypipe.models.folder.sentence_transformers import WEIGHTS, DenseFile
-from raypipe.models.packed import Groups, Linear, Product, linear
+from raypipe.models.packed import Groups, Linear, Product, linear, normed
 from raypipe.storage.records import hash_file
 
 _OF_STATES: Mapping[str, Callable[[Tensor], Tensor]] = {
@@ -90,6 +90,9 @@ class Finishing:
     normalise: bool = False
     """Whether the embeddings have length 1; this is the last step."""
 
+    pooling: str = "mean"
+    """See `pool`."""
+
     @property
     def linears(self) -> list[Linear]:
         """The dense layers, whose products are tested for effects of neighbouring rows."""
@@ -111,6 +114,15 @@ class Finishing:
 
         return replace(self, steps=tuple(map(moved, self.steps)))
 
+    def of_groups(self, hidden_TH: Tensor, groups: Groups) -> Tensor:
+        """One embedding per sequence, fp32 [B, dim]; see `pool`."""
+        return self.embeddings(pool(hidden_TH, groups, pooling=self.pooling))
+
+    def between(self, hidden_TH: Tensor, edges: Tensor, *, product: Product) -> Tensor:
+        """The same of the sequences between edges, fp32 [R, dim]; see `pool_between`."""
+        pooled = pool_between(hidden_TH, edges, pooling=self.pooling)
+        return self.embeddings(pooled, product=product)
+
     def embeddings(self, pooled_BH: Tensor, *, product: Product = linear) -> Tensor:
         """One embedding per pooled state, fp32 [B, dim]; `product` computes dense layers."""
         found = pooled_BH
@@ -123,16 +135,79 @@ class Finishing:
         return F.normalize(found, dim=1) if self.normalise else found
 
 
-def load_finishing(model: ModelFolder) -> Finishing:
-    """What follows a model's pooling.
+WORDS_AT_ONCE = 4096
+"""Word pieces whose logits of all tokens are held at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class WordWeights:
+    """Computes SPLADE's weight of each word piece from hidden states, in fp32.
+
+    Source: Formal et al. 2021 (SPLADE v2), Eq. 6: the largest value over the tokens of
+    log(1 + relu(logit)).
+    """
+
+    transform: Linear
+    norm: Linear
+    eps: float
+    words: tuple[Linear, ...]
+    """The product with the embeddings of word pieces, in parts of WORDS_AT_ONCE."""
+
+    @property
+    def linears(self) -> Sequence[Linear]:
+        """All products."""
+        return [self.transform, *self.words]
+
+    def dim(self, width: int) -> int:
+        """The size of the vocabulary."""
+        return sum(len(weight) for weight, _ in self.words)
+
+    def to(self, device: str) -> WordWeights:
+        """The weights on `cpu` or `cuda`."""
+        transform, norm, *words = (
+            tuple(tensor.to(device) for tensor in each)
+            for each in (self.transform, self.norm, *self.words)
+        )
+        return replace(self, transform=transform, norm=norm, words=tuple(words))
+
+    def of_groups(self, hidden_TH: Tensor, groups: Groups) -> Tensor:
+        """The weights of each sequence's word pieces, fp32 [B, V]."""
+        return self._weights(
+            hidden_TH, lambda logits: pool(logits, groups, pooling="max"), product=linear
+        )
+
+    def between(self, hidden_TH: Tensor, edges: Tensor, *, product: Product) -> Tensor:
+        """The same of the sequences between edges, fp32 [R, V]; see `pool_between`."""
+        return self._weights(
+            hidden_TH, lambda logits: pool_between(logits, edges, pooling="max"), product=product
+        )
+
+    def _weights(
+        self, hidden_TH: Tensor, largest: Callable[[Tensor], Tensor], *, product: Product
+    ) -> Tensor:
+        widened = F.gelu(product(hidden_TH, self.transform))
+        states = normed(widened, self.norm, self.eps)
+        parts = [largest(product(states, each)) for each in self.words]
+        return torch.log1p(F.relu(torch.cat(parts, dim=1)))
+
+
+def load_finishing(model: ModelFolder, weights: Mapping[str, Tensor]) -> Finishing | WordWeights:
+    """What follows the last hidden states of an encoder with these weights.
 
     Raises:
-        InputError: a dense layer's file changed since it was hashed.
+        InputError: a dense layer's file changed since it was hashed, or the masked-word head of a
+            splade model is not there.
     """
     own = model.encoder
+    if own.is_sparse:
+        transform, norm, (words, bias) = model.family.pretraining.word_head(weights)
+        parts = zip(
+            torch.split(words, WORDS_AT_ONCE), torch.split(bias, WORDS_AT_ONCE), strict=True
+        )
+        return WordWeights(transform, norm, float(model.config()["layer_norm_eps"]), tuple(parts))
     folder = here(model).folder
     steps = (None if layer is None else _opened(folder, layer) for layer in model.dense)
-    return Finishing(tuple(steps), own.truncate_dim, own.normalise)
+    return Finishing(tuple(steps), own.truncate_dim, own.normalise, own.pooling)
 
 
 def _opened(folder: Path, layer: DenseFile) -> Dense:

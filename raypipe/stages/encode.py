@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,13 +21,17 @@ from raypipe.stages.reuse.source import OlderStore, OpenedSource, source_over
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, Stage
 from raypipe.stages.texts.query_tokens import QueryTokens, num_pieces
 from raypipe.stages.texts.tokenize import piece_settings
-from raypipe.storage.payloads import read_vectors, taken, write_vectors
+from raypipe.storage.payloads import Flat, Offsets, read_vectors, taken, write_vectors
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec, settings_digest
 from raypipe.storage.store import Stored, spec_over
 
 if TYPE_CHECKING:
     from raypipe.models.encoder import Encoder
+
+
+SPARSE_KEY = "-sparse"
+"""Behind the reuse key of a store of impacts: what is copied has their form."""
 
 
 @dataclass(frozen=True)
@@ -114,36 +118,57 @@ class EncodeStage(Stage):
         kept = np.setdiff1d(np.arange(shard.start, shard.stop), np.asarray(list(skip), np.int64))
         older = None if source is None else source.rows(kept)
         division = divide(kept, None if hashes is None else hashes[kept], older)
-        vectors, num_tokens = self._encoded(encoder, shard, division, beat)
-        parts = [vectors]
-        if source is not None:
-            groups = source.by_record(division.copied)
-            parts = [*(read_vectors(source.path(record))[rows] for record, rows in groups), *parts]
-        halves = np.zeros((shard.num_rows, parts[-1].shape[1]), np.float16)
-        halves[kept - shard.start] = np.concatenate(parts)[division.places]
+        made, num_tokens = self._encoded(encoder, shard, division, beat)
+        groups = [] if source is None else source.by_record(division.copied)
+        copied = [(source.path(record), rows) for record, rows in groups] if source else []
         path = scratch / f"{shard.index}.npy"
-        write_vectors(path, halves)
+        self.write(path, shard.num_rows, kept - shard.start, division.places, copied, made)
         facts = {"rows": shard.num_rows, "numerics": encoder.numerics}
         took = (division.num_copied, num_tokens, watch.seconds())
         return Payload(path, facts, *took)
 
     def _encoded(
         self, encoder: Encoder, shard: Shard, division: Division, beat: Beat
-    ) -> tuple[NDArray[np.float16], int]:
-        """The vectors of the rows to compute, each text once, and the tokens that were read."""
+    ) -> tuple[Any, int]:
+        """What is stored of the rows to compute, each text once, and the tokens that were read."""
         rows = division.rows[division.computed]
         flat, offsets = taken(*self.tokens.tokens(shard.start, shard.stop), rows - shard.start)
         try:
-            vectors = encoder.encode(
-                flat,
-                offsets,
-                side=self.side,
-                budget_tokens=self.budget_tokens,
-                beat=lambda places: beat(rows[list(places)].tolist()),
+            made = self.vectors_of(
+                encoder, flat, offsets, lambda places: beat(rows[list(places)].tolist())
             )
-            return as_stored(vectors), encoder.num_tokens(offsets, self.side)
+            return made, encoder.num_tokens(offsets, self.side)
         except RowsFailed as failed:
             raise RowsFailed(division.all_rows_of(list(failed.rows)), failed.reason) from None
+
+    def vectors_of(self, encoder: Encoder, flat: Flat, offsets: Offsets, beat: Beat) -> Any:
+        """What is stored of these texts: embeddings, fp16 [N, dim]."""
+        budget, side = self.budget_tokens, self.side
+        return as_stored(encoder.encode(flat, offsets, side=side, budget_tokens=budget, beat=beat))
+
+    def write(
+        self,
+        path: Path,
+        num_rows: int,
+        rows: NDArray[np.int64],
+        places: NDArray[np.int64],
+        copied: Sequence[tuple[Path, NDArray[np.int64]]],
+        made: Any,
+    ) -> None:
+        """Write a shard of `num_rows` rows; those that are not in `rows` have zeros.
+
+        Args:
+            path: the file.
+            num_rows: of the shard.
+            rows: those with a value, from the shard's start.
+            places: the place of each one's value among those copied and then those made.
+            copied: older payloads, and the rows of each that are copied.
+            made: see `vectors_of`.
+        """
+        values = np.concatenate([*(read_vectors(older)[of] for older, of in copied), made])
+        halves = np.zeros((num_rows, values.shape[1]), np.float16)
+        halves[rows] = values[places]
+        write_vectors(path, halves)
 
 
 def refuse_other_model(embeddings: Stored, model: ModelFolder) -> None:
@@ -156,7 +181,7 @@ def refuse_other_model(embeddings: Stored, model: ModelFolder) -> None:
     """
     made, (params, reuse_key) = embeddings.spec, _settings(model, "passage")
     now = StageSpec("encode", 2, params)
-    if made.reuse_key != reuse_key:
+    if made.reuse_key.removesuffix(SPARSE_KEY) != reuse_key:
         changes = StageSpec(made.stage, made.semantics, made.params).diff(now)
         found = "; ".join(map(str, changes)) or "the tokenizer, or the version of tokenizers"
         raise InputError(

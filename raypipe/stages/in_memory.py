@@ -11,14 +11,16 @@ import torch
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from raypipe.errors import RowsFailed
+from raypipe.errors import InputError, RowsFailed
 from raypipe.models.encoder import Encoder, load_encoder
 from raypipe.models.folder.model_folder import ModelFolder, open_tokenizer
 from raypipe.models.folder.settings import AnyConventions
 from raypipe.models.scorer import Scorer, Texts, load_scorer
 from raypipe.ranking.candidates import Keys
 from raypipe.stages.encode import as_stored
+from raypipe.stages.sparse import impacts_of
 from raypipe.stages.texts.query_tokens import tokenized
+from raypipe.storage.payloads import Flat, Offsets
 from raypipe.text.inputs import TextSlice, taken
 
 ENCODED_ROWS = 8192
@@ -46,6 +48,16 @@ class _Opened:
     """The number of threads with which rows keep their bytes; see `settle`."""
 
 
+def impacts_of_texts(
+    model: ModelFolder, texts: Sequence[str], *, side: str, device: str
+) -> tuple[Flat, Offsets]:
+    """The impacts that an encode stage of a splade model would store; see `encode_texts`."""
+    with _on_threads(model, device) as opened:
+        assert isinstance(opened.forward, Encoder)
+        pieces = tokenized(opened.tokenizer, model, texts, side)
+        return impacts_of(opened.forward, *pieces, side=side)
+
+
 def encode_texts(
     model: ModelFolder, texts: Sequence[str], *, side: str, device: str
 ) -> NDArray[np.float16]:
@@ -58,9 +70,14 @@ def encode_texts(
         device: cpu or cuda.
 
     Raises:
-        InputError: the model is not an encoder, or cannot be opened.
+        InputError: the model is not an encoder, is a splade model, or cannot be opened.
         RowsFailed: vectors that are not finite, in fp32 or as fp16; rows are positions.
     """
+    if model.encoder.is_sparse:
+        raise InputError(
+            f"{model.path}: a splade model, which makes no embeddings: its weights of word pieces "
+            "are made and searched by the stages encode and search of a recipe"
+        )
     with _on_threads(model, device) as opened:
         forward = opened.forward
         assert isinstance(forward, Encoder)

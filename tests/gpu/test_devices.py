@@ -57,8 +57,8 @@ def test_a_pass_of_fixed_shape_mixes_no_devices(models, random_bert, varlen, fir
         assert {t.device.type for t in (query, key, value, edges)} == {"meta"}
         return query
 
-    unit = Finishing(normalise=True)
-    finish = units(head.to("meta")) if firsts else vectors(shape, pooling="max", finishing=unit)
+    unit = Finishing(normalise=True, pooling="max")
+    finish = units(head.to("meta")) if firsts else vectors(shape, finishing=unit)
     own = None if varlen is None else kernel
     step = step_of(model.family, bert, shape, own, finish, firsts=firsts)
     plan = torch.zeros(shape.plan_size, dtype=torch.long, device="meta")

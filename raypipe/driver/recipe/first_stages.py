@@ -32,6 +32,7 @@ from raypipe.stages.bm25 import Bm25Stage, IndexStage
 from raypipe.stages.encode import EncodeStage, refuse_other_model
 from raypipe.stages.read_run import read_stage
 from raypipe.stages.search import PartsStage, merge_stage
+from raypipe.stages.sparse import SparsePartsStage, SparseStage
 from raypipe.stages.stage import Stage
 from raypipe.stages.texts.query_tokens import QueryTokens
 from raypipe.stages.tune import TuneStage, chosen
@@ -109,10 +110,11 @@ def vectors(basis: Basis, name: str, model_name: str, query_set: str | None) -> 
 
     def stage() -> EncodeStage:
         model, more = basis.model(model_name), (basis.budget_tokens, basis.needs)
+        encode = SparseStage if model.encoder.is_sparse else EncodeStage
         if query_set is not None:
             tokens = QueryTokens(basis.queries(query_set), model)
-            return EncodeStage(tokens, model, "query", *more)
-        return EncodeStage(basis.tokens(model_name), model, "passage", *more, basis.ids())
+            return encode(tokens, model, "query", *more)
+        return encode(basis.tokens(model_name), model, "passage", *more, basis.ids())
 
     def fits(fixed: Stored) -> bool:
         refuse_other_model(fixed, basis.model(model_name))
@@ -124,11 +126,14 @@ def vectors(basis: Basis, name: str, model_name: str, query_set: str | None) -> 
 def dense_search(
     basis: Basis, name: str, stage: DenseSearch, query_set: str, inputs: Mapping[str, System]
 ) -> System:
-    """An exact search of embeddings: the results of its spans, merged."""
+    """An exact search of embeddings or of impacts: the results of its spans, merged."""
     encoded = inputs[stage.index]
+    model_folder = basis.model(encoded.model)
     of_queries = vectors(basis, stage.index, encoded.model, query_set)
     parts, store = of_stage(name, query_set, Role.PARTS), of_stage(name, query_set)
-    search = PartsStage(name, encoded.stored, of_queries, stage.depth)
+    found_by = (name, encoded.stored, of_queries, stage.depth)
+    sparse = model_folder.encoder.is_sparse
+    search = SparsePartsStage(*found_by, model_folder.dim) if sparse else PartsStage(*found_by)
     found = basis.stores.ensure(parts, search)
     merge = merge_stage(name, found, basis.sides(query_set), stage.depth)
     merged = basis.stores.ensure(store, merge)
@@ -140,6 +145,11 @@ def dense_search(
 def ann_index(basis: Basis, name: str, stage: Ann, inputs: Mapping[str, System]) -> System:
     """The index; always built anew for other embeddings, since no part of it is reused."""
     encoded = inputs[stage.embeddings]
+    if basis.model(encoded.model).encoder.is_sparse:
+        raise InputError(
+            f"stages.{name}.embeddings: {stage.embeddings} has weights of word pieces "
+            f"({encoded.model} is a splade model); search it itself, which is exact"
+        )
     embeddings = encoded.stored
     if stage.ivf_pq is None:
         assert stage.hnsw is not None  # resolved

@@ -2,8 +2,9 @@
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +15,10 @@ from raypipe import schema
 from raypipe.config import read_resolved
 from raypipe.engines.lucene.index import ROWS_FILE, unpack_folder
 from raypipe.errors import IncompleteError, InputError
+from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
 from raypipe.regular import check_folder
 from raypipe.stages.run_tables import with_ids
+from raypipe.stages.sparse import unpacked
 from raypipe.stages.texts.ids import ids_of_rows
 from raypipe.storage.files import appear, folder_beside
 from raypipe.storage.generations import generation_names, generation_numbers, held_generation
@@ -238,19 +241,27 @@ def write_pairs(stores: Storage, spec: StageSpec, stored: Stored, out: Path) -> 
     return int(pairs.num_rows)
 
 
-def export(store: Path | str, to: str, out: Path, *, generation: int | None = None) -> int:
+def export(
+    store: Path | str,
+    to: str,
+    out: Path,
+    *,
+    generation: int | None = None,
+    model: str | None = None,
+) -> int:
     """The number of rows exported into the folder `out`, which appears complete or not at all.
 
     numpy: embeddings.npy (fp16 [rows, dim]) and ids.txt. faiss: `index` (flat, inner product) and
     `docid`, pyserini's folder of a dense index; or the index of an `ann` stage, and `docid`.
-    pyserini: a Lucene folder, or a collection as JSON lines. parquet: a collection, embeddings, a
-    run or a duoBERT model's pairs, with original ids.
+    pyserini: a Lucene folder, or a collection or impacts as JSON lines. parquet: a collection,
+    embeddings, a run or a duoBERT model's pairs, with original ids.
 
     Args:
         store: STORES/NAME or STORES/NAME/FINGERPRINT; see `which_store`.
         to: one of `FORMS`.
         out: a new or empty folder.
         generation: the number of the generation to read; by default the current one.
+        model: that of impacts, whose word pieces they are written with.
 
     Raises:
         InputError: no such store or generation, a form that does not suit it, or a target that is
@@ -264,10 +275,12 @@ def export(store: Path | str, to: str, out: Path, *, generation: int | None = No
     if out.exists() and any(out.iterdir()):
         raise InputError(f"{out}: not empty; name a new folder")
     with which_store(store, generation) as found:
-        return _export(*found, to, out)
+        return _export(*found, to, out, model)
 
 
-def _export(stores: Storage, name: str, fingerprint: str, to: str, out: Path) -> int:
+def _export(
+    stores: Storage, name: str, fingerprint: str, to: str, out: Path, model: str | None
+) -> int:
     stored = stored_of(stores, name, fingerprint)
     spec = stored.spec
     if (spec.produces, to) not in _WRITERS:
@@ -278,7 +291,8 @@ def _export(stores: Storage, name: str, fingerprint: str, to: str, out: Path) ->
         others = ", ".join(_exportable(stores)) or "none"
         raise InputError(f"{held} nothing; stores beside it that can be exported: {others}")
     with folder_beside(out) as partial:
-        num_rows = _WRITERS[spec.produces, to](stores, spec, stored, partial)
+        named = {"model": model} if spec.produces == "impacts" else {}
+        num_rows = _WRITERS[spec.produces, to](stores, spec, stored, partial, **named)
         appear(partial, out)
     return num_rows
 
@@ -352,12 +366,45 @@ def _write_lines(path: Path, lines: list[str]) -> None:
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
-_WRITERS: dict[tuple[str, str], Callable[[Storage, StageSpec, Stored, Path], int]] = {
+def _impacts(stores: Storage, spec: StageSpec, stored: Stored, out: Path, model: str | None) -> int:
+    """Anserini's JsonVectorCollection: the impact of each word piece, by its text."""
+    ids, pieces = row_ids(stores, spec), _pieces(stores, spec, model)
+    with (out / "vectors.jsonl").open("w", encoding="utf-8") as lines:
+        for start in range(0, stored.num_rows, ROWS_AT_ONCE):
+            flat, offsets = stored.tokens(start, min(start + ROWS_AT_ONCE, stored.num_rows))
+            terms, impacts = (each.tolist() for each in unpacked(flat))
+            for row, (first, last) in enumerate(pairwise(offsets.tolist())):
+                words = zip(terms[first:last], impacts[first:last], strict=True)
+                vector = {pieces[term]: impact for term, impact in words}
+                line = {"id": ids[start + row], "contents": "", "vector": vector}
+                lines.write(json.dumps(line, ensure_ascii=False) + "\n")
+    return stored.num_rows
+
+
+def _pieces(stores: Storage, spec: StageSpec, model: str | None) -> list[str]:
+    """The texts of the model's word pieces, by id.
+
+    Raises:
+        InputError: no model, or one with another tokenizer.
+    """
+    if model is None:
+        raise InputError("--model: impacts are written by word piece; name the model they are of")
+    opened = resolve_model(model)
+    made = spec.params.get("pieces") or upstream(stores, spec, "tokens")[0].params
+    assert isinstance(made, Mapping)
+    if made["tokenizer_sha256"] != opened.tokenizer_sha256:
+        raise InputError(f"--model {model}: its tokenizer is not that of this store's word pieces")
+    words = open_tokenizer(opened).get_vocab()
+    return sorted(words, key=words.__getitem__)
+
+
+_WRITERS: dict[tuple[str, str], Callable[..., int]] = {
     ("vectors", "numpy"): _numpy,
     ("vectors", "faiss"): _faiss,
     ("vectors", "parquet"): write_embeddings,
     ("ann-hnsw", "faiss"): _graph,
     ("ann-ivf-pq", "faiss"): _lists,
+    ("impacts", "pyserini"): _impacts,
     ("lucene", "pyserini"): _lucene,
     ("passages", "pyserini"): _json_lines,
     ("passages", "parquet"): write_passages,

@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from raypipe.errors import InputError
 from raypipe.models.bert.files import POOLER, PREFIX, TENSORFLOW_LAST, named_by
 from raypipe.models.machine.precision import DTYPES, quantised
 from raypipe.models.packed import (
@@ -331,12 +332,22 @@ class BertPretraining:
     def words(self, weights: Mapping[str, Tensor], hidden_MH: Tensor, eps: float) -> Tensor:
         """See Pretraining."""
 
-        def pair(name: str) -> tuple[Tensor, Tensor]:
-            return weights[f"{name}.weight"], weights[f"{name}.bias"]
+        transform, norm, words = self.word_head(weights)
+        transformed = normed(F.gelu(linear(hidden_MH, transform)), norm, eps)
+        return linear(transformed, words)
 
-        widened = F.gelu(linear(hidden_MH, pair(f"{_TRANSFORM}.dense")))
-        transformed = normed(widened, pair(f"{_TRANSFORM}.LayerNorm"), eps)
-        return linear(transformed, (weights[_WORDS], weights[_BIAS]))
+    def word_head(self, weights: Mapping[str, Tensor]) -> tuple[Linear, Linear, Linear]:
+        """See Pretraining."""
+
+        def pair(weight: str, bias: str) -> Linear:
+            missing = [name for name in (weight, bias) if name not in weights]
+            if missing:
+                raise InputError([f"the checkpoint lacks the tensor {name}" for name in missing])
+            return weights[weight], weights[bias]
+
+        dense, norm = f"{_TRANSFORM}.dense", f"{_TRANSFORM}.LayerNorm"
+        of_dense, of_norm = (pair(f"{each}.weight", f"{each}.bias") for each in (dense, norm))
+        return of_dense, of_norm, pair(_WORDS, _BIAS)
 
     def follows(self, weights: Mapping[str, Tensor], first_BH: Tensor) -> Tensor:
         """See Pretraining; as in BERT's own code without dropout after the pooler."""

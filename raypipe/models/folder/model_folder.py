@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 
 from raypipe.errors import InputError, problems_in
 from raypipe.hub_names import SCHEME, is_hub
-from raypipe.models.family import Family, family_of
+from raypipe.models.family import UNSTATED, Family, family_of
 from raypipe.models.folder.adapters import (
     CONFIG,
     SHIPPED,
@@ -86,8 +86,12 @@ class ModelFolder:
         """Refuses settings with a precision in which the model is not computed.
 
         Raises:
-            InputError: int8 of an encoder, or of a model that transformers computes.
+            InputError: int8 of an encoder, or of a model that transformers computes; or splade of
+                another family than BERT, or beside settings of an embedding.
         """
+        own = self.conventions
+        if isinstance(own, Conventions):
+            self._check_sparse(own)
         if self.precision == "int8" and not self._takes_int8():
             kind = "a reranker" if isinstance(self.conventions, PairConventions) else "an encoder"
             raise InputError(
@@ -95,6 +99,20 @@ class ModelFolder:
                 f"(BERT, RoBERTa, XLM-RoBERTa, CamemBERT, DistilBERT), found {kind} with "
                 f"model_type {self.config_read.get('model_type')!r}; set it to fp32, bf16 or fp16"
             )
+
+    def _check_sparse(self, own: Conventions) -> None:
+        """Refuses splade of a family without the head, and settings that do not go together."""
+        kind = self.config_read.get("model_type", UNSTATED)
+        if own.is_sparse and kind != UNSTATED:
+            raise InputError(
+                f"{self.path}: pooling splade: expected model_type bert, whose masked-word head "
+                f"raypipe computes, found {kind!r}"
+            )
+        beside = [n for n in ("normalise", "dense", "truncate_dim") if getattr(own, n)]
+        if own.is_sparse and beside:
+            raise InputError(f"{self.path}: pooling splade: remove {' and '.join(beside)}")
+        if own.max_terms is not None and not own.is_sparse:
+            raise InputError(f"{self.path}: max_terms: for pooling splade only; remove it")
 
     def _takes_int8(self) -> bool:
         """Vectors change too much in int8 (tests/benchmarks)."""
@@ -129,7 +147,9 @@ class ModelFolder:
 
     @property
     def dim(self) -> int:
-        """Dimensions of an encoder's embeddings."""
+        """Dimensions of an encoder's embeddings; of splade, the size of the vocabulary."""
+        if self.encoder.is_sparse:
+            return int(self.family.files.as_bert(self.config_read)["vocab_size"])
         if self.encoder.truncate_dim is not None:
             return self.encoder.truncate_dim
         layers = [layer for layer in self.dense if layer is not None]

@@ -14,6 +14,7 @@ from raypipe.errors import InputError
 from raypipe.models.family import family_of
 from raypipe.models.folder.files import part_of, read_json, read_object, tensor_shapes
 from raypipe.models.folder.settings import (
+    SPLADE,
     AnyConventions,
     Conventions,
     FileName,
@@ -47,6 +48,8 @@ OLD_POOLINGS = {
 SCORES = {"Identity": "raw", "Sigmoid": "probability"}
 """Scores by the last part of an activation's dotted name."""
 ONE_UNIT, TWO_UNITS = 1, 2
+SPARSE = ["MLMTransformer", "SpladePooling"]
+"""The modules of a sparse encoder."""
 WEIGHTS = "model.safetensors"
 NORMALISE = "normalise"
 """The word for a step that is no layer and divides a vector by its length."""
@@ -110,7 +113,7 @@ def modules_of(folder: Path) -> list[tuple[str, str]]:
 def transformer_folder(folder: Path) -> Path:
     """The folder of the transformer's own files: the folder itself, or the one in modules.json."""
     modules = modules_of(folder)
-    place = modules[0][1] if modules and modules[0][0] == "Transformer" else ""
+    place = modules[0][1] if modules and modules[0][0] in ("Transformer", SPARSE[0]) else ""
     inside = folder / place
     return inside if place and Path(place).name == place and inside.is_dir() else folder
 
@@ -121,14 +124,17 @@ def read_sentence_transformer(folder: Path) -> Evidence:
     inner = transformer_folder(folder)
     modules = modules_of(folder)
     names = [name for name, _ in modules]
-    if names[:2] != ["Transformer", "Pooling"] or not {*names[2:]} <= {"Dense", "Normalize"}:
+    sparse = names == SPARSE
+    of_vectors = names[:2] == ["Transformer", "Pooling"] and {*names[2:]} <= {"Dense", "Normalize"}
+    if not sparse and not of_vectors:
         found.refusals.append(
             f"{folder / 'modules.json'}: expected Transformer, Pooling, and then at most Dense and "
-            f"Normalize, found {', '.join(names)}"
+            f"Normalize, or {' and '.join(SPARSE)}, found {', '.join(names)}"
         )
         return found
     found.add("modules.json", kind="encoder")
-    _read_pooling(folder, folder / modules[1][1] / "config.json", found)
+    read = _read_splade if sparse else _read_pooling
+    read(folder, folder / modules[1][1] / "config.json", found)
     read_finishing(folder, modules[2:], found)
     found.add("one text alone is segment 0", query_segment=0, passage_segment=0)
     config = read_object(inner / "config.json")
@@ -163,6 +169,15 @@ def _read_pooling(folder: Path, path: Path, found: Evidence) -> None:
     prompts = part_of(read_object(prompted), "prompts", prompted)
     if body.get("include_prompt") is False and any(prompts.values()):
         found.refusals.append(f"{path}: include_prompt: expected true, found false with prompts")
+
+
+def _read_splade(folder: Path, path: Path, found: Evidence) -> None:
+    body = read_object(path)
+    expected = {"pooling_strategy": "max", "activation_function": "relu"}
+    for key, word in expected.items():
+        if body.get(key, word) != word:
+            found.refusals.append(f"{path}: {key}: expected {word}, found {body[key]!r}")
+    found.add(str(path.relative_to(folder)), pooling=SPLADE)
 
 
 def read_finishing(folder: Path, modules: Sequence[tuple[str, str]], found: Evidence) -> None:

@@ -21,7 +21,8 @@ from raypipe.text.prompts import DUO_PLACES, MONO_PLACES, prompt_problems
 from raypipe.vocabulary import Precision, ScoreScale, words
 
 DOCUMENTED = 'docs/models.md, "Settings", says what each key means'
-POOLINGS = ("mean", "cls", "max", "last")
+SPLADE = "splade"
+POOLINGS = ("mean", "cls", "max", "last", SPLADE)
 SEGMENT_ROWS = ("zero", "copy")
 LEAST_TOKENS = 8
 """Of an input of pre-training: two texts and their special tokens."""
@@ -72,7 +73,8 @@ class Conventions:
     __pydantic_config__ = CLOSED
     kind: Annotated[str, one_of("encoder")] = "encoder"
     pooling: Annotated[str, one_of(*POOLINGS)]
-    """mean or max over all tokens, [CLS] and [SEP] included, or cls or last, one token's."""
+    """mean or max over all tokens, [CLS] and [SEP] included, or cls or last, one token's; splade is
+    a weight a word piece: max over all tokens of log(1 + relu(logit of the masked-word head))."""
     normalise: Flag
     """Whether embeddings are normalised to length 1, after all else."""
     query_segment: Segment
@@ -92,6 +94,10 @@ class Conventions:
         int | None, Field(strict=True, ge=1, description="a count of dimensions or null")
     ] = None
     """How many of the first dimensions are kept, after dense layers; None means all."""
+    max_terms: Annotated[
+        int | None, Field(strict=True, ge=1, description="a count of word pieces or null")
+    ] = None
+    """Of splade: how many of a text's largest weights are kept; None means all above 0."""
     precision: _Precision = None
     """fp32, tf32, bf16 or fp16; None means that of the invocation, or else fp32."""
     start_weights_saw: Words = NOT_STATED
@@ -106,9 +112,15 @@ class Conventions:
         """The settings in a fingerprint, without dense layers: see `ModelFolder.forward_config`."""
         body = _without_words(asdict(self))
         del body["dense"]
-        if self.truncate_dim is None:  # so older stores keep their fingerprints
-            del body["truncate_dim"]
+        for name in ("truncate_dim", "max_terms"):  # so older stores keep their fingerprints
+            if body[name] is None:
+                del body[name]
         return body
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether a vector has a weight a word piece, few of them above 0."""
+        return self.pooling == SPLADE
 
     def limit(self, side: str) -> int:
         """Number of word pieces kept of a query or passage."""
@@ -291,6 +303,15 @@ PRESETS: dict[str, AnyConventions] = {
     "minilm": Conventions(
         pooling="mean",
         normalise=True,
+        query_segment=0,
+        passage_segment=0,
+        query_limit=254,
+        passage_limit=254,
+    ),
+    # Formal et al. 2021 (SPLADE v2), section 4: 256 tokens with special tokens.
+    "splade": Conventions(
+        pooling=SPLADE,
+        normalise=False,
         query_segment=0,
         passage_segment=0,
         query_limit=254,

@@ -67,7 +67,7 @@ def test_a_layer_is_read_with_its_hash_and_sizes(folder):
         "normalise",
         {"activation": "identity", "sha256": second},
     ]
-    finishing = load_finishing(model)
+    finishing = load_finishing(model, {})
     assert [step and step.activation for step in finishing.steps] == ["tanh", None, "identity"]
     assert torch.equal(finishing.steps[2].weights[1], torch.zeros(5))
     assert load_encoder(model).dim == 5
@@ -168,7 +168,7 @@ def test_the_products_of_layers_are_tested_for_effects_of_neighbouring_rows(fold
 def test_embeddings_are_the_layers_of_the_pooled_states(folder):
     flat, offsets = np.array([7, 9, 11], np.uint16), np.array([0, 2, 3])
     plain = load_encoder(resolve_model(str(folder))).encode(flat, offsets, side="passage")
-    weight, bias = load_finishing(resolve_model(str(layer(folder)))).steps[0].weights
+    weight, bias = load_finishing(resolve_model(str(layer(folder))), {}).steps[0].weights
     found = load_encoder(resolve_model(str(folder))).encode(flat, offsets, side="passage")
     expected = np.tanh(plain @ weight.numpy().T + bias.numpy())
     np.testing.assert_allclose(found, expected, atol=1e-5)

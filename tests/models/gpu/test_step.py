@@ -11,12 +11,12 @@ def test_means_are_over_an_inputs_own_tokens_and_empty_inputs_do_no_harm():
     hidden = torch.arange(32.0).view(16, 2)
     edges = torch.tensor([0, 1, 4, *[9] * 15, 16, 16])[: shape.num_edges]
     plain = Finishing()
-    mean = vectors(shape, pooling="mean", finishing=plain)(hidden, edges)
+    mean = vectors(shape, finishing=plain)(hidden, edges)
     assert mean[:3].tolist() == [[0, 1], [4, 5], [12, 13]]
     assert mean.shape == (16, 2) and torch.equal(mean[3:], torch.zeros(13, 2))
-    first = vectors(shape, pooling="cls", finishing=plain)(hidden, edges)
+    first = vectors(shape, finishing=Finishing(pooling="cls"))(hidden, edges)
     assert first[:3].tolist() == [[0, 1], [2, 3], [8, 9]]
-    unit = vectors(shape, pooling="cls", finishing=Finishing(normalise=True))(hidden, edges)
+    unit = vectors(shape, finishing=Finishing(normalise=True, pooling="cls"))(hidden, edges)
     torch.testing.assert_close(unit[1], torch.tensor([2.0, 3.0]) / 13**0.5)
 
 
@@ -24,7 +24,7 @@ def test_a_dense_layer_is_one_product_of_all_rows():
     shape = FixedShape(16, 8)
     edges = torch.tensor([0, 1, 4, *[9] * 15, 16, 16])[: shape.num_edges]
     dense = Dense((torch.tensor([[1.0, 2.0]]), torch.tensor([5.0])), "identity")
-    finish = vectors(shape, pooling="last", finishing=Finishing((dense,)))
+    finish = vectors(shape, finishing=Finishing((dense,), pooling="last"))
     found = finish(torch.arange(32.0).view(16, 2), edges)
     assert found.shape == (16, 1) and found[:3, 0].tolist() == [0 + 2 + 5, 6 + 14 + 5, 16 + 34 + 5]
 

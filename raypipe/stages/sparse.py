@@ -1,0 +1,226 @@
+"""Learned sparse retrieval: a weight a word piece, stored as whole numbers, and the exact search.
+
+An impact is the nearest whole number to 100 times a weight, as in Anserini's impact indexes. Scores
+are sums of products of impacts: whole numbers, so that every engine gives the same ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from raypipe.errors import RowsFailed
+from raypipe.stages.encode import SPARSE_KEY, EncodeStage
+from raypipe.stages.search import PartsStage, at_most_once_a_second, lists_payload
+from raypipe.stages.stage import Beat, Payload, Rows, Site
+from raypipe.storage.payloads import Flat, Offsets, concatenate, map_tokens, taken, write_tokens
+from raypipe.storage.records import Shard
+from raypipe.storage.spec import StageSpec
+from raypipe.storage.store import Stored, spec_over
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
+    from raypipe.models.encoder import Encoder
+
+IMPACT = 100
+"""Impacts of a weight of 1; Anserini's and Pyserini's."""
+IMPACT_BITS = 12
+"""Of a stored number, which has the word piece in its upper bits."""
+LARGEST = (1 << IMPACT_BITS) - 1
+TEXTS_AT_ONCE = 512
+"""Texts whose weights of all word pieces are in memory at a time."""
+PASSAGES_AT_ONCE, QUERIES_AT_ONCE = 4096, 256
+SPARSE_BYTES = 4 * 150
+"""Of a row: SPLADE keeps about 150 word pieces of a passage."""
+
+
+@dataclass(frozen=True)
+class SparseStage(EncodeStage):
+    """The impacts of each row's word pieces: of splade, instead of an embedding."""
+
+    @property
+    def spec(self) -> StageSpec:
+        """That of the embedding, and the form of what is stored."""
+        made = super().spec
+        key = made.reuse_key and made.reuse_key + SPARSE_KEY
+        params = {**made.params, "dtype": f"impacts of {IMPACT}"}
+        return replace(made, stage="sparse", semantics=1, params=params, produces="impacts",
+                       reuse_key=key)  # fmt: skip
+
+    def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
+        """See Stage."""
+        return SPARSE_BYTES * num_rows
+
+    def vectors_of(
+        self, encoder: Encoder, flat: Flat, offsets: Offsets, beat: Beat
+    ) -> tuple[Flat, Offsets]:
+        """See EncodeStage and `impacts_of`."""
+        budget = self.budget_tokens
+        return impacts_of(encoder, flat, offsets, side=self.side, budget_tokens=budget, beat=beat)
+
+    def write(
+        self,
+        path: Path,
+        num_rows: int,
+        rows: NDArray[np.int64],
+        places: NDArray[np.int64],
+        copied: Sequence[tuple[Path, NDArray[np.int64]]],
+        made: tuple[Flat, Offsets],
+    ) -> None:
+        """See EncodeStage."""
+        values = [*(taken(*map_tokens(older), of) for older, of in copied), made]
+        flat, offsets = concatenate([(np.asarray(f, np.uint32), o) for f, o in values])
+        order = np.full(num_rows, len(offsets) - 1)  # a row in quarantine has no word
+        order[rows] = places
+        write_tokens(path, *taken(flat, np.append(offsets, offsets[-1]), order))
+
+
+def impacts_of(
+    encoder: Encoder,
+    flat: Flat,
+    offsets: Offsets,
+    *,
+    side: str,
+    budget_tokens: int | None = None,
+    beat: Beat = lambda rows: None,
+) -> tuple[Flat, Offsets]:
+    """The impacts of texts, given by their word pieces, as `packed` has them.
+
+    Raises:
+        RowsFailed: weights that are not finite, or beyond what is stored.
+    """
+    parts = []
+    for rows in _parts(len(offsets) - 1, TEXTS_AT_ONCE):
+
+        def beaten(places: Rows, rows: NDArray[np.int64] = rows) -> None:
+            beat(rows[list(places)].tolist())
+
+        part = taken(flat, offsets, rows)
+        try:
+            found = encoder.encode(*part, side=side, budget_tokens=budget_tokens, beat=beaten)
+            parts.append(packed(found, encoder.conventions.max_terms))
+        except RowsFailed as failed:
+            raise RowsFailed(rows[list(failed.rows)].tolist(), failed.reason) from None
+    return concatenate(parts)
+
+
+def packed(weights: NDArray[np.float32], max_terms: int | None) -> tuple[Flat, Offsets]:
+    """The impacts above 0, uint32 [N], and where rows begin, int64 [B + 1]; by word piece in a row.
+
+    Args:
+        weights: fp32 [B, V].
+        max_terms: how many of a row's largest impacts are kept, of equal ones those of the first
+            word pieces; None keeps all.
+
+    Raises:
+        RowsFailed: an impact is beyond what is stored; rows are positions in `weights`.
+    """
+    impacts = np.rint(weights * np.float32(IMPACT)).astype(np.int64)
+    beyond = np.flatnonzero(impacts.max(axis=1, initial=0) > LARGEST)
+    if len(beyond):
+        raise RowsFailed(beyond.tolist(), f"a word's weight is beyond {LARGEST / IMPACT}")
+    rows, terms = np.nonzero(impacts)
+    found = impacts[rows, terms]
+    if max_terms is not None:
+        order = np.lexsort((terms, -found, rows))
+        begins = np.searchsorted(rows, np.arange(len(weights)))
+        kept = np.sort(order[np.arange(len(rows)) - begins[rows] < max_terms])
+        rows, terms, found = rows[kept], terms[kept], found[kept]
+    offsets = np.searchsorted(rows, np.arange(len(weights) + 1)).astype(np.int64)
+    return (terms << IMPACT_BITS | found).astype(np.uint32), offsets
+
+
+def unpacked(flat: Flat) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+    """(word pieces, impacts) of stored numbers."""
+    return flat >> np.uint32(IMPACT_BITS), flat & np.uint32(LARGEST)
+
+
+@dataclass(frozen=True)
+class SparsePartsStage(PartsStage):
+    """The best `depth` passages of each span of shards of impacts, for each query block.
+
+    A passage without any of the query's word pieces is not found, as by Lucene.
+    """
+
+    num_words: int = 0
+    """The size of the vocabulary."""
+
+    @property
+    def spec(self) -> StageSpec:
+        """As PartsStage."""
+        params = {"depth": self.depth, "name": self.name}
+        stores = {"impacts": self.embeddings, "queries": self.queries}
+        return spec_over("sparse-parts", 1, params, stores, produces="parts")
+
+    def _run(self, site: Site, shard: Shard, skip: Rows, beat: Beat) -> Payload:
+        queries, spans = (
+            self.queries.tokens(shard.start, shard.stop),
+            (shard.span_start, shard.span_stop),
+        )
+        beaten = at_most_once_a_second(beat)
+        found = sparse_lists(*queries, self.embeddings, spans, self.num_words, self.depth, beaten)
+        return lists_payload(site, shard, self.queries, *found, scored_by=self.name)
+
+
+def sparse_lists(
+    flat: Flat,
+    offsets: Offsets,
+    passages: Stored,
+    span: tuple[int, int],
+    num_words: int,
+    depth: int,
+    beat: Callable[[], None] = lambda: None,
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """The best passages of each query, rows int64 [Q, K], -1 behind the last, and their scores.
+
+    Equal scores are ordered by row. Sums of whole numbers below 2^53 are exact in float64.
+
+    Args:
+        flat: the queries' impacts, as `packed` has them.
+        offsets: int64 [Q + 1].
+        passages: a store of impacts.
+        span: the rows [start, stop) of it that are searched.
+        num_words: the size of the vocabulary.
+        depth: K at most.
+        beat: called now and then.
+    """
+    found = []
+    for block in _parts(len(offsets) - 1, QUERIES_AT_ONCE):
+        wanted = matrix(*taken(flat, offsets, block), num_words).toarray().T
+        rows, scores = np.empty((0, len(block)), np.int64), np.empty((0, len(block)))
+        for record, first, last in passages.overlapping(*span):
+            own = map_tokens(passages.path(record))
+            for part in _parts(last - first, PASSAGES_AT_ONCE):
+                beat()
+                products = matrix(*taken(*own, first + part), num_words) @ wanted
+                numbers = record.shard.start + first + part[:, None]
+                rows = np.vstack([rows, np.broadcast_to(numbers, products.shape)])
+                scores = np.vstack([scores, products])
+                order = np.argsort(-scores, axis=0, kind="stable")[:depth]  # ties by row
+                rows = np.take_along_axis(rows, order, axis=0)
+                scores = np.take_along_axis(scores, order, axis=0)
+        rows[scores <= 0] = -1
+        found.append((rows.T, scores.T.astype(np.float32)))
+    if not found:
+        return np.empty((0, 0), np.int64), np.empty((0, 0), np.float32)
+    return np.concatenate([rows for rows, _ in found]), np.concatenate([of for _, of in found])
+
+
+def matrix(flat: Flat, offsets: Offsets, num_words: int) -> csr_matrix:
+    """Rows of impacts, float64 [N, V]."""
+    from scipy.sparse import csr_matrix
+
+    terms, impacts = unpacked(flat)
+    values = (impacts.astype(np.float64), terms.astype(np.int64), offsets)
+    return csr_matrix(values, shape=(len(offsets) - 1, num_words))
+
+
+def _parts(num_rows: int, size: int) -> list[NDArray[np.int64]]:
+    starts = range(0, num_rows, size)
+    return [np.arange(start, min(start + size, num_rows)) for start in starts]

@@ -1,0 +1,222 @@
+"""Learned sparse retrieval in a recipe: exact, the same however it is divided, reused, exported."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from sparse_models import make_splade
+from stage_inputs import parts_of
+
+import raypipe
+from raypipe.config import load_recipe
+from raypipe.driver.execute import Watcher
+from raypipe.driver.pipeline import Options, run_pipeline
+from raypipe.driver.upkeep.export import export
+from raypipe.driver.upkeep.status import open_workspace
+from raypipe.driver.upkeep.verify import verify
+from raypipe.errors import InputError, RowsFailed
+from raypipe.models.encoder import load_encoder
+from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
+from raypipe.stages.sparse import packed, unpacked
+
+RECIPE = """
+format: 1
+name: words
+collection: {{format: msmarco-v1, input: {files}/passages.tsv}}
+queries: {{test: {{file: {files}/queries.tsv, qrels: {files}/qrels.txt}}}}
+models: {{splade: {{path: {model}{more}}}}}
+stages:
+  lucene: {{do: index}}
+  weights: {{do: encode, model: splade}}
+  splade: {{do: search, index: weights, depth: 20}}
+evaluate: {{measures: ["nDCG@10"]}}
+resources: {{backend: inline, device: cpu, shard_tokens: {tokens}, shard_queries: {queries}}}
+"""
+WORDS = "lease shard rank query passage score merge model token batch depth index".split()
+
+
+def made(rng, number):
+    return [" ".join(rng.choice(WORDS, rng.integers(1, 7))) for _ in range(number)]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """The recipe, and the texts of its passages and queries."""
+    files, rng = tmp_path_factory.mktemp("files"), np.random.default_rng(1)
+    passages, queries = made(rng, 300), made(rng, 15)
+    model = make_splade(tmp_path_factory.mktemp("models") / "splade")
+
+    def write(name, texts):
+        lines = (f"{name[0]}{i}\t{text}\n" for i, text in enumerate(texts))
+        (files / f"{name}.tsv").write_text("".join(lines))
+
+    write("passages", passages)
+    write("queries", queries)
+    (files / "qrels.txt").write_text("".join(f"q{i} 0 p{i} 1\n" for i in range(15)))
+
+    def recipe(tokens=400, queries=4, more="", stage="", **changed):
+        text = RECIPE.format(files=files, model=model, tokens=tokens, queries=queries, more=more)
+        text = text.replace("\nevaluate", f"{stage}\nevaluate")
+        return load_recipe(text, overrides=[f"{key}={value}" for key, value in changed.items()])
+
+    return recipe, model, passages, queries, write
+
+
+def impacts_of(model, texts, side):
+    """[N, V], whole numbers."""
+    model = resolve_model(str(model))
+    (text,) = parts_of(model, texts)
+    offsets = np.concatenate([[0], np.cumsum(text.counts)])
+    weights = load_encoder(model).encode(text.flat, offsets, side=side)
+    return np.rint(weights * np.float32(100)).astype(np.int64)
+
+
+def run_of(out):
+    """(query, passage, score), the score without the steps that part ties in a file."""
+    lines = [line.split() for line in (out / "runs" / "test" / "splade.trec").open()]
+    return [(query, passage, round(float(score))) for query, _, passage, _, score, _ in lines]
+
+
+def expected_run(model, passages, queries, depth=20):
+    """By brute force; of equal scores the first passage."""
+    scores = impacts_of(model, queries, "query") @ impacts_of(model, passages, "passage").T
+    lines = []
+    for query, row in enumerate(scores):
+        order = [p for p in np.argsort(-row, kind="stable") if row[p] > 0][:depth]
+        lines += [(f"q{query}", f"p{p}", row[p]) for p in order]
+    return lines
+
+
+@pytest.fixture(scope="module")
+def ended(world, tmp_path_factory):
+    out = tmp_path_factory.mktemp("ended") / "out"
+    return out, run_pipeline(world[0](), out, Options(), watcher=Watcher())
+
+
+def test_a_run_is_the_brute_force_product_of_impacts(world, ended):
+    _, model, passages, queries, _ = world
+    out, outcome = ended
+    assert run_of(out) == expected_run(model, passages, queries)
+    assert outcome.summary["systems"]["test"]["splade"]["model"] == "splade"
+    assert verify(open_workspace(out)) == []
+
+
+@pytest.mark.parametrize("tokens, queries", [(10_000_000, 1000), (150, 1)])
+def test_shards_and_blocks_do_not_show_in_the_run(world, ended, tmp_path, tokens, queries):
+    run_pipeline(world[0](tokens, queries), tmp_path / "out", Options(), watcher=Watcher())
+    assert run_of(tmp_path / "out") == run_of(ended[0])
+
+
+def test_changed_passages_alone_are_encoded_again(world, ended, tmp_path):
+    recipe, model, passages, queries, write = world
+    run_pipeline(recipe(), tmp_path / "out", Options(), watcher=Watcher())
+    changed = [*passages[:7], "a token", *passages[8:]]
+    write("passages", changed)
+    try:
+        again = run_pipeline(recipe(), tmp_path / "out", Options(), watcher=Watcher())
+    finally:
+        write("passages", passages)
+    assert again.summary["stages"]["weights"]["copied"] >= 290
+    assert run_of(tmp_path / "out") == expected_run(model, changed, queries)
+
+
+def test_an_export_has_each_passages_impacts_by_word_piece(world, ended, tmp_path):
+    _, model, passages, _, _ = world
+    store = ended[0] / "stores" / "weights"
+    assert export(store, "pyserini", tmp_path / "out", model=str(model)) == 300
+    vocabulary = open_tokenizer(resolve_model(str(model))).get_vocab()
+    lines = [json.loads(line) for line in (tmp_path / "out" / "vectors.jsonl").open()]
+    assert [line["id"] for line in lines] == [f"p{i}" for i in range(300)]
+    for line, row in zip(lines, impacts_of(model, passages, "passage"), strict=True):
+        assert {vocabulary[w]: i for w, i in line["vector"].items()} == {
+            term: row[term] for term in np.flatnonzero(row)
+        }
+    with pytest.raises(InputError, match="--model: .*name the model"):
+        export(store, "pyserini", tmp_path / "none")
+
+
+def test_the_largest_weights_alone_are_kept_where_the_settings_say_so(world, tmp_path):
+    recipe, model, passages, _, _ = world
+    few = recipe(more=", settings: {max_terms: 3}", **{"stages.splade.depth": 300})
+    run_pipeline(few, tmp_path / "out", Options(), watcher=Watcher())
+    export(tmp_path / "out/stores/weights", "pyserini", tmp_path / "e", model=str(model))
+    lines = [json.loads(line)["vector"] for line in (tmp_path / "e/vectors.jsonl").open()]
+    for vector, row in zip(lines, impacts_of(model, passages, "passage"), strict=True):
+        assert sorted(vector.values()) == sorted(row[row > 0])[-3:]
+
+
+def test_a_published_generation_answers_queries_from_python(world, tmp_path):
+    recipe, model, passages, queries, _ = world
+    options = Options(reindex=True)
+    run_pipeline(recipe(), tmp_path / "out", options, watcher=Watcher())
+    again = run_pipeline(recipe(), tmp_path / "out", options, watcher=Watcher())
+    assert again.summary["stages"]["weights"]["reused"]
+    with raypipe.open_index(tmp_path / "out") as opened:
+        lines = opened.search(queries, stage="splade").to_pylist()
+    numbered = {name: f"q{n}" for n, name in enumerate(dict.fromkeys(l["query_id"] for l in lines))}
+    found = [(numbered[l["query_id"]], l["passage_id"], l["score"]) for l in lines]
+    assert found == expected_run(model, passages, queries)
+    with pytest.raises(InputError, match="a splade model, which makes no embeddings"):
+        raypipe.encode(["a"], model=str(model))
+
+
+def test_an_approximate_index_of_impacts_is_refused(world, tmp_path):
+    recipe = world[0](stage="\n  near: {do: ann, embeddings: weights}")
+    with pytest.raises(InputError, match="near.embeddings: weights has weights of word pieces"):
+        run_pipeline(recipe, tmp_path / "out", Options(), watcher=Watcher())
+
+
+def test_impacts_are_rounded_cut_and_refused_by_hand():
+    weights = np.array([[0.004, 0.006, 0.0, 1.25], [0, 0, 0, 0], [2.0, 0.5, 2.0, 0.5]], np.float32)
+    flat, offsets = packed(weights, None)
+    assert offsets.tolist() == [0, 2, 2, 6] and flat.dtype == np.uint32
+    terms, impacts = unpacked(flat)
+    assert terms.tolist() == [1, 3, 0, 1, 2, 3] and impacts.tolist() == [1, 125, 200, 50, 200, 50]
+    flat, offsets = packed(weights, 3)
+    assert unpacked(flat)[0].tolist() == [1, 3, 0, 1, 2] and offsets.tolist() == [0, 2, 2, 5]
+    with pytest.raises(RowsFailed, match="beyond 40.95") as failed:
+        packed(np.array([[40.95], [40.96]], np.float32), None)
+    assert list(failed.value.rows) == [1]
+    assert packed(np.empty((0, 4), np.float32), 2)[1].tolist() == [0]
+
+
+ANSERINI = """
+import json, sys
+from raypipe.engines.lucene.java import start_jvm
+autoclass, _ = start_jvm()
+passages, queries, index = sys.argv[1:]
+settings = ["-generator", "DefaultLuceneDocumentGenerator", "-threads", "1", "-impact"]
+settings += ["-collection", "JsonVectorCollection", "-input", passages, "-index", index]
+autoclass("io.anserini.index.IndexCollection").main([*settings, "-pretokenized"])
+searcher = autoclass("io.anserini.search.SimpleImpactSearcher")(index)
+number = autoclass("java.lang.Integer")
+for line in open(queries + "/vectors.jsonl"):
+    query, words = json.loads(line), autoclass("java.util.HashMap")()
+    for word, impact in query["vector"].items():
+        words.put(word, number(impact))
+    found = [[each.docid, each.score] for each in searcher.search(words, 100)]
+    print("found", json.dumps([query["id"], found]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.jvm
+def test_anserinis_impact_index_of_an_export_gives_the_same_scores(world, ended, tmp_path):
+    _, model, passages, queries, _ = world
+    for store in ("weights", "weights.test"):
+        folder = tmp_path / store
+        export(ended[0] / "stores" / store, "pyserini", folder, model=str(model))
+    folders = [str(tmp_path / name) for name in ("weights", "weights.test", "index")]
+    done = subprocess.run(
+        [sys.executable, "-c", ANSERINI, *folders], capture_output=True, text=True
+    )
+    told = [line[6:] for line in done.stdout.splitlines() if line.startswith("found ")]
+    found = dict(json.loads(line) for line in told)
+    expected = expected_run(model, passages, queries, depth=300)
+    assert len(found) == len(queries), done.stderr[-2000:]
+    for query, lines in found.items():
+        scores = {passage: score for name, passage, score in expected if name == query}
+        assert [score for _, score in lines] == sorted(scores.values(), reverse=True)[:100]
+        assert all(scores[passage] == score for passage, score in lines)

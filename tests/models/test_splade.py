@@ -1,0 +1,105 @@
+"""Weights of word pieces of a splade model, beside transformers and sentence-transformers."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from json_files import changed
+from safetensors.torch import load_file, save_file
+from sparse_models import make_splade
+from stage_inputs import parts_of
+
+from raypipe.errors import InputError
+from raypipe.models.convert.describe import describe
+from raypipe.models.encoder import load_encoder
+from raypipe.models.folder.model_folder import resolve_model
+
+TEXTS = ["lease shard", "rank", "a query of a passage", "score merge model token batch depth"]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return make_splade(tmp_path / "splade")
+
+
+def weights_of(folder, texts, *, device="cpu", **settings):
+    model = resolve_model(str(folder))
+    (text,) = parts_of(model, texts)
+    offsets = np.concatenate([[0], np.cumsum(text.counts)])
+    encoder = load_encoder(model, device=device, **settings)
+    return encoder.encode(text.flat, offsets, side="passage")
+
+
+@pytest.mark.slow
+def test_a_sparse_encoder_of_sentence_transformers_gives_its_own_vectors(folder, tmp_path):
+    from sentence_transformers import SparseEncoder
+    from sentence_transformers.sparse_encoder.modules import MLMTransformer, SpladePooling
+
+    modules = [MLMTransformer(str(folder)), SpladePooling(pooling_strategy="max")]
+    theirs = SparseEncoder(modules=modules, device="cpu")
+    theirs.save_pretrained(str(tmp_path / "saved"))
+    expected = theirs.encode(TEXTS, convert_to_sparse_tensor=False).numpy()
+    model = resolve_model(str(tmp_path / "saved"))
+    assert (model.encoder.pooling, model.encoder.passage_limit) == ("splade", 62)
+    np.testing.assert_allclose(weights_of(tmp_path / "saved", TEXTS), expected, atol=1e-5)
+    changed(tmp_path / "saved" / "1_SpladePooling" / "config.json", pooling_strategy="sum")
+    with pytest.raises(InputError, match="pooling_strategy: expected max, found 'sum'"):
+        resolve_model(str(tmp_path / "saved"))
+
+
+def test_the_weights_are_the_equation_over_transformers_logits(folder):
+    """Formal et al. 2021, Eq. 6: of each word piece the largest over all tokens."""
+    from transformers import AutoTokenizer, BertForMaskedLM
+
+    theirs, tokenizer = (
+        BertForMaskedLM.from_pretrained(folder),
+        AutoTokenizer.from_pretrained(folder),
+    )
+    for text, found in zip(TEXTS, weights_of(folder, TEXTS), strict=True):
+        with torch.inference_mode():
+            logits = theirs(**tokenizer(text, return_tensors="pt")).logits[0]
+        expected = torch.log1p(logits.relu()).amax(dim=0)
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+        assert (expected > 0).sum() > 5
+
+
+def test_a_texts_weights_do_not_depend_on_those_beside_it(folder):
+    together = weights_of(folder, TEXTS)
+    for row, text in enumerate(TEXTS):
+        assert np.array_equal(weights_of(folder, [text])[0], together[row])
+
+
+def test_a_model_without_the_head_or_with_settings_of_an_embedding_is_refused(folder):
+    tensors = load_file(folder / "model.safetensors")
+    bias = tensors.pop("cls.predictions.bias")
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(InputError, match="the checkpoint lacks the tensor cls.predictions.bias"):
+        load_encoder(resolve_model(str(folder)))
+    assert len(bias) == resolve_model(str(folder)).dim
+    changed(folder / "raypipe.json", normalise=True, truncate_dim=3)
+    with pytest.raises(InputError, match="splade: remove normalise and truncate_dim"):
+        resolve_model(str(folder))
+    changed(
+        folder / "raypipe.json", normalise=False, truncate_dim=None, pooling="mean", max_terms=3
+    )
+    with pytest.raises(InputError, match="max_terms: for pooling splade only"):
+        resolve_model(str(folder))
+    changed(folder / "config.json", model_type="distilbert")
+    changed(folder / "raypipe.json", pooling="splade", max_terms=None)
+    with pytest.raises(InputError):
+        resolve_model(str(folder))
+
+
+def test_its_settings_are_shown_and_its_preset_is_the_papers(folder):
+    found = describe(str(folder), None)
+    assert (found.kind, found.problems, found.missing) == ("encoder", [], [])
+    (folder / "raypipe.json").unlink()
+    own = resolve_model(str(folder), settings={"passage_limit": 9}, preset="splade").encoder
+    assert (own.pooling, own.query_limit, own.passage_limit, own.max_terms) == (
+        "splade",
+        254,
+        9,
+        None,
+    )
+    assert "max_terms" not in json.dumps(own.to_json())
