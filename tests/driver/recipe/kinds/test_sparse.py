@@ -154,9 +154,9 @@ def test_a_published_generation_answers_queries_from_python(world, tmp_path):
     again = run_pipeline(recipe(), tmp_path / "out", options, watcher=Watcher())
     assert again.summary["stages"]["weights"]["reused"]
     with raypipe.open_index(tmp_path / "out") as opened:
-        lines = opened.search(queries, stage="splade").to_pylist()
-    numbered = {name: f"q{n}" for n, name in enumerate(dict.fromkeys(l["query_id"] for l in lines))}
-    found = [(numbered[l["query_id"]], l["passage_id"], l["score"]) for l in lines]
+        found = opened.search({f"q{n}": text for n, text in enumerate(queries)}, stage="splade")
+    columns = [found[name].to_pylist() for name in ("query_id", "passage_id", "score")]
+    found = list(zip(*columns, strict=True))
     assert found == expected_run(model, passages, queries)
     with pytest.raises(InputError, match="a splade model, which makes no embeddings"):
         raypipe.encode(["a"], model=str(model))
