@@ -67,12 +67,6 @@ def with_own_settings(recipe: Training | PhasedTraining) -> Training | PhasedTra
             "its body without them"
         )
 
-    if isinstance(found, Conventions) and found.is_sparse:
-        raise InputError(
-            f"model.start: {start}: a splade model, which raypipe encodes with and does not train; "
-            "name model.preset or model.settings to train its body as another model"
-        )
-
     def described(training: Training) -> dict[str, Any]:
         return {} if kind_of(training.model) is not None else _settings(training, found)
 

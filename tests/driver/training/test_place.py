@@ -1,7 +1,9 @@
+import json
 import shutil
 from types import SimpleNamespace
 
 import pytest
+from sparse_models import make_splade
 from training_body import recipe
 
 from raypipe.cluster import ray_start
@@ -150,6 +152,15 @@ def test_a_start_has_the_recipes_conventions_unless_it_is_packaged(tiny_model, m
         "passage_prefix": "",
     }
     assert asked[-1] == (str(tiny_model), "monobert", own)
+
+
+def test_a_splade_model_is_not_trained(tmp_path):
+    folder = make_splade(tmp_path / "splade")
+    own = json.loads((folder / "raypipe.json").read_text())
+    for start in (str(folder), "minilm"):
+        with pytest.raises(InputError, match="model.start: pooling splade: .* does not train one"):
+            model = {"start": start, "preset": None, "settings": own}
+            start_model(recipe(model=model, loss={"name": "info-nce"}))
 
 
 def test_a_start_that_cannot_be_used_is_told_under_its_key(tiny_model, tmp_path):
