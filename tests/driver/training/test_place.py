@@ -159,7 +159,8 @@ def test_a_splade_model_is_not_trained(tmp_path):
     own = json.loads((folder / "raypipe.json").read_text())
     for start in (str(folder), "minilm"):
         with pytest.raises(InputError, match="model.start: pooling splade: .* does not train one"):
-            model = {"start": start, "preset": None, "settings": own}
+            limits = {"query_limit": None, "total_limit": None}
+            model = {"start": start, "preset": None, "settings": own, **limits}
             start_model(recipe(model=model, loss={"name": "info-nce"}))
 
 
