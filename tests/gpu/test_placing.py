@@ -8,10 +8,12 @@ no gradients there: the backward pass, which is torch's own, gives zeros. Graphs
 """
 
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from sparse_models import make_splade
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.overrides import TorchFunctionMode
@@ -19,6 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from raypipe.models import encoder, scorer
+from raypipe.models.folder.model_folder import resolve_model
 from raypipe.models.gpu import passes
 from raypipe.models.machine.precision import DTYPES, set_products
 from raypipe.text.inputs import TextSlice
@@ -254,3 +257,14 @@ def test_a_tensor_of_a_step_that_stays_on_the_host_is_found(train, kind):
     for left in range(host.brought):
         with pytest.raises((RuntimeError, AssertionError)):
             train(kind, "bf16", left)
+
+
+@pytest.mark.slow
+def test_a_splade_models_head_is_on_the_device_and_in_fp32(cuda, random_bert, small, tmp_path):
+    model = resolve_model(str(make_splade(tmp_path / "splade"))).in_precision("bf16")
+    counts = np.array([0, 3, 3, 40, 17, 1])
+    flat, offsets = random_bert.pieces_of(counts, replace(small, words=66), seed=0)
+    with cuda() as (host, operations):
+        opened = encoder.load_encoder(model, device="cuda", budget_tokens=1024)
+        assert opened.encode(flat, offsets, side="passage").shape == (len(counts), 66)
+    assert operations.dtypes["products"] == {torch.bfloat16, torch.float32}
