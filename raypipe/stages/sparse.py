@@ -179,7 +179,8 @@ def sparse_lists(
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """The best passages of each query, rows int64 [Q, K], -1 behind the last, and their scores.
 
-    Equal scores are ordered by row. Sums of whole numbers below 2^53 are exact in float64.
+    Sums of whole numbers below 2^53 are exact in float64. One above 2^24 is then rounded to
+    float32, before passages are ordered: equal scores by row, whatever the spans are.
 
     Args:
         flat: the queries' impacts, as `packed` has them.
@@ -193,12 +194,12 @@ def sparse_lists(
     found = []
     for block in _parts(len(offsets) - 1, QUERIES_AT_ONCE):
         wanted = matrix(*taken(flat, offsets, block), num_words).toarray().T
-        rows, scores = np.empty((0, len(block)), np.int64), np.empty((0, len(block)))
+        rows, scores = np.empty((0, len(block)), np.int64), np.empty((0, len(block)), "f4")
         for record, first, last in passages.overlapping(*span):
             own = map_tokens(passages.path(record))
             for part in _parts(last - first, PASSAGES_AT_ONCE):
                 beat()
-                products = matrix(*taken(*own, first + part), num_words) @ wanted
+                products = (matrix(*taken(*own, first + part), num_words) @ wanted).astype("f4")
                 numbers = record.shard.start + first + part[:, None]
                 rows = np.vstack([rows, np.broadcast_to(numbers, products.shape)])
                 scores = np.vstack([scores, products])
@@ -206,7 +207,7 @@ def sparse_lists(
                 rows = np.take_along_axis(rows, order, axis=0)
                 scores = np.take_along_axis(scores, order, axis=0)
         rows[scores <= 0] = -1
-        found.append((rows.T, scores.T.astype(np.float32)))
+        found.append((rows.T, scores.T))
     if not found:
         return np.empty((0, 0), np.int64), np.empty((0, 0), np.float32)
     return np.concatenate([rows for rows, _ in found]), np.concatenate([of for _, of in found])

@@ -53,6 +53,8 @@ PACKAGED = "minilm"
 """The model that comes with raypipe's dependencies."""
 RANDOM = "random weights"
 """In the place of the hash of weights that are drawn from a configuration."""
+MOST_TERMS = 1 << 20
+"""Word pieces that an impact's number has room for (see `stages.sparse`)."""
 USUAL_PIECES = 512
 """Word pieces of a text that are kept for every model, so that models share a tokenizer's store."""
 PRETRAINED = "is to start a training from: name it in model.start of a training recipe"
@@ -107,6 +109,11 @@ class ModelFolder:
             raise InputError(
                 f"{self.path}: pooling splade: expected model_type bert, whose masked-word head "
                 f"raypipe computes, found {kind!r}"
+            )
+        if own.is_sparse and self.dim > MOST_TERMS:
+            raise InputError(
+                f"{self.path}: pooling splade: expected at most {MOST_TERMS:,} word pieces in the "
+                f"vocabulary, found {self.dim:,}"
             )
         beside = [n for n in ("normalise", "dense", "truncate_dim") if getattr(own, n)]
         if own.is_sparse and beside:

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,7 +20,9 @@ from raypipe.driver.upkeep.verify import verify
 from raypipe.errors import InputError, RowsFailed
 from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
-from raypipe.stages.sparse import packed, unpacked
+from raypipe.stages import sparse
+from raypipe.stages.sparse import matrix, packed, unpacked
+from raypipe.storage.records import Shard
 
 RECIPE = """
 format: 1
@@ -166,6 +169,24 @@ def test_an_approximate_index_of_impacts_is_refused(world, tmp_path):
     recipe = world[0](stage="\n  near: {do: ann, embeddings: weights}")
     with pytest.raises(InputError, match="near.embeddings: weights has weights of word pieces"):
         run_pipeline(recipe, tmp_path / "out", Options(), watcher=Watcher())
+
+
+def test_scores_beyond_float32s_whole_numbers_are_ordered_alike_in_every_span(monkeypatch):
+    """83,845,126 and 83,845,127 are one float32: the first passage comes first."""
+    rest = [40.95] * 5
+    stored = packed(np.array([[0.01, *rest], [0.02, *rest]], np.float32), None)
+    query = packed(np.array([[0.01, *rest]], np.float32), None)
+    exact = (matrix(*stored, 6) @ matrix(*query, 6).T).toarray()
+    assert (
+        exact.tolist() == [[83_845_126], [83_845_127]] and len(set(exact.astype("f4")[:, 0])) == 1
+    )
+    passages = SimpleNamespace(
+        overlapping=lambda start, stop: [(SimpleNamespace(shard=Shard(0, 0, 2)), start, stop)],
+        path=lambda record: None,
+    )
+    monkeypatch.setattr(sparse, "map_tokens", lambda path: stored)
+    whole, _ = sparse.sparse_lists(*query, passages, (0, 2), 6, 2)
+    assert whole.tolist() == [[0, 1]]
 
 
 def test_impacts_are_rounded_cut_and_refused_by_hand():
