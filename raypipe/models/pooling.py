@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from safetensors.torch import load_file
 from torch import Tensor
 
+from raypipe.errors import InputError, problems_in
 from raypipe.models.folder.model_folder import ModelFolder, check_unchanged, here
 from raypipe.models.folder.sentence_transformers import WEIGHTS, DenseFile
 from raypipe.models.packed import Groups, Linear, Product, linear, normed
@@ -195,16 +196,20 @@ def load_finishing(model: ModelFolder, weights: Mapping[str, Tensor]) -> Finishi
     """What follows the last hidden states of an encoder with these weights.
 
     Raises:
-        InputError: a dense layer's file changed since it was hashed, or the masked-word head of a
-            splade model is not there.
+        InputError: a dense layer's file changed since it was hashed; or the masked-word head of a
+            splade model is not there, or its product is not with the embeddings of word pieces.
     """
     own = model.encoder
     if own.is_sparse:
-        transform, norm, (words, bias) = model.family.pretraining.word_head(weights)
-        parts = zip(
-            torch.split(words, WORDS_AT_ONCE), torch.split(bias, WORDS_AT_ONCE), strict=True
-        )
-        return WordWeights(transform, norm, float(model.config()["layer_norm_eps"]), tuple(parts))
+        heads = model.family.pretraining
+        untied = heads.untied(weights)
+        if untied:
+            said = "expected the tensor that it is tied to, found another"
+            raise InputError([f"{model.folder}: {name}: {said}" for name in untied])
+        with problems_in(model.folder):
+            transform, norm, head = heads.word_head(weights)
+        words = zip(*(torch.split(each, WORDS_AT_ONCE) for each in head), strict=True)
+        return WordWeights(transform, norm, float(model.config()["layer_norm_eps"]), tuple(words))
     folder = here(model).folder
     steps = (None if layer is None else _opened(folder, layer) for layer in model.dense)
     return Finishing(tuple(steps), own.truncate_dim, own.normalise, own.pooling)

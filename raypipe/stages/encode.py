@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from raypipe.models.encoder import Encoder
 
 
-SPARSE_KEY = "-sparse"
-"""Behind the reuse key of a store of impacts: what is copied has their form."""
+FORM = "-"
+"""Between the reuse key of an embedding and the form in which a store has something else."""
 
 
 @dataclass(frozen=True)
@@ -180,8 +180,9 @@ def refuse_other_model(embeddings: Stored, model: ModelFolder) -> None:
         IncompleteError: the store's spec.json is missing.
     """
     made, (params, reuse_key) = embeddings.spec, _settings(model, "passage")
-    now = StageSpec("encode", 2, params)
-    if made.reuse_key.removesuffix(SPARSE_KEY) != reuse_key:
+    if made.reuse_key.partition(FORM)[0] != reuse_key:
+        params |= {"dtype": made.params["dtype"]}
+        now = StageSpec(made.stage, made.semantics, params)
         changes = StageSpec(made.stage, made.semantics, made.params).diff(now)
         found = "; ".join(map(str, changes)) or "the tokenizer, or the version of tokenizers"
         raise InputError(

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raypipe.errors import RowsFailed
-from raypipe.stages.encode import SPARSE_KEY, EncodeStage
+from raypipe.stages.encode import FORM, EncodeStage
 from raypipe.stages.search import PartsStage, at_most_once_a_second, lists_payload
 from raypipe.stages.stage import Beat, Payload, Rows, Site
 from raypipe.storage.payloads import Flat, Offsets, concatenate, map_tokens, taken, write_tokens
@@ -48,7 +48,7 @@ class SparseStage(EncodeStage):
     def spec(self) -> StageSpec:
         """That of the embedding, and the form of what is stored."""
         made = super().spec
-        key = made.reuse_key and made.reuse_key + SPARSE_KEY
+        key = made.reuse_key and f"{made.reuse_key}{FORM}impacts{IMPACT}.{IMPACT_BITS}"
         params = {**made.params, "dtype": f"impacts of {IMPACT}"}
         return replace(made, stage="sparse", semantics=1, params=params, produces="impacts",
                        reuse_key=key)  # fmt: skip
@@ -193,13 +193,14 @@ def sparse_lists(
     """
     found = []
     for block in _parts(len(offsets) - 1, QUERIES_AT_ONCE):
-        wanted = matrix(*taken(flat, offsets, block), num_words).toarray().T
+        wanted = matrix(*taken(flat, offsets, block), num_words).T.tocsr()
         rows, scores = np.empty((0, len(block)), np.int64), np.empty((0, len(block)), "f4")
         for record, first, last in passages.overlapping(*span):
             own = map_tokens(passages.path(record))
             for part in _parts(last - first, PASSAGES_AT_ONCE):
                 beat()
-                products = (matrix(*taken(*own, first + part), num_words) @ wanted).astype("f4")
+                found_in = matrix(*taken(*own, first + part), num_words) @ wanted
+                products = found_in.toarray().astype("f4")
                 numbers = record.shard.start + first + part[:, None]
                 rows = np.vstack([rows, np.broadcast_to(numbers, products.shape)])
                 scores = np.vstack([scores, products])

@@ -34,18 +34,29 @@ def weights_of(folder, texts, *, device="cpu", **settings):
 @pytest.mark.slow
 def test_a_sparse_encoder_of_sentence_transformers_gives_its_own_vectors(folder, tmp_path):
     from sentence_transformers import SparseEncoder
+    from sentence_transformers.models import Transformer
     from sentence_transformers.sparse_encoder.modules import MLMTransformer, SpladePooling
 
-    modules = [MLMTransformer(str(folder)), SpladePooling(pooling_strategy="max")]
-    theirs = SparseEncoder(modules=modules, device="cpu")
-    theirs.save_pretrained(str(tmp_path / "saved"))
-    expected = theirs.encode(TEXTS, convert_to_sparse_tensor=False).numpy()
-    model = resolve_model(str(tmp_path / "saved"))
-    assert (model.encoder.pooling, model.encoder.passage_limit) == ("splade", 62)
-    np.testing.assert_allclose(weights_of(tmp_path / "saved", TEXTS), expected, atol=1e-5)
+    for name, transformer in (
+        ("older", MLMTransformer(str(folder))),
+        ("saved", Transformer(str(folder), transformer_task="fill-mask")),
+    ):
+        modules = [transformer, SpladePooling(pooling_strategy="max")]
+        theirs = SparseEncoder(modules=modules, device="cpu")
+        expected = theirs.encode(TEXTS, convert_to_sparse_tensor=False).numpy()
+        theirs.max_active_dims = 4
+        theirs.save_pretrained(str(tmp_path / name))
+        own = resolve_model(str(tmp_path / name)).encoder
+        assert (own.pooling, own.passage_limit, own.max_terms) == ("splade", 62, 4)
+        np.testing.assert_allclose(weights_of(tmp_path / name, TEXTS), expected, atol=1e-5)
     changed(tmp_path / "saved" / "1_SpladePooling" / "config.json", pooling_strategy="sum")
-    with pytest.raises(InputError, match="pooling_strategy: expected max, found 'sum'"):
+    changed(tmp_path / "saved" / "sentence_bert_config.json", transformer_task="feature-extraction")
+    changed(tmp_path / "saved" / "config_sentence_transformers.json", similarity_fn_name="cosine")
+    with pytest.raises(InputError) as refused:
         resolve_model(str(tmp_path / "saved"))
+    told = "\n".join(refused.value.problems)
+    assert "pooling_strategy: expected max, found 'sum'" in told
+    assert "transformer_task: expected fill-mask" in told and "expected dot, found cosine" in told
 
 
 def test_the_weights_are_the_equation_over_transformers_logits(folder):
@@ -91,9 +102,23 @@ def test_a_model_without_the_head_or_with_settings_of_an_embedding_is_refused(fo
         resolve_model(str(folder))
 
 
+def test_another_decoder_than_the_embeddings_is_refused_and_its_tied_bias_is_read(folder):
+    tensors = load_file(folder / "model.safetensors")
+    expected = weights_of(folder, TEXTS)
+    tensors["cls.predictions.decoder.bias"] = tensors.pop("cls.predictions.bias")
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    assert np.array_equal(weights_of(folder, TEXTS), expected)
+    words = tensors["bert.embeddings.word_embeddings.weight"]
+    tensors["cls.predictions.decoder.weight"] = words + 1
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(InputError, match="decoder.weight: expected the tensor that it is tied to"):
+        load_encoder(resolve_model(str(folder)))
+
+
 def test_its_settings_are_shown_and_its_preset_is_the_papers(folder):
     found = describe(str(folder), None)
     assert (found.kind, found.problems, found.missing) == ("encoder", [], [])
+    assert found.unused == [] and found.training.startswith("no: a splade model is not trained")
     (folder / "raypipe.json").unlink()
     own = resolve_model(str(folder), settings={"passage_limit": 9}, preset="splade").encoder
     assert (own.pooling, own.query_limit, own.passage_limit, own.max_terms) == (

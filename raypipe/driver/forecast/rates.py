@@ -61,7 +61,7 @@ def logged_rates(
     took: dict[Key, tuple[float, float]] = {}
     for store, fingerprint in workspace.refs().items():
         spec = find_spec(workspace.stores, store, fingerprint)
-        if spec is None or spec.produces not in ("vectors", "scores"):
+        if spec is None or spec.produces not in ("vectors", "impacts", "scores"):
             continue
         settings = json.dumps(spec.to_json())
         lines = workspace.stores.newest(f"{store}/{fingerprint}/attempts.jsonl")

@@ -290,6 +290,8 @@ def _export(
             raise InputError(f"{held}: {', '.join(forms)}")
         others = ", ".join(_exportable(stores)) or "none"
         raise InputError(f"{held} nothing; stores beside it that can be exported: {others}")
+    if model is not None and spec.produces != "impacts":
+        raise InputError(f"--model: for a splade model's impacts only, and {name} has none")
     with folder_beside(out) as partial:
         named = {"model": model} if spec.produces == "impacts" else {}
         num_rows = _WRITERS[spec.produces, to](stores, spec, stored, partial, **named)
@@ -394,8 +396,11 @@ def _pieces(stores: Storage, spec: StageSpec, model: str | None) -> list[str]:
     assert isinstance(made, Mapping)
     if made["tokenizer_sha256"] != opened.tokenizer_sha256:
         raise InputError(f"--model {model}: its tokenizer is not that of this store's word pieces")
-    words = open_tokenizer(opened).get_vocab()
-    return sorted(words, key=words.__getitem__)
+    pieces = [f"[unused {number}]" for number in range(opened.dim)]  # of padding, in no text
+    for word, number in open_tokenizer(opened).get_vocab().items():
+        if number < len(pieces):
+            pieces[number] = word
+    return pieces
 
 
 _WRITERS: dict[tuple[str, str], Callable[..., int]] = {

@@ -347,7 +347,8 @@ class BertPretraining:
 
         dense, norm = f"{_TRANSFORM}.dense", f"{_TRANSFORM}.LayerNorm"
         of_dense, of_norm = (pair(f"{each}.weight", f"{each}.bias") for each in (dense, norm))
-        return of_dense, of_norm, pair(_WORDS, _BIAS)
+        bias = _BIAS if _BIAS in weights or _DECODER[1] not in weights else _DECODER[1]
+        return of_dense, of_norm, pair(_WORDS, bias)
 
     def follows(self, weights: Mapping[str, Tensor], first_BH: Tensor) -> Tensor:
         """See Pretraining; as in BERT's own code without dropout after the pooler."""

@@ -164,13 +164,14 @@ def _describe_tensors(
     used, unused, problems = set(expected), named.unused, []
     head = not isinstance(conventions, Conventions)
     found.missing = [files.saved_name(name, head=head) for name in sorted(used - set(places))]
-    if isinstance(conventions, PretrainedConventions):
+    sparse = isinstance(conventions, Conventions) and conventions.is_sparse
+    if sparse or isinstance(conventions, PretrainedConventions):
         heads = family_of(config).pretraining
         known = heads.canonical_names(unused)
         of_heads = {place: shapes[source.name] for place, source in known.found.items()}
         found.missing += [n for n in heads.shapes(config, next_sentence=False) if n not in of_heads]
         problems = pretraining_problems(of_heads, config)
-        used, unused = used | {*files.POOLER}, known.unused
+        used, unused = used | (set() if sparse else {*files.POOLER}), known.unused
     found.unused = sorted([*unused, *(s.name for p, s in named.found.items() if p not in used)])
     rows = next(iter(places.get(files.SEGMENTS, ())), 0)
     if isinstance(conventions, PairConventions) and conventions.kind == "duo" and rows:
@@ -220,6 +221,8 @@ def _training(family: Family[Any], conventions: AnyConventions | None) -> str:
         family.files.trained_names([], head=False)
     except InputError as error:
         return f"no: {error}"
+    if isinstance(conventions, Conventions) and conventions.is_sparse:
+        return "no: a splade model is not trained; its body is, with model.preset"
     if isinstance(conventions, Conventions) and (conventions.dense or conventions.truncate_dim):
         return "no: what follows pooling is not trained; its body is, with model.preset"
     return "yes"

@@ -48,8 +48,9 @@ OLD_POOLINGS = {
 SCORES = {"Identity": "raw", "Sigmoid": "probability"}
 """Scores by the last part of an activation's dotted name."""
 ONE_UNIT, TWO_UNITS = 1, 2
-SPARSE = ["MLMTransformer", "SpladePooling"]
-"""The modules of a sparse encoder."""
+TRANSFORMERS = ("Transformer", "MLMTransformer")
+"""The first module; a sparse encoder's has the masked-word head."""
+SPLADE_POOLING = "SpladePooling"
 WEIGHTS = "model.safetensors"
 NORMALISE = "normalise"
 """The word for a step that is no layer and divides a vector by its length."""
@@ -113,7 +114,7 @@ def modules_of(folder: Path) -> list[tuple[str, str]]:
 def transformer_folder(folder: Path) -> Path:
     """The folder of the transformer's own files: the folder itself, or the one in modules.json."""
     modules = modules_of(folder)
-    place = modules[0][1] if modules and modules[0][0] in ("Transformer", SPARSE[0]) else ""
+    place = modules[0][1] if modules and modules[0][0] in TRANSFORMERS else ""
     inside = folder / place
     return inside if place and Path(place).name == place and inside.is_dir() else folder
 
@@ -124,12 +125,12 @@ def read_sentence_transformer(folder: Path) -> Evidence:
     inner = transformer_folder(folder)
     modules = modules_of(folder)
     names = [name for name, _ in modules]
-    sparse = names == SPARSE
+    sparse = names[:1] in [[each] for each in TRANSFORMERS] and names[1:] == [SPLADE_POOLING]
     of_vectors = names[:2] == ["Transformer", "Pooling"] and {*names[2:]} <= {"Dense", "Normalize"}
     if not sparse and not of_vectors:
         found.refusals.append(
             f"{folder / 'modules.json'}: expected Transformer, Pooling, and then at most Dense and "
-            f"Normalize, or {' and '.join(SPARSE)}, found {', '.join(names)}"
+            f"Normalize, or {SPLADE_POOLING} alone, found {', '.join(names)}"
         )
         return found
     found.add("modules.json", kind="encoder")
@@ -178,6 +179,17 @@ def _read_splade(folder: Path, path: Path, found: Evidence) -> None:
         if body.get(key, word) != word:
             found.refusals.append(f"{path}: {key}: expected {word}, found {body[key]!r}")
     found.add(str(path.relative_to(folder)), pooling=SPLADE)
+    inner = transformer_folder(folder) / "sentence_bert_config.json"
+    task = read_object(inner).get("transformer_task", "fill-mask")
+    if task != "fill-mask":
+        found.refusals.append(f"{inner}: transformer_task: expected fill-mask, found {task!r}")
+    settings = read_object(folder / SETTINGS)
+    if settings.get("max_active_dims") is not None:
+        found.add(f"{SETTINGS} max_active_dims", max_terms=settings["max_active_dims"])
+    if settings.get("similarity_fn_name") == "cosine":
+        found.refusals.append(
+            f"{folder / SETTINGS}: similarity_fn_name: expected dot, found cosine"
+        )
 
 
 def read_finishing(folder: Path, modules: Sequence[tuple[str, str]], found: Evidence) -> None:

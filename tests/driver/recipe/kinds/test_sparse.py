@@ -1,6 +1,7 @@
 """Learned sparse retrieval in a recipe: exact, the same however it is divided, reused, exported."""
 
 import json
+import shutil
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -138,6 +139,26 @@ def test_an_export_has_each_passages_impacts_by_word_piece(world, ended, tmp_pat
         }
     with pytest.raises(InputError, match="--model: .*name the model"):
         export(store, "pyserini", tmp_path / "none")
+
+
+def test_word_pieces_are_named_by_their_ids_whatever_ids_are_not_used(world, tmp_path):
+    recipe, model, _, _, _ = world
+    other = shutil.copytree(model, tmp_path / "other")
+    tokenizer = json.loads((other / "tokenizer.json").read_text())
+    vocabulary = tokenizer["model"]["vocab"]
+    del vocabulary["zebra"]  # a hole; and the last ids stand for no word
+    del vocabulary[max(vocabulary, key=vocabulary.__getitem__)]
+    (other / "tokenizer.json").write_text(json.dumps(tokenizer))
+    run_pipeline(recipe(**{"models.splade.path": other}), tmp_path / "out", Options(),
+                 watcher=Watcher())  # fmt: skip
+    export(tmp_path / "out/stores/weights", "pyserini", tmp_path / "e", model=str(other))
+    found = json.loads((tmp_path / "e/vectors.jsonl").open().readline())["vector"]
+    flat, offsets = packed(*[impacts_of(other, world[2][:1], "passage") / np.float32(100)], None)
+    numbers = zip(*(each.tolist() for each in unpacked(flat)), strict=True)
+    words = {number: word for word, number in vocabulary.items()}
+    assert found == {words.get(term, f"[unused {term}]"): impact for term, impact in numbers}
+    with pytest.raises(InputError, match="--model: for a splade model's impacts only"):
+        export(tmp_path / "out/stores/lucene", "pyserini", tmp_path / "l", model=str(other))
 
 
 def test_the_largest_weights_alone_are_kept_where_the_settings_say_so(world, tmp_path):
