@@ -12,6 +12,7 @@ and exits with 1 if a job fails or a payload differs.
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -174,6 +175,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--passages", type=int, default=1200, help="of Python's documentation")
     parser.add_argument("--keep", type=Path, help="an empty folder for stores and logs")
     given = parser.parse_args(arguments)
+    if given.passages < 100:
+        parser.error(f"--passages: expected at least 100, found {given.passages}")
+    if given.keep and given.keep.exists() and any(given.keep.iterdir()):
+        parser.error(f"--keep: {given.keep} is not empty")
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # ends the cluster
     sys.path.append(str(JOBS.parent / "tests" / "helpers"))
     from cluster_of_nodes import Nodes
 

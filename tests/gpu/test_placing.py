@@ -4,7 +4,8 @@ Under torch's FakeTensorMode a tensor has a device, a dtype and a shape but no v
 operation over two devices is an error. All lines between the host's arrays and the result run as on
 a GPU. Whatever the host reads of a tensor is zero. Replaced are the GPU's name, the events, which
 have no fake, and the reading of weights, which becomes fake after it. A torch without CUDA records
-no gradients there: the backward pass, which is torch's own, gives zeros. Graphs are not met.
+no gradients there: the backward pass, which is torch's own, gives zeros. Graphs are not met, nor
+models that transformers computes.
 """
 
 from contextlib import contextmanager

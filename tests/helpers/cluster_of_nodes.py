@@ -37,11 +37,15 @@ class Nodes:
         self._agents = jobs  # which start a job's driver; each has a port of its own
         head = ["--head", f"--port={self._port}", "--num-cpus=0", f"--include-dashboard={jobs}"]
         head.append(f"--dashboard-port={port}")
-        self._head = self._start(*head, f"--ray-client-server-port={clients[0]}")
         self._nodes: list[psutil.Process] = []
-        self._wait_for_head()
-        for _ in range(count):
-            self.add()
+        self._head = self._start(*head, f"--ray-client-server-port={clients[0]}")
+        try:
+            self._wait_for_head()
+            for _ in range(count):
+                self.add()
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def environment(self) -> dict[str, str]:
