@@ -12,16 +12,9 @@ import pytest
 
 DEMO = Path(__file__).parent.parent / "jobs" / "demo_cluster.py"
 COMMAND = [sys.executable, str(DEMO), "--passages", "120"]
-on_ray = [pytest.mark.slow, pytest.mark.ray, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.slow, pytest.mark.ray, pytest.mark.timeout(1200)]
 
 
-def marked(function):
-    for mark in on_ray:
-        function = mark(function)
-    return function
-
-
-@marked
 def test_a_cluster_that_loses_and_gains_a_node_writes_the_same_payloads_and_is_gone(tmp_path):
     done = subprocess.run([*COMMAND, "--keep", str(tmp_path)], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -35,7 +28,6 @@ def test_a_cluster_that_loses_and_gains_a_node_writes_the_same_payloads_and_is_g
     assert again.returncode == 2 and f"--keep: {tmp_path} is not empty" in again.stderr
 
 
-@marked
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
 def test_a_demonstration_that_is_ended_while_its_nodes_start_leaves_no_process(tmp_path, sent):
     demo = psutil.Popen([*COMMAND, "--keep", str(tmp_path / "kept")], stderr=subprocess.DEVNULL)

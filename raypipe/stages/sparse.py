@@ -1,7 +1,7 @@
 """Learned sparse retrieval: a weight a word piece, stored as whole numbers, and the exact search.
 
 An impact is the nearest whole number to 100 times a weight, as in Anserini's impact indexes. Scores
-are sums of products of impacts: whole numbers, so that every engine gives the same ones.
+are sums of products of impacts: whole numbers, which up to 2^24 every engine gives alike.
 """
 
 from __future__ import annotations
@@ -159,12 +159,9 @@ class SparsePartsStage(PartsStage):
         return spec_over("sparse-parts", 1, params, stores, produces="parts")
 
     def _run(self, site: Site, shard: Shard, skip: Rows, beat: Beat) -> Payload:
-        queries, spans = (
-            self.queries.tokens(shard.start, shard.stop),
-            (shard.span_start, shard.span_stop),
-        )
-        beaten = at_most_once_a_second(beat)
-        found = sparse_lists(*queries, self.embeddings, spans, self.num_words, self.depth, beaten)
+        queries = self.queries.tokens(shard.start, shard.stop)
+        span, beaten = (shard.span_start, shard.span_stop), at_most_once_a_second(beat)
+        found = sparse_lists(*queries, self.embeddings, span, self.num_words, self.depth, beaten)
         return lists_payload(site, shard, self.queries, *found, scored_by=self.name)
 
 

@@ -96,9 +96,14 @@ def test_a_model_without_the_head_or_with_settings_of_an_embedding_is_refused(fo
     )
     with pytest.raises(InputError, match="max_terms: for pooling splade only"):
         resolve_model(str(folder))
-    changed(folder / "config.json", model_type="distilbert")
-    changed(folder / "raypipe.json", pooling="splade", max_terms=None)
-    with pytest.raises(InputError):
+
+
+def test_the_head_of_another_family_is_refused(folder):
+    from transformers import DistilBertConfig, DistilBertForMaskedLM
+
+    sizes = {"vocab_size": 66, "dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 64}
+    DistilBertForMaskedLM(DistilBertConfig(**sizes)).save_pretrained(folder)
+    with pytest.raises(InputError, match="expected model_type bert, .*found 'distilbert'"):
         resolve_model(str(folder))
 
 
