@@ -144,8 +144,8 @@ WORDS_AT_ONCE = 4096
 class WordWeights:
     """Computes SPLADE's weight of each word piece from hidden states, in fp32.
 
-    Source: Formal et al. 2021 (SPLADE v2), Eq. 6: the largest value over the tokens of
-    log(1 + relu(logit)).
+    It is the largest value over the tokens of log(1 + relu(logit)). Source: Formal et al. 2021
+    (SPLADE v2), as sentence-transformers' SpladePooling computes it.
     """
 
     transform: Linear

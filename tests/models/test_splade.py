@@ -60,7 +60,7 @@ def test_a_sparse_encoder_of_sentence_transformers_gives_its_own_vectors(folder,
 
 
 def test_the_weights_are_the_equation_over_transformers_logits(folder):
-    """Formal et al. 2021, Eq. 6: of each word piece the largest over all tokens."""
+    """Of each word piece the largest over all tokens."""
     from transformers import AutoTokenizer, BertForMaskedLM
 
     theirs, tokenizer = (
@@ -120,7 +120,7 @@ def test_another_decoder_than_the_embeddings_is_refused_and_its_tied_bias_is_rea
         load_encoder(resolve_model(str(folder)))
 
 
-def test_its_settings_are_shown_and_its_preset_is_the_papers(folder):
+def test_its_settings_are_shown_and_its_preset_has_every_setting(folder):
     found = describe(str(folder), None)
     assert (found.kind, found.problems, found.missing) == ("encoder", [], [])
     assert found.unused == [] and found.training.startswith("no: a splade model is not trained")

@@ -308,7 +308,7 @@ PRESETS: dict[str, AnyConventions] = {
         query_limit=254,
         passage_limit=254,
     ),
-    # Formal et al. 2021 (SPLADE v2), section 4: 256 tokens with special tokens.
+    # SPLADE (Formal et al. 2021); the limit, 256 tokens with special tokens, is ours.
     "splade": Conventions(
         pooling=SPLADE,
         normalise=False,
