@@ -185,14 +185,14 @@ class Measuring:
 def _check_qrels(qrels: pa.Table) -> None:
     if not len(qrels):
         raise InputError("qrels: no judgements; expected query, passage and relevance")
-    problems = []
-    for group in repeats(encode(qrels["query_id"]), encode(qrels["passage_id"]))[:SHOWN]:
-        grades = qrels["relevance"].take(pa.array(group)).to_pylist()
+    problems, relevance = [], qrels["relevance"].to_numpy()
+    for group in repeats(encode(qrels["query_id"]), encode(qrels["passage_id"])):
+        grades = relevance[group].tolist()
         if len(set(grades)) > 1:
             query, passage = (qrels[name][int(group[0])] for name in ("query_id", "passage_id"))
             problems.append(f"qrels: query {query}, passage {passage}: grades {grades}; keep one")
     if problems:
-        raise InputError(problems)
+        raise InputError(problems[:SHOWN])
 
 
 def check_grades(qrels: pa.Table, measures: Sequence[str]) -> None:

@@ -108,6 +108,12 @@ def test_a_header_without_an_id_or_a_text_is_refused_before_the_file_is_read(tmp
     assert "a.csv: line 1: expected a first line that names an id and a text" in str(caught.value)
 
 
+def test_a_header_that_is_lost_before_the_file_is_counted_is_refused_too(tmp_path):
+    (tmp_path / "a.csv").write_text("1,some text\n")
+    with pytest.raises(InputError, match=r"a.csv: line 1: expected a first line that names an id"):
+        count_file(tmp_path / "a.csv", format="csv")
+
+
 def test_a_file_that_changes_after_it_was_counted_is_refused(tmp_path):
     path = tmp_path / "p.csv"
     path.write_bytes(written())
