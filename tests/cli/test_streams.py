@@ -40,6 +40,13 @@ def test_closed_streams_do_not_change_how_a_command_ends(redirected):
     assert ran("--version", redirected=redirected, capture_output=True).returncode == 0
 
 
+def test_a_line_on_stderr_is_there_when_the_process_dies_before_its_end():
+    dies = "import os, sys; from raypipe.cli.terminal import make_lasting; make_lasting();"
+    dies += "print('begun', file=sys.stderr); os._exit(9)"
+    done = subprocess.run([sys.executable, "-c", dies], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (9, "begun\n")
+
+
 def test_a_command_whose_work_is_to_print_says_nothing_behind_it_unless_it_fails():
     done = ran("recipes", redirected=">&-", capture_output=True)
     assert (done.returncode, done.stderr) == (0, "")

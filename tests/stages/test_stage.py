@@ -3,16 +3,19 @@
 import numpy as np
 import pytest
 from given_scores import Given
+from sparse_models import make_splade
 
 from raypipe import schema
 from raypipe.models.folder.model_folder import resolve_model
 from raypipe.stages.bm25 import Bm25Stage, IndexStage
+from raypipe.stages.encode import EncodeStage
 from raypipe.stages.fuse import fuse_stage
 from raypipe.stages.scoring.candidates import Request
 from raypipe.stages.scoring.rerank import aggregate_stage, pairs_stage, rerank_stage
 from raypipe.stages.scoring.score import score_base
 from raypipe.stages.scoring.score_table import Scored
 from raypipe.stages.search import PartsStage, merge_stage
+from raypipe.stages.sparse import SparsePartsStage, SparseStage
 from raypipe.stages.stage import Needs, Sizing, ranges
 from raypipe.stages.tables import Sides
 from raypipe.storage.records import Shard
@@ -53,6 +56,17 @@ def test_lucenes_stages_and_a_table_of_scores_have_the_versions_they_were_stored
     scores = score_base(resolve_model(str(tiny_mono)), passages, queries)
     versions = {spec.stage: spec.semantics for spec in (index.spec, search.spec, scores)}
     assert versions == {"index": 2, "bm25": 1, "scores": 2}
+
+
+def test_vectors_and_impacts_have_theirs(stores, tiny_model, tmp_path):
+    splade = resolve_model(str(make_splade(tmp_path / "splade")))
+    passages, queries = stores.tokens([[5, 6]]), stores.tokens([[5]])
+    vectors = EncodeStage(passages, resolve_model(str(tiny_model)), "passage")
+    impacts = SparseStage(passages, splade, "passage")
+    search = SparsePartsStage("sparse", passages, queries, 10, splade.dim)
+    versions = {each.spec.stage: each.spec.semantics for each in (vectors, impacts, search)}
+    assert versions == {"encode": 2, "sparse": 1, "sparse-parts": 1}
+    assert vectors.spec.reuse_key != impacts.spec.reuse_key
 
 
 def test_a_training_and_its_examples_have_theirs():

@@ -9,6 +9,7 @@ them. `choose` prints the dev value of every system, `report` that of the chosen
 
 import itertools
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
@@ -48,22 +49,19 @@ def main(out: Path, what: str, chosen: tuple[str, int, float] | None) -> None:
     """Print the values of every system, or compare the chosen one with the simple ones."""
     RESOURCES.update({"precision": "fp32", "threads": 2})
     if chosen is None:
-        _choose({name: _systems(name, out, FIRST, K0, BLENDS) for name in _dev(out)})
+        _choose({name: _systems(name, out, FIRST, K0) for name in _dev(out)})
         return
     run, k0, blend = chosen
-    OUTSIDE["nfcorpus"] = _all(OUTSIDE["nfcorpus"], None)
-    OUTSIDE["car"] = _all(OUTSIDE["car"], 400)
     OUTSIDE["wikiqa"] = Outside(
         OUTSIDE["wikiqa"].collection, OUTSIDE["wikiqa"].queries, OUTSIDE["wikiqa"].qrels, MOST
     )
     found = {}
     for name in OUTSIDE:
         write_queries(name, out / name)
-        first, depths = {"bm25", "dense", "rrf", run}, {35, k0}
-        found[name] = _systems(name, out, sorted(first), sorted(depths), sorted({0, 6, *BLENDS}))
+        found[name] = _systems(name, out, sorted({"bm25", "dense", "rrf", run}), sorted({35, k0}))
     mine = _name(run, k0, blend)
     others = ["bm25", "dense", "rrf", run, _name("rrf", 35, 6)]
-    others += [_name("bm25", 35, each) for each in (0, *BLENDS)]
+    others += [_name("bm25", 35, each) for each in BLENDS]
     for name, measured in found.items():
         for order in dict.fromkeys([mine, *others]):
             mean = np.mean(list(measured[order].values()))
@@ -87,19 +85,18 @@ def _choose(found: dict[str, Values]) -> None:
         print(order, *(f"{mean:.4f}" for mean in means[order]), f"{np.mean(means[order]):.4f}")
 
 
-def _systems(
-    name: str, out: Path, first: tuple[str, ...] | list[str], depths: object, blends: object
-) -> Values:
-    runs = {key: run for key, run in _first_stages(name, out).items() if key in first}
-    near = {key: _first(run, MOST) for key, run in runs.items()}
+def _systems(name: str, out: Path, first: Sequence[str], depths: Sequence[int]) -> Values:
+    """Every order over the first stages, each with its first max(depths) candidates."""
+    runs = _first_stages(name, out)
+    near = {key: _first(runs[key], max(depths)) for key in first}
     queries = {query for run in near.values() for query in run}
     every = {q: {p: 0.0 for run in near.values() for p in run.get(q, {})} for q in sorted(queries)}
     f = log_odds(name, out, MODEL, every)
     orders = dict[str, Run](near)
-    for (key, run), k0 in itertools.product(near.items(), depths):  # type: ignore[call-overload]
+    for (key, run), k0 in itertools.product(near.items(), depths):
         cut = _first(run, k0)
         z, own = _min_max(cut), _on(f, cut, None)
-        for a in blends:  # type: ignore[attr-defined]
+        for a in BLENDS:
             weighted = {q: {p: a * v for p, v in each.items()} for q, each in z.items()}
             orders[_name(key, k0, a)] = _sum(weighted, own)
     return values(name, out, orders)
@@ -146,10 +143,6 @@ def _dev(out: Path) -> list[str]:
         OUTSIDE[name] = Outside(collection, *paths, candidates=MOST, sample=DEV[name])
         write_queries(name, out / name)
     return list(files)
-
-
-def _all(outside: Outside, sample: int | None) -> Outside:
-    return Outside(outside.collection, outside.queries, outside.qrels, MOST, sample=sample)
 
 
 if __name__ == "__main__":
