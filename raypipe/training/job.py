@@ -174,10 +174,12 @@ def conventions_of_training(model: TrainedModel) -> AnyConventions:
             "model.settings: truncate_dim: a training cuts no embeddings; name here the start's "
             "other settings, and cut in the recipe that encodes"
         )
-    if (model.settings or {}).get("blend"):
-        raise InputError(
-            "model.settings: blend: a training's is loss.blend; write it there, and remove it here"
-        )
+    for name in ("blend", "blend_over_bm25"):
+        if (model.settings or {}).get(name):
+            raise InputError(
+                f"model.settings: {name}: a training's is loss.blend; write it there, and remove it "
+                "here"
+            )
     names = ("query_limit", "passage_limit", "total_limit", "segment_row")
     if model.preset is None:
         found = conventions_from(model.settings or {}, "model.settings")

@@ -55,8 +55,10 @@ def test_a_blend_is_in_the_settings_and_the_fingerprint_only_where_it_is_learnt(
         "params.loss.blend null -> 4.0",
         "params.loss.teacher_weight null -> 0.5",
     ]
-    with pytest.raises(InputError, match=r"model\.settings: blend: a training's is loss\.blend"):
-        conventions_of_training(TrainedModel(start="x", settings={"kind": "mono", "blend": 2}))
+    for name in ("blend", "blend_over_bm25"):
+        given = TrainedModel(start="x", settings={"kind": "mono", name: 2})
+        with pytest.raises(InputError, match=rf"settings: {name}: a training's is loss\.blend"):
+            conventions_of_training(given)
 
 
 def test_an_encoder_draws_no_head_and_its_fingerprint_has_no_range(job, folder):

@@ -3,11 +3,13 @@
 The scores take pieces@RUN.SET, unless the word pieces of the whole collection exist.
 """
 
+import logging
 from collections.abc import Mapping
 from dataclasses import replace
 
 from raypipe import schema
-from raypipe.config.stages import Aggregate, DuoScore, MonoScore
+from raypipe.config.kind import Kind
+from raypipe.config.stages import Aggregate, Bm25Search, DuoScore, GivenRun, MonoScore
 from raypipe.driver.models import check_kind
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.system import Chain, ScoreRequest, System
@@ -23,6 +25,8 @@ from raypipe.stages.scoring.score_table import Scored
 from raypipe.stages.scoring.token_rows import PassageTokensStage
 from raypipe.stages.texts.tokenize import TokenizeStage
 from raypipe.storage.store import Stored
+
+log = logging.getLogger(__name__)
 
 
 def scores(
@@ -48,8 +52,12 @@ def scores(
     found, chain = scored(basis, scores, model, RunCandidates(run, request))
     blended = ""
     if isinstance(stage, MonoScore):
-        blend = blend_of(model, name, stage)
+        blend = blend_of(basis, model, name, stage)
         blended = "" if blend is None else f", blend {blend.weight:g}"
+        over_bm25 = model.reranker.blend_over_bm25
+        if stage.blend is None and over_bm25 is not None and _is(basis, stage.run, GivenRun):
+            say = "%s: blend %g, of %s's settings; if BM25 alone made the run %s, write blend: %g"
+            log.info(say, name, model.reranker.blend, stage.model, stage.run, over_bm25)
         final = rerank_stage(name, run, base, request, stage.tail, sides, found, blend)
     else:
         final = pairs_stage(name, run, base, request, sides, found)
@@ -80,10 +88,11 @@ def model_of(basis: Basis, name: str, stage: MonoScore | DuoScore) -> ModelFolde
     return replace(model, conventions=replace(model.reranker, score=stage.score))
 
 
-def blend_of(model: ModelFolder, name: str, stage: MonoScore) -> Blend | None:
-    """The stage's blend, otherwise that of its model; None for the model's scores alone.
+def blend_of(basis: Basis, model: ModelFolder, name: str, stage: MonoScore) -> Blend | None:
+    """The stage's blend, otherwise its model's for such a run; None for the model's scores alone.
 
     Args:
+        basis: that of the recipe.
         model: that of `model_of`.
         name: the stage's.
         stage: in the recipe.
@@ -92,9 +101,14 @@ def blend_of(model: ModelFolder, name: str, stage: MonoScore) -> Blend | None:
         InputError: the log odds of the blend cannot be had from the scores.
     """
     try:
-        return blend.blend_of(model.reranker, stage.blend)
+        over_bm25 = _is(basis, stage.run, Bm25Search)
+        return blend.blend_of(model.reranker, stage.blend, over_bm25=over_bm25)
     except InputError as error:
         raise InputError([f"stages.{name}: {problem}" for problem in error.problems]) from error
+
+
+def _is(basis: Basis, name: str, kind: type[Kind]) -> bool:
+    return isinstance(basis.recipe.stages[name], kind)
 
 
 def aggregated(

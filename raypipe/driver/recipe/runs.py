@@ -57,7 +57,7 @@ def conversion_of(basis: Basis, name: str, stage: DocumentRun) -> Conversion:
         return "none"
     model = model_of(basis, stage.run, scored)
     conventions, scale = model.reranker, model.reranker.score
-    if blend_of(model, stage.run, scored) is not None:
+    if blend_of(basis, model, stage.run, scored) is not None:
         return "none" if stage.over == "raw" else "probability"
     if scale == "raw" and conventions.relevant_label is not None:
         raise InputError(

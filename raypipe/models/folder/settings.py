@@ -187,6 +187,10 @@ class PairConventions:
     ] = 0.0
     """The weight a in the score of a monoBERT model's ranking, s = a z + f: see `ranking.blend`.
     Its scores themselves, f, do not depend on it. 0 means f alone."""
+    blend_over_bm25: Annotated[
+        float | None, Field(strict=True, ge=0, allow_inf_nan=False, description="a number from 0")
+    ] = None
+    """The weight over a run of BM25 alone; None means `blend`."""
     start_weights_saw: Words = NOT_STATED
     """What the weights were trained on, for tables; not part of the fingerprint."""
 
@@ -213,7 +217,7 @@ class PairConventions:
     def to_json(self) -> dict[str, Any]:
         """The settings in a fingerprint of scores, which do not depend on the blend."""
         body = _without_words(asdict(self))
-        del body["blend"]
+        del body["blend"], body["blend_over_bm25"]
         return body
 
     def prefix(self, side: str) -> str:
@@ -431,8 +435,11 @@ def _pair_problems(found: PairConventions) -> list[str]:
         return problems
     if found.kind == "duo" and found.score != "probability":
         problems.append(f"score: a duoBERT model's is probability, found {found.score}")
-    if found.kind == "duo" and found.blend:
-        problems.append(f"blend: only for a monoBERT model, found {found.blend:g}; remove it")
+    for name in ("blend", "blend_over_bm25"):
+        if found.kind == "duo" and getattr(found, name):
+            problems.append(
+                f"{name}: only for a monoBERT model, found {getattr(found, name):g}; remove it"
+            )
     if found.kind == "duo" and found.query_limit is None:
         problems.append("query_limit: expected a count of word pieces for duoBERT, found null")
     if found.query_limit is None and found.passage_limit is not None:

@@ -11,17 +11,22 @@ MOST = 1e30
 """The largest weight: sums with it are finite in fp32, whatever a model's output is."""
 
 
-def blend_of(conventions: PairConventions, weight: float | None) -> Blend | None:
+def blend_of(
+    conventions: PairConventions, weight: float | None, *, over_bm25: bool = False
+) -> Blend | None:
     """The blend of this weight, or of the model's own; None for the model's scores alone.
 
     Args:
         conventions: the model's, with the scale of the scores.
         weight: None means that of the model.
+        over_bm25: whether the run is known to be BM25's alone.
 
     Raises:
         InputError: the log odds of the blend cannot be had from such scores, or its sums may leave
             the range of fp32.
     """
+    if weight is None and over_bm25:
+        weight = conventions.blend_over_bm25
     weight = conventions.blend if weight is None else weight
     if not weight:
         return None

@@ -68,6 +68,8 @@ def test_presets_are_those_of_the_papers_and_their_code():
         (replace(MONO, blend=True), "blend"),
         (replace(MONO, blend="2"), "blend"),
         (replace(DUO, blend=2.0), "blend"),
+        (replace(MONO, blend_over_bm25=-1.0), "blend_over_bm25"),
+        (replace(DUO, blend_over_bm25=2.0), "blend_over_bm25"),
         (replace(MONO, relevant_label=True), "relevant_label"),
         (replace(MONO, relevant_label=1.0), "relevant_label"),
         (replace(MONO, score="odds"), "score"),

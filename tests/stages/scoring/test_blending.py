@@ -18,6 +18,15 @@ def test_the_weight_is_that_given_or_else_the_models_and_0_is_none():
     assert blend_of(MONO, 3.0) == Blend(3.0, LOG)
 
 
+def test_over_bm25_alone_a_model_may_have_another_weight():
+    own = replace(MONO, blend=2.0, blend_over_bm25=0.5)
+    assert blend_of(own, None, over_bm25=True) == Blend(0.5, LOG)
+    assert blend_of(own, 3.0, over_bm25=True) == Blend(3.0, LOG)
+    assert blend_of(own, None) == Blend(2.0, LOG)
+    assert blend_of(replace(own, blend_over_bm25=0.0), None, over_bm25=True) is None
+    assert blend_of(replace(own, blend_over_bm25=None), None, over_bm25=True) == Blend(2.0, LOG)
+
+
 @pytest.mark.parametrize(
     ("score", "label"), [("raw", 1), ("probability", 1), ("probability", None)]
 )

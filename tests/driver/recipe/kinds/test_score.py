@@ -204,5 +204,35 @@ def test_a_models_own_blend_is_taken_and_0_in_the_recipe_is_none(
     stage = "mono.test"
     assert own["stages"][stage]["fingerprint"] == given["stages"][stage]["fingerprint"]
     assert none["stages"][stage]["fingerprint"] == plain["stages"][stage]["fingerprint"]
+    assert none["systems"]["test"]["mono"]["reranks"] == "first, first 12"
     with pytest.raises(InputError, match="stages.mono: blend 0.05 needs the model's log odds"):
         run(tmp_path / "bad", stores, settings, "stages.mono.score=probability", until="mono")
+
+
+def test_of_a_run_from_a_file_the_weight_is_told_that_is_for_bm25_alone(
+    run, finished, tmp_path, caplog
+):
+    stores = shutil.copytree(finished[0] / "stores", tmp_path / "stores")
+    settings = "models.mono.settings={blend: 0.05, blend_over_bm25: 0.5}"
+    with caplog.at_level("INFO"):
+        told = run(tmp_path / "work", stores, settings, until="mono")
+    assert told["systems"]["test"]["mono"]["reranks"] == "first, first 12, blend 0.05"
+    said = (
+        "mono: blend 0.05, of mono's settings; if BM25 alone made the run first, write blend: 0.5"
+    )
+    assert said in caplog.text
+    caplog.clear()
+    with caplog.at_level("INFO"):
+        run(tmp_path / "given", stores, settings, "stages.mono.blend=0.05", until="mono")
+    assert "if BM25 alone" not in caplog.text
+
+
+@pytest.mark.jvm
+@pytest.mark.slow
+def test_over_a_search_by_bm25_the_models_weight_for_it_is_taken(run, finished, tmp_path):
+    stores = shutil.copytree(finished[0] / "stores", tmp_path / "stores")
+    settings = "models.mono.settings={blend: 0.05, blend_over_bm25: 0.5}"
+    more = "  lucene: {do: index}\n  bm25: {do: search, index: lucene, depth: 20}\n"
+    more += "  over: {do: score, run: bm25, model: mono, k0: 5}\n"
+    told = run(tmp_path / "work", stores, settings, more=more, until="over")
+    assert told["systems"]["test"]["over"]["reranks"] == "bm25, first 5, blend 0.5"
