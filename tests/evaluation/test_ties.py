@@ -84,7 +84,8 @@ def test_ties_that_low_precision_made_are_warned_of(tmp_path, scores, told):
 def test_a_file_of_ranks_has_no_ties(tmp_path):
     path = tmp_path / "run.tsv"
     path.write_text("1\ta\t1\n1\tb\t2\n")
-    assert not tie_report(path, qrels_of([("1", "a", 1)]), ["RR"]).scored
+    found = tie_report(path, qrels_of([("1", "a", 1)]), ["RR"])
+    assert not found.scored and not found.by_id
 
 
 def test_a_table_of_ranks_alone_has_no_ties(tmp_path):

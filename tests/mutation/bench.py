@@ -36,17 +36,26 @@ class Reached:
     def by(self, mutant: Mutant) -> list[str]:
         """The tests that reach the mutant's statement, the cheapest first.
 
-        A line outside of functions is reached by whoever runs any line of its file.
+        A line that only the import runs, as that of a default is, is reached by whoever runs any
+        line of its file.
         """
         lines = self.lines.get(mutant.file, {})
-        wanted = range(mutant.first, mutant.last + 1) if mutant.function != "<module>" else lines
+        wanted = lines if mutant.imported else range(mutant.first, mutant.last + 1)
         tests = {test for line in wanted for test in lines.get(line, ())} & self.seconds.keys()
         return sorted(tests, key=lambda test: (self.seconds[test], test))
 
-    def beside(self, tests: Sequence[str]) -> list[str]:
-        """The other tests of the same files: what a fixture reaches is its first test's."""
+    def beside(self, mutant: Mutant, tests: Sequence[str]) -> list[str]:
+        """The other tests of the same files: what a fixture reaches is its first test's.
+
+        Of a line that the import runs also those of the same folder: the first import is of one.
+        """
         files, found = {test.partition("::")[0] for test in tests}, {*tests}
-        others = [t for t in self.seconds if t.partition("::")[0] in files and t not in found]
+        folder = f"tests/{mutant.file.split('/')[1]}/"
+        others = [
+            test
+            for test in self.seconds.keys() - found
+            if test.partition("::")[0] in files or (mutant.imported and test.startswith(folder))
+        ]
         return sorted(others, key=lambda test: (self.seconds[test], test))
 
 
@@ -110,7 +119,9 @@ class Bench:
         whole = path.read_bytes()
         try:
             self._write(path, mutant.apply(whole))
-            return self._first(exact, reached) or self._first(reached.beside(exact), reached)
+            return self._first(exact, reached) or self._first(
+                reached.beside(mutant, exact), reached
+            )
         finally:
             self._write(path, whole)
 
@@ -139,8 +150,8 @@ class Bench:
         return int(pytest.main([*tests, *options, f"--timeout={A_TEST_SECONDS}"]))
 
     def imports(self, mutant: Mutant) -> bool:
-        """Whether the mutant's module can be imported; asked of code outside of functions."""
-        if mutant.function != "<module>":
+        """Whether the mutant's module can be imported; asked of what the import runs."""
+        if not mutant.imported:
             return True
         path = self.scratch / mutant.file
         whole = path.read_bytes()

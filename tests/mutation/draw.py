@@ -38,6 +38,8 @@ class Mutant:
     first: int = 0
     last: int = 0
     """The lines of the smallest statement that the changed line is part of."""
+    imported: bool = False
+    """Whether the import of the module runs the line: it is in no function, or in its head."""
 
     def apply(self, source: bytes) -> bytes:
         """The file's source with the one line changed."""
@@ -76,6 +78,7 @@ def mutants_of(file: str, source: bytes, defaults: dict[str, set[str]]) -> list[
     lines = source.split(b"\n")
     found, tree = [], ast.parse(source)
     spans = [(n.lineno, n.end_lineno or 0) for n in ast.walk(tree) if isinstance(n, ast.stmt)]
+    heads = {n.lineno: n.body[0].lineno for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)}
     for function, line, start, stop, text, swaps in Finder(lines, defaults).of(tree):
         old = lines[line - 1]
         new = _replaced(old, start, stop, text)
@@ -83,7 +86,10 @@ def mutants_of(file: str, source: bytes, defaults: dict[str, set[str]]) -> list[
             shown = (part.decode().strip() for part in (old, new))
             around = [span for span in spans if span[0] <= line <= span[1]]
             span = min(around, key=lambda span: span[1] - span[0])
-            found.append(Mutant(file, function, line, *shown, start, stop, text, swaps, *span))
+            imported = function == "<module>" or line < heads.get(span[0], 0)
+            found.append(
+                Mutant(file, function, line, *shown, start, stop, text, swaps, *span, imported)
+            )
     return found
 
 
