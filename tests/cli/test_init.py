@@ -44,6 +44,19 @@ def test_the_recipe_runs_as_it_is_with_every_kind_of_model(
     assert {"bm25", "fused"} < runs and any(name.endswith("-sum") for name in runs)
 
 
+def test_each_kind_of_model_has_its_stages(here, tiny_model, tiny_mono, tiny_duo):
+    names = {"e": tiny_model, "m": tiny_mono, "d": tiny_duo}
+    for name, folder in names.items():
+        (here / name).symlink_to(folder)
+    models = [f"--models={here / name}" for name in names]
+    assert run(["init", *FILES, *models])[0] == 0
+    stages = yaml.safe_load((here / "my-recipe.yaml").read_text())["stages"]
+    assert list(stages) == ["lucene", "bm25", "e-vectors", "e", "fused", "m", "d", "d-sum"]
+    assert stages["m"]["run"] == "fused" and stages["m"]["model"] == "m"
+    assert stages["d"] == {"do": "score", "run": "m", "model": "d", "k1": 10}
+    assert stages["d-sum"] == {"do": "aggregate", "pairs": "d", "method": "sum"}
+
+
 DOCUMENT = {
     "docid": "d1",
     "url": "u",

@@ -92,6 +92,7 @@ def test_a_training_ends_early_when_measurements_no_longer_rise(small_recipe, tr
         validate={"every": 2, "patience": 3},
     )
     trained = train(path, tmp_path / "out")
+    assert not checkpoints(tmp_path / "out")
     # Nothing changes at that rate: the first measurement is the best, three more end it.
     assert [each["step"] for each in trained.summary["history"]] == [2, 4, 6, 8]
     assert trained.summary["step"] == 2
