@@ -57,7 +57,7 @@ def main(out: Path, what: str, chosen: tuple[str, int, float] | None) -> None:
         OUTSIDE["wikiqa"].collection, OUTSIDE["wikiqa"].queries, OUTSIDE["wikiqa"].qrels, MOST
     )
     for name in ("nfcorpus", "car", "wikiqa"):
-        OUTSIDE[name] = replace(OUTSIDE[name], sample=100)
+        OUTSIDE[name] = replace(OUTSIDE[name], sample=60)
     found = {}
     for name in OUTSIDE:
         write_queries(name, out / name)

@@ -110,7 +110,7 @@ def test_a_bound_gives_the_collection_of_that_size(
 ) -> None:
     monkeypatch.setattr(build, "drafted", lambda: draft)
     assert python_docs(max_passages=300) == small and python_docs() == docs
-    assert 240 <= len(small.passages) <= 300
+    assert 240 <= len(small.passages) <= 300 and 5900 <= len(docs.passages) <= 6000
     assert 80 <= len(python_docs(max_passages=100).passages) <= 100, "the smallest bound"
 
 
