@@ -117,7 +117,10 @@ def beir(
     allow_open_cluster: OpenCluster = False,
     as_json: AsJson = False,
 ) -> None:
-    """Search a collection of BEIR with BM25, with an encoder and with both, and measure it."""
+    """Search a collection of BEIR with BM25, an encoder and both, rerank the best, and measure it.
+
+    The recipe is `english`; `raypipe recipes english` prints it.
+    """
     from raypipe.driver.pipeline import Options
     from raypipe.driver.verbs.single_stage import beir_recipe
 
@@ -161,7 +164,7 @@ def table(
 
 GROUPS = {
     "For your own collection, and to begin with; `raypipe init` writes a recipe for your files:": (
-        *("beir", "quickstart", "quickstart-train", "python-docs"),
+        *("english", "quickstart", "quickstart-train", "python-docs"),
     ),
     "For figures in minutes, on small public collections; RAYPIPE_DATA names their folder:": (
         *("nfcorpus", "msmarco-v2-dl21", "dl21-first-stages", "car-test200"),

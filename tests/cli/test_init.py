@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from raypipe.cli.main import run
+from raypipe.config import recipe_text
 from raypipe.config import load_recipe
 
 PASSAGES = "a\tread a csv file\nb\tunpack zip archives\nc\tlog messages of a program\n"
@@ -55,6 +56,24 @@ def test_each_kind_of_model_has_its_stages(here, tiny_model, tiny_mono, tiny_duo
     assert stages["m"]["run"] == "fused" and stages["m"]["model"] == "m"
     assert stages["d"] == {"do": "score", "run": "m", "model": "d", "k1": 10}
     assert stages["d-sum"] == {"do": "aggregate", "pairs": "d", "method": "sum"}
+
+
+def test_the_stages_are_those_of_the_recipe_english(here):
+    assert run(["init", *FILES])[0] == 0
+    written, english = (
+        yaml.safe_load(text)
+        for text in ((here / "my-recipe.yaml").read_text(), recipe_text("english"))
+    )
+    names = {"embeddings": "minilm-vectors", "dense": "minilm", "mono": "general-mono"}
+
+    def renamed(value):
+        if isinstance(value, dict):
+            return {names.get(key, key): renamed(each) for key, each in value.items()}
+        if isinstance(value, list):
+            return list(map(renamed, value))
+        return names.get(value, value)
+
+    assert (written["models"], written["stages"]) == (english["models"], renamed(english["stages"]))
 
 
 DOCUMENT = {

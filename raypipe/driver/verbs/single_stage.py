@@ -273,7 +273,7 @@ BEIR_MODEL = "minilm"
 
 
 def beir_recipe(folder: Path, split: str, model: str, overrides: list[str]) -> Recipe:
-    """The packaged recipe `beir` over this folder; the query set has the split's name.
+    """The packaged recipe `english` over this folder; the query set has the split's name.
 
     Raises:
         InputError: a file is missing, or the overrides are wrong.
@@ -287,7 +287,7 @@ def beir_recipe(folder: Path, split: str, model: str, overrides: list[str]) -> R
     ]
     if lacking:
         raise InputError(lacking)
-    body: dict[str, Any] = parse_yaml(recipe_text("beir"), origin=str).data
+    body: dict[str, Any] = parse_yaml(recipe_text("english"), origin=str).data
     files = {"file": str(found["queries"]), "qrels": str(found["qrels"]), "only_judged": True}
     body["collection"]["input"] = str(folder.absolute())
     body["queries"] = {split: files}
