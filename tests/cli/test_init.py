@@ -7,8 +7,7 @@ import pytest
 import yaml
 
 from raypipe.cli.main import run
-from raypipe.config import recipe_text
-from raypipe.config import load_recipe
+from raypipe.config import load_recipe, recipe_text
 
 PASSAGES = "a\tread a csv file\nb\tunpack zip archives\nc\tlog messages of a program\n"
 
