@@ -247,21 +247,20 @@ def _holds(shape: Shape, device: str, threads: int, most: int, product: Product)
     else:
         weights = (weight.to(device, dtype), bias.to(device, dtype))
     rows = torch.randn(DISTINCT, inner, generator=draw).to(device, dtype)
-    bits = torch.int32 if dtype == torch.float32 else torch.int16
     torch.set_num_threads(1)
     alone = torch.cat([product(row[None], weights) for row in rows])
     torch.set_num_threads(threads)
     for size in (*(size for size in COMPANY if size < most), most):
         which = torch.arange(size, device=device) % DISTINCT
         together = product(rows[which], weights)
-        if not torch.equal(together.view(bits), alone[which].view(bits)):
+        if not torch.equal(together.view(torch.uint8), alone[which].view(torch.uint8)):
             return False
     # Rounded to bf16, other sums show in few values of 100,000: so many different rows are needed.
     many = torch.randn(most, inner, generator=draw).to(device, dtype)
     order = torch.randperm(most, generator=draw).to(device)
     mixed = product(many[order], weights)
     torch.set_num_threads(1)
-    return torch.equal(mixed.view(bits), product(many, weights)[order].view(bits))
+    return torch.equal(mixed.view(torch.uint8), product(many, weights)[order].view(torch.uint8))
 
 
 @dataclass(frozen=True, slots=True)
