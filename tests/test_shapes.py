@@ -3,14 +3,14 @@
 import pytest
 
 from raypipe.errors import CorruptError
-from raypipe.shapes import Count, Place, Shape, check_shape, fits
+from raypipe.shapes import Count, ObjectFields, Place, check_shape, fits
 
 
-class Inner(Shape):
+class Inner(ObjectFields):
     rows: Count
 
 
-class Outer(Shape):
+class Outer(ObjectFields):
     name: Place
     parts: list[Inner]
 

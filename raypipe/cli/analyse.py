@@ -18,7 +18,7 @@ from raypipe.markdown import markdown_table, plain
 
 if TYPE_CHECKING:
     from raypipe.report.finished import Finished
-    from raypipe.report.page import Section
+    from raypipe.report.page import ReportSection
     from raypipe.report.queries import Candidate, PlaceInList, QueryView
 
 NUM_LINES = 2
@@ -190,7 +190,7 @@ def _opened(folder: Path, query_set: str | None) -> "tuple[Finished, list[str]]"
     return finished, chosen
 
 
-def _print(sections: "list[Section]", as_json: bool) -> None:
+def _print(sections: "list[ReportSection]", as_json: bool) -> None:
     from raypipe.report.page import to_text
 
     found = {"sections": [section.to_json() for section in sections]}

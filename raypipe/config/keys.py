@@ -21,7 +21,7 @@ from raypipe.errors import InputError
 from raypipe.markdown import cell
 
 
-class Row(NamedTuple):
+class KeyRow(NamedTuple):
     """A key of a recipe."""
 
     key: str
@@ -31,19 +31,19 @@ class Row(NamedTuple):
     text: str
 
 
-def rows(section: type[Section], prefix: str = "") -> Iterator[Row]:
+def rows(section: type[Section], prefix: str = "") -> Iterator[KeyRow]:
     """Every key below a section, in the order of its fields; stages are left to their kinds."""
     said = texts_of(section)
     for name, field in section.model_fields.items():
         key = prefix + (field.alias or name)
         inner, named = _opened(field.annotation)
         if inner is None:
-            yield Row(key, _values(field.annotation), _default(field), said.get(name, ""))
+            yield KeyRow(key, _values(field.annotation), _default(field), said.get(name, ""))
             continue
         own = " ".join((inspect.getdoc(inner) or "").split("\n\n")[0].split())
         key += ".NAME" if named else ""
         must = "must be set" if field.is_required() else "-"
-        yield Row(key, "section", must, said.get(name) or own)
+        yield KeyRow(key, "section", must, said.get(name) or own)
         yield from rows(inner, key + ".")
 
 
@@ -95,7 +95,7 @@ def _default(field: FieldInfo) -> str:
     return f"`{str(value).lower() if isinstance(value, bool) else value}`"
 
 
-def table(found: Iterator[Row]) -> str:
+def table(found: Iterator[KeyRow]) -> str:
     """The rows in Markdown."""
     lines = ["| key | values | default | |", "|---|---|---|---|"]
     lines += [f"| `{r.key}` | {r.values} | {r.default} | {cell(r.text)} |" for r in found]

@@ -29,7 +29,7 @@ HEAD = "ForSequenceClassification"
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class TensorSource:
     """The source of a canonical tensor."""
 
     name: str
@@ -41,7 +41,7 @@ class Source:
 class Named:
     """A checkpoint's tensors by canonical name."""
 
-    found: dict[str, Source]
+    found: dict[str, TensorSource]
     unused: list[str]
     """Names that are not the family's: optimizer slots, other heads, buffers."""
     twice: list[str]

@@ -6,7 +6,7 @@ from pathlib import Path
 from raypipe.errors import InputError
 from raypipe.report.finished import Finished
 from raypipe.report.first_stages import depth, fusion
-from raypipe.report.page import PAGE, Section, Table, Value, write_page
+from raypipe.report.page import PAGE, ReportSection, Table, Value, write_page
 from raypipe.report.queries import queries
 from raypipe.report.results import overview
 from raypipe.report.tradeoff import chosen, tradeoff
@@ -57,7 +57,7 @@ def report_training(trained: TrainedFolder) -> Path:
     return write_page(trained.folder, f"raypipe: {recipe}", sections)
 
 
-def _of(finished: Finished, query_set: str) -> Iterator[Section]:
+def _of(finished: Finished, query_set: str) -> Iterator[ReportSection]:
     """The sections of one query set; of runs of passages, those that the recipe has stages for."""
     if finished.measured(query_set, "documents"):
         yield overview(finished, query_set, "documents")
@@ -78,7 +78,7 @@ def _of(finished: Finished, query_set: str) -> Iterator[Section]:
     yield queries(finished, query_set)
 
 
-def making(finished: Finished) -> Section:
+def making(finished: Finished) -> ReportSection:
     """The last invocation's stores in the order in which they were made, its versions and recipe.
 
     Every setting is in the recipe's text, each default with its source.
@@ -88,7 +88,7 @@ def making(finished: Finished) -> Section:
     made_by |= {"device": summary["device"], "numerics": "; ".join(finished.numerics()) or None}
     tables = [_stores(finished), Table("Made by", ["what", "is"], [*map(list, made_by.items())])]
     text = (finished.workspace.folder / "recipe.yaml").read_text()
-    return Section("making", "", tables, texts={"recipe.yaml": text})
+    return ReportSection("making", "", tables, texts={"recipe.yaml": text})
 
 
 STORE = ("name", "made from", "fingerprint", "rows", "copied", "quarantined", "coverage", "seconds")

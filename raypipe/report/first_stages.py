@@ -44,7 +44,7 @@ from raypipe.report.finished import (
     recalls,
     relevant_grade,
 )
-from raypipe.report.page import Section, Table, Value
+from raypipe.report.page import ReportSection, Table, Value
 from raypipe.stages.scoring.blend import blend_and_depth
 
 RERANKED_DEPTHS = (5, 10, 50, 100, 500, 1000)
@@ -53,7 +53,7 @@ CUTOFFS = (5, 10, 20, 50, 100, 200, 500, 1000)
 ELSEWHERE = "a larger collection"
 
 
-def depth(finished: Finished, query_set: str) -> Section:
+def depth(finished: Finished, query_set: str) -> ReportSection:
     """Recall of each first stage by depth, and each reranker by its number of candidates.
 
     Depths beyond a run's longest list are left out. A reranker's values come from its one scoring.
@@ -93,7 +93,7 @@ def depth(finished: Finished, query_set: str) -> Section:
         f"recall counts grade {relevant_grade(finished)} or higher",
         *outside(finished, query_set, finished.first_stages(query_set)),
     ]
-    return Section("depth", query_set, tables, charts, notes)
+    return ReportSection("depth", query_set, tables, charts, notes)
 
 
 def _reranked(
@@ -123,7 +123,7 @@ def _reranked(
     return found
 
 
-def fusion(finished: Finished, query_set: str) -> Section | None:
+def fusion(finished: Finished, query_set: str) -> ReportSection | None:
     """Every ordered pair of first stages in the alternate merge, beside the better one alone.
 
     The merge keeps as many passages as the longer run has; recall is also told of the whole merge.
@@ -174,7 +174,7 @@ def fusion(finished: Finished, query_set: str) -> Section | None:
     columns += names.values()
     table = Table("First stages merged in turns", columns, rows)
     notes = [*about(finished, query_set), *outside(finished, query_set, merged)]
-    return Section("fusion", query_set, [table], (), notes)
+    return ReportSection("fusion", query_set, [table], (), notes)
 
 
 def _of_merge(
@@ -243,7 +243,7 @@ def consistency_factor(
 
 def consistencies(
     finished: Finished, reference: str, query_set: str | None = None
-) -> list[Section]:
+) -> list[ReportSection]:
     """`consistency` of one query set, or of each with runs of passages and a query of the file.
 
     Judgements are not needed.
@@ -269,7 +269,7 @@ def consistencies(
 
 def consistency(
     finished: Finished, query_set: str, reference: str, *, file: pa.Table | None = None
-) -> Section:
+) -> ReportSection:
     """The consistency factor of each first stage with another run, up to its longest list.
 
     Only runs over the reference's own collection are compared: a passage that the reference could
@@ -317,7 +317,7 @@ def consistency(
     notes = _notes(finished, query_set, where, alike, apart)
     if lacking:
         notes.insert(1, f"queries that the reference lacks, left out of the means: {lacking}")
-    return Section("consistency", query_set, [table], [chart], notes)
+    return ReportSection("consistency", query_set, [table], [chart], notes)
 
 
 def _notes(

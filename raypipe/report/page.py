@@ -55,7 +55,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class ReportSection:
     """One analysis of one query set."""
 
     name: str
@@ -100,7 +100,7 @@ def shown(value: Value, column: str = "") -> str:
     return f"{value:.4f}"
 
 
-def to_text(section: Section) -> str:
+def to_text(section: ReportSection) -> str:
     """The section's tables as Markdown, or a word for one without rows, then its notes."""
     blocks = [f"## {section.name}: {section.query_set}", ""]
     blocks += [section.lead, ""] if section.lead else []
@@ -111,7 +111,7 @@ def to_text(section: Section) -> str:
     return "\n".join([*blocks, *map(bullet, section.notes)]).rstrip()
 
 
-def page(title: str, sections: Sequence[Section], made_from: str = "") -> str:
+def page(title: str, sections: Sequence[ReportSection], made_from: str = "") -> str:
     """The page; every number in its tables is a value of a section, as `shown` writes it.
 
     `made_from` is the hash of what the results depend on, which the page's head names.
@@ -166,7 +166,9 @@ def make_twins_folder(folder: Path) -> None:
     path.mkdir(exist_ok=True)
 
 
-def write_page(folder: Path, title: str, sections: Sequence[Section], made_from: str = "") -> Path:
+def write_page(
+    folder: Path, title: str, sections: Sequence[ReportSection], made_from: str = ""
+) -> Path:
     """FOLDER/report.html and FOLDER/analysis/NAME.SET.json; earlier ones are replaced.
 
     Twins of an earlier page without a section in this one are deleted.
@@ -182,7 +184,7 @@ def write_with_twins(
     folder: Path,
     name: str,
     title: str,
-    sections: Sequence[Section],
+    sections: Sequence[ReportSection],
     twins: Mapping[str, Mapping[str, Any]],
     made_from: str = "",
 ) -> Path:
@@ -199,7 +201,7 @@ def write_with_twins(
     return folder / name
 
 
-def _file_of(section: Section) -> str:
+def _file_of(section: ReportSection) -> str:
     """The name of a section's twin: that of the section, and of its query set if it has one."""
     parts = [section.name.replace(" ", "-"), section.query_set, "json"]
     return ".".join(part for part in parts if part)

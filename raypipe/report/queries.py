@@ -30,7 +30,7 @@ from raypipe.report.finished import (
     outside,
     relevant_grade,
 )
-from raypipe.report.page import TWINS, Section, Table, Value, write_with_twins
+from raypipe.report.page import TWINS, ReportSection, Table, Value, write_with_twins
 from raypipe.vocabulary import Unit, units
 
 NUM_QUERIES = 10
@@ -56,7 +56,7 @@ def queries(
     num: int = NUM_QUERIES,
     unit: Unit = "passages",
     each: bool = False,
-) -> Section:
+) -> ReportSection:
     """The first measure by query: the most changed and the hardest, by length and by judgements.
 
     A query's change is that of the last system of the recipe against the recipe's baseline, or
@@ -123,7 +123,7 @@ def queries(
     name = "queries" if unit == "passages" else "queries of documents"
     of_alike = {shown[name]: values[name] for name in alike}
     charts = [_differences(measure, shown[base], of_alike)] if len(alike) > 1 else []
-    return Section(name, query_set, tables, charts, notes)
+    return ReportSection(name, query_set, tables, charts, notes)
 
 
 def _differences(measure: str, base: str, values: Mapping[str, Mapping[str, float]]) -> Chart:
@@ -342,11 +342,13 @@ class QueryView:
         """The systems' names."""
         return [str(row[0]) for row in self.systems.rows]
 
-    def section(self) -> Section:
+    def section(self) -> ReportSection:
         """All of it as tables."""
         tables = [self.systems, side_by_side(self.candidates, self.names, self.unit)]
         name = f"query {self.query.query_id}, {self.unit}"
-        return Section(name, self.query.query_set, tables, (), self.notes, lead=self.query.text)
+        return ReportSection(
+            name, self.query.query_set, tables, (), self.notes, lead=self.query.text
+        )
 
 
 def show(

@@ -10,7 +10,7 @@ from raypipe.config.phases import PhasedTraining
 from raypipe.driver.summaries import read_summary
 from raypipe.errors import IncompleteError
 from raypipe.report.finished import about, open_finished
-from raypipe.report.page import TWINS, Section, Table, Value, write_with_twins
+from raypipe.report.page import TWINS, ReportSection, Table, Value, write_with_twins
 from raypipe.report.published import (
     TIME,
     MeasuredRows,
@@ -28,7 +28,9 @@ from raypipe.vocabulary import units
 Found = dict[tuple[str, str | None, str, str], float]
 
 
-def outcome(of: Reproduction, planned: Sequence[Planned], settings: Sequence[str] = ()) -> Section:
+def outcome(
+    of: Reproduction, planned: Sequence[Planned], settings: Sequence[str] = ()
+) -> ReportSection:
     """The reproduction's section, from the summaries of its steps.
 
     Args:
@@ -63,7 +65,7 @@ def outcome(of: Reproduction, planned: Sequence[Planned], settings: Sequence[str
     return section_of(of, ours, ran, notes)
 
 
-def write(section: Section, out: Path) -> list[Path]:
+def write(section: ReportSection, out: Path) -> list[Path]:
     """The section as OUT/analysis/reproduce.NAME.json and as a page, OUT/reproduce.NAME.html."""
     name = f"reproduce.{section.query_set}"
     title = f"raypipe reproduce {section.query_set}"
@@ -225,7 +227,7 @@ def section_of(
     ours: Measured,
     ran: Collection[str],
     notes: Sequence[str] = (),
-) -> Section:
+) -> ReportSection:
     """The page's section: a table for each published one, and what holds.
 
     Args:
@@ -254,7 +256,7 @@ def section_of(
     tables.append(Table("Results", ["result", "values"], [[*each] for each in counts.items()]))
     lead = f"{passed} of {judged} compared values are within their tolerance ({told})"
     notes = [of.about, *explained, *cited]
-    return Section("reproduce", of.name, tables, (), notes, lead=lead)
+    return ReportSection("reproduce", of.name, tables, (), notes, lead=lead)
 
 
 _EXPLAINED = (
@@ -267,7 +269,7 @@ _EXPLAINED = (
 )
 
 
-def failures(section: Section) -> list[str]:
+def failures(section: ReportSection) -> list[str]:
     """The values outside of their tolerance, a line each."""
     return [
         f"{row[0]} ({row[1]}), {title}: ours {row[3]:.4f}, published {row[4]}"
@@ -275,12 +277,12 @@ def failures(section: Section) -> list[str]:
     ]
 
 
-def unmeasured(section: Section) -> list[str]:
+def unmeasured(section: ReportSection) -> list[str]:
     """The values that a step should have and has not, a line each."""
     return [f"{row[0]} ({row[1]}), {title}" for title, row in _rows(section, "not measured")]
 
 
-def _rows(section: Section, verdict: Verdict) -> list[tuple[str, Sequence[Value]]]:
+def _rows(section: ReportSection, verdict: Verdict) -> list[tuple[str, Sequence[Value]]]:
     """(title, row) of each row with this result."""
     place = COLUMNS.index("result")
     return [

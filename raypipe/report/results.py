@@ -24,7 +24,7 @@ from raypipe.report.finished import (
     of_system,
     outside,
 )
-from raypipe.report.page import Section, Table, Value, shown
+from raypipe.report.page import ReportSection, Table, Value, shown
 from raypipe.storage.files import replace_file
 from raypipe.vocabulary import Unit, units
 
@@ -122,7 +122,7 @@ def _results(finished: Finished, query_set: str, unit: Unit, measures: Sequence[
     )
 
 
-def overview(finished: Finished, query_set: str, unit: Unit = "passages") -> Section:
+def overview(finished: Finished, query_set: str, unit: Unit = "passages") -> ReportSection:
     """Every system with its measures, cost and share of judged passages, and the best in words."""
     judgements_of(finished, query_set, unit)  # tells if there are none
     measures = measures_of(finished)
@@ -170,7 +170,7 @@ def overview(finished: Finished, query_set: str, unit: Unit = "passages") -> Sec
     notes.append("ms/query: wall time of the whole chain over all queries, loading excluded")
     notes += [INFERENCES] if any("inferences" in told[name] for name in systems) else []
     name = "overview" if unit == "passages" else "overview of documents"
-    return Section(name, query_set, tables, charts, notes, lead=lead)
+    return ReportSection(name, query_set, tables, charts, notes, lead=lead)
 
 
 def _chart(finished: Finished, compared: list[Comparison], base: str, measure: str) -> Chart:

@@ -25,13 +25,13 @@ from raypipe.report.cells import (
 )
 from raypipe.report.charts import Chart
 from raypipe.report.finished import Finished, about, comparable, measures_of
-from raypipe.report.page import Section, Table, Value
+from raypipe.report.page import ReportSection, Table, Value
 
 SETTING = ("k0", "k1", "method", "m")
 COSTS = ("inferences, paper", "inferences, needed", "ms/query, derived")
 
 
-def tradeoff(finished: Finished, query_set: str, *, loss: float = 0.005) -> list[Section]:
+def tradeoff(finished: Finished, query_set: str, *, loss: float = 0.005) -> list[ReportSection]:
     """For each duoBERT stage over a monoBERT stage, quality against inferences and time.
 
     A cell that needs pairs that were not scored is left out; their number is told. The cheapest
@@ -46,7 +46,7 @@ def tradeoff(finished: Finished, query_set: str, *, loss: float = 0.005) -> list
         table = _table(stages.name, found.cells, costs, measures)
         chart = _chart(found.cells, measures[0])
         name = f"tradeoff of {stages.name}"
-        sections.append(Section(name, query_set, [table], [chart], notes))
+        sections.append(ReportSection(name, query_set, [table], [chart], notes))
     return sections
 
 
@@ -116,7 +116,7 @@ class ChosenCell:
 
 def chosen(
     finished: Finished, choose_on: str, query_sets: Sequence[str], *, loss: float = 0.005
-) -> list[Section]:
+) -> list[ReportSection]:
     """For each duoBERT stage the cells that one query set prefers, on each of the others.
 
     They are the cheapest cell within `loss` of the best one, the best one, and the recipe's own.
@@ -149,7 +149,7 @@ def chosen(
                 *notes,
             ]
             name = f"tradeoff of {stages.name} chosen on {choose_on}"
-            sections.append(Section(name, query_set, [table], (), notes))
+            sections.append(ReportSection(name, query_set, [table], (), notes))
     return sections
 
 

@@ -21,7 +21,7 @@ from raypipe.models.folder.files import read_object
 from raypipe.names import of_stage
 from raypipe.report.charts import Chart
 from raypipe.report.finished import Finished, about, measures_of, of_system
-from raypipe.report.page import Section, Table, Value
+from raypipe.report.page import ReportSection, Table, Value
 
 MOST_POINTS = 200
 """Of a curve; of more steps, points are the means of as many steps each."""
@@ -60,7 +60,7 @@ def trainings_of(finished: Finished) -> dict[str, TrainedFolder]:
     return found
 
 
-def training(trained: TrainedFolder, named: str) -> Section:
+def training(trained: TrainedFolder, named: str) -> ReportSection:
     """Loss and measurements by step, the chosen checkpoint, and what the guard dropped."""
     tables, charts = [], []
     for file in sorted(trained.folder.glob("train/**/progress.jsonl")):
@@ -94,10 +94,10 @@ def training(trained: TrainedFolder, named: str) -> Section:
         f"the weights are those of step {trained.summary['step']:,}",
         "the values on dev chose the checkpoint, so they are no test results",
     ]
-    return Section(f"training of {named}", "", tables, charts, notes)
+    return ReportSection(f"training of {named}", "", tables, charts, notes)
 
 
-def made_by_training(trained: TrainedFolder) -> Section:
+def made_by_training(trained: TrainedFolder) -> ReportSection:
     """Weights, stores, settings and device of a training."""
     summary = trained.summary
     rows: list[list[Value]] = [[*place.split("/", 1)] for place in summary["stores"]]
@@ -108,7 +108,7 @@ def made_by_training(trained: TrainedFolder) -> Section:
         Table("Stores", ["store", "fingerprint"], rows),
         Table("Made by", ["what", "is"], [[*each] for each in made.items()]),
     ]
-    return Section("making", "", tables, texts={"recipe.yaml": text})
+    return ReportSection("making", "", tables, texts={"recipe.yaml": text})
 
 
 def _examples(summary: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -154,7 +154,7 @@ class TrainedStage:
         return self.step * self.batch
 
 
-def training_size(finished: Finished, query_set: str) -> Section | None:
+def training_size(finished: Finished, query_set: str) -> ReportSection | None:
     """The measures of monoBERT stages over one run by the examples that their models saw.
 
     Models that differ in more than that are on lines of their own, and what differs is told. None
@@ -193,7 +193,7 @@ def training_size(finished: Finished, query_set: str) -> Section | None:
     )
     title = f"{measures[0]} by examples of training"
     charts = [Chart(title, "examples", measures[0], lines, log_x=True)]
-    return Section("training-size", query_set, tables, charts, notes)
+    return ReportSection("training-size", query_set, tables, charts, notes)
 
 
 def _trained(finished: Finished, query_set: str, gone: list[str]) -> Iterator[TrainedStage]:

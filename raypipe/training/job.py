@@ -177,8 +177,8 @@ def conventions_of_training(model: TrainedModel) -> AnyConventions:
     for name in ("blend", "blend_over_bm25"):
         if (model.settings or {}).get(name):
             raise InputError(
-                f"model.settings: {name}: a training's is loss.blend; write it there, and remove it "
-                "here"
+                f"model.settings: {name}: a training's is loss.blend; write it there, and remove "
+                "it here"
             )
     names = ("query_limit", "passage_limit", "total_limit", "segment_row")
     if model.preset is None:

@@ -1,16 +1,16 @@
 from html.parser import HTMLParser
 
 from raypipe.report.charts import Chart
-from raypipe.report.page import Section, Table, page, shown
+from raypipe.report.page import ReportSection, Table, page, shown
 
 SECTIONS = [
-    Section(
+    ReportSection(
         "depth", "dev",
         [Table("Values <1>", ["name", "n", "mean"], [["<b>&", 1234, 0.25], ["d", 5, None]])],
         [Chart("C", "x", "y", {"a": [(1, 2.0), (2, 3.0)]}), Chart("none", "x", "y", {})],
         ["two <topics>"],
     ),
-    Section("making", "", [Table("T", ["p"], [[float("nan")], [1e-6]])],
+    ReportSection("making", "", [Table("T", ["p"], [[float("nan")], [1e-6]])],
             texts={"recipe.yaml": "a: <b>"}, lead="first <of> all"),
 ]  # fmt: skip
 
@@ -54,7 +54,7 @@ def test_a_columns_name_is_to_the_right_if_its_cells_are_numbers():
 
 def test_a_name_stays_on_its_line_and_a_text_is_wide():
     cells = ["a name", "bm25 + dense, first 100", "3e64f309478e0d38775122a8429f68", "word " * 20]
-    section = Section("movers", "", [Table("T", ["a", "b", "c", "d"], [cells])])
+    section = ReportSection("movers", "", [Table("T", ["a", "b", "c", "d"], [cells])])
     found = [a.get("class") for tag, a in Read(page("x", [section])).elements if tag == "td"]
     assert found == ["short", "text", "text", "long"]
 
@@ -78,7 +78,7 @@ def test_the_page_asks_for_nothing_and_has_every_note_and_picture():
 
 def test_no_name_in_the_page_is_given_twice():
     charts = [Chart(f"C{n}", "x", "y", {"a": [(1, 2.0), (2, n)], "b": [(1, n)]}) for n in (1, 2)]
-    section = Section("depth", "dev", [], charts)
+    section = ReportSection("depth", "dev", [], charts)
     names = [a["id"] for _, a in Read(page("x", [section, section])).elements if "id" in a]
     own = [name for name in names if name not in ("s0", "s1")]
     assert len(own) == 2 * len(set(own)), "each picture is there twice, each with names of its own"
@@ -95,7 +95,7 @@ HOSTILE = "'\"><script>alert(1)</script><img src=x onerror=alert(1)>&amp;"
 
 def test_a_hostile_text_runs_nothing_wherever_it_stands():
     lines = {HOSTILE: [(1, 2.0), (2, 3.0)]}
-    section = Section(
+    section = ReportSection(
         HOSTILE, HOSTILE,
         [Table(HOSTILE, [HOSTILE], [[HOSTILE]])],
         [Chart(HOSTILE, HOSTILE, HOSTILE, lines)],

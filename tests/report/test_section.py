@@ -2,12 +2,12 @@ import json
 
 from raypipe.markdown import plain
 from raypipe.report.charts import Chart
-from raypipe.report.page import Section, Table, shown, to_text
+from raypipe.report.page import ReportSection, Table, shown, to_text
 
 UNSHOWN = "\ufffd"
 
 TABLE = Table("Values", ["name", "n", "mean"], [["a|b\nc", 1234, 0.25], ["d", 5, None]])
-SECTION = Section(
+SECTION = ReportSection(
     "depth", "dev", [TABLE], [Chart("C", "x", "y", {"a": [(1, 2.0)]})], ["two topics"]
 )
 
@@ -42,13 +42,13 @@ def test_a_p_is_never_0_and_other_small_values_are_what_they_are():
 
 
 def test_what_to_know_first_comes_first():
-    section = Section("overview", "dev", [Table("T", ["p"], [[1e-5]])], lead="best: a")
+    section = ReportSection("overview", "dev", [Table("T", ["p"], [[1e-5]])], lead="best: a")
     assert to_text(section).splitlines()[2:4] == ["best: a", ""]
     assert "| <0.0001 |" in to_text(section)
 
 
 def test_a_table_without_rows_is_one_line():
-    section = Section("queries", "dev", [Table("Worse", ["query"], []), TABLE])
+    section = ReportSection("queries", "dev", [Table("Worse", ["query"], []), TABLE])
     assert to_text(section).splitlines()[2:6] == ["Worse: none", "", "Values", ""]
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from raypipe.models.tensors import Config, Named, Shape, Source, unit_names
+from raypipe.models.tensors import Config, Named, Shape, TensorSource, unit_names
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -317,7 +317,7 @@ class BertFiles:
 
 def named_by(canonical: Callable[[str], str | None], names: Iterable[str]) -> Named:
     """The names for which `canonical` has one, those without, and those with another's."""
-    found: dict[str, Source] = {}
+    found: dict[str, TensorSource] = {}
     unused, twice = [], []
     for name in sorted(names):
         place = canonical(name)
@@ -326,7 +326,7 @@ def named_by(canonical: Callable[[str], str | None], names: Iterable[str]) -> Na
         elif place in found:
             twice.append(f"{found[place].name} and {name}")
         else:  # a kernel of TensorFlow is the transpose of PyTorch's weight
-            found[place] = Source(name, transpose=name.removesuffix(":0").endswith("/kernel"))
+            found[place] = TensorSource(name, transpose=name.removesuffix(":0").endswith("/kernel"))
     return Named(found, unused, twice)
 
 

@@ -33,7 +33,7 @@ from raypipe.models.tensors import (
     PICKLES,
     Config,
     Named,
-    Source,
+    TensorSource,
     beyond_model,
     expected_units,
     shape_problems,
@@ -345,7 +345,7 @@ def rename(
     )
 
 
-def _taken(source: Source, tensors: Tensors) -> Tensor:
+def _taken(source: TensorSource, tensors: Tensors) -> Tensor:
     return tensors[source.name].T if source.transpose else tensors[source.name]
 
 

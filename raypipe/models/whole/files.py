@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from raypipe.errors import InputError, first_line
-from raypipe.models.tensors import Config, Named, Shape, Source, is_reranker, shape_problems
+from raypipe.models.tensors import Config, Named, Shape, TensorSource, is_reranker, shape_problems
 from raypipe.storage.records import canonical
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class WholeFiles:
     def canonical_names(self, names: Iterable[str]) -> Named:
         """See Files; without what the body's names begin with in a model with a head."""
         prefix = prefix_of({"model_type": self.kind}) + "."
-        found = {name.removeprefix(prefix): Source(name, False) for name in sorted(names)}
+        found = {name.removeprefix(prefix): TensorSource(name, False) for name in sorted(names)}
         return Named(found, [], [])
 
     def saved_name(self, name: str, *, head: bool) -> str:
@@ -204,10 +204,10 @@ class T5Files(WholeFiles):
     def canonical_names(self, names: Iterable[str]) -> Named:
         """See Files; the table of word pieces has one of its names."""
         held = set(names)
-        found = {name: Source(name, False) for name in sorted(held) if self._reads(name)}
+        found = {name: TensorSource(name, False) for name in sorted(held) if self._reads(name)}
         copies = [name for name in COPIES if name in held]
         if WORDS not in found and copies:
-            found[WORDS] = Source(copies[0], False)
+            found[WORDS] = TensorSource(copies[0], False)
         used = {source.name for source in found.values()}
         return Named(found, sorted(held - used), [])
 
