@@ -19,9 +19,12 @@ from raypipe.models.hub import pinned, snapshot_of
 from raypipe.storage.files import replace_file
 from raypipe.uris import dataset_id, in_bucket
 
-MODELS = ("minilm", "general-mono")
+GENERAL = "general-mono"
+MODELS = ("minilm", GENERAL)
 """They come with raypipe: an encoder, and a reranker for English text of any kind."""
-K0, K1 = 35, 10
+WEIGHT, K0, BLEND = 3, 35, 1
+"""Of an encoder beside BM25's 1, the candidates, and general-mono's blend: as in `english`."""
+K1 = 10
 NAME_LENGTH = 40
 """Of a model's name: names of stages begin with it, and have room for 64 characters."""
 
@@ -62,7 +65,7 @@ def _text(passages: str, queries: str, qrels: str | None, models: Sequence[str],
         judged = f", {key}: {_place(qrels, out)}, only_judged: true"
         comment += f", {read_qrels(Path(qrels)).num_rows:,} judgements"
     kinds = {name: (model, _kind(model)) for name, model in _named(models).items()}
-    stages, last = _stages({name: kind for name, (_, kind) in kinds.items()})
+    stages, last = _stages(kinds)
     baseline = "bm25"
     if split:
         for run in dict.fromkeys((baseline, last)):
@@ -91,14 +94,18 @@ COLUMN = 56
 """Where comments begin, behind lines that are not longer."""
 
 
-def _stages(kinds: Mapping[str, str]) -> tuple[list[tuple[str, str]], str]:
-    """The lines of the stages, each with its comment, and the name of the last run."""
+def _stages(models: Mapping[str, tuple[str, str]]) -> tuple[list[tuple[str, str]], str]:
+    """The lines of the stages, each with its comment, and the name of the last run.
+
+    Args:
+        models: name -> (model, its kind).
+    """
     lines = [
         ("  lucene: {do: index}", "BM25's index"),
         ("  bm25: {do: search, index: lucene}", "the best 1,000 passages of each query"),
     ]
     runs = ["bm25"]
-    for name in (name for name, kind in kinds.items() if kind == "encoder"):
+    for name in (name for name, (_, kind) in models.items() if kind == "encoder"):
         vectors = f"{name}-vectors"
         lines.append((f"  {vectors}: {{do: encode, model: {name}}}", "an embedding a passage"))
         lines.append((f"  {name}: {{do: search, index: {vectors}}}", "by inner product, exact"))
@@ -106,13 +113,16 @@ def _stages(kinds: Mapping[str, str]) -> tuple[list[tuple[str, str]], str]:
     last = runs[-1]
     if len(runs) > 1:
         last = "fused"
-        fuse = f"  fused: {{do: fuse, runs: [{', '.join(runs)}], method: rrf}}"
-        lines.append((fuse, "these by their ranks"))
-    for name in (name for name, kind in kinds.items() if kind == "mono"):
-        score = f"  {name}: {{do: score, run: {last}, model: {name}, k0: {K0}}}"
+        weights = ", ".join(map(str, [1, *[WEIGHT] * (len(runs) - 1)]))
+        method = f"method: weighted, weights: [{weights}]"
+        fuse = f"  fused: {{do: fuse, runs: [{', '.join(runs)}], {method}}}"
+        lines.append((fuse, "the sum of their scores"))
+    for name in (name for name, (_, kind) in models.items() if kind == "mono"):
+        blend = f", blend: {BLEND}" if models[name][0] == GENERAL else ""
+        score = f"  {name}: {{do: score, run: {last}, model: {name}, k0: {K0}{blend}}}"
         lines.append((score, f"monoBERT over the first {K0}"))
         last = name
-    for name in (name for name, kind in kinds.items() if kind == "duo"):
+    for name in (name for name, (_, kind) in models.items() if kind == "duo"):
         score = f"  {name}: {{do: score, run: {last}, model: {name}, k1: {K1}}}"
         lines.append((score, f"duoBERT over all pairs of the first {K1}"))
         lines.append((f"  {name}-sum: {{do: aggregate, pairs: {name}, method: sum}}", "its run"))

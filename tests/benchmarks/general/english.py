@@ -64,7 +64,7 @@ def main(out: Path, what: str, chosen: tuple[str, int, float] | None) -> None:
         found[name] = _systems(name, out, sorted({"bm25", "dense", "rrf", run}), sorted({35, k0}))
     mine = _name(run, k0, blend)
     others = ["bm25", "dense", "rrf", run, _name("rrf", 35, 6)]
-    others += [_name("bm25", 35, each) for each in BLENDS]
+    others += [_name(run, 35, each) for run in ("bm25", "rrf") for each in BLENDS]
     for name, measured in found.items():
         for order in dict.fromkeys([mine, *others]):
             mean = np.mean(list(measured[order].values()))
@@ -85,7 +85,7 @@ def _choose(found: dict[str, Values]) -> None:
     }
     print("system", *found, "mean")
     for order in sorted(means, key=lambda order: -sum(means[order])):
-        print(order, *(f"{mean:.4f}" for mean in means[order]), f"{np.mean(means[order]):.4f}")
+        print(order, *(f"{mean:.4f}" for mean in means[order]), f"{np.mean(means[order]):.6f}")
 
 
 def _systems(name: str, out: Path, first: Sequence[str], depths: Sequence[int]) -> Values:
