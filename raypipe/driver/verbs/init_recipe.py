@@ -116,11 +116,11 @@ def _stages(models: Mapping[str, tuple[str, str]]) -> tuple[list[tuple[str, str]
         weights = ", ".join(map(str, [1, *[WEIGHT] * (len(runs) - 1)]))
         method = f"method: weighted, weights: [{weights}]"
         fuse = f"  fused: {{do: fuse, runs: [{', '.join(runs)}], {method}}}"
-        lines.append((fuse, "the sum of their scores"))
+        lines.append((fuse, "their sum"))
     for name in (name for name, (_, kind) in models.items() if kind == "mono"):
         blend = f", blend: {BLEND}" if models[name][0] == GENERAL else ""
         score = f"  {name}: {{do: score, run: {last}, model: {name}, k0: {K0}{blend}}}"
-        lines.append((score, f"monoBERT over the first {K0}"))
+        lines.append((score, "a monoBERT model"))
         last = name
     for name in (name for name, (_, kind) in models.items() if kind == "duo"):
         score = f"  {name}: {{do: score, run: {last}, model: {name}, k1: {K1}}}"
