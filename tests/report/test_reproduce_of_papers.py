@@ -100,8 +100,6 @@ def test_duobert(made_up, tiny_model, tmp_path, capsys):
     ]
     section = reproduced("duobert", made_up, tmp_path, settings, capsys)
     assert len(results(section)) == 7 and set(results(section).values()) <= {"pass", "fail"}
-    here = {(row[0].split(", ")[1], row[1]): row[3] for row in section["tables"][-1]["rows"]}
-    assert here["Figure 3", "k1"] == "0, 5" and here["Figure 2", "k0"] == "8"
 
 
 def test_multistage(made_up, pretrained, tmp_path, capsys):
