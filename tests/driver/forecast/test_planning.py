@@ -115,6 +115,21 @@ def test_scores_that_two_rerankers_share_are_a_range_and_exact_once_the_runs_are
     )
 
 
+def test_of_ever_more_candidates_of_one_run_only_the_new_ones_are_scored(
+    files, tiny_model, tiny_mono, tmp_path
+):
+    body = yaml.safe_load(RECIPE.format(folder=files, model=tiny_model, mono=tiny_mono, duo=""))
+    del body["models"]["duo"]
+    kept = {name: body["stages"][name] for name in ("vectors", "dense", "mono")}
+    more = {f"first-{k0}": {**kept["mono"], "k0": k0} for k0 in (15, 20)}
+    recipe = load_recipe(
+        yaml.safe_dump(body | {"stages": kept | more}, sort_keys=False), source="m"
+    )
+    lines = lines_of(make_plan(recipe, tmp_path / "w"))
+    found = [lines[f"scores@{name}.dev"].inferences for name in ("mono", *more)]
+    assert found == [12 * 10, 12 * 5, 12 * 5]
+
+
 @pytest.mark.slow
 def test_what_is_there_is_reused_and_nothing_in_the_workspace_changes(recipe, tmp_path):
     work = tmp_path / "work"

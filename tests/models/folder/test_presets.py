@@ -19,6 +19,9 @@ def test_presets_are_those_of_the_papers_and_their_code():
     assert (repbert.limit("query"), repbert.limit("passage")) == (20, 256)
     assert (minilm.pooling, minilm.normalise, minilm.segment("passage")) == ("mean", True, 0)
     assert (minilm.limit("query"), minilm.limit("passage")) == (254, 254)
+    splade = PRESETS["splade"]
+    assert (splade.pooling, splade.segment("query"), splade.segment("passage")) == ("splade", 0, 0)
+    assert (splade.limit("query"), splade.limit("passage")) == (254, 254)
     limits = {
         name: (each.query_limit, each.passage_limit, each.total_limit)
         for name, each in PRESETS.items()
