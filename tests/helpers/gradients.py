@@ -27,6 +27,8 @@ KINDS = {
     "duo": ("duobert", "cross-entropy"),
     "encoder": ("repbert", "multi-label-margin"),
     "encoder-nce": ("repbert", "info-nce"),
+    "encoder-mse": ("repbert", "margin-mse"),
+    "encoder-kl": ("repbert", "kl"),
     "low-rank": ("monobert", "cross-entropy"),
     "listwise": ("monobert", "listwise"),
 }
