@@ -155,6 +155,7 @@ LOSSES = {
 KINDS = {
     "repbert": "encoder",
     "minilm": "encoder",
+    "splade": "encoder",
     "monobert": "mono",
     "monobert-reference": "mono",
     "monobert-longest-first": "mono",

@@ -143,7 +143,7 @@ def _fill(beside: Path, job: Job, payload: Path, *, step: int, saw: str) -> None
         _write_json(beside / "adapter" / "raypipe.json", {**shown, "made_by": made_by(job, step)})
         hashes = np.union1d(trained_on(sources_of(job)), _seen_before(job))
         np.save(beside / "adapter" / FILE, hashes)
-    if isinstance(conventions, Conventions):
+    if isinstance(conventions, Conventions) and not conventions.is_sparse:
         saved = job.start.family.files.saved_name
         tensors = {saved(name, head=False): tensor for name, tensor in tensors.items()}
     _write(beside, job, tensors, _config(job, base), conventions, step=step, saw=saw)
@@ -237,11 +237,15 @@ def _config(job: Job, base: Mapping[str, Tensor]) -> dict[str, Any]:
     config = dict(job.start.config())
     config["dtype"] = "float32"
     config.pop("torch_dtype", None)
-    files, head = job.start.family.files, isinstance(job.conventions, PairConventions)
+    own, family = job.conventions, job.start.family
+    files, head = family.files, isinstance(own, PairConventions)
     segments = base.get(files.saved_name(files.SEGMENTS, head=True))
     if segments is not None:
         config["type_vocab_size"] = len(segments)
     config["architectures"] = [files.architecture(head=head)]
+    if isinstance(own, Conventions) and own.is_sparse:
+        config["architectures"] = [family.pretraining.architecture(next_sentence=False)]
+        config |= family.pretraining.TIED
     return config | (unit_names(job.recipe.model.head) if head else {})
 
 

@@ -32,6 +32,8 @@ KINDS = {
     "low-rank": ("monobert", "cross-entropy"),
     "listwise": ("monobert", "listwise"),
 }
+SPARSE = {"splade": ("splade", "kl"), "splade-nce": ("splade", "info-nce")}
+"""The same of models that need a start with a masked-word head."""
 LIMITS = {
     "mono": {"query_limit": 12, "total_limit": 64},
     "duo": {"query_limit": 12, "passage_limit": 24, "total_limit": 64, "segment_row": "copy"},
@@ -40,8 +42,7 @@ LIMITS = {
 
 
 def conventions_of(kind):
-    preset = KINDS[kind][0]
-    found = PRESETS[preset]
+    found = PRESETS[{**KINDS, **SPARSE}[kind][0]]
     limits = LIMITS["encoder" if found.kind == "encoder" else found.kind]
     return replace(found, **limits)
 
@@ -70,11 +71,11 @@ def make_batch(num_examples=13, num_passages=2, seed=0, *, unlabelled=False):
 
 def objective_of(kind):
     """The loss; listwise's with a blend and a teacher, which the others do not read."""
-    return Objective(KINDS[kind][1], blend=3.0, teacher_weight=0.5)
+    return Objective({**KINDS, **SPARSE}[kind][1], blend=3.0, teacher_weight=0.5)
 
 
 def make_trainee(model_path, kind, **settings):
-    model = resolve_model(str(model_path), KINDS[kind][0])
+    model = resolve_model(str(model_path), {**KINDS, **SPARSE}[kind][0])
     conventions = conventions_of(kind)
     tensors = starting_tensors(
         load_weights(model), model.config(), conventions, num_units=2, seed=3
