@@ -15,6 +15,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from raypipe.config.training import steps_of
+from raypipe.config.training_rules import SPARSITY
 from raypipe.errors import InputError
 from raypipe.models.folder.adapters import PEFT, adapter_folder
 from raypipe.models.folder.model_folder import ModelFolder, here
@@ -206,6 +207,7 @@ def made_by(job: Job, step: int) -> dict[str, Any]:
             mode="json",
             include={"accumulation": True, "optimiser": True, "dropout": True}
             | {"loss": True, "model": {"adapter": {"rank", "alpha"}, "head": True}},
+            exclude={"loss": {name for name in SPARSITY if not getattr(recipe.loss, name, None)}},
         ),
     }
 

@@ -18,6 +18,7 @@ from raypipe.text.inputs import TextSlice
 from raypipe.training.batch import Batch
 from raypipe.training.comm import Comm, Group
 from raypipe.training.losses import Objective
+from raypipe.training.sparsity import Penalty
 from raypipe.training.start import starting_tensors
 from raypipe.training.steps import backward
 from raypipe.training.trainee import LowRank, Trainee
@@ -34,6 +35,8 @@ KINDS = {
 }
 SPARSE = {"splade": ("splade", "kl"), "splade-nce": ("splade", "info-nce")}
 """The same of models that need a start with a masked-word head."""
+PENALTY = Penalty(flops=(0.3, 0.1), l1=(0.02, 0.05))
+"""That of SPARSE in the workers."""
 LIMITS = {
     "mono": {"query_limit": 12, "total_limit": 64},
     "duo": {"query_limit": 12, "passage_limit": 24, "total_limit": 64, "segment_row": "copy"},
@@ -92,7 +95,7 @@ def make_trainee(model_path, kind, **settings):
     return trainee, layouts_of(replace(model, conventions=conventions))
 
 
-def gradients(trainee, layouts, kind, comm, *, budget=2048, batch=None, draw=(0, 0)):
+def gradients(trainee, layouts, kind, comm, *, budget=2048, batch=None, draw=(0, 0), penalty=None):
     """(loss, gradient by name) of the batch's mean loss, summed over the workers."""
     batch = make_batch(unlabelled=kind == "listwise") if batch is None else batch
     worked = backward(
@@ -104,6 +107,7 @@ def gradients(trainee, layouts, kind, comm, *, budget=2048, batch=None, draw=(0,
         budget_tokens=budget,
         weight=1.0,
         draw=draw,
+        penalty=penalty,
     )
     found = {
         name: torch.zeros_like(w) if w.grad is None else w.grad.clone()
@@ -129,7 +133,8 @@ def main():
     out = {}
     for each in kind.split(","):
         trainee, layouts = make_trainee(model, each)
-        loss, found = gradients(trainee, layouts, each, comm, budget=int(budget))
+        own = {"budget": int(budget), "penalty": PENALTY if each in SPARSE else None}
+        loss, found = gradients(trainee, layouts, each, comm, **own)
         out |= {f"{each} {name}": gradient for name, gradient in found.items()}
         out[f"{each} loss"] = loss
     if rank == 0:

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
+from json_files import changed
 from safetensors.torch import load_file
 from sparse_models import make_splade
 from stage_inputs import parts_of
@@ -26,11 +27,12 @@ WORDS = "bert.embeddings.word_embeddings.weight"
 def recipe(small_recipe, tmp_path):
     """A function that writes the recipe of a small splade training."""
     start = make_splade(tmp_path / "start")
+    changed(start / "config.json", tie_word_embeddings=False)  # a folder's own words
     body = {"loss": {"name": "info-nce"}, "steps": 4}
 
-    def write(name="recipe", *, model=None, **changed):
+    def write(name="recipe", *, model=None, **more):
         own = {"start": str(start), "preset": "splade", **LIMITS, **(model or {})}
-        return small_recipe(name, **{**body, "model": own, **changed})
+        return small_recipe(name, **{**body, "model": own, **more})
 
     return write
 
@@ -113,7 +115,9 @@ def test_a_checkpoint_is_measured_by_the_impacts_that_the_search_multiplies(
 def test_an_interrupted_training_ends_with_the_undisturbed_weights(
     recipe, weights, train, tmp_path, monkeypatch
 ):
-    path = recipe(steps=6, accumulation=2, batch=4, validate={"every": 6})
+    flops = {"queries": 0.1, "passages": 0.1, "warmup": 6}
+    loss = {"name": "info-nce", "flops": flops, "l1": {"queries": 0.1, "warmup": 0}}
+    path = recipe(loss=loss, steps=6, accumulation=2, batch=4, validate={"every": 6})
     train(path, tmp_path / "calm")
     with stopped_at(monkeypatch, 4), pytest.raises(Interrupted):
         train(path, tmp_path / "cut")
