@@ -12,7 +12,7 @@ from safetensors.torch import load
 from torch import Tensor
 
 from raypipe.config import Training
-from raypipe.errors import InputError
+from raypipe.errors import InputError, problems_in
 from raypipe.models.family import family_of
 from raypipe.models.folder.adapters import CONFIG, PEFT, WEIGHTS, adapter_folder
 from raypipe.models.folder.files import initializer_range, tensor_shapes
@@ -264,15 +264,17 @@ def starting_tensors_of(job: Job) -> dict[str, Tensor]:
     """The trained tensors before the first step."""
     if job.is_pretraining:
         return pretraining_start(job).trained
-    return starting_tensors(
-        load_weights(job.start),
-        job.start.config(),
-        job.conventions,
-        num_units=job.recipe.model.head,
-        seed=job.recipe.seed,
-        draw_missing=job.recipe.model.draw_missing,
-        new_head=job.new_head,
-    )
+    checkpoint = load_weights(job.start)
+    with problems_in(job.start.folder):
+        return starting_tensors(
+            checkpoint,
+            job.start.config(),
+            job.conventions,
+            num_units=job.recipe.model.head,
+            seed=job.recipe.seed,
+            draw_missing=job.recipe.model.draw_missing,
+            new_head=job.new_head,
+        )
 
 
 def trainee_of(job: Job, device: str) -> Trainee:

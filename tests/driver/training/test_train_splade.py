@@ -6,15 +6,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
+import yaml
 from json_files import changed
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from sparse_models import make_splade
 from stage_inputs import parts_of
 from stopped_training import stopped_at
 
 from raypipe import schema
 from raypipe.data.qrels import read_qrels
-from raypipe.errors import Interrupted
+from raypipe.errors import InputError, Interrupted
 from raypipe.evaluation.measures import evaluate
 from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.model_folder import resolve_model
@@ -125,3 +126,48 @@ def test_an_interrupted_training_ends_with_the_undisturbed_weights(
     calm, cut = weights(tmp_path / "calm"), weights(tmp_path / "cut")
     assert calm.keys() == cut.keys()
     assert all(torch.equal(calm[name], cut[name]) for name in calm)
+
+
+@pytest.mark.slow
+def test_phases_pretrain_a_splade_model_and_hand_on_its_body(small_recipe, train, tmp_path):
+    """Its head is that of the pre-training; an embedding takes the body alone."""
+    start = make_splade(tmp_path / "start")
+    whole = yaml.safe_load(small_recipe().read_text())
+    shared = {n: whole[n] for n in ("format", "name", "collections", "guard", "resources")}
+    shared |= {"steps": 2, "batch": 4, "optimiser": {"rate": 1.0e-3, "warmup": 1}}
+    limits = {"query_limit": 12, "passage_limit": 40}
+    taught = {"train": whole["train"], "loss": {"name": "info-nce"}}
+    phases = [
+        {
+            "name": "words",
+            "model": {"start": str(start), "preset": "bert", "total_limit": 48},
+            "train": {"docs": {"collection": "docs"}},
+            "loss": {"name": "masked-language-model"},
+            "masking": {"next_sentence": False},
+        },
+        {"name": "splade", "model": {"preset": "splade", **limits}, **taught},
+        {"name": "dense", "model": {"preset": "repbert", **limits}, **taught},
+    ]
+    path = tmp_path / "phases.yaml"
+    # A rate of nearly 0: each model is what it began from.
+    still = ["phases.1.optimiser={rate: 1.0e-30, warmup: 1, weight_decay: 0.0}"]
+    still.append(still[0].replace("phases.1", "phases.2"))
+    path.write_text(yaml.safe_dump({**shared, "phases": phases}))
+    train(path, tmp_path / "out", *still)
+    words, splade, dense = (
+        load_file(tmp_path / "out" / "models" / name / "model.safetensors")
+        for name in ("small.words", "small.splade", "small")
+    )
+    assert words.keys() == splade.keys() and all(map(torch.equal, words.values(), splade.values()))
+    assert not torch.equal(words[WORDS], load_file(start / "model.safetensors")[WORDS])
+    assert set(dense) == {n.removeprefix("bert.") for n in splade if not n.startswith("cls.")}
+
+
+def test_a_decoder_of_its_own_is_refused_with_its_folder(recipe, train, tmp_path):
+    file = tmp_path / "start" / "model.safetensors"
+    tensors = load_file(file)
+    tensors["cls.predictions.decoder.weight"] = tensors[WORDS] + 1
+    save_file(tensors, file, metadata={"format": "pt"})
+    told = r"start: cls.predictions.decoder.weight: expected the tensor that it is tied to"
+    with pytest.raises(InputError, match=told):
+        train(recipe(), tmp_path / "out")
