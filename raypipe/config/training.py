@@ -222,6 +222,18 @@ class TrainedModel(Section):
     is always new."""
 
 
+class Sparsity(Section):
+    """The weights of a penalty on a splade model's weights of word pieces."""
+
+    queries: Annotated[NotNegative, Source(OWN)] = 0.0
+    """For the weights of queries."""
+    passages: Annotated[NotNegative, Source(OWN)] = 0.0
+    """For the weights of passages."""
+    warmup: Annotated[int, Field(ge=0)]
+    """Steps in which both grow from 0 with the square of the step; 0 means that they do not. A
+    model that is pressed from the first step may lose every word."""
+
+
 class Loss(Section):
     """The loss by name; `raypipe.training.losses` has each equation."""
 
@@ -239,6 +251,12 @@ class Loss(Section):
     blend: Annotated[NotNegative, Source(OWN)] = 0.0
     """The weight a of the first stage in the score of listwise and its kl, s = a z + f; see `blend`
     of the sets. The trained model keeps it. 0 means none."""
+    flops: Sparsity | None = None
+    """Of a splade model: the sum over word pieces of the square of their mean weight over all texts
+    of a step, which keeps long posting lists few (Formal et al. 2021, Eq. 4)."""
+    l1: Sparsity | None = None
+    """Of a splade model: the mean over all texts of a step of the sum of their weights (of queries:
+    Lassance & Clinchant 2022)."""
 
 
 class Masking(Section):

@@ -3,7 +3,14 @@
 from collections.abc import Iterator
 
 from raypipe.config.rules import collection_problems
-from raypipe.config.training import DevSet, TrainDocuments, TrainedModel, Training, TrainingSet
+from raypipe.config.training import (
+    DevSet,
+    Sparsity,
+    TrainDocuments,
+    TrainedModel,
+    Training,
+    TrainingSet,
+)
 from raypipe.config.words import did_you_mean, listed
 from raypipe.config.yaml import Key, Problem
 from raypipe.vocabulary import MASKED_WORD_LOSS
@@ -37,6 +44,27 @@ def loss_problems(recipe: Training, kind: str | None) -> Iterator[Problem]:
         yield Problem(("loss", "teacher_weight"), text)
     yield from _blend(recipe)
     yield from _unlabelled(recipe)
+    yield from _sparsity(recipe)
+
+
+SPARSITY = ("flops", "l1")
+"""What is added to the loss of a splade model."""
+
+
+def _sparsity(recipe: Training) -> Iterator[Problem]:
+    model = recipe.model
+    known = model.preset is not None or model.settings is not None
+    sparse = "splade" in (model.preset, (model.settings or {}).get("pooling"))
+    for name in SPARSITY:
+        found: Sparsity | None = getattr(recipe.loss, name)
+        if found is None:
+            continue
+        if known and not sparse:
+            text = "only for a splade model (model.preset: splade), with a weight a word; remove it"
+            yield Problem(("loss", name), text)
+        if not found.queries and not found.passages:
+            text = "expected queries or passages above 0, found neither; give one, or remove it"
+            yield Problem(("loss", name), text)
 
 
 def is_unlabelled(recipe: Training, wanted: TrainingSet) -> bool:
@@ -155,6 +183,7 @@ LOSSES = {
 KINDS = {
     "repbert": "encoder",
     "minilm": "encoder",
+    "splade": "encoder",
     "monobert": "mono",
     "monobert-reference": "mono",
     "monobert-longest-first": "mono",
@@ -376,6 +405,11 @@ def schedule_problems(recipe: Training) -> Iterator[Problem]:
     elif falls is not None and steps is not None and falls < steps:
         text = f"expected at least steps, {steps:,}; found {falls:,}"
         yield Problem(("schedule_steps",), text)
+    for name in SPARSITY:
+        found: Sparsity | None = getattr(recipe.loss, name)
+        if found is not None and steps is not None and found.warmup > steps:
+            text = f"expected at most steps, {steps:,}; found {found.warmup:,}"
+            yield Problem(("loss", name, "warmup"), text)
     patience = recipe.validate_.patience if recipe.validate_ else None
     if recipe.validate_ is not None and steps is not None and recipe.validate_.every > steps:
         text = f"expected at most steps, {steps:,}; found {recipe.validate_.every:,}"

@@ -162,6 +162,8 @@ class Pretraining(Protocol):
 
     MASK: str
     """The special token in the place of a masked word piece."""
+    TIED: Mapping[str, Any]
+    """What config.json says so that transformers ties the decoder, which has no tensor."""
 
     def shapes(self, config: Config, *, next_sentence: bool) -> dict[str, Shape]:
         """Shapes of the head that predicts masked words; with `next_sentence` also of pooler and

@@ -18,9 +18,10 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from raypipe.errors import InputError, problems_in
+from raypipe.models.family import Pretraining
 from raypipe.models.folder.model_folder import ModelFolder, check_unchanged, here
 from raypipe.models.folder.sentence_transformers import WEIGHTS, DenseFile
-from raypipe.models.packed import Groups, Linear, Product, linear, normed
+from raypipe.models.packed import Groups, Linear, Product, RunLayer, linear, normed
 from raypipe.storage.records import hash_file
 
 _OF_STATES: Mapping[str, Callable[[Tensor], Tensor]] = {
@@ -171,25 +172,55 @@ class WordWeights:
         )
         return replace(self, transform=transform, norm=norm, words=tuple(words))
 
-    def of_groups(self, hidden_TH: Tensor, groups: Groups) -> Tensor:
-        """The weights of each sequence's word pieces, fp32 [B, V]."""
+    def of_groups(
+        self,
+        hidden_TH: Tensor,
+        groups: Groups,
+        *,
+        run: RunLayer = lambda layer, x: layer(x),
+    ) -> Tensor:
+        """The weights of each sequence's word pieces, fp32 [B, V].
+
+        `run` calls what makes one part's logits and takes the largest: a training may compute that
+        again in the backward pass, and not keep the logits of all tokens.
+        """
         return self._weights(
-            hidden_TH, lambda logits: pool(logits, groups, pooling="max"), product=linear
+            hidden_TH, lambda logits: pool(logits, groups, pooling="max"), linear, run
         )
 
     def between(self, hidden_TH: Tensor, edges: Tensor, *, product: Product) -> Tensor:
         """The same of the sequences between edges, fp32 [R, V]; see `pool_between`."""
         return self._weights(
-            hidden_TH, lambda logits: pool_between(logits, edges, pooling="max"), product=product
+            hidden_TH, lambda logits: pool_between(logits, edges, pooling="max"), product
         )
 
     def _weights(
-        self, hidden_TH: Tensor, largest: Callable[[Tensor], Tensor], *, product: Product
+        self,
+        hidden_TH: Tensor,
+        largest: Callable[[Tensor], Tensor],
+        product: Product,
+        run: RunLayer = lambda layer, x: layer(x),
     ) -> Tensor:
         widened = F.gelu(product(hidden_TH, self.transform))
         states = normed(widened, self.norm, self.eps)
-        parts = [largest(product(states, each)) for each in self.words]
-        return torch.log1p(F.relu(torch.cat(parts, dim=1)))
+
+        def part(words: Linear) -> Tensor:
+            return run(lambda x: largest(product(x, words)), states)
+
+        logits = torch.cat([part(words) for words in self.words], dim=1)
+        return torch.log1p(F.relu(logits.float()))  # they are bf16 in a training in bf16
+
+
+def word_weights(heads: Pretraining, weights: Mapping[str, Tensor], eps: float) -> WordWeights:
+    """The masked-word head of these tensors as that of a splade model; no tensor is copied.
+
+    Raises:
+        InputError: tensors are missing.
+    """
+    transform, norm, head = heads.word_head(weights)
+    # split and no slices: the gradient of each slice would be a zero tensor of all words.
+    words = zip(*(torch.split(each, WORDS_AT_ONCE) for each in head), strict=True)
+    return WordWeights(transform, norm, eps, tuple(words))
 
 
 def load_finishing(model: ModelFolder, weights: Mapping[str, Tensor]) -> Finishing | WordWeights:
@@ -207,9 +238,7 @@ def load_finishing(model: ModelFolder, weights: Mapping[str, Tensor]) -> Finishi
             said = "expected the tensor that it is tied to, found another"
             raise InputError([f"{model.folder}: {name}: {said}" for name in untied])
         with problems_in(model.folder):
-            transform, norm, head = heads.word_head(weights)
-        words = zip(*(torch.split(each, WORDS_AT_ONCE) for each in head), strict=True)
-        return WordWeights(transform, norm, float(model.config()["layer_norm_eps"]), tuple(words))
+            return word_weights(heads, weights, float(model.config()["layer_norm_eps"]))
     folder = here(model).folder
     steps = (None if layer is None else _opened(folder, layer) for layer in model.dense)
     return Finishing(tuple(steps), own.truncate_dim, own.normalise, own.pooling)

@@ -220,6 +220,25 @@ def matrix(flat: Flat, offsets: Offsets, num_words: int) -> csr_matrix:
     return csr_matrix(values, shape=(len(offsets) - 1, num_words))
 
 
+def products_of(
+    queries: NDArray[np.float32], passages: NDArray[np.float32], max_terms: int | None
+) -> NDArray[np.float32]:
+    """The score of each query with the passage of its row, float32 [B], as the search gives it.
+
+    Args:
+        queries: fp32 weights [B, V].
+        passages: the same of the passages.
+        max_terms: see `packed`.
+
+    Raises:
+        RowsFailed: see `packed`.
+    """
+    num_words = queries.shape[1]
+    one, other = (matrix(*packed(each, max_terms), num_words) for each in (queries, passages))
+    scores = np.asarray(one.multiply(other).sum(axis=1)).reshape(-1)
+    return scores.astype(np.float32)
+
+
 def _parts(num_rows: int, size: int) -> list[NDArray[np.int64]]:
     starts = range(0, num_rows, size)
     return [np.arange(start, min(start + size, num_rows)) for start in starts]

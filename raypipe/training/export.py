@@ -15,6 +15,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from raypipe.config.training import steps_of
+from raypipe.config.training_rules import SPARSITY
 from raypipe.errors import InputError
 from raypipe.models.folder.adapters import PEFT, adapter_folder
 from raypipe.models.folder.model_folder import ModelFolder, here
@@ -143,7 +144,7 @@ def _fill(beside: Path, job: Job, payload: Path, *, step: int, saw: str) -> None
         _write_json(beside / "adapter" / "raypipe.json", {**shown, "made_by": made_by(job, step)})
         hashes = np.union1d(trained_on(sources_of(job)), _seen_before(job))
         np.save(beside / "adapter" / FILE, hashes)
-    if isinstance(conventions, Conventions):
+    if isinstance(conventions, Conventions) and not conventions.is_sparse:
         saved = job.start.family.files.saved_name
         tensors = {saved(name, head=False): tensor for name, tensor in tensors.items()}
     _write(beside, job, tensors, _config(job, base), conventions, step=step, saw=saw)
@@ -206,6 +207,7 @@ def made_by(job: Job, step: int) -> dict[str, Any]:
             mode="json",
             include={"accumulation": True, "optimiser": True, "dropout": True}
             | {"loss": True, "model": {"adapter": {"rank", "alpha"}, "head": True}},
+            exclude={"loss": {name for name in SPARSITY if not getattr(recipe.loss, name, None)}},
         ),
     }
 
@@ -237,11 +239,15 @@ def _config(job: Job, base: Mapping[str, Tensor]) -> dict[str, Any]:
     config = dict(job.start.config())
     config["dtype"] = "float32"
     config.pop("torch_dtype", None)
-    files, head = job.start.family.files, isinstance(job.conventions, PairConventions)
+    own, family = job.conventions, job.start.family
+    files, head = family.files, isinstance(own, PairConventions)
     segments = base.get(files.saved_name(files.SEGMENTS, head=True))
     if segments is not None:
         config["type_vocab_size"] = len(segments)
     config["architectures"] = [files.architecture(head=head)]
+    if isinstance(own, Conventions) and own.is_sparse:
+        config["architectures"] = [family.pretraining.architecture(next_sentence=False)]
+        config |= family.pretraining.TIED
     return config | (unit_names(job.recipe.model.head) if head else {})
 
 

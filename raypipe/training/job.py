@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from raypipe.config.training import TrainedModel, Training
+from raypipe.config.training_rules import SPARSITY
 from raypipe.errors import InputError
 from raypipe.models.folder.adapters import WEIGHTS, adapter_folder
 from raypipe.models.folder.files import initializer_range
@@ -121,8 +122,8 @@ class Job:
             | {"dropout", "seed", "validate_"},
             exclude={"model": {"settings", "start", "start_saw", "weights", "draw_missing"}},
         )
-        for name in ("teacher_weight", "blend"):  # so older stores keep their fingerprints
-            if not body["loss"][name]:
+        for name in ("teacher_weight", "blend", *SPARSITY):
+            if not body["loss"][name]:  # so older stores keep their fingerprints
                 del body["loss"][name]
         drawn = {"weights": recipe.model.weights, "draw_missing": recipe.model.draw_missing}
         default = type(recipe.model).model_fields

@@ -7,11 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from raypipe.models.folder.model_folder import ModelFolder, layout_of, open_tokenizer
-from raypipe.models.folder.settings import AnyConventions, Conventions, PairConventions
+from raypipe.models.folder.settings import (
+    SPLADE,
+    AnyConventions,
+    Conventions,
+    PairConventions,
+)
 from raypipe.training.job import Job
 
 MODULES = "sentence_transformers.models"
 """The place of the classes in every release since 2.0."""
+SPARSE_MODULES = "sentence_transformers.sparse_encoder.models"
+"""The same of a SparseEncoder, since 5.0."""
 ACTIVATIONS = {
     "raw": "torch.nn.modules.linear.Identity",
     "probability": "torch.nn.modules.activation.Sigmoid",
@@ -38,11 +45,12 @@ def opens(conventions: AnyConventions) -> bool:
 
 
 def peer_files(conventions: AnyConventions, *, width: int, num_specials: int) -> PeerFiles:
-    """The files for `SentenceTransformer(folder)` or `CrossEncoder(folder)`; none if neither can.
+    """The files for `SentenceTransformer(folder)`, of splade for `SparseEncoder(folder)`, or for
+    `CrossEncoder(folder)`; none if it cannot open the model.
 
     Args:
         conventions: the model's settings.
-        width: the hidden size.
+        width: the hidden size, or of splade the size of the vocabulary.
         num_specials: special tokens of an input of one text.
     """
     if not opens(conventions):
@@ -67,27 +75,36 @@ def peer_notes(conventions: AnyConventions) -> list[str]:
 
 def _encoder(found: Conventions, width: int, num_specials: int) -> PeerFiles:
     longest = max(found.query_limit, found.passage_limit) + num_specials
-    steps = [("Transformer", ""), ("Pooling", "1_Pooling")]
+    place, steps = MODULES, [("Transformer", ""), ("Pooling", "1_Pooling")]
+    if found.is_sparse:
+        place = SPARSE_MODULES
+        steps = [("MLMTransformer", ""), ("SpladePooling", "1_SpladePooling")]
     steps += [("Normalize", "2_Normalize")] if found.normalise else []
     modules = [
-        {"idx": number, "name": str(number), "path": path, "type": f"{MODULES}.{name}"}
+        {"idx": number, "name": str(number), "path": path, "type": f"{place}.{name}"}
         for number, (name, path) in enumerate(steps)
     ]
+    # Without model_type a SparseEncoder puts an autoencoder behind the weights.
+    sparse = {"model_type": "SparseEncoder", "max_active_dims": found.max_terms}
     prompts = {"query": found.query_prefix, "document": found.passage_prefix}
     files = {
         "modules.json": modules,
-        "1_Pooling/config.json": _pooling(found.pooling, width),
+        f"{steps[1][1]}/config.json": _pooling(found.pooling, width),
         "sentence_bert_config.json": {"max_seq_length": longest, "do_lower_case": False},
         "config_sentence_transformers.json": {
             "prompts": prompts,
             "default_prompt_name": None,
             "similarity_fn_name": "dot",
+            **(sparse if found.is_sparse else {}),
         },
     }
     return PeerFiles(files, {}, longest)
 
 
 def _pooling(pooling: str, width: int) -> Mapping[str, Any]:
+    if pooling == SPLADE:
+        how = {"pooling_strategy": "max", "activation_function": "relu"}
+        return {**how, "word_embedding_dimension": width}
     modes = ("cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens", "lasttoken")
     named = {"mean": "mean_tokens", "cls": "cls_token", "max": "max_tokens", "last": "lasttoken"}
     chosen = named[pooling]
@@ -151,7 +168,9 @@ def add_peer_files(folder: Path, conventions: AnyConventions, start: ModelFolder
     """
     sizes = start.family.files.as_bert(start.config())
     single = layout_of(start, open_tokenizer(start), (0,))
-    found = peer_files(conventions, width=sizes["hidden_size"], num_specials=single.num_specials)
+    sparse = isinstance(conventions, Conventions) and conventions.is_sparse
+    width = sizes["vocab_size" if sparse else "hidden_size"]
+    found = peer_files(conventions, width=width, num_specials=single.num_specials)
     for name, body in found.files.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(json.dumps(body, indent=2) + "\n")
@@ -178,6 +197,8 @@ def model_card(job: Job, made: Mapping[str, Any], table: str) -> str:
         table: what the training's table.md says: measures, what the guard left out, data.
     """
     kind = KINDS.get(job.conventions.kind, "A pre-trained BERT")
+    if isinstance(job.conventions, Conventions) and job.conventions.is_sparse:
+        kind = "A SPLADE model"
     library = "sentence-transformers" if opens(job.conventions) else "raypipe"
     lines = ["---", f"library_name: {library}", "tags: [raypipe]", "---", ""]
     lines += [f"# {made['recipe']}", "", f"{kind}, made by `raypipe train`.", ""]
@@ -198,6 +219,13 @@ def model_card(job: Job, made: Mapping[str, Any], table: str) -> str:
 def _opening(job: Job) -> Sequence[str]:
     if not opens(job.conventions):
         return ["# in a recipe's models: {NAME: {path: THIS_FOLDER}}"]
+    if isinstance(job.conventions, Conventions) and job.conventions.is_sparse:
+        return [
+            "from sentence_transformers import SparseEncoder",
+            "",
+            "model = SparseEncoder(THIS_FOLDER)",
+            "weights = model.encode_document([PASSAGE])  # encode_query for queries",
+        ]
     if job.conventions.kind == "encoder":
         return [
             "from sentence_transformers import SentenceTransformer",

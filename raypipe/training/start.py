@@ -12,7 +12,7 @@ from safetensors.torch import load
 from torch import Tensor
 
 from raypipe.config import Training
-from raypipe.errors import InputError
+from raypipe.errors import InputError, problems_in
 from raypipe.models.family import family_of
 from raypipe.models.folder.adapters import CONFIG, PEFT, WEIGHTS, adapter_folder
 from raypipe.models.folder.files import initializer_range, tensor_shapes
@@ -156,15 +156,21 @@ def starting_tensors(
     """The tensors of a reranker, or of an encoder without pooler and head, fp32.
 
     Names are those under which transformers saves a reranker; for an encoder too, until the export.
+    A splade model has the masked-word head too, and `draw_missing` draws what it lacks.
     A missing classifier is drawn from N(0, initializer_range) with the seed, as in BERT's own code,
     and with `draw_missing` a missing pooler too; a duoBERT model's third segment row follows
     `segment_row` in its settings. With `new_head` a classifier is drawn even if the checkpoint has
     one: that one judges something else.
 
     Raises:
-        InputError: the pooler is missing, or a third segment cannot be had (`with_third_segment`).
+        InputError: the pooler is missing, or a third segment cannot be had (`with_third_segment`);
+            or for a splade model, see `pretraining_tensors`.
     """
     assert not isinstance(conventions, PretrainedConventions)
+    if isinstance(conventions, Conventions) and conventions.is_sparse:
+        return pretraining_tensors(
+            checkpoint, config, next_sentence=False, draw_missing=draw_missing, seed=seed
+        ).trained
     files = family_of(config).files
     is_encoder = isinstance(conventions, Conventions)
     names = files.trained_names(checkpoint, head=not is_encoder)
@@ -225,7 +231,10 @@ def missing_tensors(recipe: Training, start: ModelFolder) -> list[str]:
     if recipe.masking is not None:
         next_sentence = recipe.masking.next_sentence
         return missing_at_start(shapes, start.config(), next_sentence=next_sentence)
-    if not isinstance(conventions_of_training(recipe.model), PairConventions):
+    conventions = conventions_of_training(recipe.model)
+    if isinstance(conventions, Conventions) and conventions.is_sparse:
+        return missing_at_start(shapes, start.config(), next_sentence=False)
+    if not isinstance(conventions, PairConventions):
         return []
     files = start.family.files
     held = set(files.trained_names(list(shapes), head=True).values())
@@ -255,15 +264,17 @@ def starting_tensors_of(job: Job) -> dict[str, Tensor]:
     """The trained tensors before the first step."""
     if job.is_pretraining:
         return pretraining_start(job).trained
-    return starting_tensors(
-        load_weights(job.start),
-        job.start.config(),
-        job.conventions,
-        num_units=job.recipe.model.head,
-        seed=job.recipe.seed,
-        draw_missing=job.recipe.model.draw_missing,
-        new_head=job.new_head,
-    )
+    checkpoint = load_weights(job.start)
+    with problems_in(job.start.folder):
+        return starting_tensors(
+            checkpoint,
+            job.start.config(),
+            job.conventions,
+            num_units=job.recipe.model.head,
+            seed=job.recipe.seed,
+            draw_missing=job.recipe.model.draw_missing,
+            new_head=job.new_head,
+        )
 
 
 def trainee_of(job: Job, device: str) -> Trainee:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from raypipe.config.training import steps_of
+from raypipe.config.training_rules import SPARSITY
 from raypipe.errors import InputError
 from raypipe.models.folder.settings import Conventions, PairConventions
 from raypipe.models.machine.device import BUDGET_TOKENS
@@ -30,6 +31,7 @@ from raypipe.training.comm import Comm
 from raypipe.training.examples import Sampler, map_examples
 from raypipe.training.job import Job
 from raypipe.training.losses import BATCH_LOSSES, Objective
+from raypipe.training.sparsity import Penalty, penalty_of
 from raypipe.training.start import layouts_for, trainee_of
 from raypipe.training.trainee import Trainee
 
@@ -143,6 +145,7 @@ def backward(
     budget_tokens: int,
     weight: float,
     draw: tuple[int, ...],
+    penalty: Penalty | None = None,
 ) -> Worked:
     """Add this worker's share of `weight` times the batch's mean loss to the gradients.
 
@@ -159,6 +162,7 @@ def backward(
             divided, since its passages are each other's negatives.
         weight: 1 over the number of batches of a step.
         draw: what seeds dropout, together with the worker and the forward pass.
+        penalty: of a splade model, added to the loss.
     """
     if isinstance(trainee.conventions, PairConventions):
         inputs = pair_inputs_of(batch, trainee.conventions, layouts["pair"])
@@ -173,7 +177,7 @@ def backward(
             loss += part.detach()
         return Worked(loss, int(tokens[share].sum()))
     seed_dropout(*draw, comm.rank)
-    return _encoder(trainee, batch, objective, comm, layouts, weight)
+    return _encoder(trainee, batch, objective, comm, layouts, weight, penalty)
 
 
 def _pair_losses(
@@ -213,19 +217,11 @@ def _encoder(
     comm: Comm,
     layouts: Layouts,
     weight: float,
+    penalty: Penalty | None,
 ) -> Worked:
-    conventions = trainee.conventions
-    assert isinstance(conventions, Conventions)
     width = batch.num_passages
-    of_query, of_passage = text_counts(batch, conventions)
-    lengths = layouts["passage"].lengths([of_passage]).reshape(-1, width)
-    tokens = layouts["query"].lengths([of_query]) + lengths.sum(axis=1)
-    shares = [share_of(tokens, comm, rank) for rank in range(comm.world)]
+    shares, tokens, queries, passages = _own_vectors(trainee, batch, comm, layouts)
     share = shares[comm.rank]
-    own = (share[:, None] * width + np.arange(width)[None, :]).reshape(-1)
-    query = replace(taken(batch.query, share), counts=of_query[share])
-    passage = replace(taken(batch.passage, own), counts=of_passage[own])
-    queries, passages = _vectors(trainee, query, passage, layouts)
     every = torch.cat(comm.gathered(passages))
     scores = queries @ every.T
     # Columns are ordered by worker; the batch's own order is that of the shares, one after another.
@@ -240,8 +236,49 @@ def _encoder(
         lists = scores.gather(1, firsts[:, None] + torch.arange(width, device=scores.device))
         each = objective.of_lists(lists, None if batch.teacher is None else batch.teacher[share])
     loss = each.sum() * (weight / batch.num_examples)
+    value = loss.detach()
+    if penalty is not None:
+        counts = (batch.num_examples, batch.num_examples * width)
+        added, whole = penalty.share(_summed(queries, passages), counts, comm)
+        loss = loss + weight * added
+        value = value + whole * (weight / comm.world)
     loss.backward()  # type: ignore[no-untyped-call]
-    return Worked(loss.detach(), int(tokens[share].sum()))
+    return Worked(value, int(tokens[share].sum()))
+
+
+def word_sums(
+    trainee: Trainee, batch: Batch, comm: Comm, layouts: Layouts, *, draw: tuple[int, ...]
+) -> Tensor:
+    """The sums of the weights of a worker's own queries and passages, fp32 [2, V].
+
+    They have no gradients, and are those that `backward` meets with the same `draw`, bit by bit.
+    """
+    seed_dropout(*draw, comm.rank)
+    with torch.no_grad():
+        return _summed(*_own_vectors(trainee, batch, comm, layouts)[2:])
+
+
+def _summed(queries: Tensor, passages: Tensor) -> Tensor:
+    return torch.stack([queries.sum(dim=0), passages.sum(dim=0)])
+
+
+def _own_vectors(
+    trainee: Trainee, batch: Batch, comm: Comm, layouts: Layouts
+) -> tuple[list[Int64], Int64, Tensor, Tensor]:
+    """(the examples of each worker, tokens of all examples, this worker's vectors of queries, and
+    of passages)."""
+    conventions = trainee.conventions
+    assert isinstance(conventions, Conventions)
+    width = batch.num_passages
+    of_query, of_passage = text_counts(batch, conventions)
+    lengths = layouts["passage"].lengths([of_passage]).reshape(-1, width)
+    tokens = layouts["query"].lengths([of_query]) + lengths.sum(axis=1)
+    shares = [share_of(tokens, comm, rank) for rank in range(comm.world)]
+    share = shares[comm.rank]
+    own = (share[:, None] * width + np.arange(width)[None, :]).reshape(-1)
+    query = replace(taken(batch.query, share), counts=of_query[share])
+    passage = replace(taken(batch.passage, own), counts=of_passage[own])
+    return shares, tokens, *_vectors(trainee, query, passage, layouts)
 
 
 def _vectors(
@@ -284,7 +321,7 @@ class Updates:
         self._sources = sources_of(self._job)
         num_examples = sum(source.examples.num_examples for source in self._sources)
         self._sampler = Sampler(num_examples, recipe.batch, recipe.seed)
-        self._objective = Objective(**recipe.loss.model_dump())
+        self._objective = Objective(**recipe.loss.model_dump(exclude={*SPARSITY}))
         self._layouts = layouts_for(self._job)
 
     def step(self, number: int) -> dict[str, Json]:
@@ -330,17 +367,41 @@ class Updates:
     def _backward(self, number: int, part: int) -> Worked:
         """Add this worker's share of a batch's gradient; its loss and tokens."""
         recipe = self._job.recipe
-        batch = read_batch(self._sources, self._sampler.batch(number * recipe.accumulation + part))
+        if part == 0:
+            self._penalty = self._penalty_of(number)
         return backward(
             self.trainee,
-            batch,
+            self._batch(number, part),
             self._objective,
             self._comm,
             self._layouts,
             budget_tokens=self.budget,
             weight=1 / recipe.accumulation,
             draw=(recipe.seed, number, part),
+            penalty=self._penalty,
         )
+
+    def _batch(self, number: int, part: int) -> Batch:
+        places = self._sampler.batch(number * self._job.recipe.accumulation + part)
+        return read_batch(self._sources, places)
+
+    def _penalty_of(self, number: int) -> Penalty | None:
+        """That of a step. With several batches, a pass without gradients over all of them comes
+        before the first: the penalty's gradient needs the mean over all of the step's texts."""
+        recipe = self._job.recipe
+        found = penalty_of(recipe.loss, number)
+        if found is None or recipe.accumulation == 1:
+            return found
+        sums = None
+        for part in range(recipe.accumulation):
+            batch, draw = self._batch(number, part), (recipe.seed, number, part)
+            own = word_sums(self.trainee, batch, self._comm, self._layouts, draw=draw)
+            sums = own if sums is None else sums + own
+        assert sums is not None
+        self._comm.sum_([sums])
+        num_queries = recipe.batch * recipe.accumulation
+        counts = sums.new_tensor([num_queries, num_queries * batch.num_passages])
+        return replace(found, means=sums / counts[:, None])
 
 
 def _taken(weights: Sequence[Tensor]) -> list[Tensor]:

@@ -15,7 +15,7 @@ from torch.utils.checkpoint import checkpoint
 from raypipe.models.family import Body, Head, family_of
 from raypipe.models.folder.settings import AnyConventions, Conventions, PairConventions
 from raypipe.models.packed import Updates, attend_freely, first_tokens, groups_of
-from raypipe.models.pooling import pool
+from raypipe.models.pooling import pool, word_weights
 from raypipe.text.inputs import Inputs
 
 
@@ -140,9 +140,17 @@ class Trainee:
             return words, heads.follows(self.weights, hidden[: len(firsts)]).float()
 
     def vectors(self, inputs: Inputs) -> Tensor:
-        """An encoder's vectors, fp32 [B, H]; no start with dense layers or a cut is trained."""
+        """An encoder's vectors, fp32 [B, H]; no start with dense layers or a cut is trained.
+
+        Those of a splade model are the weights of all V word pieces, fp32 [B, V], from 0.
+        """
         assert isinstance(self.conventions, Conventions)
         hidden, groups = self.states(inputs), groups_of(inputs.lengths)
+        if self.conventions.is_sparse:
+            every, eps = {**self._frozen, **self.weights}, float(self.config["layer_norm_eps"])
+            head = word_weights(self._family.pretraining, every, eps)
+            with torch.autocast(self.device, torch.bfloat16, enabled=self._bf16):
+                return head.of_groups(hidden, groups, run=self._run_layer)
         pooled = pool(hidden.float(), groups, pooling=self.conventions.pooling)
         return F.normalize(pooled, dim=1) if self.conventions.normalise else pooled
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from raypipe import schema
 from raypipe.data.qrels import read_qrels
-from raypipe.errors import InputError
+from raypipe.errors import InputError, RowsFailed
 from raypipe.evaluation.measures import evaluate
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.folder.settings import AnyConventions, Conventions, PairConventions
@@ -26,6 +26,7 @@ from raypipe.ranking.rerank import rerank
 from raypipe.stages.documents.passage_map import PassageMap
 from raypipe.stages.run_tables import read_queries_of_run
 from raypipe.stages.scoring.token_rows import TokenRows
+from raypipe.stages.sparse import products_of
 from raypipe.stages.texts.ids import ids_of_rows
 from raypipe.storage.records import Json
 from raypipe.text.batches import batches
@@ -242,7 +243,14 @@ def _products(
     conventions: Conventions,
     layouts: Layouts,
 ) -> NDArray[np.float32]:
-    """The inner product of each query with its passage, as RepBERT's training measures."""
+    """The inner product of each query with its passage, as RepBERT's training measures.
+
+    That of a splade model is of impacts, the whole numbers that are stored: a checkpoint is chosen
+    by the scores of the search that it is for.
+
+    Raises:
+        InputError: a splade model's weights are not finite, or beyond what is stored.
+    """
     scores = np.empty(len(query.counts), np.float32)
     texts = {
         "query": replace(query, counts=np.minimum(query.counts, conventions.query_limit)),
@@ -253,8 +261,27 @@ def _products(
         made = [make_inputs([taken(texts[side], rows)], layouts[side]) for side in texts]
         inputs, order = by_length(made)
         vectors = trainee.vectors(inputs).cpu().numpy()[np.argsort(order)]
-        scores[rows] = (vectors[: len(rows)] * vectors[len(rows) :]).sum(axis=1)
+        one, other = vectors[: len(rows)], vectors[len(rows) :]
+        if conventions.is_sparse:
+            scores[rows] = _of_impacts(one, other, conventions.max_terms)
+        else:
+            scores[rows] = (one * other).sum(axis=1)
     return scores
+
+
+def _of_impacts(
+    queries: NDArray[np.float32], passages: NDArray[np.float32], max_terms: int | None
+) -> NDArray[np.float32]:
+    reason = "a word's weight is not finite"
+    if np.isfinite(queries).all() and np.isfinite(passages).all():
+        try:
+            return products_of(queries, passages, max_terms)
+        except RowsFailed as failed:
+            reason = failed.reason
+    raise InputError(
+        f"a dev set's texts: {reason}; lower optimiser.rate or train in fp32. Checkpoints up to "
+        "here are kept"
+    )
 
 
 class DevMeasures:

@@ -61,7 +61,7 @@ def test_the_kinds_of_presets_are_those_of_the_presets_themselves():
 
     prompted = {name for name, found in PRESETS.items() if getattr(found, "prompt", None)}
     assert prompted == set(PROMPTED)
-    trained = PRESETS.keys() - prompted - {"splade"}
+    trained = PRESETS.keys() - prompted
     assert KINDS == {name: PRESETS[name].kind for name in trained}
 
 

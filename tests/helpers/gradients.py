@@ -18,6 +18,7 @@ from raypipe.text.inputs import TextSlice
 from raypipe.training.batch import Batch
 from raypipe.training.comm import Comm, Group
 from raypipe.training.losses import Objective
+from raypipe.training.sparsity import Penalty
 from raypipe.training.start import starting_tensors
 from raypipe.training.steps import backward
 from raypipe.training.trainee import LowRank, Trainee
@@ -27,9 +28,15 @@ KINDS = {
     "duo": ("duobert", "cross-entropy"),
     "encoder": ("repbert", "multi-label-margin"),
     "encoder-nce": ("repbert", "info-nce"),
+    "encoder-mse": ("repbert", "margin-mse"),
+    "encoder-kl": ("repbert", "kl"),
     "low-rank": ("monobert", "cross-entropy"),
     "listwise": ("monobert", "listwise"),
 }
+SPARSE = {"splade": ("splade", "kl"), "splade-nce": ("splade", "info-nce")}
+"""The same of models that need a start with a masked-word head."""
+PENALTY = Penalty(flops=(0.3, 0.1), l1=(0.02, 0.05))
+"""That of SPARSE in the workers."""
 LIMITS = {
     "mono": {"query_limit": 12, "total_limit": 64},
     "duo": {"query_limit": 12, "passage_limit": 24, "total_limit": 64, "segment_row": "copy"},
@@ -38,8 +45,7 @@ LIMITS = {
 
 
 def conventions_of(kind):
-    preset = KINDS[kind][0]
-    found = PRESETS[preset]
+    found = PRESETS[{**KINDS, **SPARSE}[kind][0]]
     limits = LIMITS["encoder" if found.kind == "encoder" else found.kind]
     return replace(found, **limits)
 
@@ -68,11 +74,11 @@ def make_batch(num_examples=13, num_passages=2, seed=0, *, unlabelled=False):
 
 def objective_of(kind):
     """The loss; listwise's with a blend and a teacher, which the others do not read."""
-    return Objective(KINDS[kind][1], blend=3.0, teacher_weight=0.5)
+    return Objective({**KINDS, **SPARSE}[kind][1], blend=3.0, teacher_weight=0.5)
 
 
 def make_trainee(model_path, kind, **settings):
-    model = resolve_model(str(model_path), KINDS[kind][0])
+    model = resolve_model(str(model_path), {**KINDS, **SPARSE}[kind][0])
     conventions = conventions_of(kind)
     tensors = starting_tensors(
         load_weights(model), model.config(), conventions, num_units=2, seed=3
@@ -89,7 +95,7 @@ def make_trainee(model_path, kind, **settings):
     return trainee, layouts_of(replace(model, conventions=conventions))
 
 
-def gradients(trainee, layouts, kind, comm, *, budget=2048, batch=None, draw=(0, 0)):
+def gradients(trainee, layouts, kind, comm, *, budget=2048, batch=None, draw=(0, 0), penalty=None):
     """(loss, gradient by name) of the batch's mean loss, summed over the workers."""
     batch = make_batch(unlabelled=kind == "listwise") if batch is None else batch
     worked = backward(
@@ -101,6 +107,7 @@ def gradients(trainee, layouts, kind, comm, *, budget=2048, batch=None, draw=(0,
         budget_tokens=budget,
         weight=1.0,
         draw=draw,
+        penalty=penalty,
     )
     found = {
         name: torch.zeros_like(w) if w.grad is None else w.grad.clone()
@@ -126,7 +133,8 @@ def main():
     out = {}
     for each in kind.split(","):
         trainee, layouts = make_trainee(model, each)
-        loss, found = gradients(trainee, layouts, each, comm, budget=int(budget))
+        own = {"budget": int(budget), "penalty": PENALTY if each in SPARSE else None}
+        loss, found = gradients(trainee, layouts, each, comm, **own)
         out |= {f"{each} {name}": gradient for name, gradient in found.items()}
         out[f"{each} loss"] = loss
     if rank == 0:

@@ -123,7 +123,7 @@ def test_another_decoder_than_the_embeddings_is_refused_and_its_tied_bias_is_rea
 def test_its_settings_are_shown_and_its_preset_has_every_setting(folder):
     found = describe(str(folder), None)
     assert (found.kind, found.problems, found.missing) == ("encoder", [], [])
-    assert found.unused == [] and found.training.startswith("no: a splade model is not trained")
+    assert found.unused == [] and found.training == "yes"
     (folder / "raypipe.json").unlink()
     own = resolve_model(str(folder), settings={"passage_limit": 9}, preset="splade").encoder
     assert (own.pooling, own.query_limit, own.passage_limit, own.max_terms) == (

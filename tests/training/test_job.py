@@ -6,9 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from raypipe.config.training import TrainedModel
+from raypipe.config.training import Sparsity, TrainedModel
 from raypipe.errors import InputError
 from raypipe.models.folder.settings import PRESETS
+from raypipe.training.export import made_by
 from raypipe.training.job import DevPassages, DevStores, conventions_of_training
 
 
@@ -59,6 +60,19 @@ def test_a_blend_is_in_the_settings_and_the_fingerprint_only_where_it_is_learnt(
         given = TrainedModel(start="x", settings={"kind": "mono", name: 2})
         with pytest.raises(InputError, match=rf"settings: {name}: a training's is loss\.blend"):
             conventions_of_training(given)
+
+
+def test_a_penalty_is_in_the_fingerprint_only_where_it_is_learnt(job):
+    plain = job()
+    assert not {"flops", "l1"} & plain.spec.params["loss"].keys()
+    flops = Sparsity(queries=0.5, passages=0.25, warmup=9)
+    loss = plain.recipe.loss.model_copy(update={"flops": flops})
+    pressed = replace(plain, recipe=plain.recipe.model_copy(update={"loss": loss}))
+    own = {"queries": 0.5, "passages": 0.25, "warmup": 9}
+    assert pressed.spec.params["loss"] == {**plain.spec.params["loss"], "flops": own}
+    told = made_by(pressed, 1)["settings"]["loss"]
+    assert told["flops"] == own and "l1" not in told
+    assert "flops" not in made_by(plain, 1)["settings"]["loss"]
 
 
 def test_an_encoder_draws_no_head_and_its_fingerprint_has_no_range(job, folder):

@@ -54,16 +54,12 @@ def start_model(recipe: Training) -> ModelFolder:
 
     Raises:
         InputError: see `resolve_model`; or its tokenizer lacks a special token of the trained
-            model's inputs; or the trained model would be a splade model.
+            model's inputs; or the trained model would be a splade model of another family than
+            BERT.
     """
     try:
         found = _start(address(recipe.model.start, recipe.model.revision), recipe)
         trained = conventions_of_training(recipe.model)
-        if isinstance(trained, Conventions) and trained.is_sparse:
-            raise InputError(
-                "pooling splade: raypipe encodes with such a model and does not train one; name "
-                "model.preset or model.settings to train its body as another model"
-            )
         layouts_of(replace(found, conventions=trained))
     except InputError as error:
         raise InputError([f"model.start: {problem}" for problem in error.problems]) from error

@@ -9,6 +9,7 @@ Shapes: T tokens of a batch, H hidden, B sequences, M masked words, V word piece
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -293,6 +294,7 @@ class BertPretraining:
     """See `raypipe.models.family.Pretraining`; saved names are canonical ones."""
 
     MASK = "[MASK]"
+    TIED: Mapping[str, Any] = {"tie_word_embeddings": True}
 
     def shapes(self, config: Config, *, next_sentence: bool) -> dict[str, Shape]:
         """See Pretraining."""
@@ -314,8 +316,11 @@ class BertPretraining:
         return shapes
 
     def canonical_names(self, names: Iterable[str]) -> Named:
-        """See Pretraining."""
-        return named_by(_canonical, names)
+        """See Pretraining; a decoder's bias stands for the one that it is tied to."""
+        held = [*names]
+        alone = _DECODER[1] in held and not any(_canonical(name) == _BIAS for name in held)
+        tied = {_DECODER[1]: _BIAS} if alone else {}
+        return named_by(lambda name: tied.get(name) or _canonical(name), held)
 
     def untied(self, tensors: Mapping[str, Tensor]) -> list[str]:
         """See Pretraining."""

@@ -221,8 +221,6 @@ def _training(family: Family[Any], conventions: AnyConventions | None) -> str:
         family.files.trained_names([], head=False)
     except InputError as error:
         return f"no: {error}"
-    if isinstance(conventions, Conventions) and conventions.is_sparse:
-        return "no: a splade model is not trained; its body is, with model.preset"
     if isinstance(conventions, Conventions) and (conventions.dense or conventions.truncate_dim):
         return "no: what follows pooling is not trained; its body is, with model.preset"
     return "yes"

@@ -12,6 +12,10 @@ PAGE = Path(__file__).parents[3] / "docs" / "models.md"
 MARGIN = ["loss.name=margin-mse", "train.docs.teacher=t.trec"]
 LISTS = ["loss.name=listwise"]
 BLEND = [*LISTS, "loss.blend=6", "train.docs.blend={runs: [r.trec]}"]
+SPLADE = ["model.preset=splade", "loss.name=info-nce"]
+OWN = ["model.preset=", "loss.name=info-nce"]
+FLOPS = "loss.flops={queries: 1, passages: 1, warmup: 9}"
+TEACHER = ["train.docs.teacher=t.trec"]
 ALONE = ["train.docs.qrels=", "train.docs.teacher=t.trec"]
 TRIPLES = ["train.docs.negatives=", "train.docs.triples=t.tsv"]
 DOCUMENTS = ["train.docs.documents={passages: 9}", "collections.docs.split={by: words}"]
@@ -32,6 +36,10 @@ TEXTS = [
         [*ALONE, "loss.name=kl"],
         [*LISTS, *TRIPLES],
         [*LISTS, "model.head=1"],
+        [*SPLADE, "loss.flops={passages: 0.1, warmup: 100}", "loss.l1={queries: 1, warmup: 0}"],
+        [*SPLADE, *TEACHER, "loss.name=kl", "loss.flops={queries: 0.1, passages: 1, warmup: 5}"],
+        [*OWN, "model.settings={kind: encoder, pooling: splade}", FLOPS],
+        [*OWN, FLOPS],  # the start's own settings are not known yet
     ],
 )
 def test_what_breaks_no_rule_is_taken(overrides):
@@ -63,6 +71,16 @@ def test_a_broken_rule_is_told_at_its_key():
         ([*LISTS, "model.preset=duobert"], "loss.name"),
         ([*LISTS, "model.preset=minilm"], "loss.name"),
         ([*MARGIN, "loss.temperature=2"], "loss.temperature"),
+        ([FLOPS], "loss.flops"),
+        (["model.preset=minilm", "loss.name=info-nce", FLOPS], "loss.flops"),
+        ([*OWN, "model.settings={kind: encoder, pooling: mean}", FLOPS], "loss.flops"),
+        (["loss.l1={queries: 1, warmup: 0}"], "loss.l1"),
+        ([*SPLADE, "loss.l1={warmup: 0}"], "loss.l1"),
+        ([*SPLADE, "loss.flops={passages: 1, warmup: 101}"], "loss.flops.warmup"),
+        ([*SPLADE, "loss.flops={passages: 1, warmup: -1}"], "loss.flops.warmup"),
+        ([*SPLADE, "loss.flops={passages: -1, warmup: 0}"], "loss.flops.passages"),
+        ([*SPLADE, "loss.flops={passages: 1}"], "loss.flops.warmup"),
+        ([*SPLADE, "loss.name=cross-entropy"], "loss.name"),
     ]:
         with pytest.raises(InputError) as caught:
             load(*overrides)

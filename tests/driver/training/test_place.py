@@ -3,8 +3,10 @@ import shutil
 from types import SimpleNamespace
 
 import pytest
+from safetensors.torch import load_file, save_file
 from sparse_models import make_splade
 from training_body import recipe
+from transformers import DistilBertConfig, DistilBertForMaskedLM
 
 from raypipe.cluster import ray_start
 from raypipe.driver import devices
@@ -154,14 +156,31 @@ def test_a_start_has_the_recipes_conventions_unless_it_is_packaged(tiny_model, m
     assert asked[-1] == (str(tiny_model), "monobert", own)
 
 
-def test_a_splade_model_is_not_trained(tmp_path):
+def test_a_splade_model_begins_from_a_bert_with_its_masked_word_head(tiny_model, tmp_path):
     folder = make_splade(tmp_path / "splade")
     own = json.loads((folder / "raypipe.json").read_text())
-    for start in (str(folder), "minilm"):
-        with pytest.raises(InputError, match="model.start: pooling splade: .* does not train one"):
-            limits = {"query_limit": None, "total_limit": None}
-            model = {"start": start, "preset": None, "settings": own, **limits}
-            start_model(recipe(model=model, loss={"name": "info-nce"}))
+    limits = {"query_limit": 20, "passage_limit": 62, "total_limit": None}
+    told = "model.start: .*: the checkpoint lacks the tensor cls.predictions.bias; start from one"
+
+    def check(start, **model):
+        model = {"start": str(start), "preset": "splade", **limits, **model}
+        made = recipe(model=model, loss={"name": "info-nce"})
+        check_fits(made, start_model(made), chosen(), HERE)
+
+    check(folder)
+    check(folder, preset=None, settings=own)
+    check(tiny_model, draw_missing=True)
+    for without in (tiny_model, "minilm"):
+        with pytest.raises(InputError, match=told):
+            check(without)
+    tensors = load_file(folder / "model.safetensors")
+    tensors["cls.predictions.decoder.bias"] = tensors.pop("cls.predictions.bias")
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    check(folder)  # the bias that it is tied to
+    sizes = {"vocab_size": 66, "dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 64}
+    DistilBertForMaskedLM(DistilBertConfig(**sizes)).save_pretrained(folder)
+    with pytest.raises(InputError, match="model.start: .*expected model_type bert, .*'distilbert'"):
+        check(folder)
 
 
 def test_a_start_that_cannot_be_used_is_told_under_its_key(tiny_model, tmp_path):

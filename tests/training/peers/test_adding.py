@@ -5,7 +5,10 @@ import shutil
 
 import numpy as np
 import pytest
+from sparse_models import make_splade
+from stage_inputs import parts_of
 
+from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.model_folder import resolve_model
 from raypipe.models.folder.settings import PRESETS
 from raypipe.stages.in_memory import encode_texts, score_texts
@@ -44,6 +47,32 @@ def test_an_encoder_opens_with_its_pooling_limit_and_length_one(
     card = card_of(trained)
     assert "model = SentenceTransformer(THIS_FOLDER)" in card
     assert ("sentence-transformers has one limit" in card) == (limit != 20)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("most", [None, 4])
+def test_a_splade_model_opens_as_a_sparse_encoder(small_recipe, train, tmp_path, opened, most):
+    own = make_splade(tmp_path / "start", max_terms=most)
+    settings = json.loads((own / "raypipe.json").read_text())
+    model = {"start": str(own), "preset": None, "settings": settings}
+    model |= {"query_limit": None, "total_limit": None}
+    trained = train(small_recipe(model=model, loss={"name": "info-nce"}, steps=4), tmp_path / "out")
+    theirs = opened.SparseEncoder(str(trained.model), device="cpu")
+    found = theirs.encode_document(TEXTS, convert_to_sparse_tensor=False).numpy()
+    read = resolve_model(str(trained.model))
+    (text,) = parts_of(read, TEXTS)
+    offsets = np.concatenate([[0], np.cumsum(text.counts)])
+    ours = load_encoder(read).encode(text.flat, offsets, side="passage")
+    if most is not None:
+        for row in ours:
+            row[np.argsort(-row, kind="stable")[most:]] = 0
+        assert (ours > 0).sum() == most * len(TEXTS)
+    np.testing.assert_allclose(found, ours, atol=1e-5)
+    card = card_of(trained)
+    assert "A SPLADE model, made by" in card and "model = SparseEncoder(THIS_FOLDER)" in card
+    (trained.model / "raypipe.json").unlink()
+    again = resolve_model(str(trained.model)).encoder
+    assert (again.pooling, again.passage_limit, again.max_terms) == ("splade", 62, most)
 
 
 @pytest.mark.parametrize("units", [1, 2])

@@ -50,6 +50,19 @@ def test_the_larger_of_two_limits_is_the_one_and_the_note_has_both():
     assert "queries at 30 word pieces and passages at 254" in note
 
 
+def test_a_splade_model_is_a_sparse_encoder():
+    model = replace(PRESETS["splade"], max_terms=9, passage_prefix="p: ")
+    found = peer_files(model, width=8, num_specials=2).files
+    kinds = [(each["type"].rpartition(".")[2], each["path"]) for each in found["modules.json"]]
+    assert kinds == [("MLMTransformer", ""), ("SpladePooling", "1_SpladePooling")]
+    pooling = {"pooling_strategy": "max", "activation_function": "relu"}
+    pooling["word_embedding_dimension"] = 8
+    assert found["1_SpladePooling/config.json"] == pooling
+    settings = found["config_sentence_transformers.json"]
+    assert (settings["max_active_dims"], settings["similarity_fn_name"]) == (9, "dot")
+    assert (settings["model_type"], settings["prompts"]["document"]) == ("SparseEncoder", "p: ")
+
+
 @pytest.mark.parametrize("segments", [(0, 1), (1, 0)])
 def test_a_segment_that_they_do_not_give_is_told_and_nothing_is_written(segments):
     query, passage = segments

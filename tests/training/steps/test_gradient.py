@@ -182,29 +182,44 @@ def test_bf16_is_near_fp32(own, tiny_model):
     assert half[0].item() == pytest.approx(exact[0].item(), rel=2e-2)
 
 
-@pytest.mark.parametrize("kind", ["encoder", "encoder-nce"])
-def test_an_encoders_gradient_is_that_of_transformers_vectors(own, tiny_model, kind):
+def plain_vectors(model, part, layout, limit, segment):
+    """Means over transformers' last hidden states of each text, [CLS] and [SEP] too, no norm."""
+    out = []
+    for start, count in zip(part.starts, part.counts, strict=True):
+        pieces = part.flat[start : start + min(count, limit)].tolist()
+        ids = torch.tensor([[layout.first, *pieces, layout.last]])
+        hidden = model(input_ids=ids, token_type_ids=torch.full_like(ids, segment))
+        out.append(hidden.last_hidden_state[0].mean(dim=0))
+    return torch.stack(out)
+
+
+def plain_encoder(trainee, layouts, batch, path):
+    """transformers' model with the trainee's weights, and its vectors of the batch's texts."""
     from transformers import BertModel
 
+    model = BertModel(BertConfig.from_pretrained(path), add_pooling_layer=False).eval()
+    named = {n.removeprefix("bert."): w.detach() for n, w in trainee.weights.items()}
+    model.load_state_dict(named, strict=False)
+    queries = plain_vectors(model, batch.query, layouts["query"], 12, 0)
+    return model, queries, plain_vectors(model, batch.passage, layouts["passage"], 40, 1)
+
+
+def assert_like_transformers(model, loss, found, expected):
+    expected.backward()
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-5)
+    theirs = {f"bert.{n}": p.grad for n, p in model.named_parameters() if p.grad is not None}
+    assert_equal_gradients({name: found[name] for name in theirs}, theirs)
+
+
+@pytest.mark.parametrize("kind", ["encoder", "encoder-nce"])
+def test_an_encoders_gradient_is_that_of_transformers_vectors(own, tiny_model, kind):
     from raypipe.training.comm import Comm
 
     trainee, layouts = own.make_trainee(tiny_model, kind)
     batch = own.make_batch()
     loss, found = own.gradients(trainee, layouts, kind, Comm(), batch=batch)
-    model = BertModel(BertConfig.from_pretrained(tiny_model), add_pooling_layer=False).eval()
-    names = {name: name.removeprefix("bert.") for name in trainee.weights}
-    model.load_state_dict({names[n]: w.detach() for n, w in trainee.weights.items()}, strict=False)
-
-    def vectors(part, limit, segment):
-        out = []
-        for start, count in zip(part.starts, part.counts, strict=True):
-            pieces = part.flat[start : start + min(count, limit)].tolist()
-            ids = torch.tensor([[layouts["query"].first, *pieces, layouts["query"].last]])
-            hidden = model(input_ids=ids, token_type_ids=torch.full_like(ids, segment))
-            out.append(hidden.last_hidden_state[0].mean(dim=0))  # [CLS] and [SEP] too, no norm
-        return torch.stack(out)
-
-    scores = vectors(batch.query, 12, 0) @ vectors(batch.passage, 40, 1).T
+    model, queries, passages = plain_encoder(trainee, layouts, batch, tiny_model)
+    scores = queries @ passages.T
     positive = torch.from_numpy(batch.positive)
     if kind == "encoder":
         targets = torch.full(positive.shape, -1)
@@ -218,10 +233,28 @@ def test_an_encoders_gradient_is_that_of_transformers_vectors(own, tiny_model, k
         others[torch.arange(len(scores)), own_place] = False
         kept = scores.masked_fill(others, float("-inf"))
         expected = torch.nn.functional.cross_entropy(kept, own_place)
-    expected.backward()
-    assert loss.item() == pytest.approx(expected.item(), rel=1e-5)
-    theirs = {f"bert.{n}": p.grad for n, p in model.named_parameters() if p.grad is not None}
-    assert_equal_gradients({name: found[name] for name in theirs}, theirs)
+    assert_like_transformers(model, loss, found, expected)
+
+
+@pytest.mark.parametrize("kind", ["encoder-mse", "encoder-kl"])
+def test_an_encoder_learns_from_a_teacher_by_the_products_of_each_list(own, tiny_model, kind):
+    """No example sees another's passages; one without the teacher's scores counts as 0."""
+    from raypipe.training.comm import Comm
+
+    trainee, layouts = own.make_trainee(tiny_model, kind)
+    batch = own.make_batch(num_examples=5, num_passages=4)
+    batch.teacher[3, 2] = float("nan")
+    loss, found = own.gradients(trainee, layouts, kind, Comm(), batch=batch)
+    model, queries, passages = plain_encoder(trainee, layouts, batch, tiny_model)
+    s = (queries[:, None] * passages.view(5, 4, -1)).sum(dim=2)[[0, 1, 2, 4]]
+    t = torch.from_numpy(batch.teacher)[[0, 1, 2, 4]]
+    if kind == "encoder-mse":
+        margins = (s[:, :1] - s[:, 1:]) - (t[:, :1] - t[:, 1:])
+        each = margins.square().mean(dim=1)
+    else:
+        p = t.softmax(dim=1)
+        each = (p * (p / s.softmax(dim=1)).log()).sum(dim=1)
+    assert_like_transformers(model, loss, found, each.sum() / 5)
 
 
 def test_the_gradient_of_listwise_is_that_of_plain_products_over_whole_lists(own, tiny_model):
