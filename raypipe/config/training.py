@@ -253,7 +253,7 @@ class Loss(Section):
     of the sets. The trained model keeps it. 0 means none."""
     flops: Sparsity | None = None
     """Of a splade model: the sum over word pieces of the square of their mean weight over all texts
-    of a step, which keeps long posting lists few (Formal et al. 2021, Eq. 4)."""
+    of a step, which keeps long posting lists few (Formal et al. 2021)."""
     l1: Sparsity | None = None
     """Of a splade model: the mean over all texts of a step of the sum of their weights (of queries:
     Lassance & Clinchant 2022)."""

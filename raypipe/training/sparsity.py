@@ -30,7 +30,7 @@ class Penalty:
         FLOPS is the sum over words of the squared mean weight. L1 is the mean of a text's sum of
         weights, which are never below 0.
 
-        Source: Formal et al. 2021 (SPLADE), Eq. 4, after Paria et al. 2020; L1 of queries
+        Source: Formal et al. 2021 (SPLADE), after Paria et al. 2020; L1 of queries
         Lassance & Clinchant 2022.
         """
         flops, l1 = (means_2V.new_tensor(each) for each in (self.flops, self.l1))
