@@ -40,7 +40,7 @@ from raypipe.training.trainee import Trainee
 
 
 @dataclass(frozen=True)
-class DevDocuments:
+class DocumentsOfRun:
     """The passages of a dev set's documents, by the row of each."""
 
     run: pa.Table
@@ -63,7 +63,7 @@ class DevData:
     queries: TokenRows
     passages: TokenRows
     k: int
-    documents: DevDocuments | None = None
+    documents: DocumentsOfRun | None = None
     """Where the run ranks documents, and `passage_ids` are theirs."""
 
 
@@ -98,9 +98,9 @@ def _dev(dev: DevStores) -> DevData:
     )
 
 
-def _documents(dev: DevPassages, num_queries: int) -> DevDocuments:
+def _documents(dev: DevPassages, num_queries: int) -> DocumentsOfRun:
     run = read_queries_of_run(dev.run, 0, num_queries)
-    return DevDocuments(run, PassageMap(dev.map), dev.method, dev.k)
+    return DocumentsOfRun(run, PassageMap(dev.map), dev.method, dev.k)
 
 
 NAME = "checkpoint"
@@ -199,7 +199,7 @@ def _of_lines(
 
 
 def _of_documents(
-    documents: DevDocuments, keys: Keys, scores: NDArray[np.float32]
+    documents: DocumentsOfRun, keys: Keys, scores: NDArray[np.float32]
 ) -> tuple[Keys, NDArray[np.float32]]:
     """Keys and scores of documents, over those of their passages."""
     queries, rows, found = document_scores(

@@ -35,7 +35,7 @@ def test_a_family_has_seven_members_and_berts_has_them_all():
         assert members(protocol) and not [n for n in members(protocol) if not hasattr(given, n)]
     from raypipe.models.bert import forward
 
-    for protocol, given in ((Body, forward.Bert), (Head, forward.Head)):
+    for protocol, given in ((Body, forward.Bert), (Head, forward.BertHead)):
         assert members(protocol) and not [n for n in members(protocol) if not hasattr(given, n)]
 
 

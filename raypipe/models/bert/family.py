@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # importing torch takes seconds, and planning does not need i
     from tokenizers import Tokenizer
     from torch import Tensor
 
-    from raypipe.models.bert.forward import Bert, BertPretraining, Head
+    from raypipe.models.bert.forward import Bert, BertHead, BertPretraining
     from raypipe.models.packed import Updates
     from raypipe.models.tensors import Tensors
 
@@ -76,7 +76,7 @@ class BertFamily:
 
     def head(
         self, weights: Tensors, *, relevant_label: int | None, updates: Updates | None = None
-    ) -> Head:
+    ) -> BertHead:
         """See Family."""
         import torch
 

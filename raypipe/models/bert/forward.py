@@ -175,7 +175,7 @@ def read_bert(
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class BertHead:
     """Pooler and classifier of a BertForSequenceClassification, as `models.family.Head`."""
 
     pooler: Linear
@@ -190,7 +190,7 @@ class Head:
         """Both linear layers."""
         return [self.pooler, self.classifier]
 
-    def to(self, device: str) -> "Head":
+    def to(self, device: str) -> "BertHead":
         """The weights on `cpu` or `cuda`."""
         return replace(
             self,
@@ -206,7 +206,7 @@ class Head:
 
 def read_head(
     weights: Mapping[str, Tensor], *, relevant_label: int | None, updates: Updates | None = None
-) -> Head:
+) -> BertHead:
     """The head of these tensors, by canonical name, fp32, with its pooler's low-rank update.
 
     Raises:
@@ -222,7 +222,7 @@ def read_head(
     filled = MIN_ROWS - num_units
     classifier = (F.pad(weight, (0, 0, 0, filled)), F.pad(bias, (0, filled)))
     pooler = (*pair("pooler.dense"), *(updates or {}).get("pooler.dense", ()))
-    return Head(pooler, classifier, num_units)
+    return BertHead(pooler, classifier, num_units)
 
 
 def hidden_states(

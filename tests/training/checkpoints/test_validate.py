@@ -12,7 +12,7 @@ from dev_runs import RUN
 from raypipe.models.folder.settings import PRESETS
 from raypipe.training import validate
 from raypipe.training.comm import Comm
-from raypipe.training.validate import DevDocuments
+from raypipe.training.validate import DocumentsOfRun
 
 EVALUATE = validate.evaluate
 
@@ -142,7 +142,7 @@ def test_a_document_has_the_raw_scores_of_its_passages(label, method, expected):
     conventions = validate._raw(replace(PRESETS["monobert"], relevant_label=label))
     assert conventions.score == ("raw" if label is None else "log-probability")
     scores = raw if label is None else -np.logaddexp(0, -raw)
-    documents = DevDocuments(None, Halves(), method, 4)
+    documents = DocumentsOfRun(None, Halves(), method, 4)
     dev = SimpleNamespace(documents=documents)
     found, values = validate._of_lines(conventions, dev, keys, scores.astype(np.float32))
     assert [part.tolist() for part in found] == [[0, 0], [1, 2], [-1, -1]]
@@ -164,7 +164,7 @@ def test_a_blend_orders_by_the_first_stage_and_the_log_odds_together():
     _, values = validate._of_lines(conventions, dev, keys, scores.astype(np.float32))
     assert values[:2].tolist() == pytest.approx([3.0, 0.5], abs=1e-5)
     of_documents = SimpleNamespace(
-        run=dev.run, documents=DevDocuments(dev.run, Halves(), "maxp", 4)
+        run=dev.run, documents=DocumentsOfRun(dev.run, Halves(), "maxp", 4)
     )
     _, values = validate._of_lines(conventions, of_documents, keys, scores.astype(np.float32))
     assert values.tolist() == pytest.approx([3.0], abs=1e-5)
