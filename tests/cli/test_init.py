@@ -57,6 +57,26 @@ def test_each_kind_of_model_has_its_stages(here, tiny_model, tiny_mono, tiny_duo
     assert stages["d-sum"] == {"do": "aggregate", "pairs": "d", "method": "sum"}
 
 
+@pytest.mark.parametrize("name", ["general-mono", "12", "null", "1.5", "2020-01-01", "True", "1_0"])
+def test_a_folder_of_any_name_is_itself(here, tiny_mono, name):
+    (here / name).symlink_to(tiny_mono)
+    (here / "queries.tsv").rename(here / f"{name}-queries")
+    assert run(["init", FILES[0], f"{name}-queries", FILES[2], f"--models=./{name}"])[0] == 0
+    recipe = load_recipe((here / "my-recipe.yaml").read_text(), base=here)
+    (model,) = recipe.models.values()
+    assert model.path == str(here / name)
+    assert recipe.queries["queries"].file == str(here / f"{name}-queries")
+
+
+def test_models_whose_stages_would_have_one_name_get_numbers(here, tiny_model, tiny_duo):
+    for name, folder in {"x": tiny_model, "x-vectors": tiny_model, "x-sum": tiny_duo}.items():
+        (here / name).symlink_to(folder)
+    models = [f"--models={here / name}" for name in ("x", "x-vectors", "x-sum")]
+    assert run(["init", *FILES, *models])[0] == 0
+    recipe = load_recipe((here / "my-recipe.yaml").read_text(), base=here)
+    assert list(recipe.models) == ["x", "x-vectors-2", "x-sum-2"]
+
+
 def test_the_stages_are_those_of_the_recipe_english(here):
     assert run(["init", *FILES])[0] == 0
     written, english = (

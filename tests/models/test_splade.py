@@ -11,6 +11,7 @@ from sparse_models import make_splade
 from stage_inputs import parts_of
 
 from raypipe.errors import InputError
+from raypipe.models.convert.convert import convert
 from raypipe.models.convert.describe import describe
 from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.model_folder import resolve_model
@@ -57,6 +58,17 @@ def test_a_sparse_encoder_of_sentence_transformers_gives_its_own_vectors(folder,
     told = "\n".join(refused.value.problems)
     assert "pooling_strategy: expected max, found 'sum'" in told
     assert "transformer_task: expected fill-mask" in told and "expected dot, found cosine" in told
+
+
+def test_a_converted_folder_keeps_the_head_and_its_weights(folder, tmp_path):
+    from transformers import BertForMaskedLM
+
+    convert(folder, tmp_path / "out")
+    assert not describe(str(tmp_path / "out"), None).problems
+    np.testing.assert_array_equal(weights_of(tmp_path / "out", TEXTS), weights_of(folder, TEXTS))
+    opened = BertForMaskedLM.from_pretrained(tmp_path / "out").state_dict()
+    for name, tensor in BertForMaskedLM.from_pretrained(folder).state_dict().items():
+        torch.testing.assert_close(opened[name], tensor, atol=0, rtol=0)
 
 
 def test_the_weights_are_the_equation_over_transformers_logits(folder):

@@ -25,6 +25,8 @@ MODELS = ("minilm", GENERAL)
 WEIGHT, K0, BLEND = 3, 35, 1
 """Of an encoder beside BM25's 1, the candidates, and general-mono's blend: as in `english`."""
 K1 = 10
+OF_YAML = ("null", "true", "false", "yes", "no", "on", "off", "y", "n")
+"""What YAML takes for no text, in any case."""
 NAME_LENGTH = 40
 """Of a model's name: names of stages begin with it, and have room for 64 characters."""
 
@@ -133,13 +135,20 @@ def _stages(models: Mapping[str, tuple[str, str]]) -> tuple[list[tuple[str, str]
 def _named(models: Sequence[str]) -> dict[str, str]:
     """Name in the recipe -> model; a name that a stage or an earlier model has gets a number."""
     found: dict[str, str] = {}
+    taken = {"lucene", *_stages_named("bm25"), *_stages_named("fused")}
     for model in dict.fromkeys(models):
         name = free = _name(model)
         number = 2
-        while free in ("lucene", "bm25", "fused", *found):
+        while taken & _stages_named(free):
             free, number = f"{name}-{number}", number + 1
+        taken |= _stages_named(free)
         found[free] = model
     return found
+
+
+def _stages_named(name: str) -> set[str]:
+    """The names of stages that a model or a run of this name may bring."""
+    return {name, f"{name}-vectors", f"{name}-sum", f"{name}-documents", f"{name}-sum-documents"}
 
 
 def _kind(model: str) -> str:
@@ -166,16 +175,22 @@ def _place(path: str, out: Path) -> str:
 def _model(path: str, out: Path) -> str:
     if path in PACKAGED_MODELS or hub_name(path, Path()) is not None:
         return _quoted(path)
-    return _place(path, out)
+    place = _place(path, out)
+    return f"./{place}" if place in PACKAGED_MODELS else place  # a folder of that name
 
 
 def _quoted(text: str) -> str:
     """The text as YAML has it between braces."""
-    plain = re.fullmatch(r"[\w./@+-]+", text) is not None
+    plain = re.fullmatch(r"(\.{0,2}/)?[A-Za-z_][\w./@+-]*", text) is not None
+    plain = plain and text.lower() not in OF_YAML
     return text if plain else "'" + text.replace("'", "''").replace("${", "$${") + "'"
 
 
 def _name(path: str) -> str:
-    """A name of a recipe's part: the file's, in lower-case letters, digits and hyphens."""
+    """A name of a recipe's part: the file's, in lower-case letters, digits and hyphens.
+
+    `my-` begins one that YAML would read as a number or a word of its own.
+    """
     stem = re.split("[.@]", Path(path).name)[0].lower()
-    return re.sub(r"[^a-z0-9]+", "-", stem).strip("-")[:NAME_LENGTH] or "mine"
+    name = re.sub(r"[^a-z0-9]+", "-", stem).strip("-")[:NAME_LENGTH] or "mine"
+    return name if name[0].isalpha() and name not in OF_YAML else f"my-{name}"

@@ -314,12 +314,12 @@ def rename(
         problems.append(f"--segment-row: expected a duoBERT model, found {conventions.kind}")
     units = units_of(conventions)
     heads = Named({}, named.unused, [])
-    if isinstance(conventions, PretrainedConventions):
+    if predicts_words(conventions):
         heads = family_of(config).pretraining.canonical_names(named.unused)
         problems += [f"two tensors have the same name: {both}" for both in heads.twice]
         problems += pretraining_problems(_shapes_of(heads, tensors), config)
     problems += tensor_problems({n: tuple(t.shape) for n, t in found.items()}, config, units)
-    if isinstance(conventions, PretrainedConventions):
+    if predicts_words(conventions):
         plain = {name.removeprefix("module."): tensor for name, tensor in tensors.items()}
         untied = family_of(config).pretraining.untied(plain)
         problems += [f"{n}: expected the tensor that it is tied to, found another" for n in untied]
@@ -327,7 +327,7 @@ def rename(
         raise InputError(problems)
     extra = files.HEADS if pair is None else ()
     kept = sorted(place for place in found if place not in extra)
-    prefixed = not isinstance(conventions, Conventions)
+    prefixed = not isinstance(conventions, Conventions) or conventions.is_sparse
     final = {place: files.saved_name(place, head=prefixed) for place in kept}
     final |= {place: place for place in heads.found}
     found |= {place: _taken(source, tensors) for place, source in heads.found.items()}
@@ -391,6 +391,12 @@ def _misshapen(
         wanted = "two units (relevant_label 0 or 1)" if units == 2 else "one (relevant_label null)"
         return f"{name}: the head has {shape[0]} units, the settings expect {wanted}"
     return f"{name}: expected shape {list(expected)} from config.json, found {list(shape)}"
+
+
+def predicts_words(conventions: AnyConventions) -> bool:
+    """Whether the model has the head for masked words: a pre-trained or a splade model."""
+    sparse = isinstance(conventions, Conventions) and conventions.is_sparse
+    return sparse or isinstance(conventions, PretrainedConventions)
 
 
 def pretraining_problems(shapes: Mapping[str, tuple[int, ...]], config: Config) -> list[str]:

@@ -23,6 +23,7 @@ from raypipe.models.convert.checkpoint import (
     Renamed,
     SavedTensors,
     find_checkpoint,
+    predicts_words,
     read_checkpoint,
     rename,
 )
@@ -30,7 +31,7 @@ from raypipe.models.family import family_of
 from raypipe.models.folder.discover import RECORD, Discovered, discover
 from raypipe.models.folder.files import read_object
 from raypipe.models.folder.sentence_transformers import transformer_folder
-from raypipe.models.folder.settings import AnyConventions, PairConventions, PretrainedConventions
+from raypipe.models.folder.settings import AnyConventions, Conventions, PairConventions
 from raypipe.models.tensors import Config
 from raypipe.models.tokenizer import read_tokenizer
 from raypipe.models.whole.files import PIECES, reads_prompts
@@ -262,11 +263,12 @@ def _write(
     config = family_of(plan.config).files.converted_config(
         plan.config, segment_rows=renamed.segment_rows, num_labels=renamed.num_labels
     )
-    if isinstance(plan.discovered.conventions, PretrainedConventions):
+    if predicts_words(plan.discovered.conventions):
         heads = family_of(plan.config).pretraining
         whole = heads.shapes(plan.config, next_sentence=True)
         has_all = all(name in renamed.tensors for name in whole)
         config["architectures"] = [heads.architecture(next_sentence=has_all)]
+        config |= heads.TIED if isinstance(plan.discovered.conventions, Conventions) else {}
     _write_json(folder / "config.json", config)
     tokenizer, notes = write_tokenizer(plan.tokenizer, folder, config)
     with writing(folder / "model.safetensors"):

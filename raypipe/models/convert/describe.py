@@ -14,6 +14,7 @@ from safetensors import safe_open
 from raypipe.errors import InputError
 from raypipe.models.convert.checkpoint import (
     limit_problems,
+    predicts_words,
     pretraining_problems,
     tensor_problems,
     units_of,
@@ -36,7 +37,6 @@ from raypipe.models.folder.settings import (
     AnyConventions,
     Conventions,
     PairConventions,
-    PretrainedConventions,
 )
 from raypipe.models.tensors import Config, Shape
 from raypipe.models.tokenizer import read_tokenizer, tokenizer_file
@@ -164,14 +164,14 @@ def _describe_tensors(
     used, unused, problems = set(expected), named.unused, []
     head = not isinstance(conventions, Conventions)
     found.missing = [files.saved_name(name, head=head) for name in sorted(used - set(places))]
-    sparse = isinstance(conventions, Conventions) and conventions.is_sparse
-    if sparse or isinstance(conventions, PretrainedConventions):
+    if predicts_words(conventions):
         heads = family_of(config).pretraining
         known = heads.canonical_names(unused)
         of_heads = {place: shapes[source.name] for place, source in known.found.items()}
         found.missing += [n for n in heads.shapes(config, next_sentence=False) if n not in of_heads]
         problems = pretraining_problems(of_heads, config)
-        used, unused = used | (set() if sparse else {*files.POOLER}), known.unused
+        pooler = set() if isinstance(conventions, Conventions) else {*files.POOLER}
+        used, unused = used | pooler, known.unused
     found.unused = sorted([*unused, *(s.name for p, s in named.found.items() if p not in used)])
     rows = next(iter(places.get(files.SEGMENTS, ())), 0)
     if isinstance(conventions, PairConventions) and conventions.kind == "duo" and rows:
