@@ -190,7 +190,8 @@ def _check_qrels(qrels: pa.Table) -> None:
         grades = relevance[group].tolist()
         if len(set(grades)) > 1:
             query, passage = (qrels[name][int(group[0])] for name in ("query_id", "passage_id"))
-            problems.append(f"qrels: query {query}, passage {passage}: grades {grades}; keep one")
+            shown = grades if len(grades) <= SHOWN else sorted({*grades})[:SHOWN]
+            problems.append(f"qrels: query {query}, passage {passage}: grades {shown}; keep one")
     if problems:
         raise InputError(problems[:SHOWN])
 

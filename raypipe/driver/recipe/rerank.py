@@ -55,8 +55,9 @@ def scores(
         blend = blend_of(basis, model, name, stage)
         blended = "" if blend is None else f", blend {blend.weight:g}"
         over_bm25 = model.reranker.blend_over_bm25
-        if stage.blend is None and over_bm25 is not None and _is(basis, stage.run, GivenRun):
-            say = "%s: blend %g, of %s's settings; if BM25 alone made the run %s, write blend: %g"
+        other = over_bm25 not in (None, model.reranker.blend)
+        if stage.blend is None and other and _is(basis, stage.run, GivenRun):
+            say = "%s: blend %g, of %s's settings; if BM25 alone made the run %s, set blend to %g"
             log.info(say, name, model.reranker.blend, stage.model, stage.run, over_bm25)
         final = rerank_stage(name, run, base, request, stage.tail, sides, found, blend)
     else:

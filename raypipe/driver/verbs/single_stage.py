@@ -291,7 +291,10 @@ def beir_recipe(folder: Path, split: str, model: str, overrides: list[str]) -> R
     files = {"file": str(found["queries"]), "qrels": str(found["qrels"]), "only_judged": True}
     body["collection"]["input"] = str(folder.absolute())
     body["queries"] = {split: files}
-    body["models"][BEIR_MODEL] |= place_of(model)
+    if model != BEIR_MODEL:
+        del body["models"][BEIR_MODEL]
+        body["models"]["encoder"] = place_of(model)
+        body["stages"]["embeddings"]["model"] = "encoder"
     body["evaluate"]["topics"] = f"{folder.absolute().name}, {split}"
     return load_recipe(body, overrides=overrides, source="raypipe beir")
 

@@ -57,6 +57,7 @@ def test_the_table_has_bm25_the_encoder_both_and_the_reranker(folder, tiny_model
     table = capsys.readouterr().out
     for system in ("bm25", "dense", "fused", "mono"):
         assert f"| {system} " in table
+    assert "| encoder " in table and "minilm" not in table.replace("general-mono", "")
     assert "(n=2)" in table and "- topics: small, test" in table
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert summary["measures"]["test"]["bm25"]["nDCG@10"] == 1.0

@@ -218,7 +218,7 @@ def test_of_a_run_from_a_file_the_weight_is_told_that_is_for_bm25_alone(
         told = run(tmp_path / "work", stores, settings, until="mono")
     assert told["systems"]["test"]["mono"]["reranks"] == "first, first 12, blend 0.05"
     said = (
-        "mono: blend 0.05, of mono's settings; if BM25 alone made the run first, write blend: 0.5"
+        "mono: blend 0.05, of mono's settings; if BM25 alone made the run first, set blend to 0.5"
     )
     assert said in caplog.text
     caplog.clear()
