@@ -9,7 +9,7 @@ from small_documents import recipe_of, write_inputs
 
 import raypipe
 from raypipe.config import load_recipe
-from raypipe.config.stages import MonoScore
+from raypipe.config.stages import DenseSearch, MonoScore
 from raypipe.data.qrels import read_qrels
 from raypipe.driver.execute import Watcher
 from raypipe.driver.pipeline import Options, run_pipeline
@@ -239,6 +239,7 @@ def test_scores_that_lack_what_is_aggregated_are_refused_before_any_work(
 def test_the_scores_of_a_blend_are_log_odds_already(tiny_mono, blend, over, expected):
     mono = MonoScore(do="score", run="dense", model="mono", k0=5, blend=blend)
     model = resolve_model(str(tiny_mono))
-    basis = SimpleNamespace(recipe=SimpleNamespace(stages={"mono": mono}), model=lambda name: model)
+    stages = {"dense": DenseSearch(do="search", index="vectors"), "mono": mono}
+    basis = SimpleNamespace(recipe=SimpleNamespace(stages=stages), model=lambda name: model)
     stage = SimpleNamespace(run="mono", over=over)
     assert conversion_of(basis, "maxp", stage) == expected
