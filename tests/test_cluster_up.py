@@ -231,7 +231,7 @@ def test_the_job_shown_starts_spot_nodes_for_its_actors_and_completes(head, reci
     out = tmp_path / "work"
     changed = {
         "msmarco-passage": str(recipe),
-        "/work/msmarco": str(out),
+        "/shared/msmarco": str(out),
         "stores=s3://my-bucket/stores": f"stores={tmp_path / 'stores'}",
         "resources.gpus=8": "resources.gpus=2",
     }
@@ -246,7 +246,7 @@ def test_the_job_shown_starts_spot_nodes_for_its_actors_and_completes(head, reci
     assert markets and set(markets) == {"spot"}
 
     (status,) = re.findall(r"^    ray exec cluster.yaml '(.*)'$", WALK_THROUGH, re.MULTILINE)
-    words = [str(out) if word == "/work/msmarco" else word for word in shlex.split(status)]
+    words = [str(out) if word == "/shared/msmarco" else word for word in shlex.split(status)]
     told = head.run([sys.executable, "-m", *words])
     assert told.returncode == 0 and "complete" in told.stdout
 
@@ -254,7 +254,7 @@ def test_the_job_shown_starts_spot_nodes_for_its_actors_and_completes(head, reci
 def test_a_job_with_relative_stores_fails_before_any_work_and_says_the_remedy(head, tmp_path):
     out = tmp_path / "work"
     changed = {
-        "/work/msmarco": str(out),
+        "/shared/msmarco": str(out),
         "msmarco-1": "relative",
         "stores=s3://my-bucket/stores": "stores=stores",
     }

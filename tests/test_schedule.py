@@ -255,7 +255,7 @@ def test_the_image_has_what_the_manifests_start():
         assert all(source[:5] == "dist/" or (ROOT / source).exists() for source in sources)
     assert ["jobs", "/home/ray/raypipe/jobs"] in copied
     for text in (JOB["entrypoint"], script(NIGHT)):
-        assert "python /home/ray/raypipe/jobs/reindex.py /work/" in text
+        assert "python /home/ray/raypipe/jobs/reindex.py /shared/" in text
     (wheel,) = re.findall(r"pip wheel --no-deps --wheel-dir (\S+)", docker)
     assert wheel == "dist"
 
@@ -271,7 +271,7 @@ def test_every_pod_mounts_the_work_and_the_token_is_a_secret():
     for each in pods:
         (container,), (volume,) = each["containers"], each["volumes"]
         (mount,) = container["volumeMounts"]
-        assert (mount["name"], mount["mountPath"]) == (volume["name"], "/work")
+        assert (mount["name"], mount["mountPath"]) == (volume["name"], "/shared")
         claim = volume["persistentVolumeClaim"]["claimName"]
         assert ("PersistentVolumeClaim", claim) in RESOURCES
     secret = CLUSTER["authOptions"]["secretName"]
@@ -313,7 +313,7 @@ def test_the_nights_pod_exits_with_the_code_of_status_where_the_job_failed(shell
 
 def test_the_alarm_is_for_a_night_that_failed_or_never_began(shell):
     (shown,) = re.findall(r"^    (find /srv/raypipe/.*)$", PAGE, re.MULTILINE)
-    assert shown.replace("/srv/raypipe/work", "/work/nightly") == script(ALARM)
+    assert shown.replace("/srv/raypipe/work", "/shared/nightly") == script(ALARM)
     assert shell(script(ALARM), raypipe=0) == (1, [])
     shell.summary.touch()
     assert shell(script(ALARM), raypipe=0) == (0, ["raypipe status"])
