@@ -13,13 +13,13 @@ Place = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._@-]*$", max_leng
 """A word that is a part of a file's name: a store, a fingerprint, the id of a workspace."""
 
 
-class ObjectFields(BaseModel):
+class Shape(BaseModel):
     """The fields that an object must have, each of exactly its type; it may have more."""
 
     model_config = ConfigDict(strict=True)
 
 
-def fits(body: Mapping[str, Any], shape: type[ObjectFields]) -> bool:
+def fits(body: Mapping[str, Any], shape: type[Shape]) -> bool:
     """Whether an object has the shape, for lines of a log that are left out otherwise."""
     try:
         shape.model_validate(body)
@@ -32,7 +32,7 @@ _VERIFY = "`raypipe verify` says which file to delete so that it is remade"
 
 
 def check_shape(
-    name: str, body: Mapping[str, Any], shape: type[ObjectFields], *, remedy: str = _VERIFY
+    name: str, body: Mapping[str, Any], shape: type[Shape], *, remedy: str = _VERIFY
 ) -> None:
     """Returns nothing if a file's object has the shape.
 

@@ -298,7 +298,7 @@ def shell(tmp_path):
             program.chmod(0o755)
         (tmp_path / "nightly").mkdir(exist_ok=True)
         environment = {**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}
-        command = ["bash", "-c", text.replace("/work/nightly", str(tmp_path / "nightly"))]
+        command = ["bash", "-c", text.replace("/shared/nightly", str(tmp_path / "nightly"))]
         return subprocess.run(command, env=environment).returncode, log.read_text().split("\n")[:-1]
 
     run.summary = tmp_path / "nightly" / "summary.json"

@@ -3,14 +3,14 @@
 import pytest
 
 from raypipe.errors import CorruptError
-from raypipe.shapes import Count, ObjectFields, Place, check_shape, fits
+from raypipe.shapes import Count, Place, Shape, check_shape, fits
 
 
-class Inner(ObjectFields):
+class Inner(Shape):
     rows: Count
 
 
-class Outer(ObjectFields):
+class Outer(Shape):
     name: Place
     parts: list[Inner]
 

@@ -13,7 +13,7 @@ from raypipe.driver.mirror import address_of, own_storage
 from raypipe.driver.summaries import read_summary, standing_of, write_summary
 from raypipe.errors import CorruptError, RaypipeError
 from raypipe.regular import check_folder
-from raypipe.shapes import ObjectFields, Place, check_shape
+from raypipe.shapes import Place, Shape, check_shape
 from raypipe.storage.cleanup import wait_for_gc
 from raypipe.storage.files import make_folder
 from raypipe.storage.holder import Process
@@ -260,11 +260,11 @@ class Workspace:
             return None
 
 
-class _IdentityShape(ObjectFields):
+class _IdentityShape(Shape):
     id: Place
 
 
-class _RefsShape(ObjectFields):
+class _RefsShape(Shape):
     stores: dict[Place, Place]
     sources: dict[Place, Place]
     place: dict[str, str] = {}

@@ -20,7 +20,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
 from raypipe.errors import CorruptError, InputError
-from raypipe.shapes import Count, ObjectFields, Place, check_shape
+from raypipe.shapes import Count, Place, Shape, check_shape
 from raypipe.storage.lease import acquire
 from raypipe.storage.ledger import read_manifest
 from raypipe.storage.records import FORMAT, Json, seal, unseal_format
@@ -192,7 +192,7 @@ def _read(storage: Storage, file: str, name: str, number: int) -> Generation:
     return Generation(name, number, body["stores"], body["facts"])
 
 
-class _GenerationShape(ObjectFields):
+class _GenerationShape(Shape):
     name: str
     number: Count
     stores: dict[Place, Place]

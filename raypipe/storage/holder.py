@@ -13,7 +13,7 @@ from typing import Annotated
 import psutil
 from pydantic import Field
 
-from raypipe.shapes import ObjectFields
+from raypipe.shapes import Shape
 from raypipe.storage.records import Json, digest
 
 
@@ -25,7 +25,7 @@ class Life(Enum):
     UNKNOWN = "unknown"
 
 
-class ProcessShape(ObjectFields):
+class ProcessShape(Shape):
     """The body of a process."""
 
     host: str

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from raypipe.errors import CorruptError, RefusedError
-from raypipe.shapes import Count, ObjectFields, check_shape
+from raypipe.shapes import Count, Shape, check_shape
 from raypipe.storage.holder import Life, Process, ProcessShape, this_process, wait_until_dead
 from raypipe.storage.records import Json, seal, unseal
 from raypipe.storage.storage import Storage
@@ -96,13 +96,13 @@ def claim_name(name: str, generation: int) -> str:
     return f"{name}.d/{generation:07d}.json"
 
 
-class _ClaimShape(ObjectFields):
+class _ClaimShape(Shape):
     holder: ProcessShape
     processes: list[ProcessShape]
     token: str = ""
 
 
-class _RenewalShape(ObjectFields):
+class _RenewalShape(Shape):
     generation: Count
     counter: Count
     holder: ProcessShape

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from pydantic import AfterValidator, Field
 
 from raypipe.errors import CorruptError, IncompleteError, InputError, LimitError
-from raypipe.shapes import Count, ObjectFields, Place, check_shape
+from raypipe.shapes import Count, Place, Shape, check_shape
 from raypipe.storage.records import (
     FORMAT,
     Json,
@@ -52,16 +52,16 @@ def _ordered(numbers: list[int]) -> list[int]:
 _Numbers = Annotated[list[Count], Field(min_length=5, max_length=5), AfterValidator(_ordered)]
 
 
-class PlanShape(ObjectFields):
+class PlanShape(Shape):
     """The body of plan.json."""
 
     shards: list[_Numbers]
 
 
-class RecordShape(ObjectFields):
+class RecordShape(Shape):
     """The body of a shard's record."""
 
-    class Facts(ObjectFields):
+    class Facts(Shape):
         """The facts that publishing reads."""
 
         skipped_rows: list[Count] = []
@@ -72,7 +72,7 @@ class RecordShape(ObjectFields):
     facts: Facts
 
 
-class ManifestShape(ObjectFields):
+class ManifestShape(Shape):
     """The body of manifest.json."""
 
     store: str

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from raypipe.shapes import Count, ObjectFields
+from raypipe.shapes import Count, Shape
 from raypipe.storage.records import Json, canonical, digest
 
 
@@ -95,7 +95,7 @@ def settings_digest(stage: str, semantics: int, settings: Json) -> str:
     return digest(canonical([stage, semantics, settings]))
 
 
-class SpecShape(ObjectFields):
+class SpecShape(Shape):
     """The body of spec.json."""
 
     stage: str

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from raypipe.config.training import Training, Validate, steps_of
 from raypipe.errors import InputError
-from raypipe.shapes import Count, ObjectFields, Place, check_shape, fits
+from raypipe.shapes import Count, Place, Shape, check_shape, fits
 from raypipe.storage.ledger import events, work_label
 from raypipe.storage.payloads import writing
 from raypipe.storage.records import Json, hash_file, seal, unseal
@@ -38,7 +38,7 @@ class Checkpoint:
     """The workers that computed it."""
 
 
-class _CheckpointShape(ObjectFields):
+class _CheckpointShape(Shape):
     step: Count
     sha256: Place
     facts: dict[str, Json]
@@ -224,7 +224,7 @@ class History:
         return f"{self._folder}/measurements/{step:07d}.json"
 
 
-class _MeasurementShape(ObjectFields):
+class _MeasurementShape(Shape):
     step: Count
     mean: float
     values: list[float]
@@ -273,7 +273,7 @@ class Reader:
         return [event for event in events(data) if fits(event, _shape_of(event))]
 
 
-class _Line(ObjectFields):
+class _Line(Shape):
     step: Count
 
 
@@ -295,8 +295,8 @@ class _StepLine(_Line):
     seconds: float = 0.0
 
 
-def _shape_of(event: Mapping[str, Any]) -> type[ObjectFields]:
-    shapes: dict[str, type[ObjectFields]] = {
+def _shape_of(event: Mapping[str, Any]) -> type[Shape]:
+    shapes: dict[str, type[Shape]] = {
         "note": _NoteLine,
         "mean": _MeasurementLine,
         "loss": _StepLine,

@@ -245,7 +245,7 @@ def _config(job: Job, base: Mapping[str, Tensor]) -> dict[str, Any]:
     if segments is not None:
         config["type_vocab_size"] = len(segments)
     config["architectures"] = [files.architecture(head=head)]
-    if isinstance(own, Conventions) and own.is_sparse:
+    if own.is_sparse:
         config["architectures"] = [family.pretraining.architecture(next_sentence=False)]
         config |= family.pretraining.TIED
     return config | (unit_names(job.recipe.model.head) if head else {})

@@ -168,7 +168,7 @@ def add_peer_files(folder: Path, conventions: AnyConventions, start: ModelFolder
     """
     sizes = start.family.files.as_bert(start.config())
     single = layout_of(start, open_tokenizer(start), (0,))
-    sparse = isinstance(conventions, Conventions) and conventions.is_sparse
+    sparse = conventions.is_sparse
     width = sizes["vocab_size" if sparse else "hidden_size"]
     found = peer_files(conventions, width=width, num_specials=single.num_specials)
     for name, body in found.files.items():
@@ -197,7 +197,7 @@ def model_card(job: Job, made: Mapping[str, Any], table: str) -> str:
         table: what the training's table.md says: measures, what the guard left out, data.
     """
     kind = KINDS.get(job.conventions.kind, "A pre-trained BERT")
-    if isinstance(job.conventions, Conventions) and job.conventions.is_sparse:
+    if job.conventions.is_sparse:
         kind = "A SPLADE model"
     library = "sentence-transformers" if opens(job.conventions) else "raypipe"
     lines = ["---", f"library_name: {library}", "tags: [raypipe]", "---", ""]
@@ -219,7 +219,7 @@ def model_card(job: Job, made: Mapping[str, Any], table: str) -> str:
 def _opening(job: Job) -> Sequence[str]:
     if not opens(job.conventions):
         return ["# in a recipe's models: {NAME: {path: THIS_FOLDER}}"]
-    if isinstance(job.conventions, Conventions) and job.conventions.is_sparse:
+    if job.conventions.is_sparse:
         return [
             "from sentence_transformers import SparseEncoder",
             "",

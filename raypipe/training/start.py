@@ -167,7 +167,7 @@ def starting_tensors(
             or for a splade model, see `pretraining_tensors`.
     """
     assert not isinstance(conventions, PretrainedConventions)
-    if isinstance(conventions, Conventions) and conventions.is_sparse:
+    if conventions.is_sparse:
         return pretraining_tensors(
             checkpoint, config, next_sentence=False, draw_missing=draw_missing, seed=seed
         ).trained
@@ -232,7 +232,7 @@ def missing_tensors(recipe: Training, start: ModelFolder) -> list[str]:
         next_sentence = recipe.masking.next_sentence
         return missing_at_start(shapes, start.config(), next_sentence=next_sentence)
     conventions = conventions_of_training(recipe.model)
-    if isinstance(conventions, Conventions) and conventions.is_sparse:
+    if conventions.is_sparse:
         return missing_at_start(shapes, start.config(), next_sentence=False)
     if not isinstance(conventions, PairConventions):
         return []

@@ -3,12 +3,10 @@
 The scores take pieces@RUN.SET, unless the word pieces of the whole collection exist.
 """
 
-import logging
 from collections.abc import Mapping
 from dataclasses import replace
 
 from raypipe import schema
-from raypipe.config.kind import Kind
 from raypipe.config.stages import Aggregate, Bm25Search, DuoScore, GivenRun, MonoScore
 from raypipe.driver.models import check_kind
 from raypipe.driver.recipe.basis import Basis
@@ -25,8 +23,6 @@ from raypipe.stages.scoring.score_table import Scored
 from raypipe.stages.scoring.token_rows import PassageTokensStage
 from raypipe.stages.texts.tokenize import TokenizeStage
 from raypipe.storage.store import Stored
-
-log = logging.getLogger(__name__)
 
 
 def scores(
@@ -50,15 +46,15 @@ def scores(
         k, request = stage.k1, Request(k1=stage.k1, sample=stage.sample, seed=stage.seed)
     scores = of_stage(name, query_set, Role.SCORES)
     found, chain = scored(basis, scores, model, RunCandidates(run, request))
-    blended = ""
+    blended = note = ""
     if isinstance(stage, MonoScore):
         blend = blend_of(basis, model, name, stage)
         blended = "" if blend is None else f", blend {blend.weight:g}"
-        over_bm25 = model.reranker.blend_over_bm25
-        other = over_bm25 not in (None, model.reranker.blend)
-        if stage.blend is None and other and _is(basis, stage.run, GivenRun):
-            say = "%s: blend %g, of %s's settings; if BM25 alone made the run %s, set blend to %g"
-            log.info(say, name, model.reranker.blend, stage.model, stage.run, over_bm25)
+        own, over_bm25 = model.reranker.blend, model.reranker.blend_over_bm25
+        given = isinstance(basis.recipe.stages[stage.run], GivenRun)
+        if given and stage.blend is None and over_bm25 not in (None, own):
+            note = f"{name}: blend {own:g}, of {stage.model}'s settings; if {stage.run} is of BM25 "
+            note += f"alone, set blend to {over_bm25:g}"
         final = rerank_stage(name, run, base, request, stage.tail, sides, found, blend)
     else:
         final = pairs_stage(name, run, base, request, sides, found)
@@ -73,6 +69,7 @@ def scores(
         starting_weights(model),
         ranked=run,
         first=k,
+        note=note,
     )
 
 
@@ -102,14 +99,10 @@ def blend_of(basis: Basis, model: ModelFolder, name: str, stage: MonoScore) -> B
         InputError: the log odds of the blend cannot be had from the scores.
     """
     try:
-        over_bm25 = _is(basis, stage.run, Bm25Search)
+        over_bm25 = isinstance(basis.recipe.stages[stage.run], Bm25Search)
         return blend.blend_of(model.reranker, stage.blend, over_bm25=over_bm25)
     except InputError as error:
         raise InputError([f"stages.{name}: {problem}" for problem in error.problems]) from error
-
-
-def _is(basis: Basis, name: str, kind: type[Kind]) -> bool:
-    return isinstance(basis.recipe.stages[name], kind)
 
 
 def aggregated(

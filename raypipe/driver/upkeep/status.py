@@ -19,7 +19,7 @@ from raypipe.driver.summaries import read_summary, standing_of
 from raypipe.driver.workspace import LEASE, Workspace
 from raypipe.errors import InputError
 from raypipe.regular import check_regular
-from raypipe.shapes import ObjectFields, check_shape, fits
+from raypipe.shapes import Shape, check_shape, fits
 from raypipe.storage.generations import generation_numbers
 from raypipe.storage.lease import living
 from raypipe.storage.ledger import Ledger, events, read_manifest, read_spec
@@ -134,11 +134,11 @@ def _of_stores(
     return dict(sorted(told.items()))
 
 
-class _State(ObjectFields):
+class _State(Shape):
     status: str
 
 
-class _Ended(ObjectFields):
+class _Ended(Shape):
     exit: Annotated[int, Field(ge=0, le=255)]
     reason: str | None
 
@@ -209,7 +209,7 @@ def progress_of(stores: Storage, store: str, fingerprint: str) -> dict[str, Any]
 _Number = Annotated[float, Field(gt=0, lt=1e18, allow_inf_nan=False)]
 
 
-class _DoneShape(ObjectFields):
+class _DoneShape(Shape):
     """What the log says of a shard that was committed."""
 
     so_far: Annotated[list[_Number], Field(min_length=2, max_length=2)]

@@ -5,8 +5,9 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from raypipe.config import load_recipe
+from raypipe.config import load_recipe, recipe_text
 from raypipe.config.parts import PACKAGED_MODELS
+from raypipe.config.yaml import parse_yaml
 from raypipe.data.formats.registry import format_of
 from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries
@@ -22,11 +23,7 @@ from raypipe.uris import dataset_id, in_bucket
 GENERAL = "general-mono"
 MODELS = ("minilm", GENERAL)
 """They come with raypipe: an encoder, and a reranker for English text of any kind."""
-WEIGHT, K0, BLEND = 3, 35, 1
-"""Of an encoder beside BM25's 1, the candidates, and general-mono's blend: as in `english`."""
 K1 = 10
-OF_YAML = ("null", "true", "false", "yes", "no", "on", "off", "y", "n")
-"""What YAML takes for no text, in any case."""
 NAME_LENGTH = 40
 """Of a model's name: names of stages begin with it, and have room for 64 characters."""
 
@@ -99,9 +96,13 @@ COLUMN = 56
 def _stages(models: Mapping[str, tuple[str, str]]) -> tuple[list[tuple[str, str]], str]:
     """The lines of the stages, each with its comment, and the name of the last run.
 
+    Weights, k0 and general-mono's blend are those of the recipe `english`.
+
     Args:
         models: name -> (model, its kind).
     """
+    english = parse_yaml(recipe_text("english"), origin=str).data["stages"]
+    k0, blend, both = english["mono"]["k0"], english["mono"]["blend"], english["fused"]["weights"]
     lines = [
         ("  lucene: {do: index}", "BM25's index"),
         ("  bm25: {do: search, index: lucene}", "the best 1,000 passages of each query"),
@@ -115,13 +116,13 @@ def _stages(models: Mapping[str, tuple[str, str]]) -> tuple[list[tuple[str, str]
     last = runs[-1]
     if len(runs) > 1:
         last = "fused"
-        weights = ", ".join(map(str, [1, *[WEIGHT] * (len(runs) - 1)]))
+        weights = ", ".join(map(str, [both[0], *both[1:] * (len(runs) - 1)]))
         method = f"method: weighted, weights: [{weights}]"
         fuse = f"  fused: {{do: fuse, runs: [{', '.join(runs)}], {method}}}"
         lines.append((fuse, "their sum"))
     for name in (name for name, (_, kind) in models.items() if kind == "mono"):
-        blend = f", blend: {BLEND}" if models[name][0] == GENERAL else ""
-        score = f"  {name}: {{do: score, run: {last}, model: {name}, k0: {K0}{blend}}}"
+        own = f", blend: {blend}" if models[name][0] == GENERAL else ""
+        score = f"  {name}: {{do: score, run: {last}, model: {name}, k0: {k0}{own}}}"
         lines.append((score, "a monoBERT model"))
         last = name
     for name in (name for name, (_, kind) in models.items() if kind == "duo"):
@@ -181,16 +182,20 @@ def _model(path: str, out: Path) -> str:
 
 def _quoted(text: str) -> str:
     """The text as YAML has it between braces."""
-    plain = re.fullmatch(r"(\.{0,2}/)?[A-Za-z_][\w./@+-]*", text) is not None
-    plain = plain and text.lower() not in OF_YAML
+    plain = re.fullmatch(r"[\w./@+-]+", text) is not None and _is_text(text)
     return text if plain else "'" + text.replace("'", "''").replace("${", "$${") + "'"
 
 
 def _name(path: str) -> str:
     """A name of a recipe's part: the file's, in lower-case letters, digits and hyphens.
 
-    `my-` begins one that YAML would read as a number or a word of its own.
+    `my-` begins one that a recipe's reader would take for something else than text.
     """
     stem = re.split("[.@]", Path(path).name)[0].lower()
     name = re.sub(r"[^a-z0-9]+", "-", stem).strip("-")[:NAME_LENGTH] or "mine"
-    return name if name[0].isalpha() and name not in OF_YAML else f"my-{name}"
+    return name if _is_text(name) else f"my-{name}"
+
+
+def _is_text(text: str) -> bool:
+    """Whether a recipe's reader takes it for this text, and not for a number, say."""
+    return bool(parse_yaml(f"key: {text}", origin=str).data["key"] == text)

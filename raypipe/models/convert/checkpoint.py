@@ -395,8 +395,7 @@ def _misshapen(
 
 def predicts_words(conventions: AnyConventions) -> bool:
     """Whether the model has the head for masked words: a pre-trained or a splade model."""
-    sparse = isinstance(conventions, Conventions) and conventions.is_sparse
-    return sparse or isinstance(conventions, PretrainedConventions)
+    return conventions.is_sparse or isinstance(conventions, PretrainedConventions)
 
 
 def pretraining_problems(shapes: Mapping[str, tuple[int, ...]], config: Config) -> list[str]:

@@ -25,7 +25,7 @@ def main(pickle: str, out: str, seconds: str) -> int:
     try:
         loaded = torch.load(pickle, map_location="cpu", weights_only=True)
         tensors, others, under = _tensors(loaded)
-        save_file({name: _plain(name, tensors[name]) for name in tensors}, out)
+        save_file({name: _plain(name, tensor) for name, tensor in tensors.items()}, out)
     except Exception as error:  # any effect of a broken or hostile file is reported to the parent
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 3

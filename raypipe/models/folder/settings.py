@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, ClassVar, get_type_hints
 
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -146,6 +146,8 @@ class PairConventions:
     """
 
     __pydantic_config__ = CLOSED
+    is_sparse: ClassVar[bool] = False
+    """See Conventions."""
     kind: Annotated[str, one_of("mono", "duo")]
     """mono or duo."""
     query_limit: MaybePieces
@@ -234,6 +236,8 @@ class PretrainedConventions:
     """
 
     __pydantic_config__ = CLOSED
+    is_sparse: ClassVar[bool] = False
+    """See Conventions."""
     kind: Annotated[str, one_of("pretrained")] = "pretrained"
     total_limit: Annotated[
         int, Field(strict=True, ge=LEAST_TOKENS, description=f"{LEAST_TOKENS} tokens or more")

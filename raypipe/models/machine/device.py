@@ -168,7 +168,7 @@ DISTINCT = 37
 """Number of different rows; a test repeats them, so that every position is compared."""
 
 
-class Shape(NamedTuple):
+class ProductShape(NamedTuple):
     """The inner and outer sizes of a matrix product, and its dtype."""
 
     inner: int
@@ -185,7 +185,7 @@ class Settled:
     """Whether a row's bytes are independent of the rows beside it and of the threads."""
 
 
-def settle(shapes: frozenset[Shape], *, device: str, threads: int, rows: int) -> Settled:
+def settle(shapes: frozenset[ProductShape], *, device: str, threads: int, rows: int) -> Settled:
     """The requested threads if rows keep their bytes with them, otherwise one.
 
     It tests once per process, and sets torch to that number of threads.
@@ -202,24 +202,26 @@ def settle(shapes: frozenset[Shape], *, device: str, threads: int, rows: int) ->
 
 
 @cache
-def _settled(shapes: frozenset[Shape], device: str, threads: int, rows: int) -> Settled:
+def _settled(shapes: frozenset[ProductShape], device: str, threads: int, rows: int) -> Settled:
     return settled(shapes, device=device, threads=threads, rows=rows)
 
 
-def shapes_of(body: Body, *more: Linear) -> frozenset[Shape]:
+def shapes_of(body: Body, *more: Linear) -> frozenset[ProductShape]:
     """The shapes of the matrix products of every layer, and of the further layers given."""
     parts = (*body.linears, *more)
-    return frozenset(Shape(w.shape[1], w.shape[0], w.dtype) for w, *_ in parts)
+    return frozenset(ProductShape(w.shape[1], w.shape[0], w.dtype) for w, *_ in parts)
 
 
-def bert_shapes(hidden: int, intermediate: int) -> frozenset[Shape]:
+def bert_shapes(hidden: int, intermediate: int) -> frozenset[ProductShape]:
     """`shapes_of` for any BERT of these sizes, fp32."""
-    attention = {Shape(hidden, 3 * hidden), Shape(hidden, hidden)}
-    return frozenset(attention | {Shape(hidden, intermediate), Shape(intermediate, hidden)})
+    attention = {ProductShape(hidden, 3 * hidden), ProductShape(hidden, hidden)}
+    return frozenset(
+        attention | {ProductShape(hidden, intermediate), ProductShape(intermediate, hidden)}
+    )
 
 
 def settled(
-    shapes: Iterable[Shape],
+    shapes: Iterable[ProductShape],
     *,
     device: str,
     threads: int,
@@ -235,7 +237,7 @@ def settled(
 
 
 @torch.inference_mode()
-def _holds(shape: Shape, device: str, threads: int, most: int, product: Product) -> bool:
+def _holds(shape: ProductShape, device: str, threads: int, most: int, product: Product) -> bool:
     """Whether rows computed together have the same bytes as alone on one thread."""
     inner, outer, dtype = shape
     draw = torch.Generator().manual_seed(inner * outer)
@@ -288,7 +290,7 @@ def unproven(device: str) -> Place:
 
 def settle_on(
     device: str,
-    shapes: frozenset[Shape],
+    shapes: frozenset[ProductShape],
     *,
     precision: str,
     threads: int,

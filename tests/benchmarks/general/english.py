@@ -46,16 +46,14 @@ DEV = {"python-docs": 200, "medquad": 100}
 """Dev queries of each set: a draw."""
 
 
-def main(out: Path, what: str, chosen: tuple[str, int, float] | None) -> None:
+def main(out: Path, chosen: tuple[str, int, float] | None) -> None:
     """Print the values of every system, or compare the chosen one with the simple ones."""
     RESOURCES.update({"precision": "fp32", "threads": 2})
     if chosen is None:
         _choose({name: _systems(name, out, FIRST, K0) for name in _dev(out)})
         return
     run, k0, blend = chosen
-    OUTSIDE["wikiqa"] = Outside(
-        OUTSIDE["wikiqa"].collection, OUTSIDE["wikiqa"].queries, OUTSIDE["wikiqa"].qrels, MOST
-    )
+    OUTSIDE["wikiqa"] = replace(OUTSIDE["wikiqa"], measure="nDCG@10", lists=False)
     for name in ("nfcorpus", "car", "wikiqa"):
         OUTSIDE[name] = replace(OUTSIDE[name], sample=60)
     found = {}
@@ -151,6 +149,5 @@ if __name__ == "__main__":
     given = sys.argv[3:]
     main(
         Path(sys.argv[1]).absolute(),
-        sys.argv[2],
         (given[0], int(given[1]), float(given[2])) if sys.argv[2] == "report" else None,
     )

@@ -14,7 +14,7 @@ from raypipe.models.convert.describe import describe
 from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.model_folder import resolve_model
 from raypipe.models.folder.sentence_transformers import DenseFile
-from raypipe.models.machine.device import Shape, settle_on
+from raypipe.models.machine.device import ProductShape, settle_on
 from raypipe.models.pooling import load_finishing
 from raypipe.stages.in_memory import encode_texts
 
@@ -162,7 +162,7 @@ def test_the_products_of_layers_are_tested_for_effects_of_neighbouring_rows(fold
     monkeypatch.setattr("raypipe.models.gpu.opening.settle_on", settled)
     load_encoder(resolve_model(str(folder)))
     load_encoder(resolve_model(str(layer(folder))))
-    assert tested[1] - tested[0] == {Shape(32, 8)}
+    assert tested[1] - tested[0] == {ProductShape(32, 8)}
 
 
 def test_embeddings_are_the_layers_of_the_pooled_states(folder):

@@ -10,8 +10,8 @@ from raypipe.models.bert.family import FAMILY
 from raypipe.models.machine import device
 from raypipe.models.machine.device import (
     COMPANY,
+    ProductShape,
     Settled,
-    Shape,
     bert_shapes,
     settle,
     settled,
@@ -22,7 +22,7 @@ from raypipe.models.packed import linear
 SHAPES = bert_shapes(32, 64)
 
 
-SMALL = frozenset({Shape(8, 16)})
+SMALL = frozenset({ProductShape(8, 16)})
 
 
 def split_from(rows, threads=1):
@@ -53,7 +53,7 @@ def rarely_differs(rows, threads):
 def test_what_differs_in_few_rows_is_found():
     rare = rarely_differs(57, threads=2)
     assert settled(SMALL, device="cpu", threads=2, rows=8192, product=rare) == Settled(1, True)
-    bf16 = frozenset({Shape(8, 16, torch.bfloat16)})
+    bf16 = frozenset({ProductShape(8, 16, torch.bfloat16)})
     assert settled(bf16, device="cpu", threads=1, rows=300).proven
 
 
@@ -128,9 +128,11 @@ def test_the_shapes_are_those_of_every_linear_layer_and_of_a_head(tiny_mono):
     bert = FAMILY.read(weights, json.loads((tiny_mono / "config.json").read_text()))
     classifier = (torch.zeros(16, 32), torch.zeros(16))
     assert shapes_of(bert) == SHAPES
-    assert shapes_of(bert, classifier) == SHAPES | {Shape(32, 16)}
+    assert shapes_of(bert, classifier) == SHAPES | {ProductShape(32, 16)}
     narrow = shapes_of(bert.to("cpu", "bf16"), classifier)
-    assert narrow == {Shape(*each[:2], torch.bfloat16) for each in SHAPES} | {Shape(32, 16)}
+    assert narrow == {ProductShape(*each[:2], torch.bfloat16) for each in SHAPES} | {
+        ProductShape(32, 16)
+    }
     assert min(COMPANY) == 1 and {17, 33, 57, 500, 2048} <= set(COMPANY)
 
 
@@ -173,6 +175,8 @@ def test_companies_end_with_the_rows_of_a_forward():
         rows.append(len(x))
         return x[:, :1]
 
-    assert settled({Shape(20, 10)}, device="cpu", threads=1, rows=5000, product=product).proven
+    assert settled(
+        {ProductShape(20, 10)}, device="cpu", threads=1, rows=5000, product=product
+    ).proven
     assert rows[: device.DISTINCT] == [1] * device.DISTINCT
     assert rows[device.DISTINCT :] == [*list(COMPANY)[:-2], 5000, 5000, 5000]

@@ -132,6 +132,6 @@ def test_all_rows_have_one_value_in_reduced_precision_here():
 
 
 def precision_shape(inner, outer):
-    from raypipe.models.machine.device import Shape
+    from raypipe.models.machine.device import ProductShape
 
-    return Shape(inner, outer, precision.DTYPES["bf16"])
+    return ProductShape(inner, outer, precision.DTYPES["bf16"])

@@ -13,7 +13,7 @@ from raypipe.errors import InputError
 from raypipe.models.family import FAMILIES
 from raypipe.models.folder.model_folder import resolve_model
 from raypipe.models.machine import precision
-from raypipe.models.machine.device import Buffers, Settled, Shape, settled
+from raypipe.models.machine.device import Buffers, ProductShape, Settled, settled
 from raypipe.models.machine.precision import TILE_ROWS, int8_linear
 from raypipe.models.packed import linear
 from raypipe.models.scorer import load_scorer
@@ -77,7 +77,7 @@ def test_a_row_has_the_same_bytes_alone_and_among_others():
     for row in (0, 255, 256, 699):
         assert torch.equal(linear(x[row : row + 1], weights)[0], together[row])
     assert torch.equal(product(x.flip(0), weights).flip(0), together)
-    shapes = [Shape(64, 48, torch.int8)]
+    shapes = [ProductShape(64, 48, torch.int8)]
     assert settled(shapes, device="cpu", threads=2, rows=600) == Settled(2, True)
 
 
@@ -85,7 +85,7 @@ def test_a_product_whose_rows_mix_is_found_in_int8_too():
     def product(x, weights):
         return int8_linear(x, weights) + (x.abs().amax() if len(x) > 40 else 0.0)
 
-    shapes = [Shape(8, 16, torch.int8)]
+    shapes = [ProductShape(8, 16, torch.int8)]
     found = settled(shapes, device="cpu", threads=1, rows=300, product=product)
     assert found == Settled(1, False)
 
@@ -186,7 +186,9 @@ def test_the_probe_of_neighbours_computes_in_integers():
         seen.append((x.dtype, weights[0].dtype, len(weights)))
         return linear(x, weights)
 
-    assert settled([Shape(8, 16, torch.int8)], device="cpu", threads=1, rows=64, product=product)
+    assert settled(
+        [ProductShape(8, 16, torch.int8)], device="cpu", threads=1, rows=64, product=product
+    )
     assert set(seen) == {(torch.float32, torch.int8, 3)}
 
 

@@ -209,22 +209,23 @@ def test_a_models_own_blend_is_taken_and_0_in_the_recipe_is_none(
         run(tmp_path / "bad", stores, settings, "stages.mono.score=probability", until="mono")
 
 
-def test_of_a_run_from_a_file_the_weight_is_told_that_is_for_bm25_alone(
-    run, finished, tmp_path, caplog
+def test_below_the_table_of_a_run_from_a_file_stands_the_weight_that_is_for_bm25_alone(
+    run, finished, tmp_path
 ):
     stores = shutil.copytree(finished[0] / "stores", tmp_path / "stores")
-    settings = "models.mono.settings={blend: 0.05, blend_over_bm25: 0.5}"
-    with caplog.at_level("INFO"):
-        told = run(tmp_path / "work", stores, settings, until="mono")
-    assert told["systems"]["test"]["mono"]["reranks"] == "first, first 12, blend 0.05"
+
+    def table(out, *settings):
+        told = run(tmp_path / out, stores, *settings, until="mono")["systems"]["test"]["mono"]
+        assert told["reranks"] == "first, first 12, blend 0.05"
+        return (tmp_path / out / "table.md").read_text()
+
     said = (
-        "mono: blend 0.05, of mono's settings; if BM25 alone made the run first, set blend to 0.5"
+        "mono: blend 0.05, of mono's settings; if first is of BM25 alone, set blend to 0.5"
     )
-    assert said in caplog.text
-    caplog.clear()
-    with caplog.at_level("INFO"):
-        run(tmp_path / "given", stores, settings, "stages.mono.blend=0.05", until="mono")
-    assert "if BM25 alone" not in caplog.text
+    other = "models.mono.settings={blend: 0.05, blend_over_bm25: 0.5}"
+    assert table("work", other).count(said) == 1
+    assert "BM25 alone" not in table("given", other, "stages.mono.blend=0.05")
+    assert "BM25 alone" not in table("same", other.replace("0.5}", "0.05}"))
 
 
 @pytest.mark.jvm
