@@ -219,9 +219,7 @@ def test_below_the_table_of_a_run_from_a_file_stands_the_weight_that_is_for_bm25
         assert told["reranks"] == "first, first 12, blend 0.05"
         return (tmp_path / out / "table.md").read_text()
 
-    said = (
-        "mono: blend 0.05, of mono's settings; if first is of BM25 alone, set blend to 0.5"
-    )
+    said = "mono: blend 0.05, of mono's settings; if first is of BM25 alone, set blend to 0.5"
     other = "models.mono.settings={blend: 0.05, blend_over_bm25: 0.5}"
     assert table("work", other).count(said) == 1
     assert "BM25 alone" not in table("given", other, "stages.mono.blend=0.05")
