@@ -6,10 +6,18 @@ from functools import partial
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from safetensors.torch import load_file
 
 from raypipe.errors import InputError, RowsFailed
 from raypipe.models.family import Body
-from raypipe.models.folder.model_folder import ModelFolder, layouts_of, load_weights
+from raypipe.models.folder.model_folder import (
+    ModelFolder,
+    check_unchanged,
+    here,
+    layouts_of,
+    load_weights,
+)
+from raypipe.models.folder.modules import TABLE
 from raypipe.models.gpu.opening import FixedSettings, Work, placed
 from raypipe.models.gpu.passes import FixedEngine, vectors
 from raypipe.models.machine.device import Buffers, Place, in_halves
@@ -17,6 +25,7 @@ from raypipe.models.machine.precision import set_products
 from raypipe.models.packed import Product, attend_by_length, groups_of, linear
 from raypipe.models.pooling import Finishing, WordWeights, load_finishing
 from raypipe.models.tensors import beyond_model
+from raypipe.storage.records import hash_file
 from raypipe.text.batches import batches
 from raypipe.text.inputs import Layout, Layouts, TextSlice, make_inputs, taken
 
@@ -66,6 +75,7 @@ class Encoder:
         Raises:
             RowsFailed: vectors that are not finite.
         """
+        assert not self.conventions.by_table(side)
         layout = self._layouts[side]
         counts = self._counts(offsets, side)
         texts = TextSlice(flat, offsets[:-1], counts)
@@ -106,9 +116,58 @@ class Encoder:
         return found
 
 
+class QueryTable(Encoder):
+    """Encodes queries by a table, without the model: each word piece of a query has its weight.
+
+    Source: Geng et al. 2024 (arXiv 2411.04403), as sentence-transformers' SparseStaticEmbedding
+    computes it.
+    """
+
+    def __init__(self, model: ModelFolder) -> None:
+        """Read the table.
+
+        Raises:
+            InputError: it changed since it was hashed, or has a weight that is not a number from 0.
+        """
+        self.conventions, self.dim, self.engine = model.encoder, model.dim, None
+        self.numerics = "table"
+        assert self.conventions.query_table is not None and model.query_table is not None
+        file = here(model).folder / self.conventions.query_table / TABLE
+        check_unchanged(f"{file}: expected weights", model.query_table, hash_file(file))
+        self._table = load_file(file)["weight"].float().numpy()
+        wrong = np.flatnonzero(~(np.isfinite(self._table) & (self._table >= 0)))
+        if len(wrong):
+            found = f"{self._table[wrong[0]]:g} for word piece {wrong[0]}"
+            raise InputError(f"{file}: expected weights from 0, found {found}; set it to 0")
+
+    def encode(
+        self,
+        flat: NDArray[np.uint16 | np.uint32],
+        offsets: NDArray[np.int64],
+        *,
+        side: str,
+        budget_tokens: int | None = None,
+        beat: Callable[[Sequence[int]], None] = lambda rows: None,
+    ) -> NDArray[np.float32]:
+        """See Encoder."""
+        assert self.conventions.by_table(side)
+        counts = self._counts(offsets, side)
+        rows = np.repeat(np.arange(len(counts)), counts)
+        kept = np.arange(len(flat)) - np.repeat(offsets[:-1], np.diff(offsets))
+        pieces = flat[kept < np.repeat(counts, np.diff(offsets))]
+        out = np.zeros((len(counts), self.dim), np.float32)
+        out[rows, pieces] = self._table[pieces]
+        return out
+
+    def num_tokens(self, offsets: NDArray[np.int64], side: str) -> int:
+        """See Encoder: none."""
+        return 0
+
+
 def load_encoder(
     model: ModelFolder,
     *,
+    side: str | None = None,
     device: str = "cpu",
     threads: int = 1,
     budget_tokens: int | None = None,
@@ -120,6 +179,7 @@ def load_encoder(
 
     Args:
         model: the folder.
+        side: query or passage, if nothing else is to be encoded: a table needs no model.
         device: cpu or cuda.
         threads: the largest number of threads.
         budget_tokens: tokens in one forward pass; up to this number of rows are tested together.
@@ -131,10 +191,13 @@ def load_encoder(
         InputError: another architecture, missing tensors, a tokenizer without special tokens, or
             limits beyond the model's positions or segments.
     """
+    if side is not None and model.encoder.by_table(side):
+        return QueryTable(model)
     weights = load_weights(model)
     body: Body = model.family.read(weights, model.config()).to(device, model.precision)
     layouts = layouts_of(model)
-    longest = max(model.encoder.limit(side) + layouts[side].num_specials for side in layouts)
+    sides = [side for side in layouts if not model.encoder.by_table(side)]
+    longest = max(model.encoder.limit(side) + layouts[side].num_specials for side in sides)
     num_positions = body.num_positions - layouts["query"].first_position
     highest = max(max(layout.segments) for layout in layouts.values())
     problems = beyond_model(longest, num_positions, highest, body.num_segments)

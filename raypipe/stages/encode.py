@@ -96,7 +96,8 @@ class EncodeStage(Stage):
         """
         from raypipe.models.encoder import load_encoder
 
-        encoder, facts = open_model(load_encoder, self.model, site, self.budget_tokens)
+        load = partial(load_encoder, side=self.side)
+        encoder, facts = open_model(load, self.model, site, self.budget_tokens)
         source = None if self.source is None else OpenedSource(self.source, encoder.numerics)
         hashes = None if self.hashes is None else TextHashes(self.hashes).hashes
         return Opened(partial(self._run, encoder, source, hashes, site.scratch), facts)
@@ -200,13 +201,15 @@ def precision_of(embeddings: Stored) -> str:
 
 def _settings(model: ModelFolder, side: str) -> tuple[dict[str, Json], str]:
     """The weights, their configuration and every setting of the model; and the reuse key."""
-    params = {
+    params: dict[str, Json] = {
         "weights_sha256": model.weights_sha256,
         "config": model.forward_config(),
         "conventions": model.encoder.to_json(),
         "side": side,
         "dtype": "fp16",
     }
+    if model.encoder.by_table(side):
+        params["query_table"] = model.query_table
     pieces = piece_settings(model, model.conventions.prefix(side))
     return params, settings_digest("encode", 2, {"tokens": pieces, **params})
 

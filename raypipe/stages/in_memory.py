@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 import torch
@@ -38,6 +38,8 @@ class _Wanted:
     conventions: AnyConventions
     device: str
     threads: int
+    query_table: str | None
+    """SHA-256 of the table, if queries are encoded by it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ def impacts_of_texts(
     model: ModelFolder, texts: Sequence[str], *, side: str, device: str
 ) -> tuple[Flat, Offsets]:
     """The impacts that an encode stage of a splade model would store; see `encode_texts`."""
-    with _on_threads(model, device) as opened:
+    with _on_threads(model, device, model.query_table if side == "query" else None) as opened:
         assert isinstance(opened.forward, Encoder)
         pieces = tokenized(opened.tokenizer, model, texts, side)
         return impacts_of(opened.forward, *pieces, side=side)
@@ -125,13 +127,15 @@ def score_texts(
 
 
 @contextmanager
-def _on_threads(model: ModelFolder, device: str) -> Iterator[_Opened]:
+def _on_threads(
+    model: ModelFolder, device: str, query_table: str | None = None
+) -> Iterator[_Opened]:
     """The model, with torch set to its number of threads; the caller's settings are restored."""
     before, products = torch.get_num_threads(), torch.get_float32_matmul_precision()
     config = json.dumps(model.forward_config(), sort_keys=True)
     files = (model.weights_sha256, model.tokenizer_sha256, config)
     try:
-        opened = _open(_Wanted(model, files, model.conventions, device, before))
+        opened = _open(_Wanted(model, files, model.conventions, device, before, query_table))
         torch.set_num_threads(opened.threads)
         yield opened
     finally:
@@ -141,7 +145,9 @@ def _on_threads(model: ModelFolder, device: str) -> Iterator[_Opened]:
 
 @lru_cache(maxsize=MODELS_KEPT)
 def _open(wanted: _Wanted) -> _Opened:
-    load = load_encoder if wanted.conventions.kind == "encoder" else load_scorer
+    side = None if wanted.query_table is None else "query"
+    encoder = wanted.conventions.kind == "encoder"
+    load = partial(load_encoder, side=side) if encoder else load_scorer
     forward = load(wanted.model, device=wanted.device, threads=wanted.threads)
     return _Opened(forward, open_tokenizer(wanted.model), torch.get_num_threads())
 

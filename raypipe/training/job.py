@@ -175,6 +175,11 @@ def conventions_of_training(model: TrainedModel) -> AnyConventions:
             "model.settings: truncate_dim: a training cuts no embeddings; name here the start's "
             "other settings, and cut in the recipe that encodes"
         )
+    if (model.settings or {}).get("query_table") is not None:
+        raise InputError(
+            "model.settings: query_table: a training encodes queries by the model that it trains; "
+            "remove it here, and name the table in the recipe that encodes"
+        )
     for name in ("blend", "blend_over_bm25"):
         if (model.settings or {}).get(name):
             raise InputError(

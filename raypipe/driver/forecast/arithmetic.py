@@ -276,6 +276,8 @@ class Arithmetic:
         rows, shards = stage.tokens.num_rows, None
         if stage.hashes is not None and not self.has(stage.hashes):
             shards = expected_shards(rows, stage.rows_of_shard(self.sizing))
+        if stage.model.encoder.by_table(stage.side):
+            return Amounts(rows=rows, shards=shards)
         inputs = self._inputs(stage.model, stage.side, [self._texts_of(stage.tokens)], float(rows))
         return Amounts(rows=rows, shards=shards, inputs=inputs)
 

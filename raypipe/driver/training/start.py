@@ -67,6 +67,13 @@ def with_own_settings(recipe: Training | PhasedTraining) -> Training | PhasedTra
             "its body without them"
         )
 
+    if isinstance(found, Conventions) and found.query_table is not None:
+        raise InputError(
+            f"model.start: {start}: expected queries that the model encodes, found those by the "
+            f"table in {found.query_table}, which a training neither trains nor keeps; name "
+            "model.preset: splade to train its body for both"
+        )
+
     def described(training: Training) -> dict[str, Any]:
         return {} if kind_of(training.model) is not None else _settings(training, found)
 

@@ -420,7 +420,8 @@ def limit_problems(conventions: AnyConventions, config: Config, rows: int) -> li
     """Limits and segments beyond the model's; `rows` of its segment table, 0 if it has none."""
     files = family_of(config).files
     if isinstance(conventions, Conventions):
-        longest = max(conventions.query_limit, conventions.passage_limit) + 2
+        sides = [side for side in ("query", "passage") if not conventions.by_table(side)]
+        longest = max(map(conventions.limit, sides)) + 2
         highest = max(conventions.query_segment, conventions.passage_segment)
     else:
         longest, highest = conventions.total_limit, 1

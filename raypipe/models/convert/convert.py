@@ -30,7 +30,8 @@ from raypipe.models.convert.checkpoint import (
 from raypipe.models.family import family_of
 from raypipe.models.folder.discover import RECORD, Discovered, discover
 from raypipe.models.folder.files import read_object
-from raypipe.models.folder.sentence_transformers import transformer_folder
+from raypipe.models.folder.modules import table_of, transformer_folder
+from raypipe.models.folder.sentence_transformers import NORMALISE, layers_of
 from raypipe.models.folder.settings import AnyConventions, Conventions, PairConventions
 from raypipe.models.tensors import Config
 from raypipe.models.tokenizer import read_tokenizer
@@ -184,6 +185,7 @@ class Converted:
 class _Plan:
     """Everything known before a tensor is read."""
 
+    root: Path
     files: list[Path]
     config_file: str
     config: dict[str, Any]
@@ -247,6 +249,9 @@ def _planned(path: Path, out: Path, preset: str | None, tokenizer: Path | None) 
     discovered = tried(discover, root, preset) if config is not None else None
     folders = [inner, root] if tokenizer is None else [tokenizer]
     opened = tried(find_tokenizer, folders, preset) if config is not None else None
+    if discovered is not None and config is not None:
+        for step in (layers_of, table_of):
+            tried(step, root, discovered.conventions, config[1])
     if problems:
         combined = InputError([line for error in problems for line in error.problems])
         for error in problems:
@@ -254,7 +259,7 @@ def _planned(path: Path, out: Path, preset: str | None, tokenizer: Path | None) 
                 combined.add_note(note)
         raise combined
     assert found and config and discovered and opened
-    return _Plan(found[1], config[0], config[1], discovered, opened)
+    return _Plan(root, found[1], config[0], config[1], discovered, opened)
 
 
 def _write(
@@ -274,6 +279,9 @@ def _write(
     with writing(folder / "model.safetensors"):
         save_file(renamed.tensors, folder / "model.safetensors", metadata={"format": "pt"})
     conventions = plan.discovered.conventions
+    if isinstance(conventions, Conventions):
+        for name in {*conventions.dense, conventions.query_table} - {NORMALISE, None}:
+            shutil.copytree(plan.root / str(name), folder / str(name))
     if isinstance(conventions, PairConventions):
         conventions = replace(conventions, segment_row=None)  # the table has the row now
     record = {

@@ -223,4 +223,6 @@ def _training(family: Family[Any], conventions: AnyConventions | None) -> str:
         return f"no: {error}"
     if isinstance(conventions, Conventions) and (conventions.dense or conventions.truncate_dim):
         return "no: what follows pooling is not trained; its body is, with model.preset"
+    if isinstance(conventions, Conventions) and conventions.query_table is not None:
+        return "no: queries by a table are not trained; its body is, with model.preset: splade"
     return "yes"

@@ -19,10 +19,10 @@ from typing import Any
 
 from raypipe.errors import InputError
 from raypipe.models.folder.files import read_object
+from raypipe.models.folder.modules import is_sentence_transformer
 from raypipe.models.folder.sentence_transformers import (
     STATED,
     Evidence,
-    is_sentence_transformer,
     read_cross_encoder,
     read_sentence_transformer,
 )

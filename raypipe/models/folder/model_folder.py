@@ -30,6 +30,7 @@ from raypipe.models.folder.adapters import (
 )
 from raypipe.models.folder.discover import discover
 from raypipe.models.folder.files import read_config, read_object, tensor_shapes
+from raypipe.models.folder.modules import table_of
 from raypipe.models.folder.sentence_transformers import NORMALISE, DenseFile, layers_of
 from raypipe.models.folder.settings import (
     NOT_STATED,
@@ -83,6 +84,8 @@ class ModelFolder:
     """The same of the adapter."""
     dense: tuple[DenseFile | None, ...] = ()
     """What follows an encoder's pooling, in order: layers, and None for a division by length."""
+    query_table: str | None = None
+    """SHA-256 of the table that encodes queries, if the settings name one."""
 
     def __post_init__(self) -> None:
         """Refuses settings with a precision in which the model is not computed.
@@ -118,8 +121,9 @@ class ModelFolder:
         beside = [n for n in ("normalise", "dense", "truncate_dim") if getattr(own, n)]
         if own.is_sparse and beside:
             raise InputError(f"{self.path}: pooling splade: remove {' and '.join(beside)}")
-        if own.max_terms is not None and not own.is_sparse:
-            raise InputError(f"{self.path}: max_terms: for pooling splade only; remove it")
+        for name in ("max_terms", "query_table"):
+            if getattr(own, name) is not None and not own.is_sparse:
+                raise InputError(f"{self.path}: {name}: for pooling splade only; remove it")
 
     def _takes_int8(self) -> bool:
         """Vectors change too much in int8 (tests/benchmarks)."""
@@ -294,11 +298,12 @@ def resolve_model(
     if config is not None and built is not None:
         problems += tried(ends_problems, folder, built, config, problems=problems) or []
     dense = tried(layers_of, folder, conventions, config, problems=problems)
+    table = tried(table_of, folder, conventions, config, problems=problems)
     if config is None or shapes is None or built is None or conventions is None or problems:
         raise InputError(list(dict.fromkeys(problems)))
     tokenizer = tokenizer_sha256(built)
     model = ModelFolder(path, folder, conventions, weights, tokenizer, config)
-    model = replace(model, hub=hub, dense=dense or ())
+    model = replace(model, hub=hub, dense=dense or (), query_table=table)
     if segment_row is None:
         return model
     if model.reranker.prompt is not None:
@@ -396,8 +401,9 @@ def _adapted(
     conventions = discover(adapter, preset, settings=settings).conventions
     if segment_row is not None:
         raise InputError(f"{path}: segment_row: the adapter has its own third segment; remove it")
-    if isinstance(conventions, Conventions) and (conventions.dense or conventions.truncate_dim):
-        raise InputError(f"{path}: dense, truncate_dim: an adapter has neither; remove them")
+    beside = [n for n in ("dense", "truncate_dim", "query_table") if getattr(conventions, n, None)]
+    if beside:
+        raise InputError(f"{path}: {', '.join(beside)}: an adapter has none; remove them")
     return replace(
         base,
         path=path,

@@ -12,18 +12,26 @@ from pydantic import BaseModel, Field
 
 from raypipe.errors import InputError
 from raypipe.models.family import family_of
-from raypipe.models.folder.files import part_of, read_json, read_object, tensor_shapes
+from raypipe.models.folder.files import part_of, read_object, tensor_shapes
+from raypipe.models.folder.modules import (
+    QUERY_TABLE,
+    ROUTER,
+    ROUTES,
+    TRANSFORMERS,
+    modules_of,
+    routes_of,
+    transformer_folder,
+)
 from raypipe.models.folder.settings import (
     SPLADE,
     AnyConventions,
     Conventions,
-    FileName,
     Flag,
     one_of,
     schema_problems,
 )
 from raypipe.models.tensors import Config
-from raypipe.models.tokenizer import read_tokenizer
+from raypipe.models.tokenizer import read_tokenizer, tokenizer_file, tokenizer_sha256
 from raypipe.storage.records import hash_once
 from raypipe.text.inputs import Layout
 from raypipe.text.prompts import sliced
@@ -48,8 +56,6 @@ OLD_POOLINGS = {
 SCORES = {"Identity": "raw", "Sigmoid": "probability"}
 """Scores by the last part of an activation's dotted name."""
 ONE_UNIT, TWO_UNITS = 1, 2
-TRANSFORMERS = ("Transformer", "MLMTransformer")
-"""The first module; a sparse encoder's has the masked-word head."""
 SPLADE_POOLING = "SpladePooling"
 WEIGHTS = "model.safetensors"
 NORMALISE = "normalise"
@@ -84,41 +90,6 @@ class Evidence:
         self.sources |= dict.fromkeys(values, source)
 
 
-class Module(BaseModel):
-    """An entry of modules.json; other keys of it are not read."""
-
-    path: Annotated[FileName, Field(description="a folder's name")] = ""
-
-
-def is_sentence_transformer(folder: Path) -> bool:
-    """Whether modules.json has pooling; a cross-encoder's has only a Transformer."""
-    return len(modules_of(folder)) > 1
-
-
-def modules_of(folder: Path) -> list[tuple[str, str]]:
-    """(class, folder) of each module in modules.json, in order; empty if there are none.
-
-    Raises:
-        InputError: not JSON, or the path of a module is no name.
-    """
-    file = folder / "modules.json"
-    body = read_json(file)
-    modules = [each for each in body if isinstance(each, dict)] if isinstance(body, list) else []
-    for module in modules:
-        problems = schema_problems(Module, module, missing="save the model anew")
-        if problems:
-            raise InputError([f"{file}: {problem}" for problem in problems])
-    return [(str(m.get("type", "")).rpartition(".")[2], m.get("path", "")) for m in modules]
-
-
-def transformer_folder(folder: Path) -> Path:
-    """The folder of the transformer's own files: the folder itself, or the one in modules.json."""
-    modules = modules_of(folder)
-    place = modules[0][1] if modules and modules[0][0] in TRANSFORMERS else ""
-    inside = folder / place
-    return inside if place and Path(place).name == place and inside.is_dir() else folder
-
-
 def read_sentence_transformer(folder: Path) -> Evidence:
     """The settings of its `encode`: one text per row, each in segment 0."""
     found = Evidence()
@@ -126,6 +97,16 @@ def read_sentence_transformer(folder: Path) -> Evidence:
     modules = modules_of(folder)
     names = [name for name, _ in modules]
     sparse = names[:1] in [[each] for each in TRANSFORMERS] and names[1:] == [SPLADE_POOLING]
+    routes = routes_of(folder)
+    told = {route: [name for name, _ in each] for route, each in routes.items()}
+    by_table = {"document": names, "query": [QUERY_TABLE]}
+    if names == [ROUTER] or (routes and not (sparse and told == by_table)):
+        shown = "; ".join(f"{route}: {', '.join(each)}" for route, each in told.items())
+        found.refusals.append(
+            f"{folder / ROUTES}: expected the routes query, of {QUERY_TABLE} alone, and document, "
+            f"of a Transformer and {SPLADE_POOLING}, found {shown or 'none'}"
+        )
+        return found
     of_vectors = names[:2] == ["Transformer", "Pooling"] and {*names[2:]} <= {"Dense", "Normalize"}
     if not sparse and not of_vectors:
         found.refusals.append(
@@ -149,6 +130,8 @@ def read_sentence_transformer(folder: Path) -> Evidence:
             f"no max_seq_length, model_max_length or positions above {specials}, found {limit!r}"
         )
         found.problems |= {"query_limit": problem, "passage_limit": problem}
+    if routes:
+        _read_table(folder / routes["query"][0][1], inner, found)
     read_prompts(folder, found)
     _check_lower_case(inner, found)
     return found
@@ -189,6 +172,27 @@ def _read_splade(folder: Path, path: Path, found: Evidence) -> None:
     if settings.get("similarity_fn_name") == "cosine":
         found.refusals.append(
             f"{folder / SETTINGS}: similarity_fn_name: expected dot, found cosine"
+        )
+
+
+def _read_table(place: Path, inner: Path, found: Evidence) -> None:
+    """Read what encodes queries, without special tokens, in the place of the transformer."""
+    limit, _ = token_limit(place, {})
+    found.add(ROUTES, query_table=place.name)
+    found.add(f"{place.name}/tokenizer_config.json model_max_length", query_limit=limit)
+    if limit is None:
+        found.problems["query_limit"] = f"{place.name}/tokenizer_config.json: no model_max_length"
+    if read_object(place / "config.json").get("path") is not None:
+        found.refusals.append(
+            f"{place / 'config.json'}: path: expected weights in {WEIGHTS}, found them in another "
+            "file; save the model anew with sentence-transformers"
+        )
+    own, other = (tokenizer_file(each) for each in (place, inner))
+    hashes = {tokenizer_sha256(read_tokenizer(f.parent)) for f in (own, other) if f.exists()}
+    if len(hashes) > 1:
+        found.refusals.append(
+            f"{own}: expected the tokenizer of documents, found another; a query's word pieces "
+            "would not be theirs"
         )
 
 

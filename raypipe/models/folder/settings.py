@@ -98,6 +98,9 @@ class Conventions:
         int | None, Field(strict=True, ge=1, description="a count of word pieces or null")
     ] = None
     """Of splade: how many of a text's largest weights are kept; None means all above 0."""
+    query_table: Annotated[FileName | None, Field(description="a folder's name or null")] = None
+    """Of splade: a folder with a weight for each word piece. A query has those of its word pieces,
+    and no forward pass. Its content is in the fingerprint of queries, not its name."""
     precision: _Precision = None
     """fp32, tf32, bf16 or fp16; None means that of the invocation, or else fp32."""
     start_weights_saw: Words = NOT_STATED
@@ -109,9 +112,9 @@ class Conventions:
             object.__setattr__(self, "dense", tuple(self.dense))
 
     def to_json(self) -> dict[str, Any]:
-        """The settings in a fingerprint, without dense layers: see `ModelFolder.forward_config`."""
+        """The settings in a fingerprint, without names of folders: see `ModelFolder`."""
         body = _without_words(asdict(self))
-        del body["dense"]
+        del body["dense"], body["query_table"]
         for name in ("truncate_dim", "max_terms"):  # so older stores keep their fingerprints
             if body[name] is None:
                 del body[name]
@@ -121,6 +124,10 @@ class Conventions:
     def is_sparse(self) -> bool:
         """Whether a vector has a weight a word piece, few of them above 0."""
         return self.pooling == SPLADE
+
+    def by_table(self, side: str) -> bool:
+        """Whether a query or passage is encoded by a table, without a forward pass."""
+        return side == "query" and self.query_table is not None
 
     def limit(self, side: str) -> int:
         """Number of word pieces kept of a query or passage."""
