@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from raypipe.errors import InputError
+from raypipe.models.folder.cross_encoder import read_cross_encoder
 from raypipe.models.folder.files import read_object
 from raypipe.models.folder.modules import is_sentence_transformer
 from raypipe.models.folder.sentence_transformers import (
     STATED,
     Evidence,
-    read_cross_encoder,
     read_sentence_transformer,
 )
 from raypipe.models.folder.settings import (

@@ -34,7 +34,7 @@ class Module(BaseModel):
 
 def is_sentence_transformer(folder: Path) -> bool:
     """Whether modules.json has pooling or a Router; a cross-encoder's has only a Transformer."""
-    modules = modules_of(folder)
+    modules = _listed(folder)
     return len(modules) > 1 or [name for name, _ in modules] == [ROUTER]
 
 

@@ -1,4 +1,4 @@
-"""Settings in the files of sentence-transformers: an encoder's modules, and a cross-encoder.
+"""Settings in the files of sentence-transformers: an encoder's modules, and what others share.
 
 Each setting has its source. An encoder's dense layers are folders of their own, such as 2_Dense.
 """
@@ -53,9 +53,6 @@ OLD_POOLINGS = {
     "pooling_mode_lasttoken": "lasttoken",
 }
 """The keys of releases before 6; later ones write `pooling_mode`."""
-SCORES = {"Identity": "raw", "Sigmoid": "probability"}
-"""Scores by the last part of an activation's dotted name."""
-ONE_UNIT, TWO_UNITS = 1, 2
 SPLADE_POOLING = "SpladePooling"
 WEIGHTS = "model.safetensors"
 NORMALISE = "normalise"
@@ -256,75 +253,6 @@ def _check_lower_case(inner: Path, found: Evidence) -> None:
             f"{inner / 'sentence_bert_config.json'}: do_lower_case is true, and tokenizer.json "
             "does not lower-case; convert it with a tokenizer that does"
         )
-
-
-def read_cross_encoder(folder: Path) -> Evidence:
-    """Settings of a monoBERT model; the longer of query and passage is cut first."""
-    found = Evidence()
-    config = read_object(folder / "config.json")
-    found.add("config.json architectures", kind="mono")
-    found.add("the tokenizer cuts the longest first", query_limit=None, passage_limit=None)
-    limit, source = token_limit(folder, config)
-    if limit is None:
-        found.problems["total_limit"] = "no max_seq_length, model_max_length or positions"
-    else:
-        found.add(source, total_limit=limit)
-    try:
-        units = num_labels_of(config)
-    except InputError as error:
-        raise InputError(f"{folder / 'config.json'}: {error}") from error
-    if units == ONE_UNIT:
-        found.add("config.json: a head of one unit", relevant_label=None)
-        _read_score(folder, config, found)
-    elif units == TWO_UNITS:
-        found.problems["relevant_label"] = (
-            "config.json: a head of two units does not say which means relevant: 0 or 1"
-        )
-        found.problems["score"] = (
-            "config.json: a head of two units does not say whether the score is that unit's "
-            "log-probability, probability or raw"
-        )
-    else:
-        found.refusals.append(
-            f"{folder / 'config.json'}: expected a head of one or two units, found {units}"
-        )
-    read_prompts(folder, found)
-    check_tokenizer(folder, found, pair=True)
-    return found
-
-
-def num_labels_of(config: Config) -> int:
-    """Number of head units: num_labels, or the labels named, or transformers' default of two.
-
-    Raises:
-        InputError: num_labels is no whole number.
-    """
-    named, stated = config.get("id2label"), config.get("num_labels")
-    if stated is not None:
-        if not isinstance(stated, int) or isinstance(stated, bool):
-            raise InputError(f"num_labels: expected a count, found {str(stated)[:60]!r}")
-        return stated
-    return len(named) if isinstance(named, dict | list) and named else TWO_UNITS
-
-
-def _read_score(folder: Path, config: Config, found: Evidence) -> None:
-    """Reads the activation saved by sentence-transformers; otherwise the unit's raw value."""
-    part, old = "sentence_transformers", "sbert_ce_default_activation_function"
-    own = part_of(config, part, folder / "config.json")
-    places = [
-        (f"config.json {part}.activation_fn", own.get("activation_fn")),
-        (f"config.json {old}", config.get(old)),
-        (f"{SETTINGS} activation_fn", read_object(folder / SETTINGS).get("activation_fn")),
-    ]
-    source, activation = next((place for place in places if place[1]), (None, None))
-    if source is None:
-        found.add("no activation is stated: the unit's raw value", score="raw")
-        return
-    score = SCORES.get(str(activation).rpartition(".")[2])
-    if score is None:
-        found.problems["score"] = f"{source}: expected Identity or Sigmoid, found {activation}"
-    else:
-        found.add(source, score=score)
 
 
 def token_limit(folder: Path, config: Config) -> tuple[int | None, str]:

@@ -1,6 +1,6 @@
 from json_files import write
 
-from raypipe.models.folder.sentence_transformers import (
+from raypipe.models.folder.modules import (
     is_sentence_transformer,
     modules_of,
     transformer_folder,

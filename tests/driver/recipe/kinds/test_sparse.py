@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from sparse_models import make_splade
+from sparse_models import make_routed, make_splade, save_table
 from stage_inputs import parts_of
 
 import raypipe
@@ -73,7 +73,7 @@ def impacts_of(model, texts, side):
     model = resolve_model(str(model))
     (text,) = parts_of(model, texts)
     offsets = np.concatenate([[0], np.cumsum(text.counts)])
-    weights = load_encoder(model).encode(text.flat, offsets, side=side)
+    weights = load_encoder(model, side=side).encode(text.flat, offsets, side=side)
     return np.rint(weights * np.float32(100)).astype(np.int64)
 
 
@@ -184,6 +184,31 @@ def test_a_published_generation_answers_queries_from_python(world, tmp_path):
     assert found == expected_run(model, passages, queries)
     with pytest.raises(InputError, match="a splade model, which makes no embeddings"):
         raypipe.encode(["a"], model=str(model))
+
+
+def test_queries_by_a_table_are_searched_and_another_table_keeps_the_passages(world, tmp_path):
+    recipe, _, passages, queries, _ = world
+    model = make_routed(tmp_path / "routed")
+    out, found = tmp_path / "out", []
+    for seed in (0, 1):
+        table = save_table(model, seed)
+        path = {"models.splade.path": model}
+        ended = run_pipeline(recipe(**path), out, Options(reindex=True), watcher=Watcher())
+        assert ended.summary["stages"]["weights"]["reused"] == (seed == 1)
+        found.append(run_of(out))
+        assert found[-1] == expected_run(model, passages, queries)
+        export(out / "stores" / "weights.test", "pyserini", tmp_path / f"{seed}", model=str(model))
+        vocabulary = open_tokenizer(resolve_model(str(model))).get_vocab()
+        lines = [json.loads(line) for line in (tmp_path / f"{seed}/vectors.jsonl").open()]
+        for line, text in zip(lines, queries, strict=True):
+            ids = [vocabulary[word] for word in line["vector"]]
+            own = open_tokenizer(resolve_model(str(model))).encode(text, add_special_tokens=False)
+            assert ids == sorted(n for n in {*own.ids[:9]} if table[n] > 0)
+            assert [*line["vector"].values()] == [round(float(table[n]) * 100) for n in ids]
+        with raypipe.open_index(out) as opened:
+            answered = opened.search({"q0": queries[0]}, stage="splade")
+        assert answered["score"].to_pylist() == [s for q, _, s in found[-1] if q == "q0"]
+    assert found[0] != found[1]
 
 
 def test_an_approximate_index_of_impacts_is_refused(world, tmp_path):
