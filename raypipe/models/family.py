@@ -162,6 +162,8 @@ class Pretraining(Protocol):
 
     MASK: str
     """The special token in the place of a masked word piece."""
+    FOLLOWS: bool
+    """Whether there is a head that predicts whether one text follows another."""
     TIED: Mapping[str, Any]
     """What config.json says so that transformers ties the decoder, which has no tensor."""
 

@@ -238,7 +238,8 @@ def load_finishing(model: ModelFolder, weights: Mapping[str, Tensor]) -> Finishi
             said = "expected the tensor that it is tied to, found another"
             raise InputError([f"{model.folder}: {name}: {said}" for name in untied])
         with problems_in(model.folder):
-            return word_weights(heads, weights, float(model.config()["layer_norm_eps"]))
+            eps = model.family.files.as_bert(model.config())["layer_norm_eps"]
+            return word_weights(heads, weights, float(eps))
     folder = here(model).folder
     steps = (None if layer is None else _opened(folder, layer) for layer in model.dense)
     return Finishing(tuple(steps), own.truncate_dim, own.normalise, own.pooling)

@@ -157,6 +157,9 @@ def with_third_segment(segments: Tensor, choice: str | None) -> Tensor:
     return torch.cat([segments, third])
 
 
-def no_pretraining(kind: str) -> InputError:
-    """The problem of a family, by its model_type, whose heads of pre-training raypipe has not."""
-    return InputError(f"pre-training: expected a model_type bert, found {kind}; start from a BERT")
+def no_pretraining(what: str, kind: str) -> InputError:
+    """The problem of a model_type whose masked-word head raypipe does not compute."""
+    return InputError(
+        f"{what}: expected model_type bert, camembert, distilbert, roberta or xlm-roberta, whose "
+        f"masked-word head raypipe computes; found {kind}"
+    )

@@ -105,6 +105,11 @@ def lacking(name: str) -> str:
 
 def _shapes(config: Mapping[str, Any], *, next_sentence: bool) -> dict[str, Shape]:
     family = family_of(config)
+    if next_sentence and not family.pretraining.FOLLOWS:
+        raise InputError(
+            f"masking.next_sentence: expected model_type bert, found {config['model_type']}, which "
+            "has no such head; write next_sentence: false"
+        )
     body = family.files.expected_shapes(config, num_labels=None)
     named = {family.files.saved_name(name, head=True): shape for name, shape in body.items()}
     return {**named, **family.pretraining.shapes(config, next_sentence=next_sentence)}

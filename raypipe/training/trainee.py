@@ -124,6 +124,10 @@ class Trainee:
         first = self.states(inputs, wanted=first_tokens(groups, self.device))
         return self.head().logits(first, drop=self._drop).float()
 
+    @property
+    def _eps(self) -> float:
+        return float(self._family.files.as_bert(self.config)["layer_norm_eps"])
+
     def predictions(
         self, inputs: Inputs, places: Tensor, *, next_sentence: bool
     ) -> tuple[Tensor, Tensor | None]:
@@ -132,7 +136,7 @@ class Trainee:
         firsts = first_tokens(groups_of(inputs.lengths), self.device)
         wanted = torch.cat([firsts, places]) if next_sentence else places
         hidden = self.states(inputs, wanted=wanted)
-        heads, eps = self._family.pretraining, float(self.config["layer_norm_eps"])
+        heads, eps = self._family.pretraining, self._eps
         with torch.autocast(self.device, torch.bfloat16, enabled=self._bf16):
             words = heads.words(self.weights, hidden[len(hidden) - len(places) :], eps).float()
             if not next_sentence:
@@ -147,7 +151,7 @@ class Trainee:
         assert isinstance(self.conventions, Conventions)
         hidden, groups = self.states(inputs), groups_of(inputs.lengths)
         if self.conventions.is_sparse:
-            every, eps = {**self._frozen, **self.weights}, float(self.config["layer_norm_eps"])
+            every, eps = {**self._frozen, **self.weights}, self._eps
             head = word_weights(self._family.pretraining, every, eps)
             with torch.autocast(self.device, torch.bfloat16, enabled=self._bf16):
                 return head.of_groups(hidden, groups, run=self._run_layer)

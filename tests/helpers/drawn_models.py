@@ -75,8 +75,11 @@ OWN = {
 """What a kind has beside SIZES or in their place."""
 
 
-def make(folder, kind, *, units=None, seed=0):
-    """The folder as transformers saves it, with a tokenizer of its kind; returns the model."""
+def make(folder, kind, *, units=None, seed=0, words=False):
+    """The folder as transformers saves it, with a tokenizer of its kind; returns the model.
+
+    It is a reranker with `units`, and has the head that predicts masked words with `words`.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     built = tokenizer_of(kind)
     built.save_pretrained(folder)
@@ -85,6 +88,7 @@ def make(folder, kind, *, units=None, seed=0):
     sizes = DISTILBERT if kind == "distilbert" else {**SIZES, **OWN.get(kind, {})}
     config = transformers.AutoConfig.for_model(kind, vocab_size=len(built), **sizes, **head)
     name = "AutoModel" if units is None else "AutoModelForSequenceClassification"
+    name = "AutoModelForMaskedLM" if words else name
     model = getattr(transformers, name).from_config(config).eval()
     with torch.no_grad():  # so that biases and norms matter
         for parameter in model.parameters():

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 import torch
+from drawn_models import ENCODER, make, opened
 from json_files import changed
 from safetensors.torch import load_file, save_file
 from sparse_models import make_splade
@@ -110,13 +111,10 @@ def test_a_model_without_the_head_or_with_settings_of_an_embedding_is_refused(fo
         resolve_model(str(folder))
 
 
-def test_the_head_of_another_family_is_refused(folder):
-    from transformers import DistilBertConfig, DistilBertForMaskedLM
-
-    sizes = {"vocab_size": 66, "dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 64}
-    DistilBertForMaskedLM(DistilBertConfig(**sizes)).save_pretrained(folder)
-    with pytest.raises(InputError, match="expected model_type bert, .*found 'distilbert'"):
-        resolve_model(str(folder))
+def test_the_head_of_a_family_that_transformers_computes_is_refused(tmp_path):
+    make(tmp_path, "electra", words=True)
+    with pytest.raises(InputError, match="pooling splade: expected model_type bert, .*electra"):
+        opened(tmp_path, **ENCODER | {"pooling": "splade"})
 
 
 def test_another_decoder_than_the_embeddings_is_refused_and_its_tied_bias_is_read(folder):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from raypipe.errors import InputError
 from raypipe.models.bert.files import HEAD, POOLER, SEGMENTS, BertFiles, Names
-from raypipe.models.tensors import Config, no_pretraining
+from raypipe.models.tensors import Config
 from raypipe.text.inputs import Layout
 
 if TYPE_CHECKING:  # importing torch takes seconds, and planning does not need it
@@ -45,12 +45,10 @@ class BertFamily:
 
     @property
     def pretraining(self) -> BertPretraining:
-        """See Family; of a BERT alone."""
-        from raypipe.models.bert.forward import PRETRAINING
+        """See Family."""
+        from raypipe.models.bert.forward import BertPretraining
 
-        if self._names.kind != "bert":
-            raise no_pretraining(self._names.kind)
-        return PRETRAINING
+        return BertPretraining(self._names)
 
     def read(self, weights: Tensors, config: Config, *, updates: Updates | None = None) -> Bert:
         """See Family."""
@@ -144,6 +142,13 @@ FAMILY = BertFamily(
         prefix="bert.",
         body_has_pooler=True,
         has_segments=True,
+        words=(
+            "cls.predictions.transform.dense",
+            "cls.predictions.transform.LayerNorm",
+            "cls.predictions.decoder",
+            "cls.predictions.bias",
+        ),
+        mask="[MASK]",
     )
 )
 DISTILBERT = BertFamily(
@@ -177,6 +182,8 @@ DISTILBERT = BertFamily(
             "position_embedding_type": "absolute",
         },
         has_table=False,
+        words=("vocab_transform", "vocab_layer_norm", "vocab_projector", "vocab_projector.bias"),
+        mask="[MASK]",
     ),
     activation="relu",
 )

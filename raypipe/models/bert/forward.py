@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from raypipe.errors import InputError
-from raypipe.models.bert.files import POOLER, PREFIX, TENSORFLOW_LAST, named_by
+from raypipe.models.bert.files import POOLER, PREFIX, TENSORFLOW_LAST, WORDS, Names, named_by
 from raypipe.models.machine.precision import DTYPES, quantised
 from raypipe.models.packed import (
     MIN_ROWS,
@@ -278,13 +278,9 @@ def _embedded(bert: Bert, ids_T: Tensor, positions_T: Tensor, segments: int | Te
     return words + of_segment + F.embedding(positions_T, bert.positions)
 
 
-_TRANSFORM = "cls.predictions.transform"
-_BIAS = "cls.predictions.bias"
 _NEXT = "cls.seq_relationship"
-_DECODER = ("cls.predictions.decoder.weight", "cls.predictions.decoder.bias")
-_WORDS = f"{PREFIX}embeddings.word_embeddings.weight"
 _TENSORFLOW = {
-    "cls/predictions/output_bias": _BIAS,
+    "cls/predictions/output_bias": "cls.predictions.bias",
     "cls/seq_relationship/output_weights": f"{_NEXT}.weight",
     "cls/seq_relationship/output_bias": f"{_NEXT}.bias",
 }
@@ -293,20 +289,27 @@ _TENSORFLOW = {
 class BertPretraining:
     """See `raypipe.models.family.Pretraining`; saved names are canonical ones."""
 
-    MASK = "[MASK]"
     TIED: Mapping[str, Any] = {"tie_word_embeddings": True}
+
+    def __init__(self, names: Names) -> None:
+        """The heads of the family with these names; that of the next sentence is BERT's alone."""
+        self.MASK, self.FOLLOWS = names.mask, names.kind == "bert"
+        self._names = names
+        self._dense, self._norm, decoder, self._bias = names.words
+        self._decoder = (f"{decoder}.weight", f"{decoder}.bias")
+        self._words = names.prefix + WORDS
 
     def shapes(self, config: Config, *, next_sentence: bool) -> dict[str, Shape]:
         """See Pretraining."""
-        hidden = config["hidden_size"]
+        hidden = self._names.as_bert(config)["hidden_size"]
         shapes: dict[str, Shape] = {
-            f"{_TRANSFORM}.dense.weight": (hidden, hidden),
-            f"{_TRANSFORM}.dense.bias": (hidden,),
-            f"{_TRANSFORM}.LayerNorm.weight": (hidden,),
-            f"{_TRANSFORM}.LayerNorm.bias": (hidden,),
-            _BIAS: (config["vocab_size"],),
+            f"{self._dense}.weight": (hidden, hidden),
+            f"{self._dense}.bias": (hidden,),
+            f"{self._norm}.weight": (hidden,),
+            f"{self._norm}.bias": (hidden,),
+            self._bias: (config["vocab_size"],),
         }
-        if next_sentence:
+        if next_sentence and self.FOLLOWS:
             shapes |= {
                 PREFIX + POOLER[0]: (hidden, hidden),
                 PREFIX + POOLER[1]: (hidden,),
@@ -318,14 +321,16 @@ class BertPretraining:
     def canonical_names(self, names: Iterable[str]) -> Named:
         """See Pretraining; a decoder's bias stands for the one that it is tied to."""
         held = [*names]
-        alone = _DECODER[1] in held and not any(_canonical(name) == _BIAS for name in held)
-        tied = {_DECODER[1]: _BIAS} if alone else {}
-        return named_by(lambda name: tied.get(name) or _canonical(name), held)
+        decoder = self._decoder[1]
+        alone = decoder in held and not any(self._canonical(name) == self._bias for name in held)
+        tied = {decoder: self._bias} if alone else {}
+        return named_by(lambda name: tied.get(name) or self._canonical(name), held)
 
     def untied(self, tensors: Mapping[str, Tensor]) -> list[str]:
         """See Pretraining."""
-        prefixed = {(PREFIX + n if n.startswith("embeddings.") else n): n for n in tensors}
-        pairs = zip(_DECODER, (_WORDS, _BIAS), strict=True)
+        prefix = self._names.prefix
+        prefixed = {(prefix + n if n.startswith("embeddings.") else n): n for n in tensors}
+        pairs = zip(self._decoder, (self._words, self._bias), strict=True)
         return [
             name
             for name, tied in pairs
@@ -350,10 +355,11 @@ class BertPretraining:
                 raise InputError([f"the checkpoint lacks the tensor {name}" for name in missing])
             return weights[weight], weights[bias]
 
-        dense, norm = f"{_TRANSFORM}.dense", f"{_TRANSFORM}.LayerNorm"
-        of_dense, of_norm = (pair(f"{each}.weight", f"{each}.bias") for each in (dense, norm))
-        bias = _BIAS if _BIAS in weights or _DECODER[1] not in weights else _DECODER[1]
-        return of_dense, of_norm, pair(_WORDS, bias)
+        of_dense, of_norm = (
+            pair(f"{each}.weight", f"{each}.bias") for each in (self._dense, self._norm)
+        )
+        held = self._bias in weights or self._decoder[1] not in weights
+        return of_dense, of_norm, pair(self._words, self._bias if held else self._decoder[1])
 
     def follows(self, weights: Mapping[str, Tensor], first_BH: Tensor) -> Tensor:
         """See Pretraining; as in BERT's own code without dropout after the pooler."""
@@ -363,22 +369,19 @@ class BertPretraining:
 
     def architecture(self, *, next_sentence: bool) -> str:
         """See Pretraining."""
-        return "BertForPreTraining" if next_sentence else "BertForMaskedLM"
+        both = next_sentence and self.FOLLOWS
+        return self._names.architecture + ("ForPreTraining" if both else "ForMaskedLM")
 
-
-def _canonical(name: str) -> str | None:
-    """transformers' name of a head's tensor; None for others and for the tied decoder."""
-    plain = name.removesuffix(":0").removeprefix("module.")
-    if plain in _TENSORFLOW:
-        return _TENSORFLOW[plain]
-    if plain.startswith("cls/"):
-        *parts, last = plain.split("/")
-        plain = ".".join([*parts, TENSORFLOW_LAST.get(last, last)])
-    plain = plain.replace("LayerNorm.gamma", "LayerNorm.weight")
-    plain = plain.replace("LayerNorm.beta", "LayerNorm.bias")
-    known = (f"{_TRANSFORM}.dense.", f"{_TRANSFORM}.LayerNorm.", f"{_NEXT}.")
-    named = plain == _BIAS or (plain.startswith(known) and plain.endswith((".weight", ".bias")))
-    return plain if named else None
-
-
-PRETRAINING = BertPretraining()
+    def _canonical(self, name: str) -> str | None:
+        """transformers' name of a head's tensor; None for others and for the tied decoder."""
+        plain = name.removesuffix(":0").removeprefix("module.")
+        if plain in _TENSORFLOW:
+            return _TENSORFLOW[plain]
+        if plain.startswith("cls/"):
+            *parts, last = plain.split("/")
+            plain = ".".join([*parts, TENSORFLOW_LAST.get(last, last)])
+        plain = plain.replace("LayerNorm.gamma", "LayerNorm.weight")
+        plain = plain.replace("LayerNorm.beta", "LayerNorm.bias")
+        known = (f"{self._dense}.", f"{self._norm}.", f"{_NEXT}.")
+        ends = plain.endswith((".weight", ".bias"))
+        return plain if plain == self._bias or (plain.startswith(known) and ends) else None

@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 
 from raypipe.errors import InputError, problems_in
 from raypipe.hub_names import SCHEME, is_hub
-from raypipe.models.family import UNSTATED, Family, family_of
+from raypipe.models.family import Family, family_of
 from raypipe.models.folder.adapters import (
     CONFIG,
     SHIPPED,
@@ -41,7 +41,7 @@ from raypipe.models.folder.settings import (
     conventions_of,
 )
 from raypipe.models.hub import snapshot_of
-from raypipe.models.tensors import PICKLES, Config
+from raypipe.models.tensors import PICKLES, Config, no_pretraining
 from raypipe.models.tokenizer import as_first, read_tokenizer, tokenizer_file, tokenizer_sha256
 from raypipe.models.whole.family import DECODERS, ends_of
 from raypipe.models.whole.files import no_prompt, reads_prompts
@@ -107,12 +107,9 @@ class ModelFolder:
 
     def _check_sparse(self, own: Conventions) -> None:
         """Refuses splade of a family without the head, and settings that do not go together."""
-        kind = self.config_read.get("model_type", UNSTATED)
-        if own.is_sparse and kind != UNSTATED:
-            raise InputError(
-                f"{self.path}: pooling splade: expected model_type bert, whose masked-word head "
-                f"raypipe computes, found {kind!r}"
-            )
+        if own.is_sparse and not self.family.packed:
+            kind = str(self.config_read.get("model_type"))
+            raise no_pretraining(f"{self.path}: pooling {own.pooling}", kind)
         if own.is_sparse and self.dim > MOST_TERMS:
             raise InputError(
                 f"{self.path}: pooling splade: expected at most {MOST_TERMS:,} word pieces in the "

@@ -55,7 +55,7 @@ class WholeFamily:
     @property
     def pretraining(self) -> NoReturn:
         """Raises InputError."""
-        raise no_pretraining(self.files.kind)
+        raise no_pretraining("pre-training", self.files.kind)
 
     def read(self, weights: Tensors, config: Config, *, updates: Updates | None = None) -> Whole:
         """See Family."""

@@ -2,8 +2,9 @@
 
 import torch
 
-from raypipe.models.bert.forward import PRETRAINING
+from raypipe.models.family import FAMILIES
 
+PRETRAINING = FAMILIES["bert"].pretraining
 TRANSFORM = "cls.predictions.transform"
 CONFIG = {"hidden_size": 4, "vocab_size": 9}
 
