@@ -12,6 +12,10 @@ from stage_inputs import parts_of
 
 from raypipe.errors import InputError
 from raypipe.models.encoder import load_encoder
+from raypipe.models.folder.model_folder import load_weights
+from raypipe.text.inputs import Inputs
+from raypipe.training.start import pretraining_tensors
+from raypipe.training.trainee import Trainee
 
 SPLADE = {**ENCODER, "pooling": "splade"}
 
@@ -54,6 +58,30 @@ def test_a_decoder_that_is_not_the_word_embeddings_is_refused(tmp_path, kind):
     save_file(tensors, file, metadata={"format": "pt"})
     with pytest.raises(InputError, match=f"the checkpoint lacks the tensor {dense}"):
         load_encoder(opened(tmp_path, **SPLADE))
+
+
+@pytest.mark.parametrize("kind", RENAMED)
+def test_the_logits_of_masked_words_and_their_gradients_are_transformers(tmp_path, kind):
+    theirs = make(tmp_path, kind, words=True)
+    model = opened(tmp_path, kind="pretrained", total_limit=64)
+    tensors = pretraining_tensors(
+        load_weights(model), model.config(), next_sentence=False, draw_missing=False, seed=0
+    )
+    trainee = Trainee(tensors.trained, model.config(), model.conventions, dropout=0.0)
+    ids = transformers.AutoTokenizer.from_pretrained(tmp_path)(TEXTS[0])["input_ids"]
+    first, size = 2 if "roberta" in kind or kind == "camembert" else 0, len(ids)
+    rows = [np.array(ids), np.arange(first, first + size), np.zeros(size, np.int64)]
+    places = torch.arange(1, size, 2)
+    inputs = Inputs(*rows, np.array([size]))
+    logits, _ = trainee.predictions(inputs, places, next_sentence=False)
+    expected = theirs(torch.tensor([ids])).logits[0, places]
+    torch.testing.assert_close(logits, expected, atol=1e-5, rtol=0)
+    for each in (logits, expected):
+        each.log_softmax(dim=1)[:, 7].mean().backward()
+    for name, weight in trainee.weights.items():
+        assert (weight.grad - theirs.get_parameter(name).grad).abs().max() < 1e-5, name
+    embeddings = theirs.get_input_embeddings().weight
+    assert embeddings.grad.abs().max() > 1e-3 and len(trainee.weights) > 30
 
 
 @pytest.mark.slow
