@@ -143,7 +143,7 @@ def other_tokenizer(folder):
         ),
         (
             lambda f: changed(f / "raypipe.json", pooling="max"),
-            "query_table: for pooling splade",
+            "query_table: for pooling spla",
         ),
     ],
 )
