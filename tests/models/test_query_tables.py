@@ -80,6 +80,9 @@ def test_a_folder_with_its_model_in_a_folder_is_converted_with_its_table(tmp_pat
     for side in ("query", "passage"):
         expected = weights_of(whole, TEXTS, side)
         assert np.array_equal(weights_of(tmp_path / "out", TEXTS, side), expected)
+    (folder / QUERY / "model.safetensors").unlink()
+    with pytest.raises(InputError, match="SparseEncoder.*save_pretrained"):
+        convert(folder, tmp_path / "other")
 
 
 @pytest.mark.slow
