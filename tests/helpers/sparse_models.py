@@ -23,8 +23,8 @@ def make_splade(folder, seed=0, **settings):
     return folder
 
 
-def make_unicoil(folder, seed=0, **settings):
-    """A unicoil model of the same sizes, most of whose tokens have a weight."""
+def make_unicoil(folder, seed=3, **settings):
+    """A unicoil model of the same sizes; most tokens have a weight, [CLS] and [SEP] too."""
     model = BertModel(tiny.tiny_config(folder, seed, 2))
     tensors = {f"bert.{name}": tensor for name, tensor in model.state_dict().items()}
     tensors |= {"tok_proj.weight": torch.randn(1, 32) / 4, "tok_proj.bias": torch.ones(1)}

@@ -54,8 +54,9 @@ def test_a_word_piece_of_a_passage_has_its_largest_weight_and_of_a_query_the_sum
             states = own.eval()(**inputs).last_hidden_state[0]
         weights = (states @ tensors["tok_proj.weight"][0] + tensors["tok_proj.bias"]).relu()
         largest, total = np.zeros(66), np.zeros(66)
-        pairs = zip(inputs.input_ids[0].tolist(), weights.tolist(), strict=True)
-        for token, weight in list(pairs)[1:]:  # without [CLS]
+        assert weights[0] > 0  # that of [CLS], which is left out
+        pairs = zip(inputs.input_ids[0].tolist()[1:], weights.tolist()[1:], strict=True)
+        for token, weight in pairs:
             largest[token] = max(largest[token], weight)
             total[token] += weight
         np.testing.assert_allclose(found["passage"][row], largest, atol=1e-5)
