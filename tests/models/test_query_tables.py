@@ -47,6 +47,8 @@ def test_a_query_has_the_tables_weight_of_each_of_its_word_pieces(tmp_path, monk
             expected[piece] = table[piece]
         assert np.array_equal(row, expected)
     assert (found > 0).sum() > 10
+    opened = load_encoder(resolve_model(str(folder)), side="query")
+    assert opened.num_tokens(np.array([0, 3, 5]), "query") == 0
 
 
 def test_the_passages_and_the_settings_are_those_of_the_model_alone(tmp_path):

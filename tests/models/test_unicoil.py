@@ -100,12 +100,12 @@ WAYS = {
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("side", SIDES)
 def test_a_texts_weights_do_not_depend_on_those_beside_it_nor_on_the_pass(folder, way, side):
-    texts = TEXTS * 9
+    texts = [*TEXTS, "lease rank " * 40] * 9  # the last one as long as an input may be
     together = weights_of(folder, texts, side, **WAYS[way])
     np.testing.assert_allclose(together, weights_of(folder, texts, side), atol=1e-5)
-    for row, text in enumerate(TEXTS):
+    for row, text in enumerate(texts[:6]):
         assert np.array_equal(weights_of(folder, [text], side, **WAYS[way])[0], together[row])
-        assert np.array_equal(together[row], together[row + 5])
+        assert np.array_equal(together[row], together[row + 6])
     if way != "batches":
         numerics = load_encoder(resolve_model(str(folder)), **WAYS[way]).numerics
         assert "unproven" not in numerics and "passes of 200 tokens" in numerics
