@@ -131,6 +131,10 @@ def other_tokenizer(folder):
         (lambda f: routes(f, document=[QUERY]), "expected the routes query, of SparseStaticEmbed"),
         (lambda f: routes(f, query=["x" * 300]), "router_config.json: expected the names of fol"),
         (lambda f: (f / "router_config.json").unlink(), "and document, of a Transf.*, found none"),
+        (
+            lambda f: write(f / "modules.json", [{"type": "a.Router"}, {"type": "a.Normalize"}]),
+            "modules.json: expected Transformer, Pooling.*found Router, Normalize",
+        ),
         (other_tokenizer, "expected the tokenizer of documents, found another"),
         (
             lambda f: write(f / QUERY / "config.json", {"path": "a.json"}),
@@ -143,7 +147,7 @@ def other_tokenizer(folder):
             r"expected weight \[66\], a weight for each word piece.*, found weight \[65\]",
         ),
         (
-            lambda f: changed(f / "raypipe.json", query_table="../x"),
+            lambda f: changed(f / "raypipe.json", query_table=f"../routed/{QUERY}"),
             "query_table: expected a fol",
         ),
         (
