@@ -127,6 +127,7 @@ def other_tokenizer(folder):
     ("change", "told"),
     [
         (lambda f: routes(f, query=[QUERY, QUERY]), "found query: SparseStatic.*, SparseStatic"),
+        (lambda f: routes(f, query=3), "and document, of a Transformer and SpladePooling, found"),
         (lambda f: routes(f, other=[QUERY]), "other: SparseStaticEmbedding"),
         (lambda f: routes(f, document=[QUERY]), "expected the routes query, of SparseStaticEmbed"),
         (lambda f: routes(f, query=["x" * 300]), "router_config.json: expected the names of fol"),
