@@ -65,7 +65,9 @@ FromGeneration = Annotated[
     typer.Option("--generation", help="Read this generation of the workspace, not the newest."),
 ]
 Model = Annotated[str, typer.Option(help="A model folder, a hub's OWNER/NAME, or minilm.")]
-Preset = Annotated[str | None, typer.Option(help="Settings by name: repbert, minilm or splade.")]
+Preset = Annotated[
+    str | None, typer.Option(help="Settings by name: repbert, minilm, splade or unicoil.")
+]
 HITS = 10
 """Passages that are printed for one query."""
 
@@ -255,7 +257,7 @@ def export(
     out: Annotated[Path, typer.Option("--out", help="A new folder.")],
     generation: FromGeneration = None,
     model: Annotated[
-        str | None, typer.Option(help="Of a splade model's impacts: the model they are of.")
+        str | None, typer.Option(help="Of a sparse model's impacts: the model they are of.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

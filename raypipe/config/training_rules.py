@@ -184,6 +184,7 @@ KINDS = {
     "repbert": "encoder",
     "minilm": "encoder",
     "splade": "encoder",
+    "unicoil": "encoder",
     "monobert": "mono",
     "monobert-reference": "mono",
     "monobert-longest-first": "mono",
@@ -236,6 +237,9 @@ def _model(recipe: Training) -> Iterator[Problem]:
         text = f"unknown preset {preset!r}{hint} known: {listed(KINDS)}"
         yield Problem(("model", "preset"), text)
         return
+    if "unicoil" in (preset, (recipe.model.settings or {}).get("pooling")):
+        text = "unicoil models are encoded with and not trained; train with model.preset: splade"
+        yield Problem(("model", "settings" if preset is None else "preset"), text)
     kind = kind_of(recipe.model)
     if kind is None:
         return

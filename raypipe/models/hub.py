@@ -20,8 +20,8 @@ from raypipe.storage.records import hash_once
 from raypipe.uris import redacted
 
 WEIGHTS = "model.safetensors"
-PARTS = r"(?:\d+_\w+/)?"
-"""A folder of a sentence-transformers module, such as 1_Pooling/."""
+PARTS = r"(?:(?:query_|document_)?\d+_\w+/)?"
+"""A folder of a module of sentence-transformers, such as 1_Pooling/, or of a route's."""
 WANTED = re.compile(
     rf"{PARTS}(?:[\w.-]+\.json|vocab\.txt|{re.escape(WEIGHTS)})|spiece\.model|{re.escape(ADAPTER)}",
     re.ASCII,

@@ -69,6 +69,20 @@ def shape_problems(
     ]
 
 
+TOKEN_HEAD = ("tok_proj.weight", "tok_proj.bias")
+"""The tensors of a unicoil model's head, [1, H] and [1]."""
+
+
+def token_head_problems(shapes: Mapping[str, Shape], hidden: int) -> list[str]:
+    """One problem for each tensor of a unicoil model's head that is not among these shapes."""
+    return [
+        f"{name}, of a unicoil model's head: expected shape {list(shape)}, found "
+        f"{list(shapes[name]) if name in shapes else 'no such tensor'}"
+        for name, shape in zip(TOKEN_HEAD, ((1, hidden), (1,)), strict=True)
+        if shapes.get(name) != shape
+    ]
+
+
 def beyond_model(longest: int, num_positions: int, segment: int, num_segments: int) -> list[str]:
     """The problems of settings whose longest input or highest segment the model has no rows for."""
     problems = []
@@ -158,8 +172,8 @@ def with_third_segment(segments: Tensor, choice: str | None) -> Tensor:
 
 
 def no_pretraining(what: str, kind: str) -> InputError:
-    """The problem of a model_type whose masked-word head raypipe does not compute."""
+    """The problem of a model_type whose heads of single tokens raypipe does not compute."""
     return InputError(
-        f"{what}: expected model_type bert, camembert, distilbert, roberta or xlm-roberta, whose "
-        f"masked-word head raypipe computes; found {kind}"
+        f"{what}: expected model_type bert, camembert, distilbert, roberta or xlm-roberta, which "
+        f"raypipe computes itself; found {kind}"
     )

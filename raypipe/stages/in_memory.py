@@ -53,7 +53,7 @@ class _Opened:
 def impacts_of_texts(
     model: ModelFolder, texts: Sequence[str], *, side: str, device: str
 ) -> tuple[Flat, Offsets]:
-    """The impacts that an encode stage of a splade model would store; see `encode_texts`."""
+    """The impacts that an encode stage of a sparse model would store; see `encode_texts`."""
     with _on_threads(model, device, model.query_table if side == "query" else None) as opened:
         assert isinstance(opened.forward, Encoder)
         pieces = tokenized(opened.tokenizer, model, texts, side)
@@ -72,13 +72,14 @@ def encode_texts(
         device: cpu or cuda.
 
     Raises:
-        InputError: the model is not an encoder, is a splade model, or cannot be opened.
+        InputError: the model is not an encoder, is a sparse one, or cannot be opened.
         RowsFailed: vectors that are not finite, in fp32 or as fp16; rows are positions.
     """
-    if model.encoder.is_sparse:
+    own = model.encoder
+    if own.is_sparse:
         raise InputError(
-            f"{model.path}: a splade model, which makes no embeddings: its weights of word pieces "
-            "are made and searched by the stages encode and search of a recipe"
+            f"{model.path}: a {own.pooling} model, which makes no embeddings: its weights of word "
+            "pieces are made and searched by the stages encode and search of a recipe"
         )
     with _on_threads(model, device) as opened:
         forward = opened.forward

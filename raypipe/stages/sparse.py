@@ -1,7 +1,8 @@
 """Learned sparse retrieval: a weight a word piece, stored as whole numbers, and the exact search.
 
-An impact is the nearest whole number to 100 times a weight, as in Anserini's impact indexes. Scores
-are sums of products of impacts: whole numbers, which up to 2^24 every engine gives alike.
+An impact is the nearest whole number to 100 times a weight, as in Anserini's impact indexes, or to
+the model's own `impact_scale` times it. Scores are sums of products of impacts: whole numbers,
+which up to 2^24 every engine gives alike.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from raypipe.models.encoder import Encoder
 
 IMPACT = 100
-"""Impacts of a weight of 1; Anserini's and Pyserini's."""
+"""Impacts of a weight of 1, if a model's settings do not say otherwise; Anserini's of SPLADE."""
 IMPACT_BITS = 12
 """Of a stored number, which has the word piece in its upper bits."""
 LARGEST = (1 << IMPACT_BITS) - 1
@@ -42,14 +43,15 @@ SPARSE_BYTES = 4 * 150
 
 @dataclass(frozen=True)
 class SparseStage(EncodeStage):
-    """The impacts of each row's word pieces: of splade, instead of an embedding."""
+    """The impacts of each row's word pieces: of a sparse model, instead of an embedding."""
 
     @property
     def spec(self) -> StageSpec:
         """That of the embedding, and the form of what is stored."""
         made = super().spec
-        key = made.reuse_key and f"{made.reuse_key}{FORM}impacts{IMPACT}.{IMPACT_BITS}"
-        params = {**made.params, "dtype": f"impacts of {IMPACT}"}
+        scale = f"{self.model.encoder.impact_scale or IMPACT:g}"
+        key = made.reuse_key and f"{made.reuse_key}{FORM}impacts{scale}.{IMPACT_BITS}"
+        params = {**made.params, "dtype": f"impacts of {scale}"}
         return replace(made, stage="sparse", semantics=1, params=params, produces="impacts",
                        reuse_key=key)  # fmt: skip
 
@@ -104,27 +106,32 @@ def impacts_of(
         part = taken(flat, offsets, rows)
         try:
             found = encoder.encode(*part, side=side, budget_tokens=budget_tokens, beat=beaten)
-            parts.append(packed(found, encoder.conventions.max_terms))
+            own = encoder.conventions
+            parts.append(packed(found, own.max_terms, own.impact_scale))
         except RowsFailed as failed:
             raise RowsFailed(rows[list(failed.rows)].tolist(), failed.reason) from None
     return concatenate(parts)
 
 
-def packed(weights: NDArray[np.float32], max_terms: int | None) -> tuple[Flat, Offsets]:
+def packed(
+    weights: NDArray[np.float32], max_terms: int | None, scale: float | None = None
+) -> tuple[Flat, Offsets]:
     """The impacts above 0, uint32 [N], and where rows begin, int64 [B + 1]; by word piece in a row.
 
     Args:
         weights: fp32 [B, V].
         max_terms: how many of a row's largest impacts are kept, of equal ones those of the first
             word pieces; None keeps all.
+        scale: the impact of a weight of 1; None means IMPACT.
 
     Raises:
         RowsFailed: an impact is beyond what is stored; rows are positions in `weights`.
     """
-    impacts = np.rint(weights * np.float32(IMPACT)).astype(np.int64)
+    scale = scale or IMPACT
+    impacts = np.rint(weights * np.float32(scale)).astype(np.int64)
     beyond = np.flatnonzero(impacts.max(axis=1, initial=0) > LARGEST)
     if len(beyond):
-        raise RowsFailed(beyond.tolist(), f"a word's weight is beyond {LARGEST / IMPACT}")
+        raise RowsFailed(beyond.tolist(), f"a word's weight is beyond {LARGEST / scale:g}")
     rows, terms = np.nonzero(impacts)
     found = impacts[rows, terms]
     if max_terms is not None:
@@ -221,7 +228,10 @@ def matrix(flat: Flat, offsets: Offsets, num_words: int) -> csr_matrix:
 
 
 def products_of(
-    queries: NDArray[np.float32], passages: NDArray[np.float32], max_terms: int | None
+    queries: NDArray[np.float32],
+    passages: NDArray[np.float32],
+    max_terms: int | None,
+    scale: float | None,
 ) -> NDArray[np.float32]:
     """The score of each query with the passage of its row, float32 [B], as the search gives it.
 
@@ -229,12 +239,13 @@ def products_of(
         queries: fp32 weights [B, V].
         passages: the same of the passages.
         max_terms: see `packed`.
+        scale: see `packed`.
 
     Raises:
         RowsFailed: see `packed`.
     """
-    num_words = queries.shape[1]
-    one, other = (matrix(*packed(each, max_terms), num_words) for each in (queries, passages))
+    num_words, given = queries.shape[1], (max_terms, scale)
+    one, other = (matrix(*packed(each, *given), num_words) for each in (queries, passages))
     scores = np.asarray(one.multiply(other).sum(axis=1)).reshape(-1)
     return scores.astype(np.float32)
 

@@ -263,19 +263,19 @@ def _products(
         vectors = trainee.vectors(inputs).cpu().numpy()[np.argsort(order)]
         one, other = vectors[: len(rows)], vectors[len(rows) :]
         if conventions.is_sparse:
-            scores[rows] = _of_impacts(one, other, conventions.max_terms)
+            scores[rows] = _of_impacts(one, other, conventions)
         else:
             scores[rows] = (one * other).sum(axis=1)
     return scores
 
 
 def _of_impacts(
-    queries: NDArray[np.float32], passages: NDArray[np.float32], max_terms: int | None
+    queries: NDArray[np.float32], passages: NDArray[np.float32], own: Conventions
 ) -> NDArray[np.float32]:
     reason = "a word's weight is not finite"
     if np.isfinite(queries).all() and np.isfinite(passages).all():
         try:
-            return products_of(queries, passages, max_terms)
+            return products_of(queries, passages, own.max_terms, own.impact_scale)
         except RowsFailed as failed:
             reason = failed.reason
     raise InputError(

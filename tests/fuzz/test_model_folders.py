@@ -8,6 +8,7 @@ from fuzzing import fuzz, many, read_or_refused
 from hypothesis import strategies as st
 from mutants_of import BEYOND_JSON, as_json, mutants_of, structures_of
 from safetensors.numpy import save
+from sparse_models import make_routed
 from tokenizers import Tokenizer, normalizers, pre_tokenizers
 from tokenizers.models import WordPiece
 
@@ -158,6 +159,22 @@ def test_a_folder_with_a_changed_file_is_refused_or_opens(sentences, name, num_m
         return opens(folder)
 
     fuzz(changes_of(bodies), check, num_mutants)
+
+
+QUERY = "query_0_SparseStaticEmbedding"
+
+
+@many
+@pytest.mark.parametrize("name", ["router_config.json", f"{QUERY}/tokenizer_config.json"])
+def test_a_folder_with_changed_routes_is_refused_or_opens(name, num_mutants, tmp_path):
+    folder = make_routed(tmp_path / "model")
+    body = json.loads((folder / name).read_text())
+
+    def check(data):
+        (folder / name).write_bytes(data)
+        return opens(folder)
+
+    fuzz(changes_of([body]), check, num_mutants)
 
 
 @many

@@ -260,10 +260,14 @@ def test_a_tensor_of_a_step_that_stays_on_the_host_is_found(train, kind):
 
 
 @pytest.mark.slow
-def test_a_splade_models_head_is_on_the_device_and_in_fp32(cuda, random_bert, small, tmp_path):
-    from sparse_models import make_splade
+@pytest.mark.parametrize("kind", ["splade", "unicoil"])
+def test_a_sparse_models_head_is_on_the_device_and_in_fp32(
+    cuda, random_bert, small, tmp_path, kind
+):
+    import sparse_models
 
-    model = resolve_model(str(make_splade(tmp_path / "splade"))).in_precision("bf16")
+    make = getattr(sparse_models, f"make_{kind}")
+    model = resolve_model(str(make(tmp_path / kind))).in_precision("bf16")
     counts = np.array([0, 3, 3, 40, 17, 1])
     flat, offsets = random_bert.pieces_of(counts, replace(small, words=66), seed=0)
     with cuda() as (host, operations):

@@ -63,7 +63,7 @@ def test_another_architecture_is_refused_with_what_was_expected_and_found(kind):
 
 @pytest.mark.parametrize("kind", [kind for kind in FAMILIES if not FAMILIES[kind].packed])
 def test_a_family_that_transformers_computes_has_no_masked_word_head(kind):
-    with pytest.raises(InputError, match=f"expected model_type bert, .*computes; found {kind}"):
+    with pytest.raises(InputError, match=f"expected model_type bert, .*itself; found {kind}"):
         FAMILIES[kind].pretraining  # noqa: B018
 
 

@@ -47,6 +47,8 @@ def test_a_query_has_the_tables_weight_of_each_of_its_word_pieces(tmp_path, monk
             expected[piece] = table[piece]
         assert np.array_equal(row, expected)
     assert (found > 0).sum() > 10
+    opened = load_encoder(resolve_model(str(folder)), side="query")
+    assert opened.num_tokens(np.array([0, 3, 5]), "query") == 0
 
 
 def test_the_passages_and_the_settings_are_those_of_the_model_alone(tmp_path):
@@ -80,6 +82,9 @@ def test_a_folder_with_its_model_in_a_folder_is_converted_with_its_table(tmp_pat
     for side in ("query", "passage"):
         expected = weights_of(whole, TEXTS, side)
         assert np.array_equal(weights_of(tmp_path / "out", TEXTS, side), expected)
+    (folder / QUERY / "model.safetensors").unlink()
+    with pytest.raises(InputError, match="SparseEncoder.*save_pretrained"):
+        convert(folder, tmp_path / "other")
 
 
 @pytest.mark.slow
@@ -122,10 +127,15 @@ def other_tokenizer(folder):
     ("change", "told"),
     [
         (lambda f: routes(f, query=[QUERY, QUERY]), "found query: SparseStatic.*, SparseStatic"),
+        (lambda f: routes(f, query=3), "and document, of a Transformer and SpladePooling, found"),
         (lambda f: routes(f, other=[QUERY]), "other: SparseStaticEmbedding"),
         (lambda f: routes(f, document=[QUERY]), "expected the routes query, of SparseStaticEmbed"),
         (lambda f: routes(f, query=["x" * 300]), "router_config.json: expected the names of fol"),
         (lambda f: (f / "router_config.json").unlink(), "and document, of a Transf.*, found none"),
+        (
+            lambda f: write(f / "modules.json", [{"type": "a.Router"}, {"type": "a.Normalize"}]),
+            "modules.json: expected Transformer, Pooling.*found Router, Normalize",
+        ),
         (other_tokenizer, "expected the tokenizer of documents, found another"),
         (
             lambda f: write(f / QUERY / "config.json", {"path": "a.json"}),
@@ -138,12 +148,12 @@ def other_tokenizer(folder):
             r"expected weight \[66\], a weight for each word piece.*, found weight \[65\]",
         ),
         (
-            lambda f: changed(f / "raypipe.json", query_table="../x"),
+            lambda f: changed(f / "raypipe.json", query_table=f"../routed/{QUERY}"),
             "query_table: expected a fol",
         ),
         (
             lambda f: changed(f / "raypipe.json", pooling="max"),
-            "query_table: for pooling splade",
+            "query_table: for pooling spla",
         ),
     ],
 )

@@ -107,7 +107,7 @@ def test_a_model_without_the_head_or_with_settings_of_an_embedding_is_refused(fo
     changed(
         folder / "raypipe.json", normalise=False, truncate_dim=None, pooling="mean", max_terms=3
     )
-    with pytest.raises(InputError, match="max_terms: for pooling splade only"):
+    with pytest.raises(InputError, match="max_terms: for pooling splade and unicoil only"):
         resolve_model(str(folder))
 
 

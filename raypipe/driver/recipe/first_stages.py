@@ -145,10 +145,11 @@ def dense_search(
 def ann_index(basis: Basis, name: str, stage: Ann, inputs: Mapping[str, System]) -> System:
     """The index; always built anew for other embeddings, since no part of it is reused."""
     encoded = inputs[stage.embeddings]
-    if basis.model(encoded.model).encoder.is_sparse:
+    own = basis.model(encoded.model).encoder
+    if own.is_sparse:
         raise InputError(
             f"stages.{name}.embeddings: {stage.embeddings} has weights of word pieces "
-            f"({encoded.model} is a splade model); search it itself, which is exact"
+            f"({encoded.model} is a {own.pooling} model); search it itself, which is exact"
         )
     embeddings = encoded.stored
     if stage.ivf_pq is None:

@@ -291,7 +291,7 @@ def _export(
         others = ", ".join(_exportable(stores)) or "none"
         raise InputError(f"{held} nothing; stores beside it that can be exported: {others}")
     if model is not None and spec.produces != "impacts":
-        raise InputError(f"--model: for a splade model's impacts only, and {name} has none")
+        raise InputError(f"--model: for a sparse model's impacts only, and {name} has none")
     with folder_beside(out) as partial:
         named = {"model": model} if spec.produces == "impacts" else {}
         num_rows = _WRITERS[spec.produces, to](stores, spec, stored, partial, **named)

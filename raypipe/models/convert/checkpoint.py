@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ from raypipe.errors import InputError
 from raypipe.models.family import Files, family_of
 from raypipe.models.folder.settings import (
     SEGMENT_ROWS,
+    SPLADE,
     AnyConventions,
     Conventions,
     PairConventions,
@@ -31,6 +32,7 @@ from raypipe.models.folder.settings import (
 )
 from raypipe.models.tensors import (
     PICKLES,
+    TOKEN_HEAD,
     Config,
     Named,
     TensorSource,
@@ -38,6 +40,7 @@ from raypipe.models.tensors import (
     expected_units,
     shape_problems,
     third_segment_problems,
+    token_head_problems,
     with_third_segment,
 )
 from raypipe.regular import check_ratio
@@ -313,11 +316,9 @@ def rename(
     elif segment_row is not None:
         problems.append(f"--segment-row: expected a duoBERT model, found {conventions.kind}")
     units = units_of(conventions)
-    heads = Named({}, named.unused, [])
-    if predicts_words(conventions):
-        heads = family_of(config).pretraining.canonical_names(named.unused)
-        problems += [f"two tensors have the same name: {both}" for both in heads.twice]
-        problems += pretraining_problems(_shapes_of(heads, tensors), config)
+    heads = heads_of(named.unused, config, conventions)
+    problems += [f"two tensors have the same name: {both}" for both in heads.twice]
+    problems += heads_problems(_shapes_of(heads, tensors), config, conventions)
     problems += tensor_problems({n: tuple(t.shape) for n, t in found.items()}, config, units)
     if predicts_words(conventions):
         plain = {name.removeprefix("module."): tensor for name, tensor in tensors.items()}
@@ -395,7 +396,30 @@ def _misshapen(
 
 def predicts_words(conventions: AnyConventions) -> bool:
     """Whether the model has the head for masked words: a pre-trained or a splade model."""
-    return conventions.is_sparse or isinstance(conventions, PretrainedConventions)
+    if isinstance(conventions, Conventions):
+        return conventions.pooling == SPLADE
+    return isinstance(conventions, PretrainedConventions)
+
+
+def heads_of(names: Collection[str], config: Config, conventions: AnyConventions) -> Named:
+    """The tensors, among these of a checkpoint, of the heads that no reranker has."""
+    if predicts_words(conventions):
+        return family_of(config).pretraining.canonical_names(names)
+    if conventions.is_sparse:
+        found = {name: TensorSource(name, transpose=False) for name in TOKEN_HEAD if name in names}
+        return Named(found, [name for name in names if name not in found], [])
+    return Named({}, [*names], [])
+
+
+def heads_problems(
+    shapes: Mapping[str, tuple[int, ...]], config: Config, conventions: AnyConventions
+) -> list[str]:
+    """Why these heads of a checkpoint, by name, are not those of the model."""
+    if predicts_words(conventions):
+        return pretraining_problems(shapes, config)
+    if not conventions.is_sparse:
+        return []
+    return token_head_problems(shapes, family_of(config).files.as_bert(config)["hidden_size"])
 
 
 def pretraining_problems(shapes: Mapping[str, tuple[int, ...]], config: Config) -> list[str]:

@@ -13,9 +13,10 @@ from safetensors import safe_open
 
 from raypipe.errors import InputError
 from raypipe.models.convert.checkpoint import (
+    heads_of,
+    heads_problems,
     limit_problems,
     predicts_words,
-    pretraining_problems,
     tensor_problems,
     units_of,
 )
@@ -34,6 +35,7 @@ from raypipe.models.folder.discover import RECORD, discover
 from raypipe.models.folder.files import config_problems, read_object, tensor_shapes
 from raypipe.models.folder.model_folder import PACKAGED, folder_of, is_folder, resolve_model, tried
 from raypipe.models.folder.settings import (
+    UNICOIL,
     AnyConventions,
     Conventions,
     PairConventions,
@@ -161,17 +163,17 @@ def _describe_tensors(
     named = files.canonical_names(shapes)
     places = {place: shapes[source.name] for place, source in named.found.items()}
     expected = files.expected_shapes(config, num_labels=units)
-    used, unused, problems = set(expected), named.unused, []
+    used, unused = set(expected), named.unused
     head = not isinstance(conventions, Conventions)
     found.missing = [files.saved_name(name, head=head) for name in sorted(used - set(places))]
+    heads = heads_of(unused, config, conventions)
+    of_heads = {place: shapes[source.name] for place, source in heads.found.items()}
+    problems, unused = heads_problems(of_heads, config, conventions), heads.unused
     if predicts_words(conventions):
-        heads = family_of(config).pretraining
-        known = heads.canonical_names(unused)
-        of_heads = {place: shapes[source.name] for place, source in known.found.items()}
-        found.missing += [n for n in heads.shapes(config, next_sentence=False) if n not in of_heads]
-        problems = pretraining_problems(of_heads, config)
+        needed = family_of(config).pretraining.shapes(config, next_sentence=False)
+        found.missing += [name for name in needed if name not in of_heads]
         pooler = set() if isinstance(conventions, Conventions) else {*files.POOLER}
-        used, unused = used | pooler, known.unused
+        used = used | pooler
     found.unused = sorted([*unused, *(s.name for p, s in named.found.items() if p not in used)])
     rows = next(iter(places.get(files.SEGMENTS, ())), 0)
     if isinstance(conventions, PairConventions) and conventions.kind == "duo" and rows:
@@ -223,6 +225,8 @@ def _training(family: Family[Any], conventions: AnyConventions | None) -> str:
         return f"no: {error}"
     if isinstance(conventions, Conventions) and (conventions.dense or conventions.truncate_dim):
         return "no: what follows pooling is not trained; its body is, with model.preset"
+    if isinstance(conventions, Conventions) and conventions.pooling == UNICOIL:
+        return "no: unicoil models are encoded with; its body is trained, with model.preset"
     if isinstance(conventions, Conventions) and conventions.query_table is not None:
         return "no: queries by a table are not trained; its body is, with model.preset: splade"
     return "yes"

@@ -91,8 +91,8 @@ class ModelFolder:
         """Refuses settings with a precision in which the model is not computed.
 
         Raises:
-            InputError: int8 of an encoder, or of a model that transformers computes; or splade of
-                another family than BERT, or beside settings of an embedding.
+            InputError: int8 of an encoder, or of a model that transformers computes; or splade
+                or unicoil of another family than BERT, or beside settings of an embedding.
         """
         own = self.conventions
         if isinstance(own, Conventions):
@@ -106,21 +106,22 @@ class ModelFolder:
             )
 
     def _check_sparse(self, own: Conventions) -> None:
-        """Refuses splade of a family without the head, and settings that do not go together."""
+        """Refuses a family without the head, and settings that do not go together."""
         if own.is_sparse and not self.family.packed:
             kind = str(self.config_read.get("model_type"))
             raise no_pretraining(f"{self.path}: pooling {own.pooling}", kind)
         if own.is_sparse and self.dim > MOST_TERMS:
             raise InputError(
-                f"{self.path}: pooling splade: expected at most {MOST_TERMS:,} word pieces in the "
-                f"vocabulary, found {self.dim:,}"
+                f"{self.path}: pooling {own.pooling}: expected at most {MOST_TERMS:,} word pieces "
+                f"in the vocabulary, found {self.dim:,}"
             )
         beside = [n for n in ("normalise", "dense", "truncate_dim") if getattr(own, n)]
         if own.is_sparse and beside:
-            raise InputError(f"{self.path}: pooling splade: remove {' and '.join(beside)}")
-        for name in ("max_terms", "query_table"):
+            raise InputError(f"{self.path}: pooling {own.pooling}: remove {' and '.join(beside)}")
+        for name in ("max_terms", "impact_scale", "query_table"):
             if getattr(own, name) is not None and not own.is_sparse:
-                raise InputError(f"{self.path}: {name}: for pooling splade only; remove it")
+                said = "for pooling splade and unicoil only; remove it"
+                raise InputError(f"{self.path}: {name}: {said}")
 
     def _takes_int8(self) -> bool:
         """Vectors change too much in int8 (tests/benchmarks)."""
@@ -155,7 +156,7 @@ class ModelFolder:
 
     @property
     def dim(self) -> int:
-        """Dimensions of an encoder's embeddings; of splade, the size of the vocabulary."""
+        """Dimensions of an encoder's embeddings; of a sparse one, the size of the vocabulary."""
         if self.encoder.is_sparse:
             return int(self.family.files.as_bert(self.config_read)["vocab_size"])
         if self.encoder.truncate_dim is not None:

@@ -188,8 +188,8 @@ def _read_table(place: Path, inner: Path, found: Evidence) -> None:
     hashes = {tokenizer_sha256(read_tokenizer(f.parent)) for f in (own, other) if f.exists()}
     if len(hashes) > 1:
         found.refusals.append(
-            f"{own}: expected the tokenizer of documents, found another; a query's word pieces "
-            "would not be theirs"
+            f"{own}: expected the tokenizer of documents, found another, whose word pieces are not "
+            "theirs; save the model anew with one tokenizer"
         )
 
 

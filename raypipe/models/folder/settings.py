@@ -21,8 +21,8 @@ from raypipe.text.prompts import DUO_PLACES, MONO_PLACES, prompt_problems
 from raypipe.vocabulary import Precision, ScoreScale, words
 
 DOCUMENTED = 'docs/models.md, "Settings", says what each key means'
-SPLADE = "splade"
-POOLINGS = ("mean", "cls", "max", "last", SPLADE)
+SPLADE, UNICOIL = "splade", "unicoil"
+POOLINGS = ("mean", "cls", "max", "last", SPLADE, UNICOIL)
 SEGMENT_ROWS = ("zero", "copy")
 LEAST_TOKENS = 8
 """Of an input of pre-training: two texts and their special tokens."""
@@ -74,7 +74,9 @@ class Conventions:
     kind: Annotated[str, one_of("encoder")] = "encoder"
     pooling: Annotated[str, one_of(*POOLINGS)]
     """mean or max over all tokens, [CLS] and [SEP] included, or cls or last, one token's; splade is
-    a weight a word piece: max over all tokens of log(1 + relu(logit of the masked-word head))."""
+    a weight a word piece: max over all tokens of log(1 + relu(logit of the masked-word head)).
+    unicoil is a weight a token, without [CLS]: a word piece of a passage has the largest of its
+    tokens, of a query their sum."""
     normalise: Flag
     """Whether embeddings are normalised to length 1, after all else."""
     query_segment: Segment
@@ -97,10 +99,16 @@ class Conventions:
     max_terms: Annotated[
         int | None, Field(strict=True, ge=1, description="a count of word pieces or null")
     ] = None
-    """Of splade: how many of a text's largest weights are kept; None means all above 0."""
+    """Of splade and unicoil: how many of a text's largest weights are kept; None means all above
+    0."""
+    impact_scale: Annotated[
+        float | None,
+        Field(strict=True, gt=0, allow_inf_nan=False, description="a number above 0 or null"),
+    ] = None
+    """Of splade and unicoil: the impact of a weight of 1; None means 100."""
     query_table: Annotated[FileName | None, Field(description="a folder's name or null")] = None
-    """Of splade: a folder with a weight for each word piece. A query has those of its word pieces,
-    and no forward pass. Its content is in the fingerprint of queries, not its name."""
+    """Of splade and unicoil: a folder with a weight for each word piece. A query has those of its
+    word pieces, and no forward pass. Its content is in the fingerprint of queries, not its name."""
     precision: _Precision = None
     """fp32, tf32, bf16 or fp16; None means that of the invocation, or else fp32."""
     start_weights_saw: Words = NOT_STATED
@@ -115,7 +123,8 @@ class Conventions:
         """The settings in a fingerprint, without names of folders: see `ModelFolder`."""
         body = _without_words(asdict(self))
         del body["dense"], body["query_table"]
-        for name in ("truncate_dim", "max_terms"):  # so older stores keep their fingerprints
+        # So older stores keep their fingerprints.
+        for name in ("truncate_dim", "max_terms", "impact_scale"):
             if body[name] is None:
                 del body[name]
         return body
@@ -123,7 +132,7 @@ class Conventions:
     @property
     def is_sparse(self) -> bool:
         """Whether a vector has a weight a word piece, few of them above 0."""
-        return self.pooling == SPLADE
+        return self.pooling in (SPLADE, UNICOIL)
 
     def by_table(self, side: str) -> bool:
         """Whether a query or passage is encoded by a table, without a forward pass."""
@@ -331,6 +340,17 @@ PRESETS: dict[str, AnyConventions] = {
         passage_segment=0,
         query_limit=254,
         passage_limit=254,
+    ),
+    # uniCOIL (Lin & Ma 2021); pyserini: 128 tokens of a query with special tokens and 512 of a
+    # passage, and an impact of 256 for a weight of 5.
+    "unicoil": Conventions(
+        pooling=UNICOIL,
+        normalise=False,
+        query_segment=0,
+        passage_segment=0,
+        query_limit=126,
+        passage_limit=510,
+        impact_scale=256 / 5,
     ),
     # Nogueira & Cho 2019, section 2.2: query 64 tokens, the whole input 512.
     "monobert": _MONO,

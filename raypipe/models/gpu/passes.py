@@ -32,7 +32,7 @@ from torch import Tensor
 from raypipe.models.family import Body, Family, Head
 from raypipe.models.machine.precision import set_products
 from raypipe.models.packed import Attention, Groups, Linear, attend_freely, groups_of
-from raypipe.models.pooling import Finishing, WordWeights
+from raypipe.models.pooling import AnyFinishing
 from raypipe.text.batches import batches
 from raypipe.text.inputs import Flat, Layout, TextSlice, taken
 
@@ -320,8 +320,8 @@ def step_of(
     return step
 
 
-def vectors(shape: FixedShape, *, finishing: Finishing | WordWeights) -> Finish:
-    """An encoder's vectors of the inputs, fp32 [R, dim]."""
+def vectors(shape: FixedShape, *, finishing: AnyFinishing) -> Finish:
+    """An encoder's vectors of the inputs, fp32 [R, dim], or the weights of their tokens, [R, L]."""
 
     def finish(hidden_TH: Tensor, edges: Tensor) -> Tensor:
         return finishing.between(hidden_TH, edges[: shape.rows + 1], product=whole)

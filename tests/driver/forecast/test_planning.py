@@ -6,6 +6,7 @@ import re
 import pytest
 import yaml
 from foreseen_recipe import RECIPE
+from sparse_models import make_routed
 
 from raypipe.cli.main import run as command
 from raypipe.config import load_recipe
@@ -63,6 +64,13 @@ def test_a_plan_has_the_stores_rows_tokens_and_inferences_of_the_run(recipe, tmp
     for name, line in lines.items():
         planned = summary["stages"][name]["shards"]["planned"]
         assert line.shards == pytest.approx(planned, rel=0.5), name
+
+
+def test_queries_by_a_table_take_no_time_of_a_model(recipe, tmp_path):
+    routed = make_routed(tmp_path / "routed")
+    lines = lines_of(make_plan(recipe(f"models.tiny.path={routed}"), tmp_path / "work"))
+    assert lines["vectors"].tokens > 0 and lines["vectors.dev"].rows == 12
+    assert not lines["vectors.dev"].tokens
 
 
 def test_the_seconds_of_models_are_probed_and_those_of_no_other_store(recipe, tmp_path):

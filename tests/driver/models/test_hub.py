@@ -3,10 +3,13 @@
 import json
 import shutil
 
+import numpy as np
 import pytest
 import torch
+from sparse_models import make_routed, save_table
 
 from raypipe.errors import InputError
+from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.model_folder import (
     layouts_of,
     load_weights,
@@ -62,6 +65,16 @@ def test_safetensors_tokenizer_and_json_are_fetched_and_nothing_else_is_asked_fo
     assert asked_for(hub) == wanted == files_in(folder)
     for name in wanted:
         assert (folder / name).read_bytes() == (repository / name).read_bytes()
+
+
+def test_a_table_of_queries_is_fetched_and_read_on_each_node(hub, tmp_path):
+    repository = make_routed(tmp_path / "routed")
+    uri = f"hf://{NAME}@{hub.push(NAME, repository)}"
+    assert files_in(snapshot_of(uri)) == files_in(repository)
+    table = load_encoder(resolve_model(uri), side="query").encode(
+        np.array([7, 8], np.uint16), np.array([0, 2]), side="query"
+    )
+    assert table.tolist() == [[w * (n in (7, 8)) for n, w in enumerate(save_table(repository, 0))]]
 
 
 def test_a_branch_and_a_tag_are_commits(hub, repository):

@@ -78,19 +78,23 @@ def test_the_model_opens_in_raypipe_and_transformers_with_the_same_weights(
         assert np.abs(found - before[row]).max() > 1e-4
 
 
-@pytest.mark.parametrize("most", [5, pytest.param(None, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("most", "scale"), [(5, 1.5), pytest.param(None, None, marks=pytest.mark.slow)]
+)
 def test_a_checkpoint_is_measured_by_the_impacts_that_the_search_multiplies(
-    recipe, train, small_files, tmp_path, most
+    recipe, train, small_files, tmp_path, most, scale
 ):
     own = json.loads((tmp_path / "start" / "raypipe.json").read_text())
     settings = {**own, "query_limit": 12, "passage_limit": 40, "max_terms": most}
+    settings |= {"impact_scale": scale}
     model = {"preset": None, "settings": settings, "query_limit": None, "passage_limit": None}
     trained = train(recipe(model=model, validate={"every": 4}), tmp_path / "out")
     (measured,) = trained.summary["history"]
     queries, passages = (lines_of(small_files / f"{n}.tsv") for n in ("queries.dev", "passages"))
 
     def impacts(texts, side):
-        found = np.rint(weights_of(trained.model, list(texts.values()), side) * np.float32(100))
+        weights = weights_of(trained.model, list(texts.values()), side)
+        found = np.rint(weights * np.float32(scale or 100))
         for row in found if most is not None else []:
             row[np.argsort(-row, kind="stable")[most:]] = 0
         return dict(zip(texts, found.astype(np.int64), strict=True))

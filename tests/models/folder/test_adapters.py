@@ -30,3 +30,9 @@ def test_an_adapters_file_is_counted_by_hand_and_needs_a_classifier(tmp_path, en
     assert is_adapter(adapter) and not is_adapter(encoder)
     (adapter / "model.safetensors").touch()  # a whole model beside it
     assert not is_adapter(adapter) and not is_adapter(tmp_path)
+
+
+def test_an_adapter_has_no_cut_and_no_table():
+    own = {"truncate_dim": 3, "query_table": "t"}
+    with pytest.raises(InputError, match="truncate_dim, query_table: an adapter has none; remove"):
+        resolve_model("general-mono", "splade", settings=own)

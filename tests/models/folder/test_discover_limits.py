@@ -101,7 +101,7 @@ def test_whose_word_counts_preset_raypipe_json_or_the_files(tmp_path):
         discover(folder, None)
     write(folder / "raypipe.json", {"kind": "encoder", "pooling": "sum"})
     with pytest.raises(
-        InputError, match="pooling: expected mean, cls, max, last or splade, found 'sum'"
+        InputError, match="pooling: expected mean, cls, max, last, splade or unicoil, found 'sum'"
     ):
         discover(folder, None)
     write(folder / "raypipe.json", {"query_limit": 0})

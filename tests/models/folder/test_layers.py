@@ -10,6 +10,7 @@ from json_files import changed, write
 from safetensors.torch import save_file
 
 from raypipe.errors import InputError
+from raypipe.models.convert.convert import convert
 from raypipe.models.convert.describe import describe
 from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.model_folder import resolve_model
@@ -38,6 +39,14 @@ def layer(folder, name="2_Dense", *, inner=32, outer=8, biased=True, seed=1, **c
 @pytest.fixture
 def folder(tiny, tmp_path):
     return tiny.make_tiny_bert(tmp_path / "m")
+
+
+def test_a_converted_folder_keeps_its_layers(folder, tmp_path):
+    convert(layer(folder), tmp_path / "out")
+    assert resolve_model(str(tmp_path / "out")).dense == resolve_model(str(folder)).dense != ()
+    (folder / "2_Dense" / "model.safetensors").unlink()
+    with pytest.raises(InputError, match="2_Dense: expected model.safetensors"):
+        convert(folder, tmp_path / "other")
 
 
 def refused(folder):

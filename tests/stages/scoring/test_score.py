@@ -77,7 +77,8 @@ def test_a_model_is_opened_on_the_threads_and_device_of_its_place(
     ):
         assert stage.open(site).facts["numerics"] == "class"
         assert stage.skips_rows
-    assert asked == [{"device": "cuda", "threads": threads, "budget_tokens": 77}] * 2
+    given = {"device": "cuda", "threads": threads, "budget_tokens": 77}
+    assert asked == [{**given, "side": "passage"}, given]
 
 
 def test_a_duo_scores_its_first_passage_against_its_second(scoring, tiny_duo):

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from sparse_models import make_routed, make_splade, save_table
+from sparse_models import make_routed, make_splade, make_unicoil, save_table
 from stage_inputs import parts_of
 
 import raypipe
@@ -68,13 +68,13 @@ def world(tmp_path_factory):
     return recipe, model, passages, queries, write
 
 
-def impacts_of(model, texts, side):
+def impacts_of(model, texts, side, scale=100):
     """[N, V], whole numbers."""
     model = resolve_model(str(model))
     (text,) = parts_of(model, texts)
     offsets = np.concatenate([[0], np.cumsum(text.counts)])
     weights = load_encoder(model, side=side).encode(text.flat, offsets, side=side)
-    return np.rint(weights * np.float32(100)).astype(np.int64)
+    return np.rint(weights * np.float32(scale)).astype(np.int64)
 
 
 def run_of(out):
@@ -83,9 +83,10 @@ def run_of(out):
     return [(query, passage, round(float(score))) for query, _, passage, _, score, _ in lines]
 
 
-def expected_run(model, passages, queries, depth=20):
+def expected_run(model, passages, queries, depth=20, scale=100):
     """By brute force; of equal scores the first passage."""
-    scores = impacts_of(model, queries, "query") @ impacts_of(model, passages, "passage").T
+    of_queries = impacts_of(model, queries, "query", scale)
+    scores = of_queries @ impacts_of(model, passages, "passage", scale).T
     lines = []
     for query, row in enumerate(scores):
         order = [p for p in np.argsort(-row, kind="stable") if row[p] > 0][:depth]
@@ -157,7 +158,7 @@ def test_word_pieces_are_named_by_their_ids_whatever_ids_are_not_used(world, tmp
     numbers = zip(*(each.tolist() for each in unpacked(flat)), strict=True)
     words = {number: word for word, number in vocabulary.items()}
     assert found == {words.get(term, f"[unused {term}]"): impact for term, impact in numbers}
-    with pytest.raises(InputError, match="--model: for a splade model's impacts only"):
+    with pytest.raises(InputError, match="--model: for a sparse model's impacts only"):
         export(tmp_path / "out/stores/lucene", "pyserini", tmp_path / "l", model=str(other))
 
 
@@ -211,6 +212,26 @@ def test_queries_by_a_table_are_searched_and_another_table_keeps_the_passages(wo
     assert found[0] != found[1]
 
 
+def test_a_unicoil_model_is_searched_and_exported_by_its_own_scale(world, tmp_path):
+    recipe, _, passages, queries, _ = world
+    model, out = make_unicoil(tmp_path / "unicoil"), tmp_path / "out"
+    run_pipeline(recipe(**{"models.splade.path": model}), out, Options(), watcher=Watcher())
+    assert run_of(out) == expected_run(model, passages, queries, scale=51.2)
+    vocabulary = open_tokenizer(resolve_model(str(model))).get_vocab()
+    for store, texts, side in (
+        ("weights", passages, "passage"),
+        ("weights.test", queries, "query"),
+    ):
+        export(out / "stores" / store, "pyserini", tmp_path / side, model=str(model))
+        lines = [json.loads(line)["vector"] for line in (tmp_path / side / "vectors.jsonl").open()]
+        for vector, row in zip(lines, impacts_of(model, texts, side, 51.2), strict=True):
+            found = {vocabulary[word]: impact for word, impact in vector.items()}
+            assert found == {term: row[term] for term in np.flatnonzero(row)}
+            assert vocabulary["[CLS]"] not in found
+    with pytest.raises(InputError, match="a unicoil model, which makes no embeddings"):
+        raypipe.encode(["a"], model=str(model))
+
+
 def test_an_approximate_index_of_impacts_is_refused(world, tmp_path):
     recipe = world[0](stage="\n  near: {do: ann, embeddings: weights}")
     with pytest.raises(InputError, match="near.embeddings: weights has weights of word pieces"):
@@ -247,6 +268,11 @@ def test_impacts_are_rounded_cut_and_refused_by_hand():
         packed(np.array([[40.95], [40.96]], np.float32), None)
     assert list(failed.value.rows) == [1]
     assert packed(np.empty((0, 4), np.float32), 2)[1].tolist() == [0]
+    assert unpacked(packed(np.array([[5.0, 0.0097, 0.0098]], np.float32), None, 51.2)[0])[
+        1
+    ].tolist() == [256, 1]
+    with pytest.raises(RowsFailed, match=r"beyond 79\.9805"):
+        packed(np.array([[80.0]], np.float32), None, 51.2)
 
 
 ANSERINI = """
