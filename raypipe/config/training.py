@@ -262,6 +262,9 @@ class Loss(Section):
     """Of pairwise-hinge."""
     temperature: Annotated[Positive, Source(OWN)] = 1.0
     """The temperature of info-nce and kl."""
+    teacher_temperature: Positive | None = None
+    """Of margin-mse and kl: what a teacher's scores are divided by, where the model's have another
+    scale; an encoder with normalise gives cosines. None means the temperature in kl, else 1."""
     judgements: Annotated[NotNegative, Source(OWN)] = 0.0
     """The weight of the cross-entropy on the judgements, added to a reranker's margin-mse or kl.
     Training sets without a teacher are then learnt with the cross-entropy alone."""
