@@ -127,6 +127,7 @@ def parts_recipe(
         "queries": queries,
         "models": models,
         "stages": stages,
+        "resources": {"precision": recipe.resources.precision},
     }
     return load_recipe(body, source=recipe.name)
 

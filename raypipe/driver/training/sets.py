@@ -151,7 +151,7 @@ def _opened(part: Part, start: ModelFolder, at: TrainInvocation, name: str) -> _
     if named is not wanted:
         at.workspace.wrote(made)
     model = replace(start, conventions=conventions_of_training(recipe.model))
-    models = {model_name(recipe): model}
+    models = {model_name(recipe): model.in_precision(recipe.resources.precision)}
     needs = Needs(num_gpus=1.0 if chosen.device == "cuda" else 0.0, threads=chosen.threads)
     return _Collection(Graph(Basis(named, execution, needs=needs, models=models)), execution)
 

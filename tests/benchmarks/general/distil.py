@@ -1,11 +1,12 @@
 """The queries, the first run and the report of docs/experiments/distilled.md.
 
     python tests/benchmarks/general/distil.py GENERAL queries
-    RAYPIPE_DATA=FOLDER python tests/benchmarks/general/distil.py OUT report DENSE_MODEL SPARSE_MODEL
+    RAYPIPE_DATA=FOLDER python tests/benchmarks/general/distil.py OUT report DENSE SPARSE
 
-GENERAL is a folder in which sources.py wrote medquad and manuals; each then has queries.distil.tsv
-and bm25.distil.trec. OUT has a folder for each collection with its stores and runs; a second
-invocation reuses them.
+GENERAL is a folder in which sources.py wrote medquad and manuals; each of them then has
+passages.distil.tsv, queries.distil.tsv and bm25.distil.trec. OUT has a folder for each collection
+with its stores and runs; a second invocation reuses them. DENSE and SPARSE are the folders of the
+two models.
 """
 
 import sys
@@ -21,26 +22,32 @@ from sources import SEED
 
 import raypipe
 
-QUERIES = 2000
+QUERIES = 1000
 """Of each source."""
-DEPTH = 30
+DEPTH = 20
+LONGEST = 120
+"""Words of a passage."""
 RESOURCES = {"backend": "inline"}
 
 
 def write_inputs(general: Path) -> None:
-    """The drawn queries of each source, and BM25's run over them."""
+    """The short passages and the drawn queries of each source, and BM25's run over them."""
     for source, kinds in {"medquad": ("train", "unlabelled"), "manuals": ("unlabelled",)}.items():
+        every = (general / source / "collection.tsv").read_text().splitlines()
+        short = [line for line in every if len(line.split()) <= LONGEST]
+        passages = general / source / "passages.distil.tsv"
+        passages.write_text("".join(f"{line}\n" for line in short))
         files = [general / source / f"queries.{kind}.tsv" for kind in kinds]
         lines = [line for file in files for line in file.read_text().splitlines()]
         lines = [line for line in lines if not line.startswith("fs-")]  # each finds its passage
         Random(SEED).shuffle(lines)
         drawn = general / source / "queries.distil.tsv"
         drawn.write_text("".join(f"{line}\n" for line in lines[:QUERIES]))
-        passages = str(general / source / "collection.tsv")
+        print(f"{source}: {len(short)} passages")
         recipe = {
             "format": 1,
             "name": source,
-            "collection": {"format": "msmarco-v1", "input": passages},
+            "collection": {"format": "msmarco-v1", "input": str(passages)},
             "queries": {"all": {"file": str(drawn)}},
             "resources": RESOURCES,
             "stages": {
