@@ -15,7 +15,7 @@ from raypipe.config.phases import (
     PhasedTraining,
     Written,
     phased,
-    unknown_scorers,
+    unknown_phases,
     written_phases,
 )
 from raypipe.config.recipe import Recipe, WrittenRecipe
@@ -185,7 +185,7 @@ def load_training(
         parts, of_phases = written_phases(document)
         problems += of_phases
     else:
-        problems += unknown_scorers(document.data, ())
+        problems += unknown_phases(document.data, ())
     for part in parts:
         problems += map(part.problem, _problems(part.body))
     _refuse(refused, document, problems)
@@ -194,7 +194,7 @@ def load_training(
         found = absolute(Training.model_validate(part.body), base or Path())
         every = (*found.overrides, *overrides)
         located.append(found.model_copy(update={"overrides": every}))
-    return phased(parts, located) if has_phases else located[0]
+    return phased(parts, located)
 
 
 def _problems(body: Any) -> list[Problem]:

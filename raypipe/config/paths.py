@@ -145,7 +145,7 @@ _EXPECTED = {
     "run": "a run file",
     "texts": "a file of queries and passages",
     "triples": "a file of triples",
-    "teacher": "a run file or a workspace",
+    "teacher": "a run file, a workspace or a model",
     "outlines": "TREC CAR's outlines",
     "pages": "TREC CAR's pages",
 }

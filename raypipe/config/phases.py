@@ -10,15 +10,26 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from raypipe.config.fields import Name, Section
+from raypipe.config.fields import MAX_NAME, Name, Section
 from raypipe.config.resolved import HEADER, resolved_yaml, section_lines
 from raypipe.config.structure import structural_problems
-from raypipe.config.training import Guarded, Training
+from raypipe.config.training import (
+    Guarded,
+    Negatives,
+    Training,
+    steps_between_searches,
+    steps_of,
+)
 from raypipe.config.words import did_you_mean, in_words, listed
 from raypipe.config.yaml import Document, Key, Problem
+from raypipe.errors import InputError
 
 SHARED = ("format", "name", "collections", "guard", "resources", "stores", "overrides")
 """What a recipe says once, for all its phases."""
+LAST = "last"
+"""The model that a training or phase begins from, where a key names a phase."""
+ROUND = "round"
+"""The rounds of a recipe without phases are round-1, round-2 and so on."""
 MERGED = ("model", "optimiser", "validate")
 """Sections of which a phase may change single keys; any other key it replaces whole."""
 
@@ -122,7 +133,7 @@ def written_phases(document: Document) -> tuple[list[Written], list[Problem]]:
         if found:
             problems += _begun(key, body, merged, found[0].body)
         written = Written(merged, origins, number, own)
-        problems += map(written.problem, unknown_scorers(merged, earlier))
+        problems += map(written.problem, unknown_phases(merged, earlier))
         found.append(written)
     return found, problems
 
@@ -209,21 +220,74 @@ def _begun(
         model["adapter"] = {name: value for name, value in adapter.items() if name != "start"}
 
 
-def unknown_scorers(body: Any, earlier: Sequence[str]) -> Iterator[Problem]:
-    """A problem for every training set whose `documents.scored_by` is no earlier phase."""
+_OF_PHASES = {("documents", "scored_by"): (), ("negatives", "mine", "with"): (LAST,)}
+"""Where a training set names an earlier phase, and what else may stand there."""
+
+
+def unknown_phases(body: Any, earlier: Sequence[str]) -> Iterator[Problem]:
+    """A problem for every key of a training set that expects an earlier phase and names none."""
     train = body.get("train") if isinstance(body, dict) else None
     for name, each in train.items() if isinstance(train, dict) else ():
-        documents = each.get("documents") if isinstance(each, dict) else None
-        scorer = documents.get("scored_by") if isinstance(documents, dict) else None
-        if isinstance(scorer, str) and scorer not in earlier:
-            text = f"expected an earlier phase{did_you_mean(scorer, earlier)} there are "
-            key = ("train", name, "documents", "scored_by")
-            yield Problem(key, text + listed(earlier))
+        for key, others in _OF_PHASES.items():
+            found = each
+            for part in key:
+                found = found.get(part) if isinstance(found, dict) else None
+            known = [*others, *earlier]
+            if isinstance(found, str) and found not in known:
+                text = f"expected an earlier phase{did_you_mean(found, known)} there are "
+                yield Problem(("train", name, *key), text + listed(known))
 
 
-def phased(parts: Sequence[Written], trainings: Sequence[Training]) -> PhasedTraining:
-    """The checked phases."""
-    named = [(each.own, training) for each, training in zip(parts, trainings, strict=True)]
-    return PhasedTraining(
-        tuple(Phase(own.name, own.after, training) for own, training in named if own is not None)
-    )
+def phased(parts: Sequence[Written], trainings: Sequence[Training]) -> Training | PhasedTraining:
+    """The checked phases; a recipe without them is one training, or one phase for each round.
+
+    Raises:
+        InputError: a round has the name of another phase, or one that is too long.
+    """
+    phases = list[Phase]()
+    for part, training in zip(parts, trainings, strict=True):
+        own = part.own or Own(name=ROUND)
+        phases += _rounds(Phase(own.name, own.after, training), is_phase=part.own is not None)
+    if len(phases) == 1 and parts[0].own is None:
+        return phases[0].training
+    names = [phase.name for phase in phases]
+    for name in names:
+        if names.count(name) > 1 or len(name) > MAX_NAME:
+            raise InputError(
+                f"phases: {name}: expected a name of at most {MAX_NAME} letters that no round of "
+                "negatives.mine.every has, which are PHASE-1, PHASE-2 and so on; rename the phase"
+            )
+    return PhasedTraining(tuple(phases))
+
+
+def _rounds(phase: Phase, *, is_phase: bool) -> list[Phase]:
+    """A phase for each round of `negatives.mine.every`; the last one of a phase has its name.
+
+    Each takes examples in another order, so that no round learns from the same first ones. What
+    grows over a penalty's warm-up has grown after the first.
+    """
+    whole = phase.training
+    every = steps_between_searches(whole)
+    if every is None:
+        return [phase]
+    number, found = steps_of(whole) // every, list[Phase]()
+    once = {
+        name: each.model_copy(update={"negatives": _searched_once(each.negatives)})
+        for name, each in whole.train.items()
+    }
+    for place in range(number):
+        name = phase.name if is_phase and place == number - 1 else f"{phase.name}-{place + 1}"
+        update = {"steps": every, "seed": whole.seed + place, "train": once}
+        if place:
+            update["loss"] = whole.loss.without_warmup()
+            no_start = {"adapter": whole.model.adapter and whole.model.adapter.from_nothing()}
+            update["model"] = whole.model.model_copy(update=no_start)
+        after = found[-1].name if found else phase.after
+        found.append(Phase(name, after, whole.model_copy(update=update)))
+    return found
+
+
+def _searched_once(negatives: Negatives | None) -> Negatives | None:
+    if negatives is None or negatives.mine is None:
+        return negatives
+    return negatives.model_copy(update={"mine": negatives.mine.model_copy(update={"every": None})})

@@ -57,11 +57,26 @@ class DevDocuments(Section):
     """For k-max-avgp only: the number of passages whose scores are averaged, 4 by default."""
 
 
+class Mine(Section):
+    """A run made by the training itself: an encoder searches the collection, exactly, to the rank
+    `last` of the negatives."""
+
+    with_: Annotated[Name, Source(OWN), Field(alias="with")] = "last"
+    """Which encoder searches: `last`, the model that the training or phase begins from, or that of
+    an earlier phase, by its name."""
+    every: Count | None = None
+    """Search again with the newest model after every so many steps. Each such round is a phase of
+    its own with its own warm-up, and begins from the best checkpoint of the one before. None means
+    one search, before the first step."""
+
+
 class Negatives(Section):
     """Passages used as irrelevant ones, drawn from runs over the training queries."""
 
-    runs: Annotated[tuple[Location, ...], OneOrMore, Field(min_length=1)]
+    runs: Annotated[tuple[Location, ...], OneOrMore] = ()
     """Run files; a passage's run and rank are kept with it."""
+    mine: Mine | None = None
+    """A run that the training makes, instead of files or after them."""
     first: Annotated[Count, Source(OWN)] = 1
     """First of the ranks that they are drawn from."""
     last: Annotated[Count, Source("Nogueira & Cho 2019: the first 1,000 of BM25")] = K0
@@ -124,10 +139,11 @@ class TrainingSet(Section):
     """Instead of negatives: lines of a query id, a relevant and an irrelevant passage id."""
     texts: Location | None = None
     """Instead of all of these: lines of a query, a relevant and an irrelevant passage, as texts."""
-    teacher: Location | None = None
+    teacher: Annotated[Location, Holds.MODEL] | None = None
     """Source of the teacher's scores: a workspace of `raypipe score`, whose scored candidates are
-    used, or a run file with a teacher's score in every line (`score --tail drop`). Relevant
-    passages and negatives without a score are left out and counted."""
+    used; a run file with a teacher's score in every line (`score --tail drop`); or a monoBERT
+    model, included or in a folder, which then scores the one run of the negatives up to `last`, in
+    its own blend. Relevant passages and negatives without a score are left out and counted."""
     examples_at_most: Count | None = None
     """Keep the first examples in a seeded order, at most this number, for curves over training
     sizes: smaller sets are subsets of larger ones. Each size is a separate training with its whole
@@ -180,6 +196,10 @@ class Adapter(Section):
     start: Annotated[Location, Holds.MODEL] | None = None
     """An adapter of this rank to start from, such as a monoBERT model's for a duoBERT model: a
     folder, general-mono, or for Python's documentation minilm-mono or minilm-duo."""
+
+    def from_nothing(self) -> "Adapter":
+        """The same without a start, as later phases have it."""
+        return self.model_copy(update={"start": None})
 
 
 class TrainedModel(Section):
@@ -242,6 +262,9 @@ class Loss(Section):
     """Of pairwise-hinge."""
     temperature: Annotated[Positive, Source(OWN)] = 1.0
     """The temperature of info-nce and kl."""
+    teacher_temperature: Positive | None = None
+    """Of margin-mse and kl: what a teacher's scores are divided by, where the model's have another
+    scale; an encoder with normalise gives cosines. None means the temperature in kl, else 1."""
     judgements: Annotated[NotNegative, Source(OWN)] = 0.0
     """The weight of the cross-entropy on the judgements, added to a reranker's margin-mse or kl.
     Training sets without a teacher are then learnt with the cross-entropy alone."""
@@ -257,6 +280,15 @@ class Loss(Section):
     l1: Sparsity | None = None
     """Of a splade model: the mean over all texts of a step of the sum of their weights (of queries:
     Lassance & Clinchant 2022)."""
+
+    def without_warmup(self) -> "Loss":
+        """The same with the whole weight of each penalty from the first step on."""
+        grown = {
+            name: found.model_copy(update={"warmup": 0})
+            for name, found in (("flops", self.flops), ("l1", self.l1))
+            if found is not None
+        }
+        return self.model_copy(update=grown)
 
 
 class Masking(Section):
@@ -390,3 +422,9 @@ def steps_of(recipe: Training) -> int:
     """The number of steps; that of epochs is known once the examples are (`with_steps`)."""
     assert recipe.steps is not None
     return recipe.steps
+
+
+def steps_between_searches(recipe: Training) -> int | None:
+    """After how many steps a training searches again for its negatives; None means never."""
+    mines = [each.negatives.mine for each in recipe.train.values() if each.negatives is not None]
+    return next((mine.every for mine in mines if mine is not None and mine.every), None)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from raypipe.config.parts import PACKAGED_MODELS
 from raypipe.config.rules import collection_problems
 from raypipe.config.training import (
     DevSet,
@@ -10,6 +11,7 @@ from raypipe.config.training import (
     TrainedModel,
     Training,
     TrainingSet,
+    steps_between_searches,
 )
 from raypipe.config.words import did_you_mean, listed
 from raypipe.config.yaml import Key, Problem
@@ -36,6 +38,9 @@ def loss_problems(recipe: Training, kind: str | None) -> Iterator[Problem]:
     if loss.temperature != 1.0 and loss.name not in TEMPERED:
         text = f"only for info-nce, kl and listwise, not {loss.name}; remove it"
         yield Problem(("loss", "temperature"), text)
+    if loss.teacher_temperature is not None and not _have_teacher(recipe):
+        text = "no training set has a teacher; give train.NAME.teacher, or remove it"
+        yield Problem(("loss", "teacher_temperature"), text)
     for name in ("teacher_weight", "blend"):
         if getattr(loss, name) and loss.name != "listwise":
             yield Problem(("loss", name), f"only for listwise, not {loss.name}; remove it")
@@ -208,6 +213,7 @@ def training_problems(recipe: Training) -> list[Problem]:
         *_known_collections(recipe),
         *([] if pretrained else _sets(recipe)),
         *document_problems(recipe, kind),
+        *_mining(recipe, kind),
         *_guards(recipe),
         *loss_problems(recipe, kind),
         *_length(recipe),
@@ -338,6 +344,40 @@ def _sets(recipe: Training) -> Iterator[Problem]:
         yield Problem(("dev",), "missing; validate needs queries to measure on")
 
 
+def _mining(recipe: Training, kind: str | None) -> Iterator[Problem]:
+    """A problem for every broken rule about runs that the training makes."""
+    lengths = set[int]()
+    for name, each in recipe.train.items():
+        if each.negatives is None:
+            continue
+        mine, key = each.negatives.mine, ("train", name, "negatives")
+        if not each.negatives.runs and mine is None:
+            yield Problem((*key, "runs"), "missing; give run files, mine, or both")
+        if mine is not None and each.documents is not None:
+            yield Problem((*key, "mine"), "finds passages, and the set has documents; give runs")
+        if each.teacher in PACKAGED_MODELS and len(each.negatives.runs) + (mine is not None) != 1:
+            text = f"{each.teacher} scores one run; give one file in negatives.runs, or mine alone"
+            yield Problem(("train", name, "teacher"), text)
+        if mine is None or mine.every is None:
+            continue
+        lengths.add(mine.every)
+        every = (*key, "mine", "every")
+        if mine.with_ != "last":
+            text = (
+                f"the model of phase {mine.with_} does not change; remove it, or write with: last"
+            )
+            yield Problem(every, text)
+        if kind not in (None, "encoder"):
+            yield Problem(every, f"only for an encoder, which searches; a {kind} model does not")
+        if recipe.steps is None or recipe.steps % mine.every:
+            found = "epochs" if recipe.steps is None else f"{recipe.steps:,}"
+            text = f"expected steps that are a multiple of it, {mine.every:,}; found {found}"
+            yield Problem(every, text)
+    if len(lengths) > 1:
+        text = f"expected one negatives.mine.every in all of them; found {sorted(lengths)}"
+        yield Problem(("train",), text)
+
+
 def _pairs(recipe: Training, key: Key, each: TrainingSet) -> Iterator[Problem]:
     if each.pairs is None:
         return
@@ -396,7 +436,8 @@ def _length(recipe: Training) -> Iterator[Problem]:
 
 def schedule_problems(recipe: Training) -> Iterator[Problem]:
     """The problems of a schedule; steps that follow from epochs are checked once they are known."""
-    warmup, steps = recipe.optimiser.warmup, recipe.steps
+    warmup = recipe.optimiser.warmup
+    steps = steps_between_searches(recipe) or recipe.steps  # each round has its own schedule
     if steps is not None and warmup > steps / 2:
         text = (
             f"{warmup:,} steps of warm-up exceed half of the {steps:,} steps; a shorter "

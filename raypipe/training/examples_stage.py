@@ -155,7 +155,7 @@ class ExamplesStage(Stage):
         """The texts, the judgements, the runs, the guard and how examples are drawn."""
         wanted, guard = self.wanted, self.guard
         negatives = wanted.negatives
-        how = None if negatives is None else negatives.model_dump(exclude={"runs"})
+        how = None if negatives is None else negatives.model_dump(exclude={"runs", "mine"})
         guarded = [list(guard.queries), sorted(guard.left_out), sorted(guard.shared)]
         params = {
             "min_grade": wanted.min_grade,

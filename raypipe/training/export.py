@@ -193,6 +193,7 @@ def merged(
 def made_by(job: Job, step: int) -> dict[str, Any]:
     """The entry in raypipe.json about the training: `step` of `steps` was chosen."""
     recipe = job.recipe
+    newer = {*SPARSITY, "teacher_temperature"}  # written where they are used
     return {
         "recipe": recipe.name,
         **({} if job.phase is None else {"phase": job.phase}),
@@ -207,7 +208,7 @@ def made_by(job: Job, step: int) -> dict[str, Any]:
             mode="json",
             include={"accumulation": True, "optimiser": True, "dropout": True}
             | {"loss": True, "model": {"adapter": {"rank", "alpha"}, "head": True}},
-            exclude={"loss": {name for name in SPARSITY if not getattr(recipe.loss, name, None)}},
+            exclude={"loss": {name for name in newer if not getattr(recipe.loss, name, None)}},
         ),
     }
 

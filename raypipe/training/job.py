@@ -122,7 +122,7 @@ class Job:
             | {"dropout", "seed", "validate_"},
             exclude={"model": {"settings", "start", "start_saw", "weights", "draw_missing"}},
         )
-        for name in ("teacher_weight", "blend", *SPARSITY):
+        for name in ("teacher_weight", "teacher_temperature", "blend", *SPARSITY):
             if not body["loss"][name]:  # so older stores keep their fingerprints
                 del body["loss"][name]
         drawn = {"weights": recipe.model.weights, "draw_missing": recipe.model.draw_missing}

@@ -89,13 +89,21 @@ def pair_margin_mse(units_EN2: Tensor, teacher_EL: Tensor) -> Tensor:
     return ((units_EN2 - torch.stack([margins, -margins], dim=2)) ** 2).mean(dim=(1, 2))
 
 
-def kl_divergence(scores_EL: Tensor, teacher_EL: Tensor, *, temperature: float) -> Tensor:
+def kl_divergence(
+    scores_EL: Tensor,
+    teacher_EL: Tensor,
+    *,
+    temperature: float,
+    teacher_temperature: float | None = None,
+) -> Tensor:
     """KL(teacher || student) of the softmaxes over an example's passages, [E].
 
-    Source: Hinton et al. 2015, section 2, without its factor T squared.
+    Source: Hinton et al. 2015, section 2, without its factor T squared. Scores of another scale
+    than the teacher's, such as cosines, want a temperature of their own: the teacher's is the
+    other one if it is given.
     """
     student = F.log_softmax(scores_EL / temperature, dim=1)
-    teacher = F.log_softmax(teacher_EL / temperature, dim=1)
+    teacher = F.log_softmax(teacher_EL / (teacher_temperature or temperature), dim=1)
     return (teacher.exp() * (teacher - student)).sum(dim=1)
 
 
@@ -110,6 +118,7 @@ class Objective:
     name: str
     margin: float = 1.0
     temperature: float = 1.0
+    teacher_temperature: float | None = None
     judgements: float = 0.0
     """Weight of the cross-entropy added to a teacher's loss."""
     teacher_weight: float = 0.0
@@ -175,11 +184,16 @@ class Objective:
         without = taught.isnan().any(dim=1)
         taught = taught.masked_fill(without[:, None], 0.0)  # a gradient through NaN would be NaN
         if scores.dim() == 3:
-            each = pair_margin_mse(scores, taught)
+            each = pair_margin_mse(scores, taught / (self.teacher_temperature or 1.0))
         elif self.name == "margin-mse":
-            each = margin_mse(scores, taught)
+            each = margin_mse(scores, taught / (self.teacher_temperature or 1.0))
         else:
-            each = kl_divergence(scores, taught, temperature=self.temperature)
+            each = kl_divergence(
+                scores,
+                taught,
+                temperature=self.temperature,
+                teacher_temperature=self.teacher_temperature,
+            )
         return each.masked_fill(without, 0.0)
 
     def of_batch(self, scores_QP: Tensor, positive_QP: Tensor, own_Q: Tensor) -> Tensor:

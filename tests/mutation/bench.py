@@ -110,6 +110,8 @@ class Bench:
             name = "raypipe/" + file.partition("/tree/raypipe/")[2]
             by_line = data.contexts_by_lineno(file)
             lines[name] = {n: sorted({*map(_test, tests)}) for n, tests in by_line.items()}
+        if not any(any(by_line.values()) for by_line in lines.values()):
+            raise SystemExit(f"{keep}: no test reached a line; coverage measures no child process")
         return Reached(lines, dict(cost))
 
     def kills(self, mutant: Mutant, reached: Reached) -> str:

@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from raypipe.config import Recipe, Training, load_recipe
+from raypipe.config.parts import PACKAGED_MODELS
+from raypipe.config.phases import LAST
 from raypipe.config.stages import MonoScore
 from raypipe.config.training import DevSet, TrainDocuments, TrainingSet
 from raypipe.data.qrels import read_qrels
@@ -12,6 +14,8 @@ from raypipe.data.queries import read_queries
 from raypipe.errors import InputError
 from raypipe.hub_names import address
 from raypipe.storage.files import replace_file
+from raypipe.storage.records import digest
+from raypipe.training.job import conventions_of_training
 
 
 def relevant_file(folder: Path, name: str) -> Path:
@@ -74,6 +78,12 @@ def teacher_of(path: str) -> tuple[str, int | None]:
     return str(found[0]), monos[found[0].name.partition(".")[0]]
 
 
+def is_model(teacher: str) -> bool:
+    """Whether a teacher is a model, included or in a folder, and not its scores."""
+    found = (Path(teacher) / name for name in ("config.json", "adapter_config.json"))
+    return teacher in PACKAGED_MODELS or any(file.exists() for file in found)
+
+
 ALL = 10**9
 """More documents or passages than a query has."""
 
@@ -100,6 +110,8 @@ def parts_recipe(
             judged = None if wanted.triples is not None else wanted.qrels
             queries[query_set] = _queries(wanted.queries, judged, wanted.documents)
             stages |= _train_stages(query_set, wanted, relevant_file(relevant, group))
+            stages |= _mining_stages(query_set, wanted, miner_of(recipe, wanted))
+            models |= _more_models(recipe, wanted, scorers)
             if wanted.documents is not None and wanted.documents.scored_by is not None:
                 scorer = wanted.documents.scored_by
                 models[scored_with(scorer)] = {"path": str(scorers[scorer])}
@@ -115,6 +127,7 @@ def parts_recipe(
         "queries": queries,
         "models": models,
         "stages": stages,
+        "resources": {"precision": recipe.resources.precision},
     }
     return load_recipe(body, source=recipe.name)
 
@@ -135,12 +148,66 @@ def _train_stages(query_set: str, wanted: TrainingSet, relevant: Path) -> dict[s
     }
     if wanted.documents is not None and wanted.documents.scored_by is not None:
         stages |= _best_stages(query_set, str(relevant), wanted.documents)
-    if wanted.teacher is not None:
+    if wanted.teacher is not None and not is_model(wanted.teacher):
         stages[f"{query_set}-teacher"] = _read(query_set, teacher_of(wanted.teacher)[0])
     if wanted.blend is not None:
         for number, path in enumerate(wanted.blend.runs):
             stages[f"{query_set}-blend-{number}"] = _read(query_set, path)
     return stages
+
+
+def _mining_stages(query_set: str, wanted: TrainingSet, miner: str) -> dict[str, Any]:
+    """The stages that search for a set's negatives, and score its run with a teacher's model."""
+    stages: dict[str, Any] = {}
+    if wanted.negatives is None:
+        return stages
+    depth, run = wanted.negatives.last, f"{query_set}-run-{len(wanted.negatives.runs)}"
+    if wanted.negatives.mine is not None:
+        stages[f"{miner}-encoded"] = {"do": "encode", "model": miner}
+        stages[run] = {"do": "search", "index": f"{miner}-encoded", "depth": depth}
+    if wanted.teacher is not None and is_model(wanted.teacher):
+        scored = {"run": f"{query_set}-run-0", "model": teacher_name(wanted.teacher)}
+        stages[f"{query_set}-teacher"] = {"do": "score", **scored, "k0": depth, "tail": "drop"}
+    return stages
+
+
+def _more_models(
+    recipe: Training, wanted: TrainingSet, scorers: Mapping[str, Path]
+) -> dict[str, Any]:
+    """The models that search for a set's negatives, or score its runs, beside the trained one's."""
+    models: dict[str, Any] = {}
+    if wanted.teacher is not None and is_model(wanted.teacher):
+        models[teacher_name(wanted.teacher)] = {"path": wanted.teacher}
+    mine = None if wanted.negatives is None else wanted.negatives.mine
+    if mine is None or (miner := miner_of(recipe, wanted)) == model_name(recipe):
+        return models
+    adapter = recipe.model.adapter
+    if mine.with_ != LAST:
+        path = str(scorers[mine.with_])
+    elif adapter is not None and adapter.start is not None:
+        path = adapter.start
+    else:
+        path = address(recipe.model.start, recipe.model.revision)
+    return models | {miner: {"path": path}}
+
+
+def miner_of(recipe: Training, wanted: TrainingSet) -> str:
+    """The name of the model that searches for a set's negatives.
+
+    It is the trained one's as it begins, if that is an encoder; so it shares its word pieces.
+    """
+    mine = None if wanted.negatives is None else wanted.negatives.mine
+    if mine is not None and mine.with_ != LAST:
+        return scored_with(mine.with_)
+    adapter = recipe.model.adapter
+    whole = adapter is None or adapter.start is None
+    encodes = conventions_of_training(recipe.model).kind == "encoder"
+    return model_name(recipe) if encodes and whole else "begun"
+
+
+def teacher_name(model: str) -> str:
+    """The name of a teacher's model, which is in the names of its scores' stores."""
+    return model if model in PACKAGED_MODELS else f"teacher-{digest(model.encode())[:8]}"
 
 
 def _dev_stages(query_set: str, dev: DevSet) -> dict[str, Any]:
@@ -190,6 +257,12 @@ def model_name(recipe: Training) -> str:
 
 
 def runs_of(wanted: TrainingSet) -> Sequence[str]:
-    """The runs that supply a training set's negatives or pairs; none for triples."""
+    """The run files that supply a training set's negatives or pairs; none for triples."""
     drawn = wanted.negatives or wanted.pairs
     return drawn.runs if drawn is not None else ()
+
+
+def sources_of(wanted: TrainingSet) -> list[str]:
+    """The same with the run that the training makes, in words."""
+    mine = None if wanted.negatives is None else wanted.negatives.mine
+    return [*runs_of(wanted), *([] if mine is None else [f"mined with {mine.with_}"])]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from raypipe.config import Training
-from raypipe.config.phases import Phase, PhasedTraining
+from raypipe.config.phases import LAST, Phase, PhasedTraining, trainings_of
 from raypipe.config.training import DevSet, Guarded, TrainingSet
 from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries
@@ -54,7 +54,8 @@ class Part:
 
 
 def check_phases(recipe: Training | PhasedTraining) -> None:
-    """Returns nothing if later phases and guards can be read, and later lengths fit the model.
+    """Returns nothing if later phases and guards can be read, later lengths fit the model, and the
+    models that search for negatives are encoders.
 
     A training without phases reads them before its first step; those of a later phase would
     otherwise be read only once the phases before it have been trained.
@@ -62,9 +63,13 @@ def check_phases(recipe: Training | PhasedTraining) -> None:
     Raises:
         InputError: every problem, with its phase.
     """
+    problems = [*_no_encoders(recipe)]
     if isinstance(recipe, Training):
+        if problems:
+            raise InputError(problems)
         return
-    start, problems = start_model(recipe.first), _unreadable(recipe.first.guard.values())
+    start = start_model(recipe.first)
+    problems += _unreadable(recipe.first.guard.values())
     for phase in recipe.phases[1:]:
         training = phase.training
         told = long_problems(training, start)
@@ -72,6 +77,29 @@ def check_phases(recipe: Training | PhasedTraining) -> None:
         problems += [f"phase {phase.name}: {problem}" for problem in told]
     if problems:
         raise InputError(problems)
+
+
+def _no_encoders(recipe: Training | PhasedTraining) -> Iterator[str]:
+    """A problem for every set whose negatives another model than an encoder would search."""
+    kinds, first = dict[str | None, str](), trainings_of(recipe)[0]
+    phases = [Phase("", None, recipe)] if isinstance(recipe, Training) else recipe.phases
+    for phase in phases:
+        training = phase.training
+        kind = kinds[phase.name] = conventions_of_training(training.model).kind
+        for name, each in training.train.items():
+            mine = None if each.negatives is None else each.negatives.mine
+            if mine is None or (mine.with_ == LAST and kind == "encoder"):
+                continue
+            searcher = phase.after if mine.with_ == LAST else mine.with_
+            if searcher is None:
+                kinds.setdefault(None, start_model(first).conventions.kind)
+            if kinds[searcher] != "encoder":
+                whose = first.model.start if searcher is None else f"phase {searcher}"
+                where = f"phase {phase.name}: " if phase.name else ""
+                yield (
+                    f"{where}train.{name}.negatives.mine: expected an encoder, which searches; "
+                    f"found a {kinds[searcher]} model, of {whose}; give negatives.runs"
+                )
 
 
 _READERS: dict[str, Callable[[Path], object]] = {"queries": read_queries, "qrels": read_qrels}

@@ -18,9 +18,10 @@ from raypipe.driver.inputs import with_files
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.graph import Graph
 from raypipe.driver.training.parts import (
+    is_model,
     model_name,
     parts_recipe,
-    runs_of,
+    sources_of,
     teacher_of,
     write_relevant,
 )
@@ -150,7 +151,7 @@ def _opened(part: Part, start: ModelFolder, at: TrainInvocation, name: str) -> _
     if named is not wanted:
         at.workspace.wrote(made)
     model = replace(start, conventions=conventions_of_training(recipe.model))
-    models = {model_name(recipe): model}
+    models = {model_name(recipe): model.in_precision(recipe.resources.precision)}
     needs = Needs(num_gpus=1.0 if chosen.device == "cuda" else 0.0, threads=chosen.threads)
     return _Collection(Graph(Basis(named, execution, needs=needs, models=models)), execution)
 
@@ -163,11 +164,12 @@ def _examples_stage(
     wanted, query_set = recipe.train[name], f"train-{name}"
     runs = tuple(
         own.graph.system(f"{query_set}-run-{number}", query_set).stored
-        for number in range(len(runs_of(wanted)))
+        for number in range(len(sources_of(wanted)))
     )
     taught = last = None
     if wanted.teacher is not None:
-        _, last = teacher_of(wanted.teacher)
+        if not is_model(wanted.teacher):
+            _, last = teacher_of(wanted.teacher)
         taught = own.graph.system(f"{query_set}-teacher", query_set).stored
     first_stages = tuple(
         own.graph.system(f"{query_set}-blend-{number}", query_set).stored
@@ -207,7 +209,7 @@ def _add_examples(
     tokens = _tokens(own.basis, recipe, f"train-{name}")
     sets.train = (*sets.train, TrainStores(examples, *tokens))
     facts = examples.manifest.records[0].facts
-    sets.facts[name] = {**facts, "negatives_from": list(runs_of(stage.wanted))}
+    sets.facts[name] = {**facts, "negatives_from": sources_of(stage.wanted)}
     return lines_about(name, facts)
 
 

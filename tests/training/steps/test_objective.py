@@ -120,6 +120,17 @@ def test_listwise_is_of_the_blend_and_a_teachers_kl_is_added_with_its_weight():
     assert cool[1] == pytest.approx(q * math.log(q / p) + (1 - q) * math.log((1 - q) / (1 - p)))
 
 
+@pytest.mark.parametrize(
+    ("name", "duo"), [("margin-mse", False), ("margin-mse", True), ("kl", False)]
+)
+def test_a_teachers_temperature_divides_its_scores_alone(name, duo):
+    teacher = np.array([[1.0, 0.5, -2.0]], np.float32)
+    scores = torch.tensor([[[0.3, 0.1], [0.0, 0.2]]]) if duo else torch.tensor([[0.3, 0.1, 0.0]])
+    warm = Objective(name, teacher_temperature=4.0).of_lists(scores, teacher)
+    assert warm.tolist() == Objective(name).of_lists(scores, teacher / 4).tolist()
+    assert warm.tolist() != Objective(name).of_lists(scores, teacher).tolist()
+
+
 def test_an_unlabelled_list_has_no_cross_entropy():
     teacher = np.array([[0.0, 0.0]], np.float32)
     of = Objective("kl", judgements=3.0).of_units

@@ -1,0 +1,182 @@
+"""Negatives that a training searches for itself, between its rounds, and a model as the teacher."""
+
+import pytest
+import yaml
+from small_training import phases_of
+from stopped_training import stopped_at
+
+import raypipe
+from raypipe.config import load_training
+from raypipe.errors import InputError, Interrupted
+
+ENCODER = {"preset": "repbert", "query_limit": 12, "passage_limit": 40, "total_limit": None}
+LOSS = {"name": "info-nce"}
+ROUND = {"steps": 4, "validate": {"every": 2}, "optimiser": {"rate": 1.0e-2, "warmup": 2}}
+
+
+@pytest.fixture
+def mined(small_recipe):
+    """A function that writes the recipe of an encoder; its negatives have these keys."""
+
+    def write(name="recipe", *, model=None, steps=8, teacher=None, **negatives):
+        path = small_recipe(
+            name, **{**ROUND, "model": {**ENCODER, **(model or {})}, "loss": LOSS, "steps": steps}
+        )
+        body = yaml.safe_load(path.read_text())
+        docs = body["train"]["docs"]
+        docs["negatives"] = {"last": 20, **negatives}
+        if teacher is not None:
+            docs["teacher"], body["loss"] = teacher, {"name": "margin-mse"}
+        path.write_text(yaml.safe_dump(body, sort_keys=False))
+        return path
+
+    return write
+
+
+def by_hand(model, small_files, out, teacher=None):
+    """The runs of a pipeline that searches with this model and scores what it finds."""
+    limits = {"query_limit": 12, "passage_limit": 40}
+    recipe = {
+        "format": 1,
+        "name": "by-hand",
+        "collection": {"format": "msmarco-v1", "input": str(small_files / "passages.tsv")},
+        "queries": {"train": {"file": str(small_files / "queries.train.tsv")}},
+        "models": {"own": {"path": str(model), "preset": "repbert", "settings": limits}},
+        "stages": {
+            "embeddings": {"do": "encode", "model": "own"},
+            "found": {"do": "search", "index": "embeddings", "depth": 20},
+        },
+        "resources": {"backend": "inline"},
+    }
+    if teacher is not None:
+        recipe["models"]["teacher"] = {"path": str(teacher)}
+        recipe["stages"]["scored"] = {"do": "score", "run": "found", "model": "teacher", "k0": 20}
+    raypipe.run(recipe, out)
+    return out / "runs" / "train" / "found.trec", out / "runs" / "train" / "scored.trec"
+
+
+def equal(one, other):
+    return one.keys() == other.keys() and all((one[key] == other[key]).all() for key in one)
+
+
+def test_each_round_learns_from_what_the_model_before_it_finds(
+    mined, train, weights, small_files, tiny_model, tmp_path
+):
+    """By hand: a search and a training with its file, twice."""
+    out, hand, model = tmp_path / "out", tmp_path / "hand", tiny_model
+    rounds = train(mined(mine={"every": 4}), out).summary["phases"]
+    for number, (phase, name) in enumerate([("round-1", "small.round-1"), ("round-2", "small")]):
+        run, _ = by_hand(model, small_files, hand / f"search-{number}")
+        path = mined("by-hand", model={"start": str(model)}, steps=4, runs=str(run))
+        step = train(path, hand / phase, f"seed={number}")
+        assert equal(weights(out, name), weights(hand / phase))
+        assert rounds[phase]["history"] == step.summary["history"]
+        assert rounds[phase]["examples"]["docs"]["negatives_from"] == ["mined with last"]
+        model = step.model
+    assert load_training(out / "recipe.yaml") == load_training(mined(mine={"every": 4}))
+
+
+def test_a_run_of_ones_own_and_the_mined_one_are_both_drawn_from(mined, train, tmp_path):
+    path = mined(runs=str(tmp_path / "train.trec"), mine={}, steps=4, per_example=5)
+    facts = train(path, tmp_path / "out").summary["examples"]["docs"]
+    assert facts["negatives_from"] == [str(tmp_path / "train.trec"), "mined with last"]
+    assert facts["examples"] > 0
+
+
+@pytest.mark.slow
+def test_rounds_that_are_killed_end_with_the_weights_of_undisturbed_ones(
+    mined, train, weights, tmp_path, monkeypatch
+):
+    calm, cut, path = tmp_path / "calm", tmp_path / "cut", mined(mine={"every": 4}, steps=12)
+    train(path, calm)
+    for _ in range(3):
+        with stopped_at(monkeypatch, 3), pytest.raises(Interrupted):
+            train(path, cut)
+    train(path, cut)
+    for name in ("small.round-1", "small.round-2", "small"):
+        one, other = weights(calm, name), weights(cut, name)
+        assert all((one[k] == other[k]).all() for k in one)
+
+
+@pytest.mark.slow
+def test_a_reranker_learns_from_what_an_earlier_phases_encoder_finds(mined, train, tmp_path):
+    docs = yaml.safe_load(mined(mine={}).read_text())["train"]["docs"]
+    found = {"docs": {**docs, "negatives": {"last": 10, "mine": {"with": "part-1"}}}}
+    mono = {"preset": "monobert", "total_limit": 64, "passage_limit": None, "draw_missing": True}
+    second = {"model": mono, "loss": {"name": "cross-entropy"}, "train": found, "steps": 4}
+    path = phases_of(mined(mine={}), {"steps": 4}, second)
+    told = train(path, tmp_path / "out").summary
+    assert told["examples"]["docs"]["negatives_from"] == ["mined with part-1"]
+    body = path.read_text()
+    path.write_text(body.replace("with: part-1", "with: last"))
+    assert train(path, tmp_path / "last").summary["examples"] == told["examples"] | {
+        "docs": {**told["examples"]["docs"], "negatives_from": ["mined with last"]}
+    }
+
+
+def test_a_model_as_the_teacher_scores_what_the_search_finds(
+    mined, train, weights, small_files, tiny_model, tiny_mono, tmp_path
+):
+    """By hand: the same run, scored in a pipeline."""
+    run, scored = by_hand(tiny_model, small_files, tmp_path / "hand", tiny_mono)
+    files = mined("files", steps=4, runs=str(run), teacher=str(scored))
+    mine = mined(mine={}, steps=4, teacher=str(tiny_mono))
+    told = [train(path, tmp_path / path.stem).summary for path in (files, mine)]
+    assert equal(weights(tmp_path / "files"), weights(tmp_path / "recipe"))
+    facts = [each["examples"]["docs"] for each in told]
+    assert facts[0]["short"] == facts[1]["short"] and facts[0]["examples"] > 0
+
+
+def test_the_warm_up_of_a_penalty_is_that_of_the_first_round(mined):
+    path = mined(mine={"every": 4}, model={"preset": "splade"})
+    flops = "loss.flops={queries: 0.1, passages: 0.2, warmup: 3}"
+    first, second = load_training(path, overrides=[flops, "seed=7"]).phases
+    assert [each.training.loss.flops.warmup for each in (first, second)] == [3, 0]
+    assert second.training.loss.flops.passages == 0.2
+    assert [each.training.seed for each in (first, second)] == [7, 8]
+    assert (first.after, second.after) == (None, "round-1")
+
+
+def test_phases_after_one_with_rounds_begin_from_its_last(mined):
+    phases = {"name": "whole", "steps": 12, "train": yaml.safe_load(mined().read_text())["train"]}
+    phases["train"]["docs"]["negatives"]["mine"] = {"every": 4}
+    path = phases_of(mined(mine={}), {"name": "whole-2", **ROUND}, phases, {**ROUND})
+    with pytest.raises(InputError, match="phases: whole-2: expected a name .* that no round"):
+        load_training(path)
+    text = path.read_text()
+    path.write_text(text.replace("name: whole-2", "name: before"))
+    found = load_training(path).phases
+    names = ["before", "whole-1", "whole-2", "whole", "part-3"]
+    assert [phase.name for phase in found] == names
+    assert [phase.after for phase in found] == [None, *names[:-1]]
+
+
+MINE = "train.docs.negatives.mine="
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (["train.docs.negatives={last: 5}"], "negatives.runs: missing; give run files, mine"),
+        ([f"{MINE}{{every: 3}}"], "expected steps that are a multiple of it, 3; found 8"),
+        ([f"{MINE}{{every: 4}}", "steps=", "epochs=1.0"], "a multiple of it, 4; found epochs"),
+        ([f"{MINE}{{every: 2}}"], "exceed half of the 2 steps"),
+        ([f"{MINE}{{with: first}}"], "mine.with: expected an earlier phase; there are last"),
+        ([f"{MINE}{{every: 4, to: 3}}"], "mine.to: unknown key"),
+        ([f"{MINE}{{every: 4}}", "model.preset=monobert", "model.passage_limit="],
+         "only for an encoder, which searches; a mono model does not"),
+        (["train.docs.teacher=general-mono", "loss.name=kl", "train.docs.negatives.runs=[a, b]"],
+         "train.docs.teacher: general-mono scores one run; give one file"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_mined_is_refused(mined, overrides, said):
+    with pytest.raises(InputError, match=said):
+        load_training(mined(mine={}), overrides=overrides)
+
+
+def test_a_search_by_a_reranker_is_refused_before_any_work(mined, train, tmp_path):
+    mono = {"preset": "monobert", "total_limit": 64, "passage_limit": None, "draw_missing": True}
+    path = mined(mine={}, model=mono)
+    with pytest.raises(InputError, match="negatives.mine: expected an encoder, which searches; "):
+        train(path, tmp_path / "out", "loss.name=cross-entropy")
+    assert not (tmp_path / "out" / "stores").exists()
