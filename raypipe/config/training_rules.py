@@ -59,7 +59,8 @@ SPARSITY = ("flops", "l1")
 def _sparsity(recipe: Training) -> Iterator[Problem]:
     model = recipe.model
     known = model.preset is not None or model.settings is not None
-    sparse = "splade" in (model.preset, (model.settings or {}).get("pooling"))
+    pooling = str((model.settings or {}).get("pooling"))
+    sparse = model.preset == "splade" or pooling.startswith("splade")
     for name in SPARSITY:
         found: Sparsity | None = getattr(recipe.loss, name)
         if found is None:

@@ -23,7 +23,7 @@ from raypipe.errors import InputError, problems_in
 from raypipe.models.family import Pretraining
 from raypipe.models.folder.model_folder import ModelFolder, check_unchanged, here
 from raypipe.models.folder.sentence_transformers import WEIGHTS, DenseFile
-from raypipe.models.folder.settings import UNICOIL
+from raypipe.models.folder.settings import SPLADE_LOG, UNICOIL
 from raypipe.models.packed import Groups, Linear, Product, RunLayer, linear, normed
 from raypipe.models.tensors import TOKEN_HEAD, token_head_problems
 from raypipe.storage.records import hash_file
@@ -159,6 +159,8 @@ class WordWeights:
     eps: float
     words: tuple[Linear, ...]
     """The product with the embeddings of word pieces, in parts of WORDS_AT_ONCE."""
+    log1p: bool = False
+    """Whether a weight w becomes log(1 + w), as of splade-log1p."""
 
     @property
     def linears(self) -> Sequence[Linear]:
@@ -213,7 +215,8 @@ class WordWeights:
             return run(lambda x: largest(product(x, words)), states)
 
         logits = torch.cat([part(words) for words in self.words], dim=1)
-        return torch.log1p(F.relu(logits.float()))  # they are bf16 in a training in bf16
+        weights = torch.log1p(F.relu(logits.float()))  # they are bf16 in a training in bf16
+        return torch.log1p(weights) if self.log1p else weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +275,9 @@ class TokenWeights:
 AnyFinishing = Finishing | WordWeights | TokenWeights
 
 
-def word_weights(heads: Pretraining, weights: Mapping[str, Tensor], eps: float) -> WordWeights:
+def word_weights(
+    heads: Pretraining, weights: Mapping[str, Tensor], eps: float, pooling: str
+) -> WordWeights:
     """The masked-word head of these tensors as that of a splade model; no tensor is copied.
 
     Raises:
@@ -281,7 +286,7 @@ def word_weights(heads: Pretraining, weights: Mapping[str, Tensor], eps: float) 
     transform, norm, head = heads.word_head(weights)
     # split and no slices: the gradient of each slice would be a zero tensor of all words.
     words = zip(*(torch.split(each, WORDS_AT_ONCE) for each in head), strict=True)
-    return WordWeights(transform, norm, eps, tuple(words))
+    return WordWeights(transform, norm, eps, tuple(words), pooling == SPLADE_LOG)
 
 
 def load_finishing(model: ModelFolder, weights: Mapping[str, Tensor]) -> AnyFinishing:
@@ -294,7 +299,7 @@ def load_finishing(model: ModelFolder, weights: Mapping[str, Tensor]) -> AnyFini
     """
     own = model.encoder
     if own.pooling == UNICOIL:
-        hidden = int(model.config()["hidden_size"])
+        hidden = int(model.family.files.as_bert(model.config())["hidden_size"])
         shapes = {name: tuple(weights[name].shape) for name in TOKEN_HEAD if name in weights}
         problems = token_head_problems(shapes, hidden)
         if problems:
@@ -310,7 +315,7 @@ def load_finishing(model: ModelFolder, weights: Mapping[str, Tensor]) -> AnyFini
             raise InputError([f"{model.folder}: {name}: {said}" for name in untied])
         with problems_in(model.folder):
             eps = model.family.files.as_bert(model.config())["layer_norm_eps"]
-            return word_weights(heads, weights, float(eps))
+            return word_weights(heads, weights, float(eps), own.pooling)
     folder = here(model).folder
     steps = (None if layer is None else _opened(folder, layer) for layer in model.dense)
     return Finishing(tuple(steps), own.truncate_dim, own.normalise, own.pooling)

@@ -8,6 +8,7 @@ from typing import Any
 
 from raypipe.models.folder.model_folder import ModelFolder, layout_of, open_tokenizer
 from raypipe.models.folder.settings import (
+    OF_WORDS,
     SPLADE,
     AnyConventions,
     Conventions,
@@ -102,8 +103,9 @@ def _encoder(found: Conventions, width: int, num_specials: int) -> PeerFiles:
 
 
 def _pooling(pooling: str, width: int) -> Mapping[str, Any]:
-    if pooling == SPLADE:
-        how = {"pooling_strategy": "max", "activation_function": "relu"}
+    if pooling in OF_WORDS:
+        activation = "relu" if pooling == SPLADE else "log1p_relu"
+        how = {"pooling_strategy": "max", "activation_function": activation}
         return {**how, "word_embedding_dimension": width}
     modes = ("cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens", "lasttoken")
     named = {"mean": "mean_tokens", "cls": "cls_token", "max": "max_tokens", "last": "lasttoken"}

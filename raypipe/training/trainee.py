@@ -152,7 +152,8 @@ class Trainee:
         hidden, groups = self.states(inputs), groups_of(inputs.lengths)
         if self.conventions.is_sparse:
             every, eps = {**self._frozen, **self.weights}, self._eps
-            head = word_weights(self._family.pretraining, every, eps)
+            pooling = self.conventions.pooling
+            head = word_weights(self._family.pretraining, every, eps, pooling)
             with torch.autocast(self.device, torch.bfloat16, enabled=self._bf16):
                 return head.of_groups(hidden, groups, run=self._run_layer)
         pooled = pool(hidden.float(), groups, pooling=self.conventions.pooling)

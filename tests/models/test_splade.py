@@ -51,6 +51,11 @@ def test_a_sparse_encoder_of_sentence_transformers_gives_its_own_vectors(folder,
         own = resolve_model(str(tmp_path / name)).encoder
         assert (own.pooling, own.passage_limit, own.max_terms) == ("splade", 62, 4)
         np.testing.assert_allclose(weights_of(tmp_path / name, TEXTS), expected, atol=1e-5)
+        changed(tmp_path / name / "1_SpladePooling/config.json", activation_function="log1p_relu")
+        theirs = SparseEncoder(str(tmp_path / name), device="cpu", max_active_dims=None)
+        expected = theirs.encode(TEXTS, max_active_dims=66, convert_to_sparse_tensor=False)
+        assert resolve_model(str(tmp_path / name)).encoder.pooling == "splade-log1p"
+        np.testing.assert_allclose(weights_of(tmp_path / name, TEXTS), expected, atol=1e-5)
     changed(tmp_path / "saved" / "1_SpladePooling" / "config.json", pooling_strategy="sum")
     changed(tmp_path / "saved" / "sentence_bert_config.json", transformer_task="feature-extraction")
     changed(tmp_path / "saved" / "config_sentence_transformers.json", similarity_fn_name="cosine")

@@ -23,8 +23,8 @@ from safetensors import SafetensorError
 from raypipe.errors import InputError
 from raypipe.models.family import Files, family_of
 from raypipe.models.folder.settings import (
+    OF_WORDS,
     SEGMENT_ROWS,
-    SPLADE,
     AnyConventions,
     Conventions,
     PairConventions,
@@ -397,7 +397,7 @@ def _misshapen(
 def predicts_words(conventions: AnyConventions) -> bool:
     """Whether the model has the head for masked words: a pre-trained or a splade model."""
     if isinstance(conventions, Conventions):
-        return conventions.pooling == SPLADE
+        return conventions.pooling in OF_WORDS
     return isinstance(conventions, PretrainedConventions)
 
 

@@ -24,6 +24,7 @@ from raypipe.models.folder.modules import (
 )
 from raypipe.models.folder.settings import (
     SPLADE,
+    SPLADE_LOG,
     AnyConventions,
     Conventions,
     Flag,
@@ -154,11 +155,13 @@ def _read_pooling(folder: Path, path: Path, found: Evidence) -> None:
 
 def _read_splade(folder: Path, path: Path, found: Evidence) -> None:
     body = read_object(path)
-    expected = {"pooling_strategy": "max", "activation_function": "relu"}
-    for key, word in expected.items():
-        if body.get(key, word) != word:
-            found.refusals.append(f"{path}: {key}: expected {word}, found {body[key]!r}")
-    found.add(str(path.relative_to(folder)), pooling=SPLADE)
+    known = {"pooling_strategy": ("max",), "activation_function": ("relu", "log1p_relu")}
+    for key, words in known.items():
+        if body.get(key, words[0]) not in words:
+            expected = " or ".join(words)
+            found.refusals.append(f"{path}: {key}: expected {expected}, found {body[key]!r}")
+    log = body.get("activation_function") == "log1p_relu"
+    found.add(str(path.relative_to(folder)), pooling=SPLADE_LOG if log else SPLADE)
     inner = transformer_folder(folder) / "sentence_bert_config.json"
     task = read_object(inner).get("transformer_task", "fill-mask")
     if task != "fill-mask":

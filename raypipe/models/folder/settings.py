@@ -21,8 +21,10 @@ from raypipe.text.prompts import DUO_PLACES, MONO_PLACES, prompt_problems
 from raypipe.vocabulary import Precision, ScoreScale, words
 
 DOCUMENTED = 'docs/models.md, "Settings", says what each key means'
-SPLADE, UNICOIL = "splade", "unicoil"
-POOLINGS = ("mean", "cls", "max", "last", SPLADE, UNICOIL)
+SPLADE, SPLADE_LOG, UNICOIL = "splade", "splade-log1p", "unicoil"
+OF_WORDS = (SPLADE, SPLADE_LOG)
+"""Those by the head that predicts masked words."""
+POOLINGS = ("mean", "cls", "max", "last", *OF_WORDS, UNICOIL)
 SEGMENT_ROWS = ("zero", "copy")
 LEAST_TOKENS = 8
 """Of an input of pre-training: two texts and their special tokens."""
@@ -75,6 +77,7 @@ class Conventions:
     pooling: Annotated[str, one_of(*POOLINGS)]
     """mean or max over all tokens, [CLS] and [SEP] included, or cls or last, one token's; splade is
     a weight a word piece: max over all tokens of log(1 + relu(logit of the masked-word head)).
+    splade-log1p is log(1 + that).
     unicoil is a weight a token, without [CLS]: a word piece of a passage has the largest of its
     tokens, of a query their sum."""
     normalise: Flag
@@ -132,7 +135,7 @@ class Conventions:
     @property
     def is_sparse(self) -> bool:
         """Whether a vector has a weight a word piece, few of them above 0."""
-        return self.pooling in (SPLADE, UNICOIL)
+        return self.pooling in (*OF_WORDS, UNICOIL)
 
     def by_table(self, side: str) -> bool:
         """Whether a query or passage is encoded by a table, without a forward pass."""

@@ -14,7 +14,7 @@ from raypipe.models.folder.model_folder import resolve_model
 from raypipe.models.folder.settings import MAX_CHARACTERS
 
 ENCODER = {
-    "pooling": "mean, cls, max, last, splade or unicoil",
+    "pooling": "mean, cls, max, last, splade, splade-log1p or unicoil",
     "normalise": "true or false",
     "query_segment": "a segment id, from 0",
     "passage_segment": "a segment id, from 0",
@@ -71,7 +71,10 @@ def test_all_missing_keys_of_a_reranker_are_named_at_once(mono):
 def test_an_unknown_key_is_named_with_the_nearest(encoder):
     settings(encoder, poling="mean", pooling=...)
     missing, unknown = problems(encoder)
-    assert "pooling: expected mean, cls, max, last, splade or unicoil, found nothing" in missing
+    assert (
+        "pooling: expected mean, cls, max, last, splade, splade-log1p or unicoil, found nothing"
+        in missing
+    )
     assert "poling: did you mean pooling? expected a JSON object with kind, pooling" in unknown
 
 
