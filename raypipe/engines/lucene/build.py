@@ -13,6 +13,9 @@ from raypipe.engines.lucene.java import Lucene, open_reader, ordered_writer, sta
 
 HEAP = "2g"
 IDS_AT_ONCE = 10_000
+FIELDS = "org.apache.commons.lang3.reflect.FieldUtils"
+"""Writes fields. An assignment by jnius (1.9) frees the value's reference, which is in use: it
+overwrites part of the next one, and Java dies at one of its next collections of garbage."""
 
 
 def main(texts: str, flushed: str, folder: str, ids: str, megabytes: str, language: str) -> None:
@@ -72,8 +75,9 @@ def _merge(lucene: Lucene, flushed: str, folder: str) -> None:
 def _name_from_the_start(lucene: Lucene) -> None:
     """Make Lucene's next segment ids 1, 2, ...; otherwise they depend on the clock."""
     autoclass, _ = lucene
-    helper = autoclass("org.apache.lucene.util.StringHelper", include_private=True)
-    helper.nextId = autoclass("java.math.BigInteger")("1")
+    helper = autoclass("org.apache.lucene.util.StringHelper")
+    first = autoclass("java.math.BigInteger")("1")
+    autoclass(FIELDS).writeStaticField(helper, "nextId", first, True)
 
 
 def _write_ids(lucene: Lucene, folder: str, path: Path) -> None:
