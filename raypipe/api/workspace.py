@@ -26,7 +26,15 @@ from raypipe.api.inputs import (
     texts_of,
 )
 from raypipe.config.rules import units_of
-from raypipe.config.stages import Bm25Search, DenseSearch, Encode, LuceneIndex, Rm3, Tuned
+from raypipe.config.stages import (
+    Bm25Search,
+    DenseSearch,
+    Encode,
+    ImpactIndex,
+    LuceneIndex,
+    Rm3,
+    Tuned,
+)
 from raypipe.driver.mirror import mirror_of
 from raypipe.driver.upkeep.status import line_of_generations, open_workspace
 from raypipe.errors import IncompleteError, InputError
@@ -207,9 +215,9 @@ class Index(AbstractContextManager["Index"]):
 
         Args:
             queries: a list of texts, a dictionary id -> text, or a table with query_id and text.
-            stage: an `encode` stage of the recipe (exact search), an `index` stage (BM25), or a
-                `search` stage, which brings its own depth, k1 and b. Not needed where there is one
-                index.
+            stage: an `encode` stage of the recipe (exact search), an `index` stage (BM25, or exact
+                search of impacts), or a `search` stage, which brings its own depth, k1 and b. Not
+                needed where there is one index.
             depth: number of passages per query; 1000 if nothing says otherwise.
             k1: BM25's parameter, like `b`; 0.9 and 0.4 if nothing says otherwise.
             b: from 0 to 1.
@@ -230,12 +238,12 @@ class Index(AbstractContextManager["Index"]):
         depth = DEPTH if depth is None else count_of("depth", depth)
         depth = min(depth, self._held.passages.num_rows)
         index = recipe.stages[searched]
-        if not isinstance(index, Encode):
+        if isinstance(index, LuceneIndex):
             k1, b = self._parameters(name, k1, b)
             rm3 = wanted.rm3 if isinstance(wanted, Bm25Search) else None
             run = self._bm25(asked, searched, k1, b, rm3, depth)
         elif k1 is None and b is None:
-            run = self._dense(asked, searched, index.model, depth, device)
+            run = self._dense(asked, searched, depth, device)
         else:
             raise InputError(f"k1, b: for BM25, and {name} searches embeddings; remove them")
         return with_ids(run, pa.table({"query_id": asked.ids}), self._held.passages)
@@ -326,16 +334,21 @@ class Index(AbstractContextManager["Index"]):
 
         return chosen(self._held.stored(of_stage(name, role=Role.TUNE)))
 
-    def _dense(self, asked: Texts, stage: str, model: str, depth: int, device: str) -> pa.Table:
+    def _dense(self, asked: Texts, stage: str, depth: int, device: str) -> pa.Table:
         from raypipe.engines.exact import topk_block_stream
         from raypipe.stages.embeddings import all_vectors
         from raypipe.stages.encode import precision_of, refuse_other_model
+        from raypipe.stages.impacts import search_impacts
         from raypipe.stages.in_memory import encode_texts, impacts_of_texts
         from raypipe.stages.products import TorchProducts
         from raypipe.stages.sparse import sparse_lists
 
-        embeddings = self._held.stored(of_stage(stage))
-        wanted = self._held.recipe.models[model]
+        recipe = self._held.recipe
+        index = recipe.stages[stage]
+        encoded = index.embeddings if isinstance(index, ImpactIndex) else stage
+        encode, embeddings = recipe.stages[encoded], self._held.stored(of_stage(encoded))
+        assert isinstance(encode, Encode)  # a rule of the recipe
+        wanted = recipe.models[encode.model]
         path = address(wanted.path, wanted.revision)
         opened = model_of(path, wanted.preset, settings=wanted.settings)
         opened = opened.in_precision(precision_of(embeddings))
@@ -343,6 +356,9 @@ class Index(AbstractContextManager["Index"]):
         where = device_of(device)
         if opened.encoder.is_sparse:
             impacts = impacts_of_texts(opened, asked.texts, side="query", device=where)
+            if isinstance(index, ImpactIndex):
+                lines = search_impacts(self._lucene_of(stage), *impacts, depth)
+                return run_table(*lines, scored_by=stage)
             span = (0, embeddings.num_rows)
             lists = sparse_lists(*impacts, embeddings, span, opened.dim, depth)
             return dense_table(0, *lists, scored_by=stage)
@@ -355,6 +371,14 @@ class Index(AbstractContextManager["Index"]):
         self, asked: Texts, stage: str, k1: float, b: float, rm3: Rm3 | None, depth: int
     ) -> pa.Table:
         from raypipe.engines.lucene.search import Feedback, search_all
+
+        expand = None if rm3 is None else Feedback(**rm3.model_dump())
+        lucene = self._lucene_of(stage)
+        found = search_all(lucene, asked.texts, k1=k1, b=b, depth=depth, rm3=expand)
+        return run_table(*found, scored_by=stage)
+
+    def _lucene_of(self, stage: str) -> "LuceneSearcher":
+        """The index of a stage, opened once."""
         from raypipe.stages.bm25 import open_index
 
         if stage not in self._lucene:
@@ -362,10 +386,7 @@ class Index(AbstractContextManager["Index"]):
             index = self._held.stored(of_stage(stage))
             self._lucene[stage] = open_index(index, self._held.passages, folder)
             self._held.end.callback(self._lucene[stage].close)
-        expand = None if rm3 is None else Feedback(**rm3.model_dump())
-        lucene = self._lucene[stage]
-        found = search_all(lucene, asked.texts, k1=k1, b=b, depth=depth, rm3=expand)
-        return run_table(*found, scored_by=stage)
+        return self._lucene[stage]
 
 
 @dataclass(frozen=True)
@@ -419,7 +440,7 @@ class OpenedStores:
 
     def indexes(self) -> list[str]:
         """Those that hold a Lucene index or embeddings."""
-        kinds = (LuceneIndex, Encode)
+        kinds = (LuceneIndex, ImpactIndex, Encode)
         return [name for name in self.stages() if isinstance(self.recipe.stages[name], kinds)]
 
     def searches(self) -> list[str]:

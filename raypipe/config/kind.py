@@ -81,7 +81,7 @@ class Kind(Section):
         for reference in self.references:
             if reference.to in get_args(Produces):
                 value = getattr(self, reference.key[0])
-                names += [value] if isinstance(value, str) else value
+                names += [value] if isinstance(value, str) else value or ()
         return tuple(names)
 
     @property

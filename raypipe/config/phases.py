@@ -12,24 +12,15 @@ from pydantic import ValidationError
 
 from raypipe.config.fields import MAX_NAME, Name, Section
 from raypipe.config.resolved import HEADER, resolved_yaml, section_lines
+from raypipe.config.rounds import LAST, ROUND, rounds_of
 from raypipe.config.structure import structural_problems
-from raypipe.config.training import (
-    Guarded,
-    Negatives,
-    Training,
-    steps_between_searches,
-    steps_of,
-)
+from raypipe.config.training import Guarded, Training
 from raypipe.config.words import did_you_mean, in_words, listed
 from raypipe.config.yaml import Document, Key, Problem
 from raypipe.errors import InputError
 
 SHARED = ("format", "name", "collections", "guard", "resources", "stores", "overrides")
 """What a recipe says once, for all its phases."""
-LAST = "last"
-"""The model that a training or phase begins from, where a key names a phase."""
-ROUND = "round"
-"""The rounds of a recipe without phases are round-1, round-2 and so on."""
 MERGED = ("model", "optimiser", "validate")
 """Sections of which a phase may change single keys; any other key it replaces whole."""
 
@@ -247,7 +238,10 @@ def phased(parts: Sequence[Written], trainings: Sequence[Training]) -> Training 
     phases = list[Phase]()
     for part, training in zip(parts, trainings, strict=True):
         own = part.own or Own(name=ROUND)
-        phases += _rounds(Phase(own.name, own.after, training), is_phase=part.own is not None)
+        after = own.after
+        for name, each in rounds_of(own.name, training, is_phase=part.own is not None):
+            phases.append(Phase(name, after, each))
+            after = name
     if len(phases) == 1 and parts[0].own is None:
         return phases[0].training
     names = [phase.name for phase in phases]
@@ -258,36 +252,3 @@ def phased(parts: Sequence[Written], trainings: Sequence[Training]) -> Training 
                 "negatives.mine.every has, which are PHASE-1, PHASE-2 and so on; rename the phase"
             )
     return PhasedTraining(tuple(phases))
-
-
-def _rounds(phase: Phase, *, is_phase: bool) -> list[Phase]:
-    """A phase for each round of `negatives.mine.every`; the last one of a phase has its name.
-
-    Each takes examples in another order, so that no round learns from the same first ones. What
-    grows over a penalty's warm-up has grown after the first.
-    """
-    whole = phase.training
-    every = steps_between_searches(whole)
-    if every is None:
-        return [phase]
-    number, found = steps_of(whole) // every, list[Phase]()
-    once = {
-        name: each.model_copy(update={"negatives": _searched_once(each.negatives)})
-        for name, each in whole.train.items()
-    }
-    for place in range(number):
-        name = phase.name if is_phase and place == number - 1 else f"{phase.name}-{place + 1}"
-        update = {"steps": every, "seed": whole.seed + place, "train": once}
-        if place:
-            update["loss"] = whole.loss.without_warmup()
-            no_start = {"adapter": whole.model.adapter and whole.model.adapter.from_nothing()}
-            update["model"] = whole.model.model_copy(update=no_start)
-        after = found[-1].name if found else phase.after
-        found.append(Phase(name, after, whole.model_copy(update=update)))
-    return found
-
-
-def _searched_once(negatives: Negatives | None) -> Negatives | None:
-    if negatives is None or negatives.mine is None:
-        return negatives
-    return negatives.model_copy(update={"mine": negatives.mine.model_copy(update={"every": None})})

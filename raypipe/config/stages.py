@@ -47,13 +47,37 @@ from raypipe.vocabulary import (
 
 
 class LuceneIndex(Kind):
-    """A Lucene index of the collection."""
+    """A Lucene index: of the words of the collection, or of the impacts of a sparse model."""
 
     labels: ClassVar = {"index": "index"}
+    references: ClassVar = (Reference(("embeddings",), "index"),)
 
     do: Literal["index"]
     language: Annotated[Language, Source("Anserini and Pyserini")] = "en"
     """Whose analyzer makes the words of passages and queries."""
+    embeddings: Name | None = None
+    """An earlier `encode` stage of a sparse model: its impacts are indexed in place of words."""
+
+    def problems(self, name: str, around: Around) -> Iterator[Problem]:
+        """Checks that impacts are those of an `encode` stage, and have no language."""
+        yield from _encoded_problems(name, self.embeddings, around)
+        if self.embeddings is not None and "language" in self.model_fields_set:
+            yield Problem(("stages", name, "language"), "for an index of words only; remove it")
+
+    def resolved(self, stages: Mapping[str, Kind]) -> Kind:
+        """Of impacts if it is over embeddings."""
+        over = self.embeddings
+        return self if over is None else ImpactIndex(do=self.do, embeddings=over)
+
+
+class ImpactIndex(Kind):
+    """A Lucene index of impacts."""
+
+    labels: ClassVar = {"index": "index"}
+    references: ClassVar = (Reference(("embeddings",), "index"),)
+
+    do: Literal["index"]
+    embeddings: Name
 
 
 class Encode(Kind):
@@ -108,10 +132,7 @@ class Ann(Kind):
     def problems(self, name: str, around: Around) -> Iterator[Problem]:
         """Checks that it is over embeddings, and is one index."""
         key = ("stages", name)
-        over = around.stages.get(self.embeddings)
-        if over is not None and not isinstance(over, Encode):
-            text = f"expected an encode stage; {self.embeddings} is of kind {over.do}"
-            yield Problem((*key, "embeddings"), text)
+        yield from _encoded_problems(name, self.embeddings, around)
         if self.hnsw is not None and self.ivf_pq is not None:
             yield Problem((*key, "ivf_pq"), "found hnsw too; an index is one of them, remove one")
 
@@ -224,9 +245,9 @@ class Search(Kind):
     index: Name
     """An earlier `index`, `encode` or `ann` stage."""
     bm25: Bm25 | None = None
-    """For a Lucene index only."""
+    """For a Lucene index of words only."""
     rm3: Rm3 | None = None
-    """For a Lucene index only; `rm3: {}` has every default."""
+    """For a Lucene index of words only; `rm3: {}` has every default."""
     ann: Approximate | None = None
     """For an `ann` index only."""
     depth: Annotated[Count, _DEPTH] = DEPTH
@@ -237,8 +258,10 @@ class Search(Kind):
         queries."""
         key = ("stages", name)
         index = around.stages.get(self.index)
-        if isinstance(index, Encode | Ann):
-            text = f"for a Lucene index only, and {self.index} holds embeddings; remove it"
+        of_impacts = isinstance(index, LuceneIndex) and index.embeddings is not None
+        if of_impacts or isinstance(index, Encode | Ann):
+            held = "impacts" if of_impacts else "embeddings"
+            text = f"for a Lucene index of words only, and {self.index} holds {held}; remove it"
             for field in ("bm25", "rm3"):
                 if getattr(self, field) is not None:
                     yield Problem((*key, field), text)
@@ -249,7 +272,7 @@ class Search(Kind):
 
     def resolved(self, stages: Mapping[str, Kind]) -> Kind:
         """By inner products if the index holds embeddings or is made of them, else by BM25."""
-        if isinstance(stages[self.index], Encode):
+        if isinstance(stages[self.index], Encode | ImpactIndex):
             return DenseSearch(do=self.do, index=self.index, depth=self.depth)
         if isinstance(stages[self.index], Ann):
             ann = self.ann or Approximate()
@@ -296,7 +319,7 @@ class Bm25Search(_ResolvedSearch):
 
 
 class DenseSearch(_ResolvedSearch):
-    """A search of embeddings by inner products."""
+    """A search of embeddings, or of an index of impacts, by inner products."""
 
     depth: Annotated[Count, _DEPTH] = DEPTH
 
@@ -306,6 +329,13 @@ class AnnSearch(_ResolvedSearch):
 
     ann: Approximate
     depth: Annotated[Count, _DEPTH] = DEPTH
+
+
+def _encoded_problems(name: str, wanted: str | None, around: Around) -> Iterator[Problem]:
+    over = around.stages.get(wanted or "")
+    if over is not None and not isinstance(over, Encode):
+        text = f"expected an encode stage; {wanted} is of kind {over.do}"
+        yield Problem(("stages", name, "embeddings"), text)
 
 
 def _ann_problems(key: Key, name: str, index: Kind | None, ann: Approximate) -> Iterator[Problem]:
@@ -617,7 +647,7 @@ class PassageRun(Kind):
 Plain = LuceneIndex | Encode | Ann | GivenRun | Fuse | Aggregate | DocumentRun | PassageRun
 Written = Annotated[Search | Score | Plain, Field(discriminator="do")]
 """A stage as written in a recipe."""
-Stage = Bm25Search | DenseSearch | AnnSearch | MonoScore | DuoScore | Plain
+Stage = ImpactIndex | Bm25Search | DenseSearch | AnnSearch | MonoScore | DuoScore | Plain
 """A stage of a recipe that was loaded."""
 
 _KINDS: tuple[type[Kind], ...] = get_args(get_args(Written)[0])

@@ -422,9 +422,3 @@ def steps_of(recipe: Training) -> int:
     """The number of steps; that of epochs is known once the examples are (`with_steps`)."""
     assert recipe.steps is not None
     return recipe.steps
-
-
-def steps_between_searches(recipe: Training) -> int | None:
-    """After how many steps a training searches again for its negatives; None means never."""
-    mines = [each.negatives.mine for each in recipe.train.values() if each.negatives is not None]
-    return next((mine.every for mine in mines if mine is not None and mine.every), None)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from raypipe.config.parts import PACKAGED_MODELS
+from raypipe.config.rounds import mining_problems, steps_between_searches
 from raypipe.config.rules import collection_problems
 from raypipe.config.training import (
     DevSet,
@@ -11,7 +11,6 @@ from raypipe.config.training import (
     TrainedModel,
     Training,
     TrainingSet,
-    steps_between_searches,
 )
 from raypipe.config.words import did_you_mean, listed
 from raypipe.config.yaml import Key, Problem
@@ -214,7 +213,7 @@ def training_problems(recipe: Training) -> list[Problem]:
         *_known_collections(recipe),
         *([] if pretrained else _sets(recipe)),
         *document_problems(recipe, kind),
-        *_mining(recipe, kind),
+        *mining_problems(recipe, kind),
         *_guards(recipe),
         *loss_problems(recipe, kind),
         *_length(recipe),
@@ -343,40 +342,6 @@ def _sets(recipe: Training) -> Iterator[Problem]:
         yield Problem(("validate", "measure"), text)
     if recipe.validate_ is not None and not recipe.dev:
         yield Problem(("dev",), "missing; validate needs queries to measure on")
-
-
-def _mining(recipe: Training, kind: str | None) -> Iterator[Problem]:
-    """A problem for every broken rule about runs that the training makes."""
-    lengths = set[int]()
-    for name, each in recipe.train.items():
-        if each.negatives is None:
-            continue
-        mine, key = each.negatives.mine, ("train", name, "negatives")
-        if not each.negatives.runs and mine is None:
-            yield Problem((*key, "runs"), "missing; give run files, mine, or both")
-        if mine is not None and each.documents is not None:
-            yield Problem((*key, "mine"), "finds passages, and the set has documents; give runs")
-        if each.teacher in PACKAGED_MODELS and len(each.negatives.runs) + (mine is not None) != 1:
-            text = f"{each.teacher} scores one run; give one file in negatives.runs, or mine alone"
-            yield Problem(("train", name, "teacher"), text)
-        if mine is None or mine.every is None:
-            continue
-        lengths.add(mine.every)
-        every = (*key, "mine", "every")
-        if mine.with_ != "last":
-            text = (
-                f"the model of phase {mine.with_} does not change; remove it, or write with: last"
-            )
-            yield Problem(every, text)
-        if kind not in (None, "encoder"):
-            yield Problem(every, f"only for an encoder, which searches; a {kind} model does not")
-        if recipe.steps is None or recipe.steps % mine.every:
-            found = "epochs" if recipe.steps is None else f"{recipe.steps:,}"
-            text = f"expected steps that are a multiple of it, {mine.every:,}; found {found}"
-            yield Problem(every, text)
-    if len(lengths) > 1:
-        text = f"expected one negatives.mine.every in all of them; found {sorted(lengths)}"
-        yield Problem(("train",), text)
 
 
 def _pairs(recipe: Training, key: Key, each: TrainingSet) -> Iterator[Problem]:

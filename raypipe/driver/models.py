@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from raypipe.config import Recipe, read_resolved
 from raypipe.config.parts import Model
-from raypipe.config.stages import DuoScore, Encode, MonoScore
+from raypipe.config.stages import Ann, DuoScore, Encode, ImpactIndex, MonoScore
 from raypipe.driver.inputs import has_copies
 from raypipe.errors import InputError
 from raypipe.hub_names import NEWEST, SCHEME, HubName, address, is_hub
@@ -65,6 +65,8 @@ def open_models(
                 check_kind(found[stage.model], name, stage)
             except InputError as error:
                 problems += error.problems
+        if isinstance(stage, Ann | ImpactIndex):
+            problems += unfit_for_index(recipe, name, stage, found)
     if problems:
         raise InputError(problems)
     return found
@@ -129,6 +131,28 @@ def check_kind(model: ModelFolder, name: str, stage: Encode | MonoScore | DuoSco
             f"stages.{name}: {stage.model} is of kind {conventions.kind}, and the stage needs a "
             f"model of kind {wanted}; {remedy}"
         )
+
+
+def unfit_for_index(
+    recipe: Recipe, name: str, stage: Ann | ImpactIndex, models: Mapping[str, ModelFolder]
+) -> list[str]:
+    """A problem if the index `name` cannot be made of what the model makes; none of no encoder."""
+    encode, wanted = recipe.stages[stage.embeddings], stage.embeddings
+    assert isinstance(encode, Encode)  # a rule of the recipe
+    made = models[encode.model].conventions if encode.model in models else None
+    if not isinstance(made, Conventions) or made.is_sparse == isinstance(stage, ImpactIndex):
+        return []
+    key = f"stages.{name}.embeddings: {wanted} has"
+    if made.is_sparse:
+        return [
+            f"{key} weights of word pieces ({encode.model} is a {made.pooling} model); search it "
+            f"itself, which is exact, or its index, {{do: index, embeddings: {wanted}}}"
+        ]
+    return [
+        f"{key} embeddings; expected the weights of a sparse model, and {encode.model} has "
+        f"pooling {made.pooling}. Search {wanted} itself, or an index {{do: ann, embeddings: "
+        f"{wanted}}}"
+    ]
 
 
 def unfit(model: ModelFolder) -> list[str]:

@@ -1,6 +1,7 @@
 """The stages of Lucene: the index of a collection, and BM25 searches by query block."""
 
 import shutil
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +17,13 @@ from raypipe.engines.lucene.index import (
     pack_folder,
     unpack_folder,
 )
-from raypipe.engines.lucene.search import Feedback, LuceneSearcher, check_index, search_all
+from raypipe.engines.lucene.search import (
+    Feedback,
+    Lines,
+    LuceneSearcher,
+    check_index,
+    search_all,
+)
 from raypipe.stages.run_tables import run_table
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, Stage
 from raypipe.stages.tables import RUN_ROW_BYTES, Sides, opened_blocks, query_blocks
@@ -65,33 +72,27 @@ class IndexStage(Stage):
         return Payload(packed, {"rows": shard.num_rows, "indexed": num_indexed})
 
     def _batches(self, beat: Beat) -> Iterator[pa.Table]:
-        for table in self.collection.tables(schema.PASSAGES):
+        for table in self.passages():
             beat(())
             yield table
 
+    def passages(self) -> Iterator[pa.Table]:
+        """What is indexed, schema.PASSAGES, in row order; read twice."""
+        return self.collection.tables(schema.PASSAGES)
 
-@dataclass(frozen=True)
-class Bm25Stage(Stage):
-    """The best `depth` passages of each query by BM25, as Lucene scores it."""
+
+class LuceneSearchStage(Stage):
+    """A search of a Lucene index by query block, whatever gives the scores."""
 
     name: str
     sides: Sides
     index: Stored
-    k1: float
-    b: float
     depth: int
-    rm3: Feedback | None = None
-    needs: Needs = Needs(jvm=True)
+    needs = Needs(jvm=True)
 
-    @property
-    def spec(self) -> StageSpec:
-        """The index, the queries and the parameters of the search."""
-        params: dict[str, Json] = {"k1": self.k1, "b": self.b}
-        params |= {"depth": self.depth, "name": self.name}
-        if self.rm3 is not None:
-            params["rm3"] = self.rm3.to_json()
-        stores = {"index": self.index} | self.sides.stores()
-        return spec_over("bm25", 1, params, stores, produces="run")
+    @abstractmethod
+    def lines(self, searcher: LuceneSearcher, shard: Shard) -> Lines:
+        """What the queries of a block find; the block's first is at position 0."""
 
     def shards(self, sizing: Sizing) -> list[Shard]:
         """Query blocks."""
@@ -107,12 +108,37 @@ class Bm25Stage(Stage):
         return opened_blocks(site, partial(self._block, searcher), close=searcher.close)
 
     def _block(self, searcher: LuceneSearcher, shard: Shard) -> pa.Table:
+        positions, rows, scores = self.lines(searcher, shard)
+        return run_table(positions + shard.start, rows, scores, scored_by=self.name)
+
+
+@dataclass(frozen=True)
+class Bm25Stage(LuceneSearchStage):
+    """The best `depth` passages of each query by BM25, as Lucene scores it."""
+
+    name: str
+    sides: Sides
+    index: Stored
+    k1: float
+    b: float
+    depth: int
+    rm3: Feedback | None = None
+
+    @property
+    def spec(self) -> StageSpec:
+        """The index, the queries and the parameters of the search."""
+        params: dict[str, Json] = {"k1": self.k1, "b": self.b}
+        params |= {"depth": self.depth, "name": self.name}
+        if self.rm3 is not None:
+            params["rm3"] = self.rm3.to_json()
+        stores = {"index": self.index} | self.sides.stores()
+        return spec_over("bm25", 1, params, stores, produces="run")
+
+    def lines(self, searcher: LuceneSearcher, shard: Shard) -> Lines:
+        """See LuceneSearchStage."""
         queries = self.sides.queries.table(schema.QUERIES, shard.start, shard.stop)
         texts = queries["text"].to_pylist()
-        positions, rows, scores = search_all(
-            searcher, texts, k1=self.k1, b=self.b, depth=self.depth, rm3=self.rm3
-        )
-        return run_table(positions + shard.start, rows, scores, scored_by=self.name)
+        return search_all(searcher, texts, k1=self.k1, b=self.b, depth=self.depth, rm3=self.rm3)
 
 
 def open_index(index: Stored, collection: Stored, folder: Path) -> LuceneSearcher:

@@ -76,13 +76,14 @@ def test_a_broken_rule_is_the_only_problem(text: str, problems):
         (
             "index: embeddings",
             "index: embeddings, bm25: {}",
-            "stages.dense.bm25: for a Lucene index only, and embeddings holds"
+            "stages.dense.bm25: for a Lucene index of words only, and embeddings holds"
             " embeddings; remove it",
         ),
         (
             "index: embeddings",
             "index: embeddings, rm3: {}",
-            "stages.dense.rm3: for a Lucene index only, and embeddings holds embeddings; remove it",
+            "stages.dense.rm3: for a Lucene index of words only, and embeddings holds embeddings; "
+            "remove it",
         ),
         (
             "method: rrf",

@@ -66,7 +66,7 @@ def test_a_wrong_value_is_told_by_line_key_expected_and_found(text: str, problem
         (
             "lucene:     {do: index}",
             "lucene: {do: index, depth: 3}",
-            "line 10: stages.lucene.depth: unknown key; known here: do, language",
+            "line 10: stages.lucene.depth: unknown key; known here: do, language, embeddings",
         ),
         (
             "lucene:     {do: index}",

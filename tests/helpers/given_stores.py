@@ -31,6 +31,8 @@ VERSIONS = {
     "fuse": 1,
     "homes": 1,
     "ids": 2,
+    "impact-index": 1,
+    "impact-search": 1,
     "map": 1,
     "named-documents": 1,
     "pairs": 1,
@@ -43,6 +45,7 @@ VERSIONS = {
     "score": 1,
     "search": 1,
     "search-parts": 1,
+    "sparse-parts": 1,
     "split": 1,
     "stretches": 1,
     "tokenize": 2,
@@ -122,14 +125,14 @@ class Stores:
             first = stop
         return self.tables(schema.RUN, *tables, ranges=ranges)
 
-    def tokens(self, *shards_of_rows):
-        """Word pieces, a list of rows a shard."""
+    def tokens(self, *shards_of_rows, dtype=np.uint16):
+        """Word pieces, a list of rows a shard; in uint32 impacts."""
         counts = [len(rows) for rows in shards_of_rows]
         edges = np.cumsum([0, *counts]).tolist()
 
         def write(place, file):
             rows = shards_of_rows[place]
-            flat = np.array([piece for row in rows for piece in row], np.uint16)
+            flat = np.array([piece for row in rows for piece in row], dtype)
             offsets = np.cumsum([0, *map(len, rows)]).astype(np.int64)
             write_tokens(file, flat, offsets)
 

@@ -31,12 +31,13 @@ from raypipe.models.folder.model_folder import ModelFolder, layouts_of, open_tok
 from raypipe.models.folder.settings import PairConventions
 from raypipe.ranking.candidates import Keys, missing
 from raypipe.stages.ann.search import AnnSearchStage
-from raypipe.stages.bm25 import Bm25Stage, IndexStage
+from raypipe.stages.bm25 import IndexStage, LuceneSearchStage
 from raypipe.stages.documents.convert import RecordsStage
 from raypipe.stages.documents.passage_map import MapStage
 from raypipe.stages.documents.split import SplitStage
 from raypipe.stages.documents.windows import WindowsStage
 from raypipe.stages.encode import EncodeStage
+from raypipe.stages.impacts import ImpactIndexStage
 from raypipe.stages.reuse.boundaries import expected_shards
 from raypipe.stages.scoring.candidates import Candidates, Request, RunCandidates
 from raypipe.stages.scoring.score import ScoreStage
@@ -70,6 +71,8 @@ SHARED_UNRELATED = 0.25
 """The same where neither run is made of the other."""
 INDEX_BYTES, TEXT_BYTES, PASSAGE_BYTES = 45_000, 1.282, 87.4
 """Of a Lucene index: whatever is in it, for a byte of text and for a passage."""
+IMPACT_BYTES, IMPACT_SECONDS = 0.6, 1.7e-7
+"""Of an index of impacts: for a stored byte of them, the index's bytes and CPU time."""
 LINE_BYTES, FILE_BYTES = 11.0, 1_700
 """Of a stored run: a line (8.5, 10.4 and 11.0 for random passages of 6,000, 100,000 and 8,841,823),
 and a shard's file beside its lines."""
@@ -133,6 +136,10 @@ class Arithmetic:
                 return self._tokenized_candidates(stage)
             case EncodeStage():
                 return self._encoded(stage)
+            case ImpactIndexStage():
+                rows, num_bytes = stage.impacts.num_rows, IMPACT_BYTES * stage.impacts.num_bytes
+                seconds = INDEX_SECONDS + IMPACT_SECONDS * stage.impacts.num_bytes
+                return Amounts(rows=rows, num_bytes=INDEX_BYTES + num_bytes, seconds=seconds)
             case IndexStage():
                 texts = self._sample(stage.collection)
                 size, rows = texts.num_bytes - texts.id_bytes * texts.num_rows, texts.num_rows
@@ -168,10 +175,10 @@ class Arithmetic:
         stores = stage.stores if isinstance(stage, TableStage) else {}
         params = stage.spec.params
         match stage:
-            case Bm25Stage() | AnnSearchStage():
+            case LuceneSearchStage() | AnnSearchStage():
                 passages = self.of(stage.sides.collection).rows
                 lines = np.full(stage.sides.queries.num_rows, float(min(stage.depth, passages)))
-                if isinstance(stage, Bm25Stage):
+                if isinstance(stage, LuceneSearchStage):
                     seconds = SEARCH_SECONDS + lines.sum() * (BM25_LINE_SECONDS - LINE_SECONDS)
                 note = _UNTIMED if isinstance(stage, AnnSearchStage) else ""
             case PartsStage():

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import assert_never
 
@@ -13,6 +14,7 @@ from raypipe.config.stages import (
     Encode,
     Fixed,
     GivenRun,
+    ImpactIndex,
     IvfPq,
     LuceneIndex,
     Tune,
@@ -30,6 +32,7 @@ from raypipe.stages.ann.recall import Recall, measured, recall_stage
 from raypipe.stages.ann.search import AnnSearchStage
 from raypipe.stages.bm25 import Bm25Stage, IndexStage
 from raypipe.stages.encode import EncodeStage, refuse_other_model
+from raypipe.stages.impacts import ImpactIndexStage, ImpactSearchStage
 from raypipe.stages.read_run import read_stage
 from raypipe.stages.search import PartsStage, merge_stage
 from raypipe.stages.sparse import SparsePartsStage, SparseStage
@@ -126,8 +129,13 @@ def vectors(basis: Basis, name: str, model_name: str, query_set: str | None) -> 
 def dense_search(
     basis: Basis, name: str, stage: DenseSearch, query_set: str, inputs: Mapping[str, System]
 ) -> System:
-    """An exact search of embeddings or of impacts: the results of its spans, merged."""
-    encoded = inputs[stage.index]
+    """An exact search of embeddings or of impacts: the results of its spans, merged.
+
+    Of an index of impacts it is Lucene's, with the same result.
+    """
+    encoded, built = inputs[stage.index], basis.recipe.stages[stage.index]
+    if isinstance(built, ImpactIndex):
+        return _impact_search(basis, name, stage, query_set, encoded, built.embeddings)
     model_folder = basis.model(encoded.model)
     of_queries = vectors(basis, stage.index, encoded.model, query_set)
     parts, store = of_stage(name, query_set, Role.PARTS), of_stage(name, query_set)
@@ -142,15 +150,29 @@ def dense_search(
     return System(name, "run", merged, chain, "collection", model, saw)
 
 
+def impact_index(
+    basis: Basis, name: str, stage: ImpactIndex, inputs: Mapping[str, System]
+) -> System:
+    """Lucene's index of impacts; always built anew for others."""
+    encoded = inputs[stage.embeddings]
+    index = ImpactIndexStage(basis.collection(), impacts=encoded.stored)
+    return replace(encoded, name=name, stored=_once(basis, of_stage(name), index))
+
+
+def _impact_search(
+    basis: Basis, name: str, stage: DenseSearch, query_set: str, index: System, embeddings: str
+) -> System:
+    of_queries, sides = vectors(basis, embeddings, index.model, query_set), basis.sides(query_set)
+    store = of_stage(name, query_set)
+    search = ImpactSearchStage(name, sides, index.stored, of_queries, stage.depth)
+    stored = basis.stores.ensure(store, search)
+    chain = Chain((of_stage(embeddings, query_set), store))
+    return System(name, "run", stored, chain, "collection", index.model, index.start_weights)
+
+
 def ann_index(basis: Basis, name: str, stage: Ann, inputs: Mapping[str, System]) -> System:
     """The index; always built anew for other embeddings, since no part of it is reused."""
     encoded = inputs[stage.embeddings]
-    own = basis.model(encoded.model).encoder
-    if own.is_sparse:
-        raise InputError(
-            f"stages.{name}.embeddings: {stage.embeddings} has weights of word pieces "
-            f"({encoded.model} is a {own.pooling} model); search it itself, which is exact"
-        )
     embeddings = encoded.stored
     if stage.ivf_pq is None:
         assert stage.hnsw is not None  # resolved

@@ -18,6 +18,7 @@ from raypipe.config.stages import (
     Encode,
     Fuse,
     GivenRun,
+    ImpactIndex,
     LuceneIndex,
     MonoScore,
     PassageRun,
@@ -39,6 +40,8 @@ def system_of(
     match stage:
         case LuceneIndex():
             return first_stages.lucene_index(basis, name, stage)
+        case ImpactIndex():
+            return first_stages.impact_index(basis, name, stage, inputs)
         case Encode():
             return first_stages.embeddings(basis, name, stage)
         case Ann():

@@ -6,7 +6,7 @@ from typing import Any
 
 from raypipe.config import Recipe, Training, load_recipe
 from raypipe.config.parts import PACKAGED_MODELS
-from raypipe.config.phases import LAST
+from raypipe.config.rounds import LAST
 from raypipe.config.stages import MonoScore
 from raypipe.config.training import DevSet, TrainDocuments, TrainingSet
 from raypipe.data.qrels import read_qrels

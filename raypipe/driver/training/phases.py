@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from raypipe.config import Training
-from raypipe.config.phases import LAST, Phase, PhasedTraining, trainings_of
+from raypipe.config.phases import Phase, PhasedTraining, trainings_of
+from raypipe.config.rounds import LAST
 from raypipe.config.training import DevSet, Guarded, TrainingSet
 from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries
@@ -190,6 +191,7 @@ def in_phases(
             raise
         if part.phase is None:
             return summary, table, folder
-        models[part.phase], summaries[part.phase] = folder, summary
+        # A worker of Ray Train has a working directory of its own.
+        models[part.phase], summaries[part.phase] = folder.absolute(), summary
         tables.append(table)
     return summary | {"phases": summaries}, "\n".join(tables), folder

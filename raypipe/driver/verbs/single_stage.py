@@ -90,7 +90,10 @@ def search_recipe(
     search: dict[str, Any] = {"do": "search", "index": stage, "depth": depth}
     if k1 is not None or b is not None:
         search["bm25"] = {"k1": BM25_K1 if k1 is None else k1, "b": BM25_B if b is None else b}
-    used = held["stages"][stage].get("model")
+    stages = held["stages"]
+    over = str(stages[stage].get("embeddings", stage))  # of an index of impacts: what it is of
+    parts = {name: stages[name] for name in (over, stage) if name in stages}
+    used = parts.get(over, {}).get("model")
     models = held.get("models") or {}
     resources = _precision_of(held) if used is not None else {}
     word = str(resources.get("precision", ""))
@@ -98,7 +101,7 @@ def search_recipe(
         resources["precision"] = word.partition("+")[2] or "fp32"
     return recipe_of(
         collection_of(index),
-        {stage: held["stages"][stage], "search": search},
+        {**parts, "search": search},
         models={name: part for name, part in models.items() if name == used},
         queries={"queries": {"file": _place(queries)}},
         resources=resources,

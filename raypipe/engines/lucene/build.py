@@ -2,17 +2,22 @@
 
 `python -m raypipe.engines.lucene.build TEXTS FLUSHED FOLDER IDS MEGABYTES LANGUAGE`: indexes the
 passages in the folder TEXTS, JSON lines in row order, as one segment in FOLDER. FLUSHED is for
-unfinished segments; IDS receives the ids of the documents as the index has them.
+unfinished segments; IDS receives the ids of the documents as the index has them. LANGUAGE may be
+IMPACTS.
 """
 
 import json
 import sys
 from pathlib import Path
 
+from raypipe.engines.lucene.index import IMPACTS, analyzer_of
 from raypipe.engines.lucene.java import Lucene, open_reader, ordered_writer, start_jvm, stored_ids
 
 HEAP = "2g"
 IDS_AT_ONCE = 10_000
+FIELDS = "org.apache.commons.lang3.reflect.FieldUtils"
+"""Writes fields. An assignment by jnius (1.9) frees the value's reference, which is in use: it
+overwrites part of the next one, and Java dies at one of its next collections of garbage."""
 
 
 def main(texts: str, flushed: str, folder: str, ids: str, megabytes: str, language: str) -> None:
@@ -35,16 +40,22 @@ def _make_bytes_repeat(lucene: Lucene) -> None:
 def _flush(lucene: Lucene, texts: str, flushed: str, megabytes: int, language: str) -> None:
     """Run Anserini's IndexCollection on one thread: segments in row order, not merged."""
     autoclass, _ = lucene
+    of_words = language != IMPACTS
     settings = autoclass("io.anserini.index.IndexCollection$Args", include_protected=True)()
     settings.input, settings.index = texts, flushed
     settings.collectionClass, settings.threads = "JsonCollection", 1
-    settings.storePositions = settings.storeDocvectors = settings.storeRaw = True
+    settings.storePositions = settings.storeDocvectors = settings.storeRaw = of_words
+    settings.impact = not of_words
     settings.memoryBuffer, settings.quiet = megabytes, True
     settings.language = language
     indexer = autoclass("io.anserini.index.IndexCollection", include_protected=True)(settings)
     # Lucene's default policy merges segments that are not neighbours.
     no_merges = autoclass("org.apache.lucene.index.NoMergePolicy").INSTANCE
-    indexer.writer.getConfig().setMergePolicy(no_merges)
+    config = indexer.writer.getConfig()
+    config.setMergePolicy(no_merges)
+    if not of_words:  # Anserini would read each word as many times as its impact says
+        fields = autoclass(FIELDS)
+        fields.writeField(config, "analyzer", analyzer_of(lucene, language), True)
     indexer.run()
     for file in Path(texts).iterdir():
         file.unlink()
@@ -72,8 +83,9 @@ def _merge(lucene: Lucene, flushed: str, folder: str) -> None:
 def _name_from_the_start(lucene: Lucene) -> None:
     """Make Lucene's next segment ids 1, 2, ...; otherwise they depend on the clock."""
     autoclass, _ = lucene
-    helper = autoclass("org.apache.lucene.util.StringHelper", include_private=True)
-    helper.nextId = autoclass("java.math.BigInteger")("1")
+    helper = autoclass("org.apache.lucene.util.StringHelper")
+    first = autoclass("java.math.BigInteger")("1")
+    autoclass(FIELDS).writeStaticField(helper, "nextId", first, True)
 
 
 def _write_ids(lucene: Lucene, folder: str, path: Path) -> None:

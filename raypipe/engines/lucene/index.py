@@ -33,6 +33,9 @@ from raypipe.storage.payloads import writing
 ENGLISH = "en"
 LANGUAGE_FILE = "raypipe-language.txt"
 """In the folder of an index that is not English: the language."""
+IMPACTS = "impacts"
+"""In place of a language: a text is words with whole numbers, `7|120 19|4`, which are stored as the
+words' frequencies."""
 _BLANKS = ("ha", "so", "sw", "yo")
 """Languages that Anserini cuts at blanks, without an analyzer of their own."""
 ROWS_FILE = "raypipe-rows.npy"
@@ -43,6 +46,8 @@ BUFFER_MEGABYTES = 1024
 
 def index_settings(language: str = ENGLISH) -> dict[str, str]:
     """What the bytes of an index depend on, apart from the passages."""
+    if language == IMPACTS:
+        return {"anserini": anserini_jar().name}
     settings = {"anserini": anserini_jar().name, "store": "positions docvectors raw"}
     return settings if language == ENGLISH else {**settings, "language": language}
 
@@ -58,15 +63,15 @@ def build_index(
     """The number of passages indexed into `folder`, which must not exist yet.
 
     Fields and analysis are those of Anserini's IndexCollection for the language; positions, vectors
-    and raw text are stored, so that pyserini's own searchers can use them. One thread,
-    one segment, in row order, so that Lucene breaks ties by row; every document's stored id is
-    compared with the id of its row. Passages without a visible character are not indexed
-    (Anserini refuses them) and are never found.
+    and raw text are stored, so that pyserini's own searchers can use them (of impacts, only these).
+    One thread, one segment, in row order, so that Lucene breaks ties by row; every document's
+    stored id is compared with the id of its row. Passages without a visible character are not
+    indexed (Anserini refuses them) and are never found.
 
     Args:
         passages: called twice for all passages in row order: once to index them, once to compare.
         folder: where the index is written.
-        language: one of `vocabulary.Language`.
+        language: one of `vocabulary.Language`, or IMPACTS.
         beat: called often during the work.
         buffer_megabytes: how much Lucene holds before it writes a segment; no byte of the index
             depends on it.
@@ -143,8 +148,13 @@ def _die_with_parent() -> None:
 
 
 def analyzer_of(lucene: Lucene, language: str) -> Any:
-    """The analyzer of a language, one of `vocabulary.Language`."""
+    """The analyzer of a language, one of `vocabulary.Language`, or of IMPACTS."""
     autoclass, _ = lucene
+    if language == IMPACTS:
+        none = autoclass("java.util.HashMap")
+        made = autoclass("org.apache.lucene.analysis.custom.CustomAnalyzer").builder()
+        made = made.withTokenizer("whitespace", none())
+        return made.addTokenFilter("delimitedTermFrequency", none()).build()
     if language == ENGLISH:
         return autoclass("io.anserini.analysis.DefaultEnglishAnalyzer").newDefaultInstance()
     if language in _BLANKS:

@@ -1,4 +1,4 @@
-"""BM25 over a Lucene index: exact scores, ties by passage row.
+"""BM25 over a Lucene index, or products of impacts: exact scores, ties by passage row.
 
 With RM3, a query is expanded by the words of the passages that it finds first.
 """
@@ -22,6 +22,10 @@ MAX_CLAUSES = 1 << 20
 FIRST = 50
 """How many passages Anserini's first search returns (rerankcutoff); most that can give words."""
 FIELD = "contents"
+Found = tuple[NDArray[np.int64], NDArray[np.float32]]
+"""(passage rows, scores) of a query, best first, ties by row."""
+Lines = tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float32]]
+"""(query positions, passage rows, scores) of queries, in order, best first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,7 @@ class LuceneSearcher:
         searcher.setMaxClauseCount(MAX_CLAUSES)
         self._searcher = searcher(cast("org.apache.lucene.index.IndexReader", self._reader))
         self._similarity = autoclass("org.apache.lucene.search.similarities.BM25Similarity")
+        self._products = autoclass("io.anserini.search.similarity.ImpactSimilarity")()
         self._generator = autoclass("io.anserini.search.query.BagOfWordsQueryGenerator")()
         self._analyzer = analyzer_of(self._lucene, language_of(folder))
         sorts = autoclass("org.apache.lucene.search.SortField")
@@ -68,7 +73,7 @@ class LuceneSearcher:
 
     def search(
         self, query: str, *, k1: float, b: float, depth: int, rm3: Feedback | None = None
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    ) -> Found:
         """(passage rows, scores), best first, ties by row; empty if no word is found.
 
         The index has one segment in row order. So Lucene's own rule for ties, the smaller document
@@ -80,6 +85,21 @@ class LuceneSearcher:
         if rm3 is not None:
             found, of_found = self._expanded(query, parsed, rm3, depth)
             return self.rows[found], of_found
+        return self._best(parsed, depth)
+
+    def search_impacts(self, words: Iterable[int], impacts: Iterable[int], *, depth: int) -> Found:
+        """The same, of a query's impacts in an index of IMPACTS; a score is a sum of products.
+
+        A product is below 2^24 and so exact in float32. Lucene adds in float64 and rounds the sum.
+        """
+        autoclass, _ = self._lucene
+        weights, number = autoclass("java.util.HashMap")(), autoclass("java.lang.Float")
+        for word, impact in zip(words, impacts, strict=True):
+            weights.put(str(word), number(float(impact)))
+        self._searcher.setSimilarity(self._products)
+        return self._best(self._generator.buildQuery(FIELD, weights), depth)
+
+    def _best(self, parsed: Any, depth: int) -> Found:
         hits = self._searcher.search(parsed, depth).scoreDocs
         documents = np.fromiter((hit.doc for hit in hits), np.int64, count=len(hits))
         scores = np.fromiter((hit.score for hit in hits), np.float32, count=len(hits))
@@ -136,11 +156,15 @@ def search_all(
     b: float,
     depth: int,
     rm3: Feedback | None = None,
-) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float32]]:
+) -> Lines:
     """(query positions, passage rows, scores) of all queries, in order, best first."""
-    found = [searcher.search(query, k1=k1, b=b, depth=depth, rm3=rm3) for query in queries]
+    return lines_of([searcher.search(query, k1=k1, b=b, depth=depth, rm3=rm3) for query in queries])
+
+
+def lines_of(found: Sequence[Found]) -> Lines:
+    """The lines of queries, by what each found."""
     lengths = [len(rows) for rows, _ in found]
-    positions = np.repeat(np.arange(len(queries), dtype=np.int32), lengths)
+    positions = np.repeat(np.arange(len(found), dtype=np.int32), lengths)
     rows = np.concatenate([rows for rows, _ in found] or [np.empty(0, np.int64)])
     scores = np.concatenate([scores for _, scores in found] or [np.empty(0, np.float32)])
     return positions, rows, scores

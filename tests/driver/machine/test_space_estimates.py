@@ -10,6 +10,7 @@ from raypipe.models.folder.model_folder import resolve_model
 from raypipe.stages.bm25 import Bm25Stage, IndexStage
 from raypipe.stages.encode import EncodeStage
 from raypipe.stages.fuse import fuse_stage
+from raypipe.stages.impacts import ImpactIndexStage, ImpactSearchStage
 from raypipe.stages.scoring.candidates import Request
 from raypipe.stages.scoring.rerank import aggregate_stage, pairs_stage, rerank_stage
 from raypipe.stages.scoring.score import ScoreStage
@@ -74,6 +75,7 @@ def facts(num_bytes, compressed):
         (TokenizeStage(STORED, None, None), (1600 + 8 * 300) * 3 // 4),
         (ids_stage(STORED), 26 * 300),
         (Bm25Stage("b", SIDES, STORED, 0.9, 0.4, 50), 32 * 50 * 300),
+        (ImpactSearchStage("i", SIDES, STORED, STORED, 50), 32 * 50 * 300),
         (PartsStage("p", STORED, STORED, 50), 32 * 50 * 300),
         (merge_stage("m", STORED, SIDES, 50), 32 * 50 * 300 * 3 // 4),
     ],
@@ -104,6 +106,7 @@ ALL, FIRST, SAMPLE = Request(k0=5), Request(k1=7), Request(k1=7, sample=2)
     ("stage", "expected"),
     [
         (IndexStage(COLLECTION), 3 * 1600 * 3 // 4),
+        (ImpactIndexStage(stored(), impacts=COLLECTION), 3 * 1600 * 3 // 4),
         (fuse_stage("f", {}, SIDES, method="rrf", depth=50), 32 * 50 * 300 * 3 // 4),
         # 7 of each of 10 queries, each with the 6 others, or with 2 of them.
         (pairs_stage("p", RUN, BASE, FIRST, SIDES, None), 24 * 70 * 6 * 3 // 4),

@@ -8,13 +8,18 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from plain_stores import PlainStores
 from sparse_models import make_routed, make_splade, make_unicoil, save_table
 from stage_inputs import parts_of
 
 import raypipe
+from raypipe.cli.main import run as command
 from raypipe.config import load_recipe
 from raypipe.driver.execute import Watcher
+from raypipe.driver.forecast.plan import make_plan
 from raypipe.driver.pipeline import Options, run_pipeline
+from raypipe.driver.recipe.basis import Basis
+from raypipe.driver.recipe.graph import Graph
 from raypipe.driver.upkeep.export import export
 from raypipe.driver.upkeep.status import open_workspace
 from raypipe.driver.upkeep.verify import verify
@@ -236,6 +241,116 @@ def test_an_approximate_index_of_impacts_is_refused(world, tmp_path):
     recipe = world[0](stage="\n  near: {do: ann, embeddings: weights}")
     with pytest.raises(InputError, match="near.embeddings: weights has weights of word pieces"):
         run_pipeline(recipe, tmp_path / "out", Options(), watcher=Watcher())
+
+
+BY_LUCENE = """
+  impacts: {do: index, embeddings: weights}
+  by-lucene: {do: search, index: impacts, depth: 20}"""
+
+
+def same_files(out, of="splade"):
+    """Whether Lucene's run is the product's, but for the tag."""
+    found, product = (
+        (out / "runs" / "test" / f"{name}.trec").read_bytes() for name in ("by-lucene", of)
+    )
+    return b"by-lucene" in found and found.replace(b"by-lucene", of.encode()) == product
+
+
+@pytest.mark.slow
+@pytest.mark.jvm
+def test_lucenes_index_of_impacts_gives_the_products_file_and_follows_the_impacts(world, tmp_path):
+    recipe, _, passages, _, write = world
+    out = tmp_path / "out"
+
+    def done(**changed):
+        return run_pipeline(recipe(stage=BY_LUCENE, **changed), out, Options(), watcher=Watcher())
+
+    first = done().summary
+    assert same_files(out) and first["systems"]["test"]["by-lucene"]["model"] == "splade"
+    assert verify(open_workspace(out)) == []
+    again = done().summary["stages"]
+    assert again["impacts"]["reused"] and again["by-lucene.test"]["reused"]
+    few = done(**{"stages.by-lucene.depth": 3, "stages.splade.depth": 3}).summary["stages"]
+    assert same_files(out) and few["impacts"]["reused"] and not few["by-lucene.test"]["reused"]
+    write("passages", ["", "a token", *passages[2:], "shard of a lease"])
+    try:
+        changed = done().summary["stages"]
+    finally:
+        write("passages", passages)
+    assert same_files(out) and not changed["impacts"]["reused"]
+
+
+@pytest.mark.slow
+@pytest.mark.jvm
+def test_a_published_index_of_impacts_is_planned_searched_and_told_from_others(
+    world, tmp_path, monkeypatch
+):
+    recipe, _, _, queries, _ = world
+    recipe, out = recipe(stage=BY_LUCENE), tmp_path / "out"
+    plan = {line.store: line for line in make_plan(recipe, out).forecast.lines}
+    run_pipeline(recipe, out, Options(reindex=True), watcher=Watcher())
+    stores = open_workspace(out).refs()
+    assert plan.keys() == stores.keys()
+    weights, index = plan["weights"].bytes, plan["impacts"]
+    assert index.bytes == pytest.approx(45_000 + 0.6 * weights) and index.rows == 300
+    assert index.seconds == pytest.approx(3.3 + 1.7e-7 * weights, abs=1e-3)
+    assert plan["by-lucene.test"].seconds == pytest.approx(0.1 + 15 * 20 * 1.7e-5)
+    asked = {f"q{n}": text for n, text in enumerate(queries)}
+    with raypipe.open_index(out) as opened:
+        product = opened.search(asked, stage="splade")
+        assert opened.search(asked, stage="by-lucene").equals(product)
+        monkeypatch.setattr(sparse, "sparse_lists", None)  # it is Lucene's index that is searched
+        assert opened.search(asked, stage="impacts", depth=20).equals(product)
+        with pytest.raises(InputError, match="k1, b: for BM25, and impacts searches"):
+            opened.search(asked, stage="impacts", k1=1.0)
+    file = tmp_path / "queries.tsv"
+    file.write_text("".join(f"{name}\t{text}\n" for name, text in asked.items()))
+    search = ["search", "--index", str(out), "--queries", str(file), "--model", "impacts"]
+    found = tmp_path / "found"
+    assert command([*search, "--depth", "20", "--inline", "--out", str(found)])[0] == 0
+    lines = (found / "runs" / "queries" / "search.trec").read_text()
+    whole = (out / "runs" / "test" / "by-lucene.trec").read_text()
+    assert lines.replace(" search\n", "\n") == whole.replace(" by-lucene\n", "\n")
+    assert open_workspace(found).refs()["impacts"] == stores["impacts"]
+    with pytest.raises(InputError, match="impacts: a store of impact-index can be exported to not"):
+        export(out / "stores" / "impacts", "pyserini", tmp_path / "e")
+    system = Graph(Basis(recipe, PlainStores(open_workspace(out).stores)))
+    chain = system.system("by-lucene", "test").chain
+    assert list(map(str, chain.stores)) == ["weights.test", "by-lucene.test"]
+
+
+@pytest.mark.slow
+@pytest.mark.jvm
+def test_a_generations_index_of_other_impacts_is_not_taken_for_the_recipes(world, tmp_path):
+    recipe, out = world[0], tmp_path / "out"
+    run_pipeline(recipe(stage=BY_LUCENE), out, Options(reindex=True), watcher=Watcher())
+    other = make_splade(tmp_path / "other", seed=5)
+    stage = """
+  others: {do: encode, model: other}
+  exact: {do: search, index: others, depth: 20}""" + BY_LUCENE.replace("weights", "others")
+    changed = recipe(stage=stage, more=f"}}, other: {{path: {other}", stores=out / "stores")
+    again = tmp_path / "again"
+    done = run_pipeline(changed, again, Options(reading=("words", 1)), watcher=Watcher())
+    assert done.summary["stages"]["weights"]["reused"] and same_files(again, of="exact")
+
+
+TOLD = {
+    "tiny_model": ["stages.impacts.embeddings: weights has embeddings; expected the weights of a "
+                   "sparse model, and splade has pooling mean. Search weights itself, or an index "
+                   "{do: ann, embeddings: weights}"],
+    "tiny_mono": ["stages.weights: splade: "],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("model", list(TOLD))
+def test_an_index_of_what_is_no_impacts_is_refused_before_any_work(world, model, tmp_path, request):
+    path = request.getfixturevalue(model)
+    recipe = world[0](stage=BY_LUCENE, **{"models.splade.path": path})
+    with pytest.raises(InputError) as refused:
+        run_pipeline(recipe, tmp_path / "out", Options(), watcher=Watcher())
+    pairs = zip(refused.value.problems, TOLD[model], strict=True)
+    assert all(problem.startswith(told) for problem, told in pairs), refused.value.problems
+    assert not (tmp_path / "out" / "stores").exists()
 
 
 def test_scores_beyond_float32s_whole_numbers_are_ordered_alike_in_every_span(monkeypatch):
