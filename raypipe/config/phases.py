@@ -184,6 +184,9 @@ def _without_start(lines: Sequence[str]) -> list[str]:
 def _order(key: Key, own: Own, earlier: Sequence[str]) -> Iterator[Problem]:
     if own.name in earlier:
         yield Problem((*key, "name"), f"an earlier phase is called {own.name}; rename one")
+    if own.name == LAST:
+        text = f"expected another name than {LAST}, which is the model that a phase begins from"
+        yield Problem((*key, "name"), text)
     if own.after is not None and own.after not in earlier:
         hint = did_you_mean(own.after, earlier)
         text = f"no earlier phase has this name{hint} there are {listed(earlier)}"

@@ -128,19 +128,21 @@ def packed(
         RowsFailed: an impact is beyond what is stored; rows are positions in `weights`.
     """
     scale = scale or IMPACT
-    impacts = np.rint(weights * np.float32(scale)).astype(np.int64)
-    beyond = np.flatnonzero(impacts.max(axis=1, initial=0) > LARGEST)
+    # Compared before it is a whole number: no int64 holds a large one, and NaN is beyond too.
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = np.rint(weights * np.float32(scale))
+    beyond = np.flatnonzero(~(found <= LARGEST).all(axis=1))
     if len(beyond):
         raise RowsFailed(beyond.tolist(), f"a word's weight is beyond {LARGEST / scale:g}")
-    rows, terms = np.nonzero(impacts)
-    found = impacts[rows, terms]
+    rows, terms = np.nonzero(found)
+    impacts = found[rows, terms].astype(np.int64)
     if max_terms is not None:
-        order = np.lexsort((terms, -found, rows))
+        order = np.lexsort((terms, -impacts, rows))
         begins = np.searchsorted(rows, np.arange(len(weights)))
         kept = np.sort(order[np.arange(len(rows)) - begins[rows] < max_terms])
-        rows, terms, found = rows[kept], terms[kept], found[kept]
+        rows, terms, impacts = rows[kept], terms[kept], impacts[kept]
     offsets = np.searchsorted(rows, np.arange(len(weights) + 1)).astype(np.int64)
-    return (terms << IMPACT_BITS | found).astype(np.uint32), offsets
+    return (terms << IMPACT_BITS | impacts).astype(np.uint32), offsets
 
 
 def unpacked(flat: Flat) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:

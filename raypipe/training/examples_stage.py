@@ -110,7 +110,10 @@ def nothing_left(
     negatives = wanted.negatives
     assert negatives is not None
     if short.without_teacher > short.without_negatives:
-        return f"{where}{wanted.teacher} has no score of a relevant passage"
+        return (
+            f"{where}{wanted.teacher} has no score of a relevant passage; give a run with scores "
+            "of them, raise negatives.last if a model scores a run, or learn by kl without qrels"
+        )
     if short.negatives_without_teacher:
         return f"{where}{wanted.teacher} has too few scores of irrelevant passages of the runs"
     if negatives.relevant_last is not None and not short.without_negatives:

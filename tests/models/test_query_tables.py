@@ -151,6 +151,8 @@ def other_tokenizer(folder):
             lambda f: changed(f / "raypipe.json", query_table=f"../routed/{QUERY}"),
             "query_table: expected a fol",
         ),
+        (lambda f: changed(f / "raypipe.json", query_table=".."), "query_table: expected a fol"),
+        (lambda f: changed(f / "raypipe.json", query_table=""), "query_table: expected a fol"),
         (
             lambda f: changed(f / "raypipe.json", pooling="max"),
             "query_table: for pooling spla",

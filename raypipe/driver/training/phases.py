@@ -13,9 +13,11 @@ from raypipe.config.training import DevSet, Guarded, TrainingSet
 from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries
 from raypipe.driver.mirror import address_of
+from raypipe.driver.training.parts import is_model, sources_of
 from raypipe.driver.training.place import long_problems, start_model
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, RaypipeError
+from raypipe.models.folder.model_folder import resolve_model
 from raypipe.training.job import conventions_of_training
 
 
@@ -55,8 +57,8 @@ class Part:
 
 
 def check_phases(recipe: Training | PhasedTraining) -> None:
-    """Returns nothing if later phases and guards can be read, later lengths fit the model, and the
-    models that search for negatives are encoders.
+    """Returns nothing if later phases and guards can be read, later lengths fit the model, and
+    models that search for negatives or teach are encoders and monoBERT models.
 
     A training without phases reads them before its first step; those of a later phase would
     otherwise be read only once the phases before it have been trained.
@@ -64,7 +66,7 @@ def check_phases(recipe: Training | PhasedTraining) -> None:
     Raises:
         InputError: every problem, with its phase.
     """
-    problems = [*_no_encoders(recipe)]
+    problems = [*_no_encoders(recipe), *_no_teachers(recipe)]
     if isinstance(recipe, Training):
         if problems:
             raise InputError(problems)
@@ -101,6 +103,26 @@ def _no_encoders(recipe: Training | PhasedTraining) -> Iterator[str]:
                     f"{where}train.{name}.negatives.mine: expected an encoder, which searches; "
                     f"found a {kinds[searcher]} model, of {whose}; give negatives.runs"
                 )
+
+
+def _no_teachers(recipe: Training | PhasedTraining) -> Iterator[str]:
+    """A problem for every teacher that is a model and cannot score a set's one run."""
+    phases = [Phase("", None, recipe)] if isinstance(recipe, Training) else recipe.phases
+    for phase in phases:
+        where = f"phase {phase.name}: " if phase.name else ""
+        for name, each in phase.training.train.items():
+            if each.teacher is None or not is_model(each.teacher):
+                continue
+            key = f"{where}train.{name}.teacher: {each.teacher}"
+            try:
+                kind = resolve_model(each.teacher).conventions.kind
+            except InputError as error:
+                yield from (f"{key}: {problem}" for problem in error.problems)
+                continue
+            if kind != "mono":
+                yield f"{key}: expected a monoBERT model or its scores, found one of kind {kind}"
+            if len(sources_of(each)) != 1:
+                yield f"{key}: it scores one run; give one file in negatives.runs, or mine alone"
 
 
 _READERS: dict[str, Callable[[Path], object]] = {"queries": read_queries, "qrels": read_qrels}

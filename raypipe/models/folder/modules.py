@@ -98,7 +98,8 @@ def table_of(folder: Path, own: AnyConventions | None, config: Config | None) ->
     if config is None or not isinstance(own, Conventions) or own.query_table is None:
         return None
     place = folder / own.query_table
-    if Path(own.query_table).name != own.query_table or not place.is_dir():
+    inside = own.query_table not in ("", "..") and Path(own.query_table).name == own.query_table
+    if not inside or not place.is_dir():
         found = repr(own.query_table)
         raise InputError(f"{folder}: query_table: expected a folder in it, found {found}")
     file = place / TABLE

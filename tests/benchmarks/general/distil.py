@@ -27,7 +27,7 @@ QUERIES = 1000
 DEPTH = 20
 LONGEST = 120
 """Words of a passage."""
-RESOURCES = {"backend": "inline"}
+RESOURCES = {"backend": "inline", "precision": "bf16"}
 
 
 def write_inputs(general: Path) -> None:

@@ -137,6 +137,11 @@ def test_the_warm_up_of_a_penalty_is_that_of_the_first_round(mined):
     assert (first.after, second.after) == (None, "round-1")
 
 
+def test_no_phase_has_the_name_of_what_it_begins_from(mined):
+    with pytest.raises(InputError, match="phases.0.name: expected another name than last"):
+        load_training(phases_of(mined(mine={}), {"name": "last", **ROUND}, {**ROUND}))
+
+
 def test_phases_after_one_with_rounds_begin_from_its_last(mined):
     phases = {"name": "whole", "steps": 12, "train": yaml.safe_load(mined().read_text())["train"]}
     phases["train"]["docs"]["negatives"]["mine"] = {"every": 4}
@@ -172,6 +177,24 @@ MINE = "train.docs.negatives.mine="
 def test_what_cannot_be_mined_is_refused(mined, overrides, said):
     with pytest.raises(InputError, match=said):
         load_training(mined(mine={}), overrides=overrides)
+
+
+def test_a_model_that_cannot_teach_is_refused_before_any_work(
+    mined, train, tiny_model, tiny_mono, tiny_duo, tmp_path
+):
+    """In a later phase too, before the first one is trained."""
+    taught = yaml.safe_load(mined(mine={}, teacher=str(tiny_duo)).read_text())
+    second = {"train": taught["train"], "loss": taught["loss"], "steps": 4}
+    path, out = phases_of(mined(mine={}), {"steps": 4}, second), tmp_path / "out"
+    key = "train.docs.teacher: "
+    with pytest.raises(InputError, match=f"phase part-2: {key}{tiny_duo}: expected a monoBERT"):
+        train(path, out)
+    both = mined("both", mine={}, runs=str(tmp_path / "train.trec"), teacher=str(tiny_mono))
+    with pytest.raises(InputError, match=f"{key}{tiny_mono}: it scores one run; give one file"):
+        train(both, out)
+    with pytest.raises(InputError, match=f"{key}.* found one of kind encoder"):
+        train(mined("bare", mine={}, teacher=str(tiny_model)), out)
+    assert not (out / "stores").exists()
 
 
 def test_a_search_by_a_reranker_is_refused_before_any_work(mined, train, tmp_path):

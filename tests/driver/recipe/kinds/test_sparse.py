@@ -388,6 +388,10 @@ def test_impacts_are_rounded_cut_and_refused_by_hand():
     ].tolist() == [256, 1]
     with pytest.raises(RowsFailed, match=r"beyond 79\.9805"):
         packed(np.array([[80.0]], np.float32), None, 51.2)
+    large = [[1e20, 1.5], [1e38, 0], [np.nan, 0], [0, 1], [np.inf, 0]]  # no int64 holds them
+    with pytest.raises(RowsFailed, match=r"beyond 40\.95") as failed:
+        packed(np.array(large, np.float32), None)
+    assert list(failed.value.rows) == [0, 1, 2, 4]
 
 
 ANSERINI = """
