@@ -1,7 +1,7 @@
 """The queries, the first run and the report of docs/experiments/distilled.md.
 
     python tests/benchmarks/general/distil.py GENERAL queries
-    RAYPIPE_DATA=FOLDER python tests/benchmarks/general/distil.py OUT report DENSE SPARSE
+    RAYPIPE_DATA=FOLDER python tests/benchmarks/general/distil.py OUT report DENSE [SPARSE]
 
 GENERAL is a folder in which sources.py wrote medquad and manuals; each of them then has
 passages.distil.tsv, queries.distil.tsv and bm25.distil.trec. OUT has a folder for each collection
@@ -77,9 +77,13 @@ def searches(name: str, out: Path, models: dict[str, str]) -> dict[str, Run]:
     return {system: read_run(runs / f"{system}.trec") for system in ("bm25", *models)}
 
 
-def report(out: Path, dense: str, sparse: str) -> None:
+def report(out: Path, dense: str, sparse: str | None = None) -> None:
     """Print each value, and the comparisons."""
-    models = {"minilm": "minilm", "dense": dense, "sparse": sparse}
+    models = {"minilm": "minilm", "dense": dense}
+    wanted = [("dense", "minilm")]
+    if sparse is not None:
+        models["sparse"] = sparse
+        wanted += [("sparse", "bm25"), ("sparse", "minilm")]
     found = {}
     for name, outside in OUTSIDE.items():
         OUTSIDE[name] = replace(outside, measure="nDCG@10", lists=False)
@@ -87,7 +91,7 @@ def report(out: Path, dense: str, sparse: str) -> None:
         found[name] = values(name, out, searches(name, out, models))
         for system, each in found[name].items():
             print(f"{name}, {system}: {np.mean(list(each.values())):.4f} (n={len(each)})")
-    for mine, other in (("dense", "minilm"), ("sparse", "bm25"), ("sparse", "minilm")):
+    for mine, other in wanted:
         deltas = [
             np.array([m[mine][q] - m[other][q] for q in sorted(m[other])]) for m in found.values()
         ]
