@@ -137,6 +137,8 @@ def test_processes_with_another_mark_are_not_this_drivers(monkeypatch):
     monkeypatch.setenv(reaper.MARK, f"test-{os.getpid()}")
     child = subprocess.Popen(["sleep", "300"])
     try:
+        while not psutil.Process(child.pid).environ():
+            pass  # Popen returns before Linux has written down what the new program was given
         found = {process.pid for process in reaper._marked()}
         assert found == {child.pid}
         assert child.pid in {p.pid for p in reaper._descendants(psutil.Process())}
