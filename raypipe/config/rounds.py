@@ -5,8 +5,7 @@ A round is a training of its own, which becomes a phase of the recipe.
 
 from collections.abc import Iterator
 
-from raypipe.config.parts import PACKAGED_MODELS
-from raypipe.config.training import Negatives, Training, steps_of
+from raypipe.config.training import Loss, Negatives, Training, steps_of
 from raypipe.config.yaml import Problem
 
 LAST = "last"
@@ -40,13 +39,20 @@ def rounds_of(name: str, whole: Training, *, is_phase: bool) -> list[tuple[str, 
     for place in range(number):
         update = {"steps": every, "seed": whole.seed + place, "train": once}
         if place:
-            adapter = whole.model.adapter and whole.model.adapter.from_nothing()
-            update["loss"] = whole.loss.without_warmup()
+            adapter = whole.model.adapter and whole.model.adapter.model_copy(update={"start": None})
+            update["loss"] = _grown(whole.loss)
             update["model"] = whole.model.model_copy(update={"adapter": adapter})
         is_last = is_phase and place == number - 1
         own = name if is_last else f"{name}-{place + 1}"
         found.append((own, whole.model_copy(update=update)))
     return found
+
+
+def _grown(loss: Loss) -> Loss:
+    """The same with the whole weight of each penalty from the first step on."""
+    penalties = {"flops": loss.flops, "l1": loss.l1}
+    grown = {n: p.model_copy(update={"warmup": 0}) for n, p in penalties.items() if p is not None}
+    return loss.model_copy(update=grown)
 
 
 def _searched_once(negatives: Negatives | None) -> Negatives | None:
@@ -67,9 +73,6 @@ def mining_problems(recipe: Training, kind: str | None) -> Iterator[Problem]:
             yield Problem((*key, "runs"), "missing; give run files, mine, or both")
         if mine is not None and each.documents is not None:
             yield Problem((*key, "mine"), "finds passages, and the set has documents; give runs")
-        if each.teacher in PACKAGED_MODELS and len(each.negatives.runs) + (mine is not None) != 1:
-            text = f"{each.teacher} scores one run; give one file in negatives.runs, or mine alone"
-            yield Problem(("train", name, "teacher"), text)
         if mine is None or mine.every is None:
             continue
         lengths.add(mine.every)

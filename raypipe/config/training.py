@@ -197,10 +197,6 @@ class Adapter(Section):
     """An adapter of this rank to start from, such as a monoBERT model's for a duoBERT model: a
     folder, general-mono, or for Python's documentation minilm-mono or minilm-duo."""
 
-    def from_nothing(self) -> "Adapter":
-        """The same without a start, as later phases have it."""
-        return self.model_copy(update={"start": None})
-
 
 class TrainedModel(Section):
     """The starting weights and the settings of the trained model."""
@@ -280,15 +276,6 @@ class Loss(Section):
     l1: Sparsity | None = None
     """Of a splade model: the mean over all texts of a step of the sum of their weights (of queries:
     Lassance & Clinchant 2022)."""
-
-    def without_warmup(self) -> "Loss":
-        """The same with the whole weight of each penalty from the first step on."""
-        grown = {
-            name: found.model_copy(update={"warmup": 0})
-            for name, found in (("flops", self.flops), ("l1", self.l1))
-            if found is not None
-        }
-        return self.model_copy(update=grown)
 
 
 class Masking(Section):

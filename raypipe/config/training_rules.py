@@ -37,9 +37,10 @@ def loss_problems(recipe: Training, kind: str | None) -> Iterator[Problem]:
     if loss.temperature != 1.0 and loss.name not in TEMPERED:
         text = f"only for info-nce, kl and listwise, not {loss.name}; remove it"
         yield Problem(("loss", "temperature"), text)
-    if loss.teacher_temperature is not None and not _have_teacher(recipe):
-        text = "no training set has a teacher; give train.NAME.teacher, or remove it"
-        yield Problem(("loss", "teacher_temperature"), text)
+    if loss.teacher_temperature is not None:
+        if loss.name not in TEACHER_LOSSES and not loss.teacher_weight:
+            text = f"only for a loss that a teacher's scores are in, not {loss.name}; remove it"
+            yield Problem(("loss", "teacher_temperature"), text)
     for name in ("teacher_weight", "blend"):
         if getattr(loss, name) and loss.name != "listwise":
             yield Problem(("loss", name), f"only for listwise, not {loss.name}; remove it")

@@ -85,44 +85,46 @@ def check_phases(recipe: Training | PhasedTraining) -> None:
 def _no_encoders(recipe: Training | PhasedTraining) -> Iterator[str]:
     """A problem for every set whose negatives another model than an encoder would search."""
     kinds, first = dict[str | None, str](), trainings_of(recipe)[0]
-    phases = [Phase("", None, recipe)] if isinstance(recipe, Training) else recipe.phases
-    for phase in phases:
-        training = phase.training
-        kind = kinds[phase.name] = conventions_of_training(training.model).kind
-        for name, each in training.train.items():
-            mine = None if each.negatives is None else each.negatives.mine
-            if mine is None or (mine.with_ == LAST and kind == "encoder"):
-                continue
-            searcher = phase.after if mine.with_ == LAST else mine.with_
-            if searcher is None:
-                kinds.setdefault(None, start_model(first).conventions.kind)
-            if kinds[searcher] != "encoder":
-                whose = first.model.start if searcher is None else f"phase {searcher}"
-                where = f"phase {phase.name}: " if phase.name else ""
-                yield (
-                    f"{where}train.{name}.negatives.mine: expected an encoder, which searches; "
-                    f"found a {kinds[searcher]} model, of {whose}; give negatives.runs"
-                )
+    for phase, key, each in _sets_of(recipe):
+        kind = kinds[phase.name] = conventions_of_training(phase.training.model).kind
+        mine = None if each.negatives is None else each.negatives.mine
+        if mine is None or (mine.with_ == LAST and kind == "encoder"):
+            continue
+        searcher = phase.after if mine.with_ == LAST else mine.with_
+        if searcher is None:
+            kinds.setdefault(None, start_model(first).conventions.kind)
+        if kinds[searcher] != "encoder":
+            whose = first.model.start if searcher is None else f"phase {searcher}"
+            yield (
+                f"{key}.negatives.mine: expected an encoder, which searches; found a "
+                f"{kinds[searcher]} model, of {whose}; give negatives.runs"
+            )
 
 
 def _no_teachers(recipe: Training | PhasedTraining) -> Iterator[str]:
     """A problem for every teacher that is a model and cannot score a set's one run."""
+    for _, key, each in _sets_of(recipe):
+        if each.teacher is None or not is_model(each.teacher):
+            continue
+        where = f"{key}.teacher: {each.teacher}"
+        try:
+            kind = resolve_model(each.teacher).conventions.kind
+        except InputError as error:
+            yield from (f"{where}: {problem}" for problem in error.problems)
+            continue
+        if kind != "mono":
+            yield f"{where}: expected a monoBERT model or its scores, found one of kind {kind}"
+        if len(sources_of(each)) != 1:
+            yield f"{where}: it scores one run; give one file in negatives.runs, or mine alone"
+
+
+def _sets_of(recipe: Training | PhasedTraining) -> Iterator[tuple[Phase, str, TrainingSet]]:
+    """Every training set with its phase and its key, in order; one phase without a name of none."""
     phases = [Phase("", None, recipe)] if isinstance(recipe, Training) else recipe.phases
     for phase in phases:
         where = f"phase {phase.name}: " if phase.name else ""
         for name, each in phase.training.train.items():
-            if each.teacher is None or not is_model(each.teacher):
-                continue
-            key = f"{where}train.{name}.teacher: {each.teacher}"
-            try:
-                kind = resolve_model(each.teacher).conventions.kind
-            except InputError as error:
-                yield from (f"{key}: {problem}" for problem in error.problems)
-                continue
-            if kind != "mono":
-                yield f"{key}: expected a monoBERT model or its scores, found one of kind {kind}"
-            if len(sources_of(each)) != 1:
-                yield f"{key}: it scores one run; give one file in negatives.runs, or mine alone"
+            yield phase, f"{where}train.{name}", each
 
 
 _READERS: dict[str, Callable[[Path], object]] = {"queries": read_queries, "qrels": read_qrels}

@@ -62,7 +62,6 @@ PREFIX = "bert."
 """Prefix of the body's names in a model with a head."""
 BUFFERS = ("embeddings.position_ids", "embeddings.token_type_ids")
 """Buffers that some releases of transformers save and all recompute."""
-LM_DECODER = ("lm_head.decoder", "lm_head.bias")
 TENSORFLOW_HEAD = {"output_weights": "classifier.weight", "output_bias": "classifier.bias"}
 TENSORFLOW_LAST = {"kernel": "weight", "gamma": "weight", "beta": "bias", "bias": "bias"}
 
@@ -102,7 +101,12 @@ class Names:
     """Whether there is a segment table."""
     has_segments: bool = False
     """Whether inputs have segments; otherwise the table has one row."""
-    words: tuple[str, str, str, str] = ("lm_head.dense", "lm_head.layer_norm", *LM_DECODER)
+    words: tuple[str, str, str, str] = (
+        "lm_head.dense",
+        "lm_head.layer_norm",
+        "lm_head.decoder",
+        "lm_head.bias",
+    )
     """What predicts masked words: a linear layer, its normalisation, the decoder that is the table
     of word embeddings, and the full name of its bias, which may have the decoder's own name too."""
     mask: str = "<mask>"

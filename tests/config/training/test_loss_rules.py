@@ -72,6 +72,7 @@ def test_a_broken_rule_is_told_at_its_key():
         ([*LISTS, "model.preset=minilm"], "loss.name"),
         ([*MARGIN, "loss.temperature=2"], "loss.temperature"),
         (["loss.teacher_temperature=2"], "loss.teacher_temperature"),
+        ([*TEACHER, "loss.teacher_temperature=2"], "loss.teacher_temperature"),
         ([FLOPS], "loss.flops"),
         (["model.preset=minilm", "loss.name=info-nce", FLOPS], "loss.flops"),
         ([*OWN, "model.settings={kind: encoder, pooling: mean}", FLOPS], "loss.flops"),

@@ -1,5 +1,7 @@
 """Negatives that a training searches for itself, between its rounds, and a model as the teacher."""
 
+import json
+
 import pytest
 import yaml
 from small_training import phases_of
@@ -33,7 +35,7 @@ def mined(small_recipe):
     return write
 
 
-def by_hand(model, small_files, out, teacher=None):
+def by_hand(model, small_files, out, teacher=None, k0=20):
     """The runs of a pipeline that searches with this model and scores what it finds."""
     limits = {"query_limit": 12, "passage_limit": 40}
     recipe = {
@@ -50,7 +52,8 @@ def by_hand(model, small_files, out, teacher=None):
     }
     if teacher is not None:
         recipe["models"]["teacher"] = {"path": str(teacher)}
-        recipe["stages"]["scored"] = {"do": "score", "run": "found", "model": "teacher", "k0": 20}
+        scored = {"do": "score", "run": "found", "model": "teacher", "k0": k0, "tail": "drop"}
+        recipe["stages"]["scored"] = scored
     raypipe.run(recipe, out)
     return out / "runs" / "train" / "found.trec", out / "runs" / "train" / "scored.trec"
 
@@ -77,10 +80,13 @@ def test_each_round_learns_from_what_the_model_before_it_finds(
 
 
 def test_a_run_of_ones_own_and_the_mined_one_are_both_drawn_from(mined, train, tmp_path):
-    path = mined(runs=str(tmp_path / "train.trec"), mine={}, steps=4, per_example=5)
-    facts = train(path, tmp_path / "out").summary["examples"]["docs"]
-    assert facts["negatives_from"] == [str(tmp_path / "train.trec"), "mined with last"]
-    assert facts["examples"] > 0
+    """An example needs more passages than either has."""
+    own = {"runs": str(tmp_path / "train.trec")}
+    for number, sources in enumerate([own, {"mine": {}}]):
+        with pytest.raises(InputError, match="no example is left"):
+            train(mined(**sources, steps=4, per_example=22), tmp_path / f"alone-{number}")
+    facts = train(mined(**own, mine={}, steps=4, per_example=22), tmp_path / "out").summary
+    assert facts["examples"]["docs"]["negatives_from"] == [own["runs"], "mined with last"]
 
 
 @pytest.mark.slow
@@ -125,12 +131,35 @@ def test_a_model_as_the_teacher_scores_what_the_search_finds(
     assert equal(weights(tmp_path / "files"), weights(tmp_path / "recipe"))
     facts = [each["examples"]["docs"] for each in told]
     assert facts[0]["short"] == facts[1]["short"] and facts[0]["examples"] > 0
+    # Of a longer run it scores no more than `last`: a relevant passage behind it has no score.
+    _, few = by_hand(tiny_model, small_files, tmp_path / "few", tiny_mono, k0=10)
+    for name, teacher in (("scored", few), ("model", tiny_mono)):
+        path = mined(name, steps=4, runs=str(run), last=10, teacher=str(teacher))
+        told.append(train(path, tmp_path / name).summary["examples"]["docs"]["short"])
+    assert told[2] == told[3] and told[3]["without_teacher"] > facts[1]["short"]["without_teacher"]
+    assert equal(weights(tmp_path / "scored"), weights(tmp_path / "model"))
+
+
+def test_the_search_goes_to_the_last_rank_in_the_trainings_precision_as_the_teacher_does(
+    mined, train, tiny_mono, tmp_path
+):
+    path = mined(mine={}, steps=4, teacher=str(tiny_mono))
+    train(path, tmp_path / "out", "resources.precision=bf16")
+    specs = {each.parts[-3]: each.read_text() for each in tmp_path.glob("out/stores/*/*/spec.json")}
+    scores = "scores@train-docs-teacher.train-docs"
+    for name in ("start-encoded", "start-encoded.train-docs", scores):
+        assert "bf16" in specs[name], name
+    run = json.loads(specs["parts@train-docs-run-0.train-docs"])
+    assert run["body"]["params"]["depth"] == 20
 
 
 def test_the_warm_up_of_a_penalty_is_that_of_the_first_round(mined):
     path = mined(mine={"every": 4}, model={"preset": "splade"})
     flops = "loss.flops={queries: 0.1, passages: 0.2, warmup: 3}"
-    first, second = load_training(path, overrides=[flops, "seed=7"]).phases
+    adapter = "model.adapter={rank: 2, start: before}"
+    first, second = load_training(path, overrides=[flops, adapter, "seed=7"]).phases
+    assert first.training.model.adapter.start.endswith("before")
+    assert (second.training.model.adapter.rank, second.training.model.adapter.start) == (2, None)
     assert [each.training.loss.flops.warmup for each in (first, second)] == [3, 0]
     assert second.training.loss.flops.passages == 0.2
     assert [each.training.seed for each in (first, second)] == [7, 8]
@@ -170,8 +199,6 @@ MINE = "train.docs.negatives.mine="
         ([f"{MINE}{{every: 4, to: 3}}"], "mine.to: unknown key"),
         ([f"{MINE}{{every: 4}}", "model.preset=monobert", "model.passage_limit="],
          "only for an encoder, which searches; a mono model does not"),
-        (["train.docs.teacher=general-mono", "loss.name=kl", "train.docs.negatives.runs=[a, b]"],
-         "train.docs.teacher: general-mono scores one run; give one file"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_mined_is_refused(mined, overrides, said):
