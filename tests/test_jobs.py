@@ -52,12 +52,13 @@ class Head:
     environment: dict[str, str]
     working_dir: Path
     process: psutil.Process
+    python: Path
 
     def submit(
         self, *entrypoint: object, options: tuple[object, ...] = ()
     ) -> subprocess.Popen[str]:
         """`ray job submit`, which follows the job's log and exits with 1 if it fails."""
-        ray = [sys.executable, "-m", "ray.scripts.scripts", "job", "submit"]
+        ray = [self.python, "-m", "ray.scripts.scripts", "job", "submit"]
         options = options or ("--working-dir", self.working_dir)
         command = [*ray, "--address", self.address, *options, "--"]
         return subprocess.Popen(
@@ -69,7 +70,7 @@ class Head:
         )
 
 
-def environment() -> dict[str, str]:
+def environment(python: Path) -> dict[str, str]:
     """A token for this head alone; any connection beyond this machine fails at a dead proxy."""
     dead = "http://127.0.0.1:9"
     kept = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
@@ -77,7 +78,7 @@ def environment() -> dict[str, str]:
         kept.pop(name, None)
     return {
         **kept,
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PATH": f"{python.parent}:{os.environ['PATH']}",
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN": secrets.token_hex(32),
         "RAY_USAGE_STATS_ENABLED": "0",
@@ -113,8 +114,11 @@ def started_head(tmp_path_factory):
     (working_dir / "apart" / "note").write_text("a worker's own folder\n")
     dashboard, client, agent = free_ports(3)
     folder = tempfile.mkdtemp(prefix="rp", dir="/tmp")  # socket paths hold 107 characters
-    variables = environment()
-    command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block"]
+    # Ray 2.60 starts no dashboard from an environment that has a blank in its path.
+    (Path(folder) / "env").symlink_to(Path(sys.executable).parent.parent)
+    python = Path(folder) / "env" / "bin" / Path(sys.executable).name
+    variables = environment(python)
+    command = [python, "-m", "ray.scripts.scripts", "start", "--head", "--block"]
     command += ["--port=0", f"--dashboard-port={dashboard}", f"--ray-client-server-port={client}"]
     command += [f"--dashboard-agent-listen-port={agent}", "--min-worker-port=0"]
     command += ["--max-worker-port=0", "--num-cpus=1", "--object-store-memory=100000000"]
@@ -126,7 +130,7 @@ def started_head(tmp_path_factory):
         while answer(f"{address}/api/version") is None:
             assert process.poll() is None, Path(log.name).read_text()
             time.sleep(0.2)
-        yield Head(address, variables, working_dir, psutil.Process(process.pid))
+        yield Head(address, variables, working_dir, psutil.Process(process.pid), python)
     finally:
         ended = process.poll() is not None
         below = [] if ended else psutil.Process(process.pid).children(recursive=True)
