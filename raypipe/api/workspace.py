@@ -384,7 +384,7 @@ class Index(AbstractContextManager["Index"]):
         if stage not in self._lucene:
             folder = Path(self._held.end.enter_context(TemporaryDirectory())) / "index"
             index = self._held.stored(of_stage(stage))
-            self._lucene[stage] = open_index(index, self._held.passages, folder)
+            self._lucene[stage] = open_index(index, folder)
             self._held.end.callback(self._lucene[stage].close)
         return self._lucene[stage]
 

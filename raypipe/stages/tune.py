@@ -50,7 +50,7 @@ class TuneStage(Stage):
 
     def open(self, site: Site) -> Opened:
         """See Stage; JSON: the grid with its values, best first; ties by smaller k1, then b."""
-        searcher = open_index(self.index, self.collection, site.scratch / "index")
+        searcher = open_index(self.index, site.scratch / "index")
         return Opened(partial(self._run, searcher, site.scratch), close=searcher.close)
 
     def _run(

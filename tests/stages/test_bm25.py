@@ -17,6 +17,7 @@ from raypipe.stages.stage import Site, Sizing
 from raypipe.stages.tables import Sides
 from raypipe.storage.payloads import read_table, write_table
 from raypipe.storage.posix import PosixStorage
+from raypipe.storage.store import Stored
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 
@@ -44,13 +45,24 @@ def index(storage, long_index):
     return commit(storage, "lucene", [(packed, NUM_PASSAGES)])
 
 
-def test_an_index_of_another_collection_is_refused_when_a_stage_opens_it(storage, index, tmp_path):
-    others = pa.table(
-        [[f"q{row}" for row in range(NUM_PASSAGES)], ["x"] * NUM_PASSAGES], schema=schema.PASSAGES
-    )
-    other = stored_table(storage, "other", schema.PASSAGES, others)
-    with pytest.raises(CorruptError, match=r"stores/lucene/\w+: document 0: .*'q0' of row 0"):
-        open_index(index, other, tmp_path / "index")
+def test_an_index_that_was_changed_or_cut_is_refused_when_a_stage_opens_it(
+    storage, index, tmp_path
+):
+    path = index.path(index.manifest.records[0])
+    content = path.read_bytes()
+    path.chmod(0o644)
+    for damaged in (content[:-1], content[:-1] + bytes([content[-1] ^ 1])):
+        path.write_bytes(damaged)
+        elsewhere = Stored(PosixStorage(storage.root), index.manifest)  # another process
+        with pytest.raises(CorruptError, match=index.manifest.records[0].sha256):
+            open_index(elsewhere, tmp_path / "index")
+    assert not (tmp_path / "index").exists()
+
+
+def test_an_index_of_another_collection_is_another_store(storage, collection):
+    shorter = stored_table(storage, "shorter", schema.PASSAGES, passages(0, NUM_PASSAGES - 1))
+    one, other = (IndexStage(stored).spec.fingerprint() for stored in (collection, shorter))
+    assert one != other
 
 
 def test_many_shards_of_queries_find_what_one_shard_finds(storage, collection, index, tmp_path):

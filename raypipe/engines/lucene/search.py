@@ -3,7 +3,7 @@
 With RM3, a query is expanded by the words of the passages that it finds first.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,11 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raypipe.engines.lucene.index import ROWS_FILE, analyzer_of, language_of
-from raypipe.engines.lucene.java import open_reader, start_jvm, stored_ids
-from raypipe.errors import CorruptError
+from raypipe.engines.lucene.java import open_reader, start_jvm
 
-SAMPLED = 1_000
-"""Number of documents whose ids are read when an index is opened."""
 MAX_CLAUSES = 1 << 20
 """Limit for the words of one query; Lucene's own limit of 1,024 is too low for long queries."""
 FIRST = 50
@@ -68,8 +65,6 @@ class LuceneSearcher:
         self._order = autoclass("org.apache.lucene.search.Sort")(sorts.FIELD_SCORE, by_id)
         self.rows: NDArray[np.int64] = np.load(folder / ROWS_FILE)
         """Passage row of each document."""
-        self.num_documents: int = self._reader.maxDoc()
-        self.num_segments: int = self._reader.leaves().size()
 
     def search(
         self, query: str, *, k1: float, b: float, depth: int, rm3: Feedback | None = None
@@ -143,10 +138,6 @@ class LuceneSearcher:
         """Close the index's files; nothing can be searched afterwards."""
         self._reader.close()
 
-    def stored_ids(self, documents: Iterable[int]) -> list[str]:
-        """The ids of documents as the index itself holds them, in the order given."""
-        return stored_ids(self._lucene, self._reader, documents)
-
 
 def search_all(
     searcher: LuceneSearcher,
@@ -168,48 +159,3 @@ def lines_of(found: Sequence[Found]) -> Lines:
     rows = np.concatenate([rows for rows, _ in found] or [np.empty(0, np.int64)])
     scores = np.concatenate([scores for _, scores in found] or [np.empty(0, np.float32)])
     return positions, rows, scores
-
-
-def check_index(
-    index: LuceneSearcher,
-    name: str,
-    num_passages: int,
-    ids_of_rows: Callable[[NDArray[np.int64]], Sequence[str]],
-) -> None:
-    """Returns nothing if an existing index is one segment in row order with the passages' ids.
-
-    The ids of the first and last document and of about a thousand between, evenly spaced, are
-    compared.
-
-    Raises:
-        CorruptError: names the store, the first document that differs and the remedy.
-    """
-    remedy = "delete this store and run again to rebuild it"
-    num_rows = len(index.rows)
-    if index.num_documents != num_rows:
-        raise CorruptError(
-            f"{name}: expected {num_rows} documents, found {index.num_documents}; {remedy}"
-        )
-    if index.num_segments != min(1, num_rows):
-        raise CorruptError(f"{name}: expected one segment, found {index.num_segments}; {remedy}")
-    falls = np.flatnonzero(np.diff(index.rows) <= 0)
-    if len(falls):
-        document = int(falls[0]) + 1
-        raise CorruptError(
-            f"{name}: document {document}: expected a row above {index.rows[document - 1]}, "
-            f"found {index.rows[document]}; {remedy}"
-        )
-    if num_rows and not 0 <= index.rows[0] <= index.rows[-1] < num_passages:
-        raise CorruptError(
-            f"{name}: expected rows of {num_passages} passages, found rows {index.rows[0]} to "
-            f"{index.rows[-1]}; {remedy}"
-        )
-    documents = np.unique(np.linspace(0, num_rows - 1, min(SAMPLED, num_rows)).astype(np.int64))
-    rows = index.rows[documents]
-    found = index.stored_ids(documents.tolist())
-    for document, row, here, there in zip(documents, rows, found, ids_of_rows(rows), strict=True):
-        if here != there:
-            raise CorruptError(
-                f"{name}: document {document}: expected passage {there!r} of row {row}, "
-                f"found {here!r}; {remedy}"
-            )

@@ -22,6 +22,7 @@ from long_collection import (
 
 from raypipe import schema
 from raypipe.engines.lucene.index import ROWS_FILE, build_index
+from raypipe.engines.lucene.java import open_reader, start_jvm, stored_ids
 from raypipe.engines.lucene.search import LuceneSearcher
 from raypipe.errors import IncompleteError
 
@@ -33,12 +34,14 @@ def searcher(long_index):
     return LuceneSearcher(long_index)
 
 
-def test_every_document_is_the_passage_of_its_row(searcher):
-    assert searcher.num_segments == 1
-    assert searcher.num_documents == len(FILLED)
+def test_every_document_is_the_passage_of_its_row(searcher, long_index):
+    lucene = start_jvm()
+    reader = open_reader(lucene, str(long_index))
+    assert reader.leaves().size() == 1
+    assert reader.maxDoc() == len(FILLED)
     assert searcher.rows.tolist() == FILLED
     assert searcher.rows.dtype == np.int64
-    assert searcher.stored_ids(range(len(FILLED))) == [id_of(row) for row in FILLED]
+    assert stored_ids(lucene, reader, range(len(FILLED))) == [id_of(row) for row in FILLED]
 
 
 def test_a_word_of_one_passage_finds_its_row(searcher):
