@@ -96,12 +96,11 @@ def measured(case, precision, settings, device, folder, until, tuned):
             break
     mine = best["pieces", True]
     own = statistics.median(seconds[mine])
-    engine = work.engine(mine[2].removeprefix("raypipe, ")).engine
+    engine = work.engine.engine
     return {
         "case": case.name,
         "precision": precision,
-        "way": mine[2],
-        "numerics_class": work.engine().numerics,
+        "numerics_class": work.engine.numerics,
         "items": work.items,
         "tokens": int(work.lengths.sum()),
         "rounds": len(seconds[mine]),

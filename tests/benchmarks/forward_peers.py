@@ -17,13 +17,12 @@ from raypipe.models.machine.precision import DTYPES
 
 
 def peers_of(work, settings):
-    """(what it begins with, our ways, other ways) for each scope; ways by name.
+    """(what it begins with, our way, other ways) for each scope; ways by name.
 
     A duo's three segments are no input of sentence-transformers, and pyserini's encoders have one
     segment.
     """
-    pieces = {f"raypipe, {mode}": partial(work.ours, mode) for mode in work.modes()}
-    yield "pieces", pieces, _transformers(work, settings)
+    yield "pieces", {"raypipe": work.ours}, _transformers(work, settings)
     if work.case.kind == "duo":
         return
     others = {}
@@ -33,7 +32,7 @@ def peers_of(work, settings):
     if find_spec("pyserini") and work.case.kind == "encoder" and work.precision == "fp32":
         others |= _pyserini(work, settings)
     if others:
-        yield "text", {"raypipe, eager": work.from_text()}, others
+        yield "text", {"raypipe": work.from_text()}, others
 
 
 def _backends(work):

@@ -64,9 +64,9 @@ def table(report):
         "",
         f"Products: {products} TFLOP/s; copy {rates['copy'] / 1e9:.1f} GB/s.",
         "",
-        "| work | precision | way | items/s | tokens/s | TFLOP/s | share of products | GPU idle "
+        "| work | precision | items/s | tokens/s | TFLOP/s | share of products | GPU idle "
         "| times as fast as | padding of that batch |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for row in report["rows"]:
         rate, idle = row["operations_per_second"], row["idle_share"]
@@ -78,7 +78,7 @@ def table(report):
         sizes = [int(b["peer"].rpartition(" ")[2]) for b in row["beside"]]
         padding = ", ".join(f"{row['padding'][size]:.2f}" for size in sizes)
         lines.append(
-            f"| {row['case']} | {row['precision']} | {row['way']} | "
+            f"| {row['case']} | {row['precision']} | "
             f"{row['items_per_second']:,.1f} | {row['tokens_per_second']:,.0f} | "
             f"{rate / 1e12:.3f} | {rate / rates[row['precision']]:.0%} | "
             f"{'-' if idle is None else f'{idle:.1%}'} | {ratios} | {padding} |"

@@ -1,6 +1,7 @@
 """What jobs/benchmark.py computes: its cases, their inputs, our way, and operations."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -9,7 +10,6 @@ from random_bert import Shape, make_random_bert, pieces_of, text_of
 
 from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
-from raypipe.models.gpu.opening import MODES, FixedSettings
 from raypipe.models.scorer import load_scorer
 from raypipe.text.inputs import TextSlice
 from raypipe.text.tokenize import tokenize_batch
@@ -114,32 +114,22 @@ class Work:
             self.parts.append((flat, offsets))
         self.lengths = sum(np.asarray(c) + 1 for c in counts) + 1
         assert self.lengths.max() <= 512
-        self._engines = {}
 
-    def modes(self):
-        """The modes in which a pass of fixed shape is computed here; on a CPU there is one."""
-        if self.device != "cuda" or self.engine("eager").numerics.count("by length"):
-            return ("eager",)
-        return MODES
+    @cached_property
+    def engine(self):
+        """Our model, loaded once."""
+        load = load_encoder if self.case.kind == "encoder" else load_scorer
+        return load(self.model.in_precision(self.precision), device=self.device)
 
-    def engine(self, mode="eager"):
-        """Our model in a mode, loaded once."""
-        if mode not in self._engines:
-            load = load_encoder if self.case.kind == "encoder" else load_scorer
-            fixed = FixedSettings(mode=mode) if self.device == "cuda" else None
-            model = self.model.in_precision(self.precision)
-            self._engines[mode] = load(model, device=self.device, fixed=fixed)
-        return self._engines[mode]
-
-    def ours(self, mode="eager"):
+    def ours(self):
         """Vectors or scores from word pieces."""
-        return self._compute(self.parts, mode)
+        return self._compute(self.parts)
 
-    def _compute(self, parts, mode="eager"):
+    def _compute(self, parts):
         if self.case.kind == "encoder":
-            return self.engine(mode).encode(*parts[0], side="passage")
+            return self.engine.encode(*parts[0], side="passage")
         query, *rest = (TextSlice(f, o[:-1], np.diff(o)) for f, o in parts)
-        return self.engine(mode).score(query, rest)
+        return self.engine.score(query, rest)
 
     def pieces(self):
         """Each input's word pieces, one array a text."""

@@ -1,4 +1,4 @@
-"""Passes of fixed shape on a device: inputs, the kernel of attention, precisions, modes, idle time.
+"""Passes of fixed shape on a device: inputs, the kernel of attention, precisions, idle time.
 
 The vectors and scores of the other tests here come from such passes on CUDA; on the CPU these tests
 ask for them, with a stand-in for the kernel.
@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from raypipe.models.encoder import load_encoder
-from raypipe.models.gpu.opening import MODES, FixedSettings
+from raypipe.models.gpu.opening import FixedSettings
 from raypipe.models.gpu.passes import (
     FixedShape,
     found_varlen,
@@ -28,8 +28,8 @@ FAR = {"bf16": 2e-2, "fp16": 5e-3}
 """Of vectors of length 1 and of probabilities, from fp32."""
 
 
-def settings_on(device, **more):
-    return FixedSettings(varlen=one_by_one if device == "cpu" else None, **more)
+def settings_on(device):
+    return FixedSettings(varlen=one_by_one if device == "cpu" else None)
 
 
 def test_inputs_made_on_the_device_are_the_hosts(device):
@@ -107,25 +107,6 @@ def test_reduced_precision_is_near_the_cpus_fp32(
     tell(f"largest difference {far:.1e}")
     # Random weights of 12 layers are harsher than trained ones: four times the tolerance there.
     assert far < FAR[precision] * (4 if shape.layers > 3 else 2)
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("mode", MODES)
-def test_every_mode_computes_the_same(mode, models, random_bert, tell):
-    base = random_bert.Shape(layers=4, hidden=768, heads=12, words=30522)
-    precision = "bf16" if "bf16" in able("cuda") else "fp16"
-    if found_varlen("cuda", HALVES[precision], 64) is None:
-        pytest.skip("no kernel for sequences of any length on this GPU: eager is the only mode")
-    model = models(base).in_precision(precision)
-    flat, offsets = random_bert.pieces_of(
-        np.random.default_rng(3).integers(0, 250, 2000), base, seed=1
-    )
-    eager = load_encoder(model, device="cuda").encode(flat, offsets, side="passage")
-    encoder = load_encoder(model, device="cuda", fixed=FixedSettings(mode=mode))
-    found = encoder.encode(flat, offsets, side="passage")
-    far = float(np.linalg.norm(found - eager, axis=1).max())
-    tell(f"largest distance {far:.1e}; {encoder.numerics}")
-    assert far < (FAR[precision] if mode == "compile" else 1e-6)
 
 
 def test_the_device_is_seldom_idle(device, shape, models, random_bert, tell):

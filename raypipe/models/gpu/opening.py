@@ -1,9 +1,6 @@
 """How a model is opened on a device: in passes of fixed shape if they are proven, or in batches.
 
 It is tested, bit by bit, whether a row's result in a pass of fixed shape depends on its neighbours.
-The kernels of a pass reach the device one by one, compiled, or as a graph; all compute the same
-step. Which one is fastest is for a measurement to say (jobs/benchmark.py); `eager` is the default,
-since it runs everywhere.
 """
 
 from collections.abc import Callable
@@ -13,9 +10,7 @@ from typing import Any, cast
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from raypipe.errors import InputError
 from raypipe.models.family import Body, Family, PackedBody
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.gpu.passes import (
@@ -23,8 +18,6 @@ from raypipe.models.gpu.passes import (
     Finish,
     FixedEngine,
     FixedShape,
-    Gathered,
-    Step,
     Varlen,
     found_varlen,
     step_of,
@@ -38,7 +31,7 @@ from raypipe.models.machine.device import (
     tokens_of_pass,
 )
 from raypipe.models.machine.precision import DTYPES, set_products
-from raypipe.models.packed import Groups, Linear
+from raypipe.models.packed import Linear
 from raypipe.text.inputs import Layout, TextSlice, taken
 
 ALONE = 4
@@ -91,83 +84,6 @@ def _totals(
     return drawn[: max(1, fitting)]
 
 
-MODES = ("eager", "compile", "graph")
-WARM_UPS = 3
-"""Passes before a capture, in which libraries allocate what they keep."""
-Capture = Callable[[Callable[[], Tensor]], tuple[Callable[[], None], Tensor]]
-"""Records what a function does: (does it again, over the same memory; its result's memory)."""
-
-
-def in_mode(step: Step, mode: str, *, groupless: bool, device: str) -> Step:
-    """The step in a mode.
-
-    Args:
-        step: reads and writes tensors of the same shapes every time.
-        mode: one of MODES.
-        groupless: whether it makes the same calls every time, without a loop over groups.
-        device: cpu or cuda.
-
-    Raises:
-        InputError: the mode needs attention for sequences of any length, or CUDA.
-    """
-    assert mode in MODES, mode
-    if mode == "eager":
-        return step
-    if not groupless:
-        raise InputError(
-            f"mode {mode}: expected attention for sequences of any length, which PyTorch has for "
-            f"bf16 and fp16 on newer GPUs, found attention by length on {device}; use eager"
-        )
-    if mode == "compile":
-        return compiled(step)
-    if device != "cuda":
-        raise InputError(f"mode graph: expected the device cuda, found {device}; use eager")
-    return Replayed(step, cuda_graph)
-
-
-def compiled(step: Step, backend: str = "inductor") -> Step:
-    """The step compiled by torch, for its one shape; the first call takes a minute or so."""
-
-    def on_tensors(*tensors: Tensor) -> Tensor:
-        return step(Gathered(*tensors), [])
-
-    compute = torch.compile(on_tensors, backend=backend, dynamic=False, fullgraph=True)
-    return lambda inputs, groups: compute(*inputs)
-
-
-class Replayed:
-    """A step that was recorded at its first call, and from then on runs over the same memory."""
-
-    def __init__(self, step: Step, capture: Capture) -> None:
-        """Nothing is computed yet."""
-        self._step, self._capture = step, capture
-        self._own: Gathered | None = None
-
-    def __call__(self, inputs: Gathered, groups: Groups) -> Tensor:
-        """The result, valid until the next call."""
-        if self._own is None:
-            own = self._own = Gathered(*(tensor.clone() for tensor in inputs))
-            self._again, self._result = self._capture(lambda: self._step(own, []))
-        for kept, given in zip(self._own, inputs, strict=True):
-            kept.copy_(given)
-        self._again()
-        return self._result
-
-
-def cuda_graph(work: Callable[[], Tensor]) -> tuple[Callable[[], None], Tensor]:
-    """See Capture; a CUDA graph."""
-    side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(WARM_UPS):
-            work()
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        result = work()
-    return graph.replay, result
-
-
 FinishOf = Callable[[FixedShape], Finish]
 
 
@@ -175,8 +91,6 @@ FinishOf = Callable[[FixedShape], Finish]
 class FixedSettings:
     """How passes of fixed shape are computed."""
 
-    mode: str = "eager"
-    """See `replay.MODES`."""
     varlen: Varlen | None = None
     """Attention for sequences of any length; None means PyTorch's kernel, if the device has it."""
     resident_bytes: int = RESIDENT_BYTES
@@ -213,7 +127,6 @@ def open_fixed(
     class: products of other sizes may add in another order.
 
     Raises:
-        InputError: a mode that this device cannot use.
         torch.OutOfMemoryError: not even the longest input fits.
     """
     assert body.packed
@@ -229,7 +142,7 @@ def open_fixed(
         shape = FixedShape(tokens, work.longest, len(work.layout.segments))
         step = step_of(family, body, shape, varlen, work.finish(shape), firsts=work.firsts)
         return FixedEngine(
-            in_mode(step, settings.mode, groupless=varlen is not None, device=device),
+            step,
             shape,
             device=device,
             precision=precision,
@@ -247,9 +160,8 @@ def open_fixed(
                 raise
         torch.cuda.empty_cache()  # here the traceback, which holds the tensors, is gone
         tokens = max(tokens // 2, work.longest, 16)
-    how = f"{settings.mode} passes of {tokens} tokens, attention " + (
-        "by length" if varlen is None else "of any length"
-    )
+    attention = "by length" if varlen is None else "of any length"
+    how = f"eager passes of {tokens} tokens, attention {attention}"
     numerics = numerics_class(device, precision=precision, proven=proven, how=how)
     return engine, Place(device, tokens, numerics, precision)
 
