@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,7 @@ from raypipe.training.documents import (
     known_pairs,
 )
 from raypipe.training.examples import Examples, distinct, permuted, write_examples
-from raypipe.training.guard import Dropped, Guard, refused_queries
+from raypipe.training.guard import Dropped, Guard, lines_about, refused_queries
 from raypipe.training.judgements import Judged, RowsOf, judged_passages, triple_examples
 from raypipe.training.negatives import (
     Short,
@@ -84,46 +85,13 @@ def examples_of_documents(
     return examples, {"documents": {"relevant": number, "not_best": not_best}}
 
 
-def nothing_left(
-    wanted: TrainingSet, name: str, relevant: Mapping[int, Sequence[int]], short: Short
-) -> str:
-    """Why no example is left; `relevant` are the relevant passages by query row."""
-    where = f"train.{name}: no example is left: "
-    if wanted.triples is not None:
-        return f"{where}the guard refuses every triple of {wanted.triples}"
-    if wanted.qrels is None:
-        assert wanted.negatives is not None
-        least, runs = wanted.negatives.per_example + 1, ", ".join(wanted.negatives.runs)
-        return (
-            f"{where}no query that the guard allows has {least} passages with a score of "
-            f"{wanted.teacher} in ranks {wanted.negatives.first} to {wanted.negatives.last} of "
-            f"{runs}"
-        )
-    if not relevant:
-        return (
-            f"{where}{wanted.qrels} has no judgement of grade {wanted.min_grade} or higher "
-            f"for a query of {wanted.queries} that the guard allows"
-        )
-    if wanted.pairs is not None:
-        runs = ", ".join(wanted.pairs.runs)
-        return f"{where}the guard refuses every query of {runs}, or they have no candidates"
-    negatives = wanted.negatives
-    assert negatives is not None
-    if short.without_teacher > short.without_negatives:
-        return (
-            f"{where}{wanted.teacher} has no score of a relevant passage; give a run with scores "
-            "of them, raise negatives.last if a model scores a run, or learn by kl without qrels"
-        )
-    if short.negatives_without_teacher:
-        return f"{where}{wanted.teacher} has too few scores of irrelevant passages of the runs"
-    if negatives.relevant_last is not None and not short.without_negatives:
-        return (
-            f"{where}no relevant passage is in ranks 1 to {negatives.relevant_last} of "
-            f"{', '.join(negatives.runs)}; raise negatives.relevant_last"
-        )
+def nothing_left(wanted: TrainingSet, name: str, facts: Mapping[str, Any]) -> str:
+    """That a set has no example, with the counts of what was left out."""
     return (
-        f"{where}no relevant passage has {negatives.per_example} irrelevant ones in ranks "
-        f"{negatives.first} to {negatives.last} of {', '.join(negatives.runs)}"
+        f"train.{name}: no example is left over the collection {wanted.collection}, queries "
+        f"{wanted.queries}: {'; '.join(lines_about(name, facts))}. Widen what leaves most out: "
+        "min_grade, the ranks and the number of negatives, the passages with a teacher's score, "
+        "or the guard. If nothing is left out, give judgements, runs or triples of these queries"
     )
 
 
@@ -215,7 +183,6 @@ class ExamplesStage(Stage):
             # If there are triples and qrels, the triples are counted.
             counts = dropped if self.wanted.triples is None else Dropped()
             judged = judged_passages(self.wanted, rows, index.rows_of, refused, self.guard, counts)
-        path = scratch / "examples.safetensors"
         if self.wanted.triples is not None:
             examples = triple_examples(
                 Path(self.wanted.triples),
@@ -244,10 +211,7 @@ class ExamplesStage(Stage):
                 seed=self.seed,
             )
         examples = replace(examples, relevant=self._pairs(judged, examples))
-        if not examples.num_examples:
-            raise InputError(nothing_left(self.wanted, self.name, judged.relevant, short))
         examples = _first(examples, self.wanted.examples_at_most, self.seed)
-        write_examples(path, examples)
         facts = {
             "rows": shard.num_rows,
             "examples": examples.num_examples,
@@ -260,6 +224,10 @@ class ExamplesStage(Stage):
         }
         if examples.labels is not None:
             facts["relevant"] = int(examples.labels.sum())
+        if not examples.num_examples:
+            raise InputError(nothing_left(self.wanted, self.name, facts))
+        path = scratch / "examples.safetensors"
+        write_examples(path, examples)
         return Payload(path, facts)
 
     def _pairs(self, judged: Judged, examples: Examples) -> NDArray[np.int64] | None:
