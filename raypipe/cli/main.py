@@ -244,6 +244,8 @@ TWO_WORKSPACES = (
     "DIR/runs/SET/SYSTEM.trec and DIR2/runs/SET/SYSTEM.trec, with --qrels FILE"
 )
 GONE = {
+    ("raypipe score", "--segment-row"): "`raypipe model convert --segment-row` gives the model its "
+    "third row; in a recipe it is the model's settings: {segment_row: zero}",
     ("raypipe report", "unexpected extra argument"): TWO_WORKSPACES,
     ("raypipe report", "--pair"): TWO_WORKSPACES,
     ("raypipe report", "--out"): TWO_WORKSPACES,

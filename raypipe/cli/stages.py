@@ -338,10 +338,6 @@ def score(
         int | None, typer.Option(help="duoBERT only: pairs drawn for each candidate.", min=1)
     ] = None,
     seed: Annotated[int | None, typer.Option(help="duoBERT only: seed of the draw.", min=0)] = None,
-    segment_row: Annotated[
-        str | None,
-        typer.Option(help="duoBERT's third segment row if the model has two: zero or copy."),
-    ] = None,
     qrels: Annotated[Path | None, typer.Option(help="Judgements, to measure the new run.")] = None,
     measures: Measures = MEASURED,
     break_ties: Ties = "id",
@@ -363,8 +359,6 @@ def score(
     kind = opened.reranker.kind
     if (told := measurements(opened)) is not None:
         typer.echo(f"{model}: {told}", err=True)
-    if segment_row is not None:
-        keys["model"]["segment_row"] = segment_row
     recipe = score_recipe(
         run,
         collection,

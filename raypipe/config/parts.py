@@ -164,9 +164,6 @@ class Model(Section):
     """Written by raypipe: what the commit in `revision` was the newest of."""
     preset: Name | None = None
     """The model's settings by name; otherwise `raypipe.json` beside the weights states them."""
-    segment_row: Literal["zero", "copy"] | None = None
-    """A duoBERT model's third segment if the checkpoint has only two rows: zeros, or a copy of row
-    1."""
     settings: Annotated[dict[str, Any], AfterValidator(plain_values)] = {}
     """Keys of raypipe.json, which override the folder's own and the preset's."""
 

@@ -40,7 +40,8 @@ _COMPARE = (
     "with `raypipe compare`"
 )
 _MAPPINGS = ("dict_type", "model_type", "model_attributes_type")
-LEFT = {"audit_queries": _COMPARE, "audit_inputs": _COMPARE}
+_SETTING = "a model's setting like others: write settings: {segment_row: zero}, or copy"
+LEFT = {"audit_queries": _COMPARE, "audit_inputs": _COMPARE, "segment_row": _SETTING}
 """Keys of earlier versions, each with a sentence that says what takes its place."""
 
 

@@ -103,9 +103,7 @@ def opened(wanted: Model, precision: str) -> ModelFolder:
         InputError: see `resolve_model`.
     """
     path = address(wanted.path, wanted.revision)
-    found = resolve_model(
-        path, wanted.preset, segment_row=wanted.segment_row, settings=wanted.settings
-    )
+    found = resolve_model(path, wanted.preset, settings=wanted.settings)
     return found if precision in ("auto", "fastest") else found.in_precision(precision)
 
 

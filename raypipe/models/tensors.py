@@ -149,7 +149,8 @@ def third_segment_problems(num_rows: int, choice: str | None) -> list[str]:
     if num_rows == 2 and choice is None:
         return [
             f"{has}: name the third by segment_row: zero (what duobert's own code computes) or "
-            "segment_row: copy (of row 1), which raypipe model convert takes as --segment-row"
+            "segment_row: copy (of row 1) in raypipe.json or the model's settings, or by "
+            "raypipe model convert --segment-row"
         ]
     return []
 

@@ -59,6 +59,7 @@ def test_an_unknown_query_exits_with_2_and_the_nearest_ids(work, tmp_path, capsy
         ("report DIR --pair a=b", "`raypipe compare` compares their runs"),
         ("report DIR --out x", "`raypipe compare` compares their runs"),
         ("analyse movers DIR", "`raypipe show DIR --query ID`"),
+        ("score --segment-row zero", "`raypipe model convert --segment-row`"),
     ],
 )
 def test_what_is_gone_exits_with_2_and_what_takes_its_place(work, command, instead, capsys):

@@ -55,7 +55,13 @@ def test_a_wrong_value_is_told_by_line_key_expected_and_found(text: str, problem
             "{path: minilm}",
             "{path: org/model, digest: abc}",
             "line 8: models.encoder.digest: unknown key; known here: path, revision, branch, "
-            "preset, segment_row, settings",
+            "preset, settings",
+        ),
+        (
+            "{path: minilm}",
+            "{path: minilm, segment_row: zero}",
+            "line 8: models.encoder.segment_row: a model's setting like others: write settings: "
+            "{segment_row: zero}, or copy",
         ),
         (
             "evaluate:",

@@ -16,7 +16,7 @@ format: 1
 name: mine
 collection: {{format: msmarco-v1, input: {folder}/passages.tsv}}
 queries: {{test: {{file: {folder}/queries.tsv, qrels: {folder}/qrels.txt}}}}
-models: {{tiny: {{path: {model}}}, mono: {{path: {mono}, segment_row: zero}}}}
+models: {{tiny: {{path: {model}}}, mono: {{path: {mono}, settings: {{segment_row: zero}}}}}}
 stages:
   vectors: {{do: encode, model: tiny}}
   dense: {{do: search, index: vectors, depth: 4}}

@@ -7,7 +7,7 @@ collection: {{format: msmarco-v1, input: {folder}/passages.tsv}}
 queries:
   dev: {{file: {folder}/queries.tsv, qrels: {folder}/qrels.txt, only_judged: true}}
   all: {{file: {folder}/queries.tsv, qrels: {folder}/qrels.txt}}
-models: {{tiny: {{path: {model}}}, mono: {{path: {mono}, segment_row: zero}}}}
+models: {{tiny: {{path: {model}}}, mono: {{path: {mono}, settings: {{segment_row: zero}}}}}}
 stages:
   vectors: {{do: encode, model: tiny}}
   dense: {{do: search, index: vectors, depth: 2}}

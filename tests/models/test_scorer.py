@@ -74,7 +74,8 @@ def test_duo_scores_are_those_of_one_pair_at_a_time(tiny, tmp_path, choice, limi
     named = dict(zip(("query_limit", "passage_limit", "total_limit"), limits, strict=True))
     segments = 3 if choice is None else 2
     folder = tiny.make_tiny_reranker(tmp_path / "m", kind="duo", segments=segments, **named)
-    model = resolve_model(str(folder), segment_row=choice)
+    settings = {} if choice is None else {"segment_row": choice}
+    model = resolve_model(str(folder), settings=settings)
     parts = parts_of(model, texts(90, 10), texts(90, 20), texts(90, 20))
     found = load_scorer(model).score(parts[0], parts[1:])
     table = load_file(folder / "model.safetensors")["bert.embeddings.token_type_embeddings.weight"]
@@ -197,7 +198,7 @@ def test_a_duos_third_segment_is_never_guessed(tiny, tmp_path):
         load_scorer(resolve_model(str(two)))
     three = tiny.make_tiny_reranker(tmp_path / "three", kind="duo")
     with pytest.raises(InputError, match="has 3, remove it"):
-        load_scorer(resolve_model(str(three), segment_row="zero"))
+        load_scorer(resolve_model(str(three), settings={"segment_row": "zero"}))
 
 
 @pytest.mark.parametrize(

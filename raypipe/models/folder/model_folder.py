@@ -254,7 +254,6 @@ def resolve_model(
     path: str,
     preset: str | None = None,
     *,
-    segment_row: str | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> ModelFolder:
     """The model of a folder, of `minilm` (packaged all-MiniLM-L6-v2), of an included adapter, or of
@@ -262,8 +261,7 @@ def resolve_model(
 
     A folder may hold an adapter; its raypipe.json names the base model.
 
-    `segment_row` overrides the settings for a duoBERT model's third segment; `settings` are as in
-    `discover`.
+    `settings` are as in `discover`.
 
     Raises:
         InputError: no such folder, no safetensors, no tokenizer, no settings, or a config.json that
@@ -272,7 +270,7 @@ def resolve_model(
     """
     hub, folder = path if is_hub(path) else None, folder_of(path)
     if path != PACKAGED and is_adapter(folder):
-        return replace(_adapted(path, folder, preset, segment_row, settings), adapter_hub=hub)
+        return replace(_adapted(path, folder, preset, settings), adapter_hub=hub)
     preset = PACKAGED if path == PACKAGED and preset is None else preset
     _check_files(folder)
     file = folder / "model.safetensors"
@@ -301,12 +299,7 @@ def resolve_model(
         raise InputError(list(dict.fromkeys(problems)))
     tokenizer = tokenizer_sha256(built)
     model = ModelFolder(path, folder, conventions, weights, tokenizer, config)
-    model = replace(model, hub=hub, dense=dense or (), query_table=table)
-    if segment_row is None:
-        return model
-    if model.reranker.prompt is not None:
-        raise InputError(f"{folder}: segment_row: a model that reads a prompt has none; remove it")
-    return replace(model, conventions=replace(model.reranker, segment_row=segment_row))
+    return replace(model, hub=hub, dense=dense or (), query_table=table)
 
 
 def resolve_configuration(path: str, preset: str) -> ModelFolder:
@@ -373,11 +366,7 @@ def ends_problems(folder: Path, tokenizer: Tokenizer, config: Config) -> list[st
 
 
 def _adapted(
-    path: str,
-    adapter: Path,
-    preset: str | None,
-    segment_row: str | None,
-    settings: Mapping[str, Any] | None,
+    path: str, adapter: Path, preset: str | None, settings: Mapping[str, Any] | None
 ) -> ModelFolder:
     name = base_of(adapter)
     if is_hub(name):
@@ -397,8 +386,6 @@ def _adapted(
         raise InputError(problems)
     parts = [base.weights_sha256, hash_once(adapter / WEIGHTS), hash_once(adapter / CONFIG)]
     conventions = discover(adapter, preset, settings=settings).conventions
-    if segment_row is not None:
-        raise InputError(f"{path}: segment_row: the adapter has its own third segment; remove it")
     beside = [n for n in ("dense", "truncate_dim", "query_table") if getattr(conventions, n, None)]
     if beside:
         raise InputError(f"{path}: {', '.join(beside)}: an adapter has none; remove them")

@@ -137,6 +137,8 @@ def test_settings_over_an_adapter_that_do_not_fit_it_are_refused(refused, more, 
 
 def test_an_adapter_with_a_third_segment_of_its_own_fits():
     assert unfit(resolve_model("minilm-duo")) == unfit(resolve_model("general-mono")) == []
+    (problem,) = unfit(resolve_model("minilm-duo", settings={"segment_row": "zero"}))
+    assert problem.endswith("this one has 3, remove it")
 
 
 def test_the_same_is_told_by_the_commands_for_one_stage(

@@ -130,5 +130,3 @@ def test_an_adapter_needs_a_base_that_is_none_itself(tmp_path):
     write(adapter / "raypipe.json", {"base": "minilm"})
     with pytest.raises(InputError, match="expected adapter_model.safetensors beside"):
         resolve_model(str(adapter))
-    with pytest.raises(InputError, match="the adapter has its own third segment"):
-        resolve_model("minilm-duo", segment_row="zero")

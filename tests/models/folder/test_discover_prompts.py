@@ -101,10 +101,6 @@ def test_a_training_with_drawn_weights_is_refused_before_its_data(t5):
         layouts_of(resolve_configuration(str(t5), "monobert"))
 
 
-def test_a_segment_row_is_refused(t5):
-    assert "segment_row: a model that reads a prompt has none" in told(t5, segment_row="zero")
-
-
 def test_a_tokenizer_without_the_answers_is_refused_with_its_pieces(t5):
     settings(t5, MONO | {"answers": ["zebras", "true"]})
     with pytest.raises(InputError, match=rf"{t5}: answers: expected words .* found 'zebras' as"):

@@ -60,9 +60,10 @@ def test_the_packaged_weights_are_the_pinned_ones_or_refused(tmp_path, monkeypat
 
 
 def test_a_third_row_is_asked_of_rerankers_alone(encoder, mono):
-    with pytest.raises(InputError, match="expected a monoBERT or duoBERT model"):
-        resolve_model(str(encoder), segment_row="zero")
-    assert resolve_model(str(mono), segment_row="copy").reranker.segment_row == "copy"
+    row = {"segment_row": "copy"}
+    with pytest.raises(InputError, match="segment_row: expected a JSON object with"):
+        resolve_model(str(encoder), settings=row)
+    assert resolve_model(str(mono), settings=row).reranker.segment_row == "copy"
     assert resolve_model(str(mono)).reranker.segment_row is None
 
 
