@@ -28,8 +28,6 @@ WANTED = re.compile(
 )
 """The files that are fetched: no weights in other formats, and none of other folders."""
 FORBIDDEN = (401, 403)
-TOO_MANY = 429
-OWN_FAULT = 500
 
 
 def snapshot_of(uri: str, say: Callable[[str], None] = lambda line: None) -> Path:
@@ -258,37 +256,17 @@ def _answer(error: BaseException | None) -> BaseException | None:
 
 
 def _remedy(error: BaseException, repository: str, revision: str | None) -> str:
+    """What to do: offline, where a token is asked for, or else; the library says the reason."""
     from huggingface_hub import constants
-    from huggingface_hub.errors import (
-        GatedRepoError,
-        HfHubHTTPError,
-        HFValidationError,
-        RepositoryNotFoundError,
-        RevisionNotFoundError,
-    )
+    from huggingface_hub.errors import HfHubHTTPError
 
-    status = error.response.status_code if isinstance(error, HfHubHTTPError) else None
-    if isinstance(error, HFValidationError):
-        return f"no repository can have this name; for a folder, write ./{repository}"
-    if isinstance(error, GatedRepoError):
-        return "accept its terms there, and set HF_TOKEN to a token of that account"
-    if isinstance(error, RevisionNotFoundError):
-        return f"expected a commit, branch or tag that it has, found {revision!r}"
-    if isinstance(error, RepositoryNotFoundError):
-        return (
-            "no such repository, or a private one, for which HF_TOKEN must be set; for a folder, "
-            f"write ./{repository} or create it"
-        )
-    if status in FORBIDDEN:
-        return "set HF_TOKEN to a token that may read it"
-    if status == TOO_MANY:
-        return "it has had too many requests; wait, or set HF_TOKEN, and run again"
-    if status is not None and status >= OWN_FAULT:
-        return "the hub cannot answer now; run again later, or name a mirror in HF_ENDPOINT"
     if constants.HF_HUB_OFFLINE:
         at = f" --revision {revision}" if revision else ""
         return (
             "HF_HUB_OFFLINE is set, and the library's cache does not have it, with the list of "
             f"its files; `hf download {repository}{at}` fetches both"
         )
-    return "see that the hub can be reached (HF_ENDPOINT names another), and run again"
+    see = f"see that it has this name and revision (for a folder, write ./{repository})"
+    if isinstance(error, HfHubHTTPError) and error.response.status_code in FORBIDDEN:
+        return f"{see}, and set HF_TOKEN to a token of an account that has accepted its terms"
+    return f"{see} and can be reached (HF_ENDPOINT names another), and run again"

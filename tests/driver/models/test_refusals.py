@@ -25,11 +25,11 @@ def no_waiting(monkeypatch):
 @pytest.mark.parametrize(
     ("status", "remedy"),
     [
-        (401, "set HF_TOKEN to a token that may read it"),
-        (403, "set HF_TOKEN to a token that may read it"),
-        (404, "see that the hub can be reached"),
-        (429, "it has had too many requests; wait, or set HF_TOKEN, and run again"),
-        (500, "the hub cannot answer now; run again later, or name a mirror in HF_ENDPOINT"),
+        (401, "set HF_TOKEN to a token of an account that has accepted its terms"),
+        (403, "set HF_TOKEN to a token of an account that has accepted its terms"),
+        (404, "can be reached (HF_ENDPOINT names another), and run again"),
+        (429, "can be reached (HF_ENDPOINT names another), and run again"),
+        (500, "can be reached (HF_ENDPOINT names another), and run again"),
     ],
 )
 def test_each_status_of_a_hub_has_its_remedy(hub, commit, status, remedy):
@@ -58,7 +58,7 @@ def test_a_hub_that_dies_in_the_middle_of_the_weights_is_told_and_the_rest_is_fe
 def test_a_name_that_no_repository_can_have_is_told_before_a_hub_is_asked(hub, name):
     with pytest.raises(InputError) as caught:
         newest_commit(name, None)
-    assert f"no repository can have this name; for a folder, write ./{name}" in str(caught.value)
+    assert f"(for a folder, write ./{name})" in str(caught.value)
     assert hub.asked == []
 
 
