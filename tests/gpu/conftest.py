@@ -66,6 +66,20 @@ def random_bert():
 
 
 @pytest.fixture(scope="session")
+def one_by_one():
+    """A stand-in for the kernel of attention, on any device."""
+    return loaded(Path(__file__).parent.parent / "helpers" / "kernel_stand_in.py").one_by_one
+
+
+@pytest.fixture
+def settings(device, one_by_one):
+    """How a pass of fixed shape is computed on the device."""
+    from raypipe.models.gpu.opening import FixedSettings
+
+    return FixedSettings(varlen=one_by_one if device == "cpu" else None)
+
+
+@pytest.fixture(scope="session")
 def steps():
     """The module that makes updates of a model on made-up batches."""
     return loaded(Path(__file__).with_name("training_steps.py"))

@@ -12,7 +12,6 @@ from raypipe.models.gpu.passes import (
     FixedShape,
     gathered,
     on_device,
-    one_by_one,
     step_of,
     units,
     vectors,
@@ -41,9 +40,9 @@ def test_a_forward_elsewhere_mixes_no_devices(models, random_bert):
         hidden_states(stayed, ids, positions, segments, GROUPS, attend_by_length)
 
 
-@pytest.mark.parametrize("varlen", [None, one_by_one])
+@pytest.mark.parametrize("of_any_length", [False, True])
 @pytest.mark.parametrize("firsts", [False, True])
-def test_a_pass_of_fixed_shape_mixes_no_devices(models, random_bert, varlen, firsts):
+def test_a_pass_of_fixed_shape_mixes_no_devices(models, random_bert, of_any_length, firsts):
     """From the pieces and the plan on; `meta` computes nothing, so values play no part."""
     model = models(random_bert.Shape(layers=2, hidden=64, heads=4, words=1000), "duo")
     weights, config = load_weights(model), model.config()
@@ -59,7 +58,7 @@ def test_a_pass_of_fixed_shape_mixes_no_devices(models, random_bert, varlen, fir
 
     unit = Finishing(normalise=True, pooling="max")
     finish = units(head.to("meta")) if firsts else vectors(shape, finishing=unit)
-    own = None if varlen is None else kernel
+    own = kernel if of_any_length else None
     step = step_of(model.family, bert, shape, own, finish, firsts=firsts)
     plan = torch.zeros(shape.plan_size, dtype=torch.long, device="meta")
     flat = on_device(np.arange(9, dtype=np.uint16), "meta")

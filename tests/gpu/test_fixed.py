@@ -9,13 +9,11 @@ import pytest
 import torch
 
 from raypipe.models.encoder import load_encoder
-from raypipe.models.gpu.opening import FixedSettings
 from raypipe.models.gpu.passes import (
     FixedShape,
     found_varlen,
     gathered,
     on_device,
-    one_by_one,
     over,
     write_plan,
 )
@@ -26,10 +24,6 @@ from raypipe.text.inputs import Layout, TextSlice, make_inputs
 HALVES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 FAR = {"bf16": 2e-2, "fp16": 5e-3}
 """Of vectors of length 1 and of probabilities, from fp32."""
-
-
-def settings_on(device):
-    return FixedSettings(varlen=one_by_one if device == "cpu" else None)
 
 
 def test_inputs_made_on_the_device_are_the_hosts(device):
@@ -53,7 +47,9 @@ def test_inputs_made_on_the_device_are_the_hosts(device):
 @pytest.mark.gpu
 @pytest.mark.parametrize("head_size", [32, 64])
 @pytest.mark.parametrize("name", HALVES)
-def test_the_kernel_of_attention_is_found_and_right_at_every_length(name, head_size, tell):
+def test_the_kernel_of_attention_is_found_and_right_at_every_length(
+    name, head_size, one_by_one, tell
+):
     varlen = found_varlen("cuda", HALVES[name], head_size)
     if varlen is None:
         tell(f"torch {torch.__version__} has no kernel here; attention by length is used")
@@ -72,7 +68,7 @@ def test_the_kernel_of_attention_is_found_and_right_at_every_length(name, head_s
 @pytest.mark.parametrize("precision", HALVES)
 @pytest.mark.parametrize("kind", ["encoder", "mono", "duo"])
 def test_reduced_precision_is_near_the_cpus_fp32(
-    device, shape, models, random_bert, threads, tell, precision, kind
+    device, settings, shape, models, random_bert, threads, tell, precision, kind
 ):
     if precision not in able(device):
         pytest.skip(f"this {device} does not multiply in {precision}")
@@ -94,8 +90,7 @@ def test_reduced_precision_is_near_the_cpus_fp32(
 
     load = load_encoder if kind == "encoder" else load_scorer
     expected, _ = computed(load, model, threads=threads)
-    fixed = settings_on(device)
-    found, engine = computed(load, model.in_precision(precision), device=device, fixed=fixed)
+    found, engine = computed(load, model.in_precision(precision), device=device, fixed=settings)
     gap = found - expected
     far = np.linalg.norm(gap, axis=1).max() if kind == "encoder" else np.abs(gap).max()
     first, second = np.triu_indices(number, 1)
@@ -109,12 +104,12 @@ def test_reduced_precision_is_near_the_cpus_fp32(
     assert far < FAR[precision] * (4 if shape.layers > 3 else 2)
 
 
-def test_the_device_is_seldom_idle(device, shape, models, random_bert, tell):
+def test_the_device_is_seldom_idle(device, settings, shape, models, random_bert, tell):
     """The share is told; it is a figure of the machine, and no promise."""
     model, rng = models(shape), np.random.default_rng(3)
     counts = rng.normal(71, 28, 60 if device == "cpu" else 20_000).clip(5, 254).astype(int)
     flat, offsets = random_bert.pieces_of(counts, shape, seed=1)
-    encoder = load_encoder(model, device=device, fixed=settings_on(device))
+    encoder = load_encoder(model, device=device, fixed=settings)
     for _ in range(2):
         encoder.encode(flat, offsets, side="passage")
     busy = encoder.engine.busy

@@ -24,29 +24,29 @@ def main(pickle: str, out: str, seconds: str) -> int:
     signal.setitimer(signal.ITIMER_REAL, float(seconds))
     try:
         loaded = torch.load(pickle, map_location="cpu", weights_only=True)
-        tensors, others, under = _tensors(loaded)
+        tensors, others = _tensors(loaded)
         save_file({name: _plain(name, tensor) for name, tensor in tensors.items()}, out)
     except Exception as error:  # any effect of a broken or hostile file is reported to the parent
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 3
-    print(json.dumps({"others": others, "under": under}))
+    print(json.dumps({"others": others}))
     return 0
 
 
-def _tensors(loaded: Any) -> tuple[dict[str, torch.Tensor], list[str], str | None]:
-    """(tensors by name, names of other values, the key that held them)."""
+def _tensors(loaded: Any) -> tuple[dict[str, torch.Tensor], list[str]]:
+    """(tensors by name, names of other values)."""
     if not isinstance(loaded, dict):
         raise ValueError(f"expected tensors by name, found {type(loaded).__name__}")
     for key in NESTED:
         inner = loaded.get(key)
         if isinstance(inner, dict):
             beside = sorted(str(name) for name in loaded if name != key)
-            tensors, others, _ = _tensors(inner)
-            return tensors, beside + others, key
+            tensors, others = _tensors(inner)
+            return tensors, beside + others
     tensors = {str(n): value for n, value in loaded.items() if isinstance(value, torch.Tensor)}
     if not tensors:
         raise ValueError("expected tensors by name, found none")
-    return tensors, sorted(str(name) for name in loaded if str(name) not in tensors), None
+    return tensors, sorted(str(name) for name in loaded if str(name) not in tensors)
 
 
 def _plain(name: str, tensor: torch.Tensor) -> torch.Tensor:

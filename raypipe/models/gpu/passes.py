@@ -20,7 +20,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import NamedTuple, Protocol, cast
 
 import numpy as np
@@ -172,17 +171,6 @@ def agrees(varlen: Varlen, device: str, dtype: torch.dtype, head_size: int) -> b
         return False
     expected = attend_freely(qkv, 2, groups).float()
     return bool(torch.isfinite(found).all()) and float((found - expected).abs().max()) < TOLERANCE
-
-
-def one_by_one(query: Tensor, key: Tensor, value: Tensor, edges: Tensor, longest: int) -> Tensor:
-    """What the kernel computes, sequence by sequence, on any device; for comparisons, slow."""
-    out = torch.empty_like(query)
-    for start, stop in pairwise(edges.tolist()):
-        if start < stop:
-            assert stop - start <= longest
-            q, k, v = (part[start:stop].transpose(0, 1) for part in (query, key, value))
-            out[start:stop] = F.scaled_dot_product_attention(q, k, v).transpose(0, 1)
-    return out
 
 
 class Gathered(NamedTuple):

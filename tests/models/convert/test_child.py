@@ -6,17 +6,16 @@ from raypipe.models.convert.child import _plain, _tensors
 
 def test_tensors_are_found_under_the_keys_of_trainers_and_the_rest_is_named():
     w, v = torch.ones(1), torch.zeros(2)
-    assert _tensors({"b": w, "a": 3}) == ({"b": w}, ["a"], None)
+    assert _tensors({"b": w, "a": 3}) == ({"b": w}, ["a"])
     assert _tensors({"epoch": 3, "arm": 1, "state_dict": {"w": w, "y": 1, "x": 2}}) == (
         {"w": w},
         ["arm", "epoch", "x", "y"],
-        "state_dict",
     )
     both = {"model": {"v": v}, "model_state_dict": {"w": w}}
-    assert _tensors(both) == ({"w": w}, ["model"], "model_state_dict")
+    assert _tensors(both) == ({"w": w}, ["model"])
     nested = {"model": {"state_dict": {"v": v}, "z": 1}}
-    assert _tensors(nested) == ({"v": v}, ["z"], "model")
-    assert _tensors({"model": w}) == ({"model": w}, [], None)
+    assert _tensors(nested) == ({"v": v}, ["z"])
+    assert _tensors({"model": w}) == ({"model": w}, [])
     for bad, told in (({"a": 1}, "found none"), ([w], "found list"), ({}, "found none")):
         with pytest.raises(ValueError, match=told):
             _tensors(bad)
