@@ -22,7 +22,7 @@ from raypipe.models.folder.files import tensor_shapes
 from raypipe.models.folder.model_folder import ModelFolder, layouts_of, resolve_model
 from raypipe.models.folder.settings import Conventions, PairConventions, PretrainedConventions
 from raypipe.models.hub import newest_commit, snapshot_of
-from raypipe.text.inputs import Layouts
+from raypipe.models.limits import limit_problems
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -165,15 +165,17 @@ def unfit(model: ModelFolder) -> list[str]:
         layouts = layouts_of(model)
     except InputError as error:
         return list(error.problems)
-    problems = _limits(model, layouts)
     tensors = _empty_tensors(model)
-    where = model.folder if model.adapter is None else model.path
-    for check in (_segments, _head):
+    source = model.family.files.canonical_names(tensors).found.get(model.family.files.SEGMENTS)
+    rows = 1 if source is None else len(tensors[source.name])
+    problems = limit_problems(model.conventions, model.config(), rows, layouts)
+    if isinstance(model.conventions, PairConventions):
         try:
-            check(model, layouts, tensors)
+            model.family.head(tensors, relevant_label=model.conventions.relevant_label)
         except InputError as error:
-            problems += [f"{where}: {problem}" for problem in error.problems]
-    return problems
+            problems += error.problems
+    where = model.folder if model.adapter is None else model.path
+    return [f"{where}: {problem}" for problem in problems]
 
 
 def _empty_tensors(model: ModelFolder) -> dict[str, Tensor]:
@@ -184,44 +186,6 @@ def _empty_tensors(model: ModelFolder) -> dict[str, Tensor]:
     if model.adapter is not None:
         shapes = summed_shapes(shapes, model.config(), model.adapter)
     return {name: torch.empty(shape, device="meta") for name, shape in shapes.items()}
-
-
-def _limits(model: ModelFolder, layouts: Layouts) -> list[str]:
-    found = model.conventions
-    if isinstance(found, Conventions):
-        longest = max(found.limit(side) + layouts[side].num_specials for side in layouts)
-    else:
-        longest = found.total_limit
-    positions = model.family.files.num_positions(model.config())
-    if longest <= positions:
-        return []
-    return [
-        f"{model.folder}: the settings allow {longest} tokens, the model has {positions} positions"
-    ]
-
-
-def _segments(model: ModelFolder, layouts: Layouts, tensors: Mapping[str, Tensor]) -> None:
-    """Returns nothing if the model's table has every segment that the settings use."""
-    import torch
-
-    from raypipe.models.tensors import with_third_segment
-
-    found, files = model.conventions, model.family.files
-    source = files.canonical_names(tensors).found.get(files.SEGMENTS)
-    table = torch.empty(1, 1, device="meta") if source is None else tensors[source.name]
-    if isinstance(found, PairConventions) and found.three_segments:
-        table = with_third_segment(table, found.segment_row)
-    highest = max(max(layout.segments) for layout in layouts.values())
-    if highest >= len(table):
-        raise InputError(
-            f"the settings use segment {highest}, the model has {len(table)} segment rows"
-        )
-
-
-def _head(model: ModelFolder, layouts: Layouts, tensors: Mapping[str, Tensor]) -> None:
-    """Returns nothing if a reranker has its whole head, with the units that the settings say."""
-    if isinstance(model.conventions, PairConventions):
-        model.family.head(tensors, relevant_label=model.conventions.relevant_label)
 
 
 def with_commits(

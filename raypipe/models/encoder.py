@@ -20,11 +20,11 @@ from raypipe.models.folder.model_folder import (
 from raypipe.models.folder.modules import TABLE
 from raypipe.models.gpu.opening import FixedSettings, Work, placed
 from raypipe.models.gpu.passes import FixedEngine, vectors
+from raypipe.models.limits import limit_problems, longest_input
 from raypipe.models.machine.device import Buffers, Place, in_halves
 from raypipe.models.machine.precision import set_products
 from raypipe.models.packed import Product, attend_by_length, groups_of, linear
 from raypipe.models.pooling import AnyFinishing, TokenWeights, load_finishing
-from raypipe.models.tensors import beyond_model
 from raypipe.storage.records import hash_file
 from raypipe.text.batches import batches
 from raypipe.text.inputs import Layout, Layouts, TextSlice, make_inputs, taken
@@ -208,11 +208,7 @@ def load_encoder(
     weights = load_weights(model)
     body: Body = model.family.read(weights, model.config()).to(device, model.precision)
     layouts = layouts_of(model)
-    sides = [side for side in layouts if not model.encoder.by_table(side)]
-    longest = max(model.encoder.limit(side) + layouts[side].num_specials for side in sides)
-    num_positions = body.num_positions - layouts["query"].first_position
-    highest = max(max(layout.segments) for layout in layouts.values())
-    problems = beyond_model(longest, num_positions, highest, body.num_segments)
+    problems = limit_problems(model.encoder, model.config(), body.num_segments, layouts)
     if problems:
         raise InputError([f"{model.folder}: {problem}" for problem in problems])
     finishing = load_finishing(model, weights).to(device)
@@ -220,7 +216,7 @@ def load_encoder(
     engine, place = placed(
         model,
         body,
-        Work(layouts["passage"], longest, finish, firsts=False),
+        Work(layouts["passage"], longest_input(model.encoder, layouts), finish, firsts=False),
         *(finishing.linears if body.packed else ()),
         device=device,
         threads=threads,

@@ -33,10 +33,6 @@ class Body(Protocol):
         """The hidden size, H."""
 
     @property
-    def num_positions(self) -> int:
-        """Number of rows of the position table."""
-
-    @property
     def num_segments(self) -> int:
         """Number of segments: rows of the segment table, 1 if it has none."""
 

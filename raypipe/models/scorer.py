@@ -1,6 +1,7 @@
 """A reranker: one score from the pieces of a query and one or two passages."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -12,10 +13,10 @@ from raypipe.models.folder.model_folder import ModelFolder, layouts_of, load_wei
 from raypipe.models.folder.settings import PairConventions
 from raypipe.models.gpu.opening import FixedSettings, Work, placed
 from raypipe.models.gpu.passes import FixedEngine, units
+from raypipe.models.limits import limit_problems
 from raypipe.models.machine.device import Buffers, Place, in_halves
 from raypipe.models.machine.precision import set_products
 from raypipe.models.packed import Product, attend_by_length, first_tokens, groups_of, linear
-from raypipe.models.tensors import beyond_model
 from raypipe.models.whole.family import T5Body
 from raypipe.ranking.candidates import Keys
 from raypipe.text.batches import batches
@@ -198,14 +199,13 @@ def load_scorer(
         head = model.family.head(weights, relevant_label=conventions.relevant_label)
         if conventions.three_segments:
             body = body.with_third_segment(conventions.segment_row)
+        whole = replace(conventions, segment_row=None)  # the body has the row now
+        problems = limit_problems(whole, model.config(), body.num_segments)
+        if problems:
+            raise InputError(problems)
     layouts = layouts_of(model)
     if isinstance(body, T5Body) and isinstance(layouts["pair"], PromptLayout):
         body = body.answering(layouts["pair"].answers)
-    num_positions = body.num_positions - layouts["pair"].first_position
-    highest = max(layouts["pair"].segments)
-    problems = beyond_model(conventions.total_limit, num_positions, highest, body.num_segments)
-    if problems:
-        raise InputError([f"{model.folder}: {problem}" for problem in problems])
     body, head = body.to(device, model.precision), head.to(device)
     engine, place = placed(
         model,

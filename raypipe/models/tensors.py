@@ -83,20 +83,6 @@ def token_head_problems(shapes: Mapping[str, Shape], hidden: int) -> list[str]:
     ]
 
 
-def beyond_model(longest: int, num_positions: int, segment: int, num_segments: int) -> list[str]:
-    """The problems of settings whose longest input or highest segment the model has no rows for."""
-    problems = []
-    if longest > num_positions:
-        problems.append(
-            f"the settings allow {longest} tokens, the model has {num_positions} positions"
-        )
-    if segment >= num_segments:
-        problems.append(
-            f"the settings use segment {segment}, the model has {num_segments} segment rows"
-        )
-    return problems
-
-
 def is_reranker(config: Mapping[str, Any]) -> bool:
     """Whether config.json's architecture ends in a head for sequences."""
     names = config.get("architectures")

@@ -20,7 +20,7 @@ from raypipe.models.folder.model_folder import (
     resolve_configuration,
     resolve_model,
 )
-from raypipe.models.folder.settings import Conventions
+from raypipe.models.limits import longest_input
 from raypipe.training.job import conventions_of_training
 from raypipe.training.start import missing_problems
 
@@ -107,11 +107,7 @@ def check_fits(
 
 def long_problems(recipe: Training, start: ModelFolder) -> list[str]:
     """The problem of inputs that are longer than the starting model's positions."""
-    conventions = conventions_of_training(recipe.model)
-    if isinstance(conventions, Conventions):
-        longest = max(conventions.query_limit, conventions.passage_limit) + 2
-    else:
-        longest = conventions.total_limit
+    longest = longest_input(conventions_of_training(recipe.model))
     positions = start.family.files.num_positions(start.config())
     if longest <= positions:
         return []

@@ -75,11 +75,6 @@ class Bert:
         return True
 
     @property
-    def num_positions(self) -> int:
-        """Number of rows of the position table."""
-        return len(self.positions)
-
-    @property
     def num_segments(self) -> int:
         """Number of rows of the segment table."""
         return len(self.segments)

@@ -36,7 +36,6 @@ from raypipe.models.tensors import (
     Config,
     Named,
     TensorSource,
-    beyond_model,
     expected_units,
     shape_problems,
     third_segment_problems,
@@ -438,24 +437,3 @@ def pretraining_problems(shapes: Mapping[str, tuple[int, ...]], config: Config) 
     ]
     held = {name: (name, shape) for name, shape in sorted(shapes.items())}
     return missing + shape_problems({name: known[name] for name in held if name in known}, held)
-
-
-def limit_problems(conventions: AnyConventions, config: Config, rows: int) -> list[str]:
-    """Limits and segments beyond the model's; `rows` of its segment table, 0 if it has none."""
-    files = family_of(config).files
-    if isinstance(conventions, Conventions):
-        sides = [side for side in ("query", "passage") if not conventions.by_table(side)]
-        longest = max(map(conventions.limit, sides)) + 2
-        highest = max(conventions.query_segment, conventions.passage_segment)
-    else:
-        longest, highest = conventions.total_limit, 1
-    num_segments = rows if rows and files.HAS_SEGMENTS else highest + 1
-    problems = beyond_model(longest, files.num_positions(config), highest, num_segments)
-    if isinstance(conventions, PairConventions) and conventions.three_segments:
-        if files.HAS_SEGMENTS:
-            problems += third_segment_problems(rows, conventions.segment_row)
-        else:
-            problems.append(
-                "a duoBERT model has three segments, this architecture none; name a BERT"
-            )
-    return problems

@@ -15,7 +15,6 @@ from raypipe.errors import InputError
 from raypipe.models.convert.checkpoint import (
     heads_of,
     heads_problems,
-    limit_problems,
     predicts_words,
     tensor_problems,
     units_of,
@@ -40,6 +39,7 @@ from raypipe.models.folder.settings import (
     Conventions,
     PairConventions,
 )
+from raypipe.models.limits import limit_problems
 from raypipe.models.tensors import Config, Shape
 from raypipe.models.tokenizer import read_tokenizer, tokenizer_file
 from raypipe.storage.records import hash_once

@@ -64,7 +64,6 @@ class WholeFamily:
         return Whole(
             built,
             width=int(found.hidden_size),
-            num_positions=self.files.num_positions(config),
             num_segments=int(found.type_vocab_size) if self.files.HAS_SEGMENTS else 1,
         )
 
@@ -192,7 +191,6 @@ class T5Family(WholeFamily):
         return T5Body(
             t5_module(config, held),
             width=int(config["d_model"]),
-            num_positions=self.files.num_positions(config),
             num_segments=1,
             start=start_of(config),
         )
@@ -230,7 +228,6 @@ class Whole:
 
     module: nn.Module
     width: int
-    num_positions: int
     num_segments: int
     precision: str = "fp32"
 
