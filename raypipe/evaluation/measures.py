@@ -15,6 +15,7 @@ from raypipe.errors import InputError
 from raypipe.evaluation.names import by_gdeval, parse_measures, problems_of
 from raypipe.evaluation.run_files.columns import SHOWN, check_run, encode, repeats
 from raypipe.evaluation.run_files.runs import NotInPartsError, read_parts, read_run
+from raypipe.evaluation.ties import note_ties, ties_of
 from raypipe.vocabulary import BreakTies
 
 logger = logging.getLogger(__name__)
@@ -275,7 +276,7 @@ def evaluate_file(
     break_ties: BreakTies = "id",
     qrels_name: str = "qrels",
 ) -> Measured:
-    """What `evaluate` gives of the file's run.
+    """What `evaluate` gives of the file's run, with a note on its ties.
 
     A text file in which each query's lines stand together is never whole in memory; any other is.
 
@@ -290,11 +291,14 @@ def evaluate_file(
         InputError: a file that is not a run, or an error of `evaluate`.
     """
     names = (str(path), qrels_name)
-    measuring = Measuring(qrels, measures)
+    measuring, ties = Measuring(qrels, measures), []
     try:
         for part in read_parts(path, break_ties=break_ties):
             measuring.add(part)
+            ties.append(ties_of(part))
     except NotInPartsError:
         run = read_run(path, break_ties=break_ties)
+        note_ties(path, [ties_of(run)])
         return evaluate(run, qrels, measures, names=names)
+    note_ties(path, ties)
     return measuring.result(names=names)
