@@ -1,7 +1,6 @@
 """Reads, writes, fuses, measures and compares runs, without a model."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
@@ -161,7 +160,9 @@ def evaluate(
     if isinstance(run, str | Path):
         return evaluate_file(Path(run), judged, names)
     if isinstance(run, Mapping) and not is_one_run(run):
-        return {name: measured(each, judged, names) for name, each in named_runs(run).items()}
+        tables = named_runs(run)
+        _note_ties(run, tables)
+        return {name: measured(each, judged, names) for name, each in tables.items()}
     return measured(run_of(run), judged, names)
 
 
@@ -178,8 +179,7 @@ def compare(
     The numbers are those of `raypipe compare`. A row has the mean and n, the difference with its
     95% interval, wins, ties and losses, p of the paired t test and of the randomisation test, the
     latter corrected by Holm, and the share of unjudged passages. `per_query` has the underlying
-    values, `ties` each run's score ties and its measures under every order of them: of a file in
-    its workspace (`DIR/runs/SET/SYSTEM.trec`) the ties of the true scores, as the command has them.
+    values. A file with equal scores of one query is noted in the log.
 
     Args:
         runs: name -> run, two or more.
@@ -201,19 +201,20 @@ def compare(
     if base not in runs:
         named = ", ".join(map(str, runs))
         raise InputError(f"baseline: expected one of the runs, {named}; found {base!r}")
-    from raypipe.driver.verbs.true_scores import true_ties
     from raypipe.evaluation.compare import compare as compared
 
     tables, judged, names = named_runs(runs), qrels_of(qrels), _names(measures)
-    found = compared(tables, judged, names, baseline=base, seed=seed)
-    # A TREC file shows which ties were lowered, and its workspace has the true scores; its table no
-    # longer does.
-    sources = {
-        name: Path(run) if isinstance(run, str | Path) else tables[str(name)]
-        for name, run in runs.items()
-    }
-    ties = {str(name): true_ties(each, judged, names) for name, each in sources.items()}
-    return replace(found, ties=ties)
+    _note_ties(runs, tables)
+    return compared(tables, judged, names, baseline=base, seed=seed)
+
+
+def _note_ties(runs: Mapping[str, Run], tables: Mapping[str, pa.Table]) -> None:
+    """A note on each file with ties; a table or a dictionary is read by no other tool."""
+    from raypipe.evaluation.ties import note_ties, ties_of
+
+    for name, run in runs.items():
+        if isinstance(run, str | Path):
+            note_ties(run, [ties_of(tables[str(name)])])
 
 
 def _path(given: object) -> Path:

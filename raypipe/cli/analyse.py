@@ -218,23 +218,16 @@ def show(
         list[str] | None, typer.Option("--system", help="A run; by default each. May be repeated.")
     ] = None,
     num: Annotated[int, typer.Option(help="Candidates of each system.", min=1)] = 10,
-    as_page: Annotated[
-        bool, typer.Option("--html", help="Write DIR/analysis/query.SET.ID.html as well as .json.")
-    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """A query's candidates side by side in every system: ranks, true scores, grades and texts."""
     from raypipe.report.finished import open_finished
     from raypipe.report.queries import show as found
-    from raypipe.report.queries import write_page
 
     finished = open_finished(folder)
     parts = found(finished, query_id, query_set=query_set, systems=systems or (), num=num)
-    written = write_page(finished, parts) if as_page else []
     if as_json:
         print(json.dumps({"sections": [part.section().to_json() for part in parts]}))
-    elif as_page:
-        print("\n".join(map(str, written)))
     else:
         show_text("\n\n".join(_text(part, terminal_width()) for part in parts))
 

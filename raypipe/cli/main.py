@@ -249,6 +249,8 @@ GONE = {
     ("raypipe report", "unexpected extra argument"): TWO_WORKSPACES,
     ("raypipe report", "--pair"): TWO_WORKSPACES,
     ("raypipe report", "--out"): TWO_WORKSPACES,
+    ("raypipe show", "--html"): "`raypipe show DIR --query ID` prints a query's candidates, --json "
+    "has every number of them, and `raypipe report DIR` writes a page with single queries",
     ("raypipe analyse", "movers"): "`raypipe show DIR --query ID` shows the ranks of a query's "
     "passages in every system",
 }

@@ -11,11 +11,9 @@ from raypipe.cli.terminal import print_result
 from raypipe.errors import InputError
 from raypipe.leaderboard.boards import BOARDS, Board
 from raypipe.markdown import cell, markdown_table
-from raypipe.vocabulary import BreakTies
 
 if TYPE_CHECKING:
     from raypipe.evaluation.compare import Compared, Comparison
-    from raypipe.evaluation.ties import Ties as TieReport
     from raypipe.leaderboard.rules import Finding
 
 
@@ -38,11 +36,11 @@ def compare(
     break_ties: Ties = "id",
     as_json: AsJson = False,
 ) -> None:
-    """Compare runs with a baseline: paired tests, intervals, wins, losses and tied scores."""
+    """Compare runs with a baseline: paired tests, intervals, wins and losses."""
     from raypipe.data.qrels import read_qrels
-    from raypipe.driver.verbs.true_scores import true_ties
     from raypipe.evaluation.compare import compare as compared
     from raypipe.evaluation.run_files.runs import read_run
+    from raypipe.evaluation.ties import note_ties, ties_of
 
     base = runs[0] if baseline is None else baseline
     problems = missing(*runs, qrels)
@@ -56,18 +54,17 @@ def compare(
     names = measures.replace(",", " ").split()
     judged = read_qrels(qrels)
     tables = {str(path): read_run(path, break_ties=break_ties) for path in runs}
+    for name, table in tables.items():
+        note_ties(name, [ties_of(table)])
     found = compared(tables, judged, names, baseline=str(base), seed=seed, qrels_name=str(qrels))
-    ties = {str(path): true_ties(path, judged, names) for path in runs}
     if per_query is not None:
         _write_per_query(per_query, found, names, str(base))
     body = {
         "baseline": str(base),
         "family": found.family,
         "comparisons": [asdict(row) for row in found.rows],
-        "ties": {name: asdict(report) for name, report in ties.items()},
     }
-    text = "\n".join([*_tables(found, names, str(base)), *_tie_lines(ties, names, break_ties)])
-    print_result(body, text, as_json=as_json)
+    print_result(body, "\n".join(_tables(found, names, str(base))), as_json=as_json)
 
 
 def _tables(found: "Compared", names: list[str], base: str) -> list[str]:
@@ -104,55 +101,6 @@ def _cells(row: "Comparison") -> list[str]:
 
 def _p_values(row: "Comparison") -> list[float]:
     return [p for p in (row.p_t, row.p_randomisation, row.p_holm) if p is not None]
-
-
-def _tie_lines(ties: "dict[str, TieReport]", names: list[str], order: BreakTies) -> list[str]:
-    lines = ["", "Ties of scores", ""]
-    for run, report in ties.items():
-        if not report.scored:
-            lines.append(f"{run}: ranks without scores, no ties")
-            continue
-        if report.tail_from is not None:
-            tail = (
-                f"{run}: from rank {report.tail_from:,} on every row is one float32 step below the "
-                "row above, as raypipe writes what a reranker left in place; no ties are counted "
-                "there"
-            )
-            lines.append(tail)
-        true = " (true scores, from its workspace)" if report.stored else ""
-        if not report.num_rows:
-            lines.append(f"{run}: none{true}")
-            continue
-        lines.append(
-            f"{run}: {report.num_rows:,} rows of {report.num_queries:,} queries; "
-            f"{report.mixed:,} ties of different grades{true}"
-        )
-        if report.num_lowered:
-            lines.append(
-                f"{report.num_lowered:,} rows are one float32 step below the row above, as raypipe "
-                "writes ties: every tool reads the written order, the others apply to the ties "
-                "unbroken"
-            )
-        header = ["order of ties", *names]
-        rows = [
-            [order, *[f"{means[m]:.4f}" if m in means else "-" for m in names]]
-            for order, means in report.means.items()
-        ]
-        lines += ["", *markdown_table(header, rows), ""]
-        if report.by_id:
-            lines.append(_how_broken(run, order))
-        if report.warning:
-            lines.append(f"warning: {report.warning}")
-    return lines
-
-
-def _how_broken(run: str, order: BreakTies) -> str:
-    if order == "rank":
-        return f"{run} is compared as written, its ties in the file's order (--break-ties rank)"
-    return (
-        f"{run} is compared with its ties in trec_eval's order, by passage id; "
-        "--break-ties rank keeps the file's order"
-    )
 
 
 def _write_per_query(path: Path, found: "Compared", names: list[str], base: str) -> None:

@@ -26,7 +26,6 @@ class FileFacts:
     """File name without its folder, or an ir_datasets id as given."""
     num_bytes: int
     sha256: str
-    md5: str
     """Hash of the raw, compressed bytes; of the streamed records if the source has no lines."""
     num_records: int
     compressed: bool
@@ -61,14 +60,12 @@ def count_file(
         InputError: no such file or format, truncated or damaged data.
     """
     kind = get_format(format)
-    sha256, md5 = hashlib.sha256(), hashlib.md5(usedforsecurity=False)
-    num_bytes = 0
+    sha256, num_bytes = hashlib.sha256(), 0
 
     def observe(block: memoryview) -> None:
         nonlocal num_bytes
         num_bytes += len(block)
         sha256.update(block)
-        md5.update(block)
 
     if kind.stream is not None:
         name, compressed = str(path), False
@@ -81,7 +78,6 @@ def count_file(
         name=name,
         num_bytes=num_bytes,
         sha256=sha256.hexdigest(),
-        md5=md5.hexdigest(),
         num_records=counted.num_records,
         compressed=compressed,
         checkpoint_records=checkpoint_records,

@@ -20,7 +20,6 @@ from raypipe.evaluation.significance import (
     randomisation_tests,
     t_test,
 )
-from raypipe.evaluation.ties import Ties
 
 DEFAULT_CUTOFF = 10
 
@@ -58,8 +57,6 @@ class Compared:
     per_query: dict[str, Measured] = field(repr=False)
     family: int
     """Number of comparisons in Holm's correction."""
-    ties: dict[str, Ties] = field(default_factory=dict, repr=False)
-    """Each run's score ties, if requested."""
 
 
 def compare(

@@ -134,11 +134,6 @@ def lowered(scores: Float32, groups: NDArray[np.integer] | None = None) -> Float
     return _scores(keys)
 
 
-def steps_below(scores: Float32) -> Int64:
-    """Number of float32 steps from each score up to the one before, int64 [N]; -1 for the first."""
-    return np.diff(-_keys(scores), prepend=-_keys(scores[:1]) + 1)
-
-
 _LARGEST_KEY = int(np.float32(np.finfo(np.float32).max).view(np.int32))
 
 

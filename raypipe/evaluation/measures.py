@@ -12,9 +12,10 @@ import pyarrow as pa
 from ir_measures.measures import SumAgg
 
 from raypipe.errors import InputError
-from raypipe.evaluation.names import by_gdeval, parse_measures, problems_of
+from raypipe.evaluation.names import parse_measures
 from raypipe.evaluation.run_files.columns import SHOWN, check_run, encode, repeats
 from raypipe.evaluation.run_files.runs import NotInPartsError, read_parts, read_run
+from raypipe.evaluation.ties import note_ties, ties_of
 from raypipe.vocabulary import BreakTies
 
 logger = logging.getLogger(__name__)
@@ -120,14 +121,11 @@ class Measuring:
         """Nothing is measured yet; every query of the qrels counts 0.
 
         Raises:
-            InputError: an unknown measure, invalid qrels, or grades that a measure does not take.
+            InputError: an unknown measure, or invalid qrels.
         """
         self._parsed = parse_measures(measures)
         _check_qrels(qrels)
         self._judgements = grades_of(qrels)
-        problems = problems_of(self._parsed, self._judgements)
-        if problems:
-            raise InputError(problems)
         self._per_query = {name: dict.fromkeys(self._judgements, 0.0) for name in self._parsed}
         self._in_run: dict[str, None] = {}
         self._num_retrieved = self._num_judged = 0
@@ -196,17 +194,6 @@ def _check_qrels(qrels: pa.Table) -> None:
         raise InputError(problems[:SHOWN])
 
 
-def check_grades(qrels: pa.Table, measures: Sequence[str]) -> None:
-    """Nothing, if every measure takes the grades; see `problems_of`.
-
-    Raises:
-        InputError: an unknown measure, or grades that a measure does not take.
-    """
-    parsed = parse_measures(measures)
-    if any(map(by_gdeval, parsed.values())) and (problems := problems_of(parsed, grades_of(qrels))):
-        raise InputError(problems)
-
-
 def grades_of(qrels: pa.Table) -> dict[str, dict[str, int]]:
     """Query id -> passage id -> grade, from schema.QRELS; queries as they first appear."""
     found: dict[str, dict[str, int]] = {}
@@ -245,20 +232,9 @@ def _values(
     given: dict[ir_measures.Measure, list[str]] = {}
     for name, measure in parsed.items():
         given.setdefault(measure, []).append(name)
-    own = [measure for measure in given if by_gdeval(measure)]
-    others = [measure for measure in given if not by_gdeval(measure)]
-    if others:
-        for each in ir_measures.iter_calc(others, judgements, rankings):
-            for name in given[each.measure]:
-                yield name, each.query_id, float(each.value)
-    if own:
-        numbers = {query: str(number) for number, query in enumerate(judgements)}
-        names = {number: query for query, number in numbers.items()}
-        qrels = {numbers[query]: grades for query, grades in judgements.items()}
-        run = {numbers[query]: scores for query, scores in rankings.items()}
-        for each in ir_measures.iter_calc(own, qrels, run):
-            for name in given[each.measure]:
-                yield name, names[each.query_id], float(each.value)
+    for each in ir_measures.iter_calc(list(given), judgements, rankings):
+        for name in given[each.measure]:
+            yield name, each.query_id, float(each.value)
 
 
 def _aggregate(measure: ir_measures.Measure, values: Mapping[str, float]) -> float:
@@ -275,7 +251,7 @@ def evaluate_file(
     break_ties: BreakTies = "id",
     qrels_name: str = "qrels",
 ) -> Measured:
-    """What `evaluate` gives of the file's run.
+    """What `evaluate` gives of the file's run, with a note on its ties.
 
     A text file in which each query's lines stand together is never whole in memory; any other is.
 
@@ -290,11 +266,14 @@ def evaluate_file(
         InputError: a file that is not a run, or an error of `evaluate`.
     """
     names = (str(path), qrels_name)
-    measuring = Measuring(qrels, measures)
+    measuring, ties = Measuring(qrels, measures), []
     try:
         for part in read_parts(path, break_ties=break_ties):
             measuring.add(part)
+            ties.append(ties_of(part))
     except NotInPartsError:
         run = read_run(path, break_ties=break_ties)
+        note_ties(path, [ties_of(run)])
         return evaluate(run, qrels, measures, names=names)
+    note_ties(path, ties)
     return measuring.result(names=names)

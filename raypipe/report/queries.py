@@ -4,10 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from hashlib import sha256
-from pathlib import Path
 from typing import NamedTuple, TypeAlias
-from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +27,7 @@ from raypipe.report.finished import (
     outside,
     relevant_grade,
 )
-from raypipe.report.page import TWINS, ReportSection, Table, Value, write_with_twins
+from raypipe.report.page import ReportSection, Table, Value
 from raypipe.vocabulary import Unit, units
 
 NUM_QUERIES = 10
@@ -45,8 +42,6 @@ MOST_POINTS = 400
 NUM_CANDIDATES = 10
 NUM_NEAR = 3
 NOT_JUDGED = "not judged"
-LONGEST_NAME = 120
-"""Characters of an id in a file's name; a longer one ends with its hash."""
 
 
 def queries(
@@ -469,25 +464,3 @@ def _worth(finished: Finished, runs: dict[str, pa.Table], judged: pa.Table | Non
         rows.append([name, len(run), *(values[m] for m in evaluated.measures), *missing])
     columns = ["system", "candidates", *evaluated.measures, *(f"unjudged@{k}" for k in ks)]
     return Table("Systems", columns, rows)
-
-
-def write_page(finished: Finished, shown: Sequence[QueryView]) -> list[Path]:
-    """The pages analysis/query.SET.ID.html, one for each query set; with a twin in JSON."""
-    folder, written = finished.workspace.folder, []
-    for query_set in dict.fromkeys(part.query.query_set for part in shown):
-        sections = [part.section() for part in shown if part.query.query_set == query_set]
-        query_id = shown[0].query.query_id
-        name = f"query.{query_set}.{_file_name(query_id)}"
-        title = f"raypipe: {finished.recipe.name}, query {query_id}"
-        twins = {f"{name}.json": {"sections": [section.to_json() for section in sections]}}
-        path = write_with_twins(folder, f"{TWINS}/{name}.html", title, sections, twins)
-        written.append(path)
-    return written
-
-
-def _file_name(query_id: str) -> str:
-    """The id as part of a file's name on any system."""
-    quoted = quote(query_id, safe=" ")
-    if len(quoted) <= LONGEST_NAME:
-        return quoted
-    return f"{quoted[:LONGEST_NAME]}-{sha256(query_id.encode()).hexdigest()[:16]}"

@@ -58,31 +58,6 @@ def test_comparisons_are_the_verbs(made, qrels, files, raypipe_here):
     found = raypipe.compare(runs, qrels)
     assert found.family == body["family"]
     assert [asdict(row) for row in found.rows] == body["comparisons"]
-    assert {name: asdict(each) for name, each in found.ties.items()} == body["ties"]
-    assert found.ties[str(paths[0])].num_rows > 0
-
-
-def test_ties_of_a_trec_file_are_those_that_were_lowered(made, qrels, tmp_path):
-    run = made.runs["test"]["dense"]
-    raypipe.write_run(run, tmp_path / "run.trec")
-    found = raypipe.compare({"table": run, "file": str(tmp_path / "run.trec")}, qrels)
-    assert found.ties["file"].num_lowered > 0 == found.ties["table"].num_lowered
-    assert found.ties["file"].num_rows == found.ties["table"].num_rows
-
-
-def test_ties_of_a_file_in_its_workspace_are_those_of_its_true_scores(
-    made, qrels, files, raypipe_here
-):
-    paths = [made.folder / "runs" / "test" / f"{name}.trec" for name in ("dense", "fused")]
-    told = raypipe_here("compare", *paths, "--qrels", files / "qrels.txt", "--json")
-    found = raypipe.compare({str(path): path for path in paths}, qrels)
-    assert {name: asdict(each) for name, each in found.ties.items()} == json.loads(told.stdout)[
-        "ties"
-    ]
-    of_file, table = found.ties[str(paths[0])], made.runs["test"]["dense"]
-    same = raypipe.compare({"file": str(paths[0]), "table": table}, qrels)
-    assert same.ties["file"] == of_file and of_file.stored and of_file.num_rows > 0
-    assert asdict(same.ties["table"]) == asdict(of_file) | {"stored": False}
 
 
 def test_a_baseline_and_a_seed_are_taken():

@@ -35,14 +35,6 @@ def test_one_object_has_every_number_and_the_whole_text(work, capsys):
     ]
 
 
-def test_a_page_is_written_and_its_path_printed(work, capsys):
-    capsys.readouterr()
-    assert run(["show", str(work), "--query", "q2", "--html"])[0] == 0
-    page = work / "analysis" / "query.test.q2.html"
-    assert capsys.readouterr().out == f"{page}\n"
-    assert ">not judged</td>" in page.read_text() and page.with_suffix(".json").exists()
-
-
 def test_an_unknown_query_exits_with_2_and_the_nearest_ids(work, tmp_path, capsys):
     assert run(["show", str(work), "--query", "q3"])[0] == 2
     told = capsys.readouterr().err
@@ -58,6 +50,7 @@ def test_an_unknown_query_exits_with_2_and_the_nearest_ids(work, tmp_path, capsy
         ("report DIR DIR", "`raypipe compare` compares their runs"),
         ("report DIR --pair a=b", "`raypipe compare` compares their runs"),
         ("report DIR --out x", "`raypipe compare` compares their runs"),
+        ("show DIR --query q2 --html", "`raypipe report DIR` writes a page with single queries"),
         ("analyse movers DIR", "`raypipe show DIR --query ID`"),
         ("score --segment-row zero", "`raypipe model convert --segment-row`"),
     ],

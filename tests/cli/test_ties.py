@@ -1,7 +1,6 @@
 """--break-ties rank, in every command that reads a run file with ties."""
 
 import json
-import shutil
 
 import pytest
 from foreign_tools import AS_WRITTEN, BY_ID, FOREIGN
@@ -33,28 +32,13 @@ def test_evaluate_measures_the_file_as_trec_eval_or_as_written(qrels, capsys):
     assert kept[RUN]["mean"]["RR"] == pytest.approx((1 / 2 + 1) / 2)
 
 
-def test_compare_says_whose_order_of_ties_it_took_and_the_flag_for_the_other(qrels, capsys):
+def test_compare_measures_the_files_as_trec_eval_or_as_written(qrels, capsys):
     arguments = ["compare", RUN, str(FOREIGN / "pyterrier.res.gz"), "--qrels", qrels]
     found = measured(capsys, *arguments)
     kept = measured(capsys, *arguments, "--break-ties", "rank")
     ranks = [(row["mean"] * 2 - 1) for row in found["comparisons"]]
     assert ranks == pytest.approx([1 / 3, 1 / 3])
     assert [row["mean"] * 2 - 1 for row in kept["comparisons"]] == pytest.approx([1 / 2, 1 / 2])
-    for flags, told in (
-        ([], f"{RUN} is compared with its ties in trec_eval's order, by passage id; --break-ties"),
-        (["--break-ties", "rank"], f"{RUN} is compared as written, its ties in the file's order"),
-    ):
-        assert command([*arguments, "--measures", "RR", *flags])[0] == 0
-        assert told in capsys.readouterr().out
-
-
-def test_compare_says_nothing_of_it_where_ranks_decide(qrels, tmp_path, capsys):
-    runs = [str(FOREIGN / "pyterrier.parquet"), str(tmp_path / "copy.parquet")]
-    shutil.copy(*runs)
-    assert command(["compare", *runs, "--qrels", qrels, "--measures", "RR"])[0] == 0
-    out = capsys.readouterr().out
-    assert "2 rows of 1 queries; 1 ties of different grades" in out
-    assert "--break-ties" not in out
 
 
 def test_a_check_names_the_flag_and_with_it_says_what_to_hand_in(tmp_path, capsys):

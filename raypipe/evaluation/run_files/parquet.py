@@ -54,12 +54,6 @@ def read_parquet(path: Path) -> Lines:
     return table_lines(path, table)
 
 
-def columns_found(path: Path) -> set[str]:
-    """Which of a run's columns a Parquet run has; ranks, if there, decide its order."""
-    with reading_parquet(path):
-        return set(foreign.columns_of(pq.read_schema(path).names, foreign.RUN))
-
-
 def table_lines(path: Path, table: pa.Table) -> Lines:
     """A table's columns, read like those of a Parquet run; `path` is its name in messages."""
     columns = _columns(path, table.column_names)

@@ -67,19 +67,19 @@ def test_the_bytes_of_every_run_file_are_foreseen_and_the_files_are_those_asked_
     assert "| runs/dev/fused.trec " in text and "| disk, run files " in text
 
 
-def test_a_packed_run_is_the_same_run_and_has_the_ties_of_its_true_scores(here, tmp_path):
+def test_a_packed_run_is_the_same_run(here, tmp_path):
     here("pipeline")
     plain = read_run(here.runs / "given.trec")
     here("pipeline", "runs.packed=true")
     assert read_run(here.runs / "given.trec.gz").equals(plain)
 
-    def ties(*runs):
+    def compared(*runs):
         words = [*runs, "--qrels", tmp_path / "qrels.txt", "--measures", "RR@10"]
         return here("compare", *words, "--json").stdout.replace(".trec.gz", ".trec")
 
-    packed = ties(here.runs / "fused.trec.gz", here.runs / "dense.trec.gz")
+    packed = compared(here.runs / "fused.trec.gz", here.runs / "dense.trec.gz")
     here("pipeline")
-    assert ties(here.runs / "fused.trec", here.runs / "dense.trec") == packed
+    assert compared(here.runs / "fused.trec", here.runs / "dense.trec") == packed
     assert here("verify", here.work).returncode == 0
 
 
