@@ -22,7 +22,6 @@ from raypipe.driver.measure import Measurement, measure
 from raypipe.driver.mirror import address_of, refuse_sweep, write_out
 from raypipe.driver.models import open_or_tell, with_commits
 from raypipe.driver.place import LazyBackends, WorkPlace, backends_at, devices_at, sizing_of
-from raypipe.driver.progress import Exporting, RayMetrics
 from raypipe.driver.recipe.basis import Basis, basis_at
 from raypipe.driver.recipe.compare import refuse_changes
 from raypipe.driver.recipe.graph import systems_of
@@ -126,8 +125,6 @@ def run_pipeline(
         began = time.monotonic()
         recipe, chosen, backends = _place(recipe, options, say, should_stop)
         recipe, problems = with_commits(recipe, out, say)
-        on_ray = recipe.resources.backend == "ray" and not options.inline
-        exporting = Exporting(watcher, recipe.name, RayMetrics())
         pipeline = Pipeline(
             recipe=recipe,
             selected=selected,
@@ -138,7 +135,7 @@ def run_pipeline(
             backends=backends,
             base=base,
             reading=reading,
-            watcher=exporting if on_ray else watcher,
+            watcher=watcher,
             say=say,
             should_stop=should_stop,
         )
@@ -155,8 +152,6 @@ def run_pipeline(
                 _publish(pipeline, limits, built)
             if selected == [*recipe.stages]:
                 workspace.forget_sources()
-            if on_ray:
-                exporting.succeeded()
         finally:
             backends.close()
     return Outcome(summary, measurement.table)
