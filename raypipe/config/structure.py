@@ -40,7 +40,11 @@ _COMPARE = (
     "with `raypipe compare`"
 )
 _MAPPINGS = ("dict_type", "model_type", "model_attributes_type")
-LEFT = {"audit_queries": _COMPARE, "audit_inputs": _COMPARE}
+LEFT = {
+    "audit_queries": _COMPARE,
+    "audit_inputs": _COMPARE,
+    "beside": "the workers of a training always measure its checkpoints themselves: delete the key",
+}
 """Keys of earlier versions, each with a sentence that says what takes its place."""
 
 
