@@ -322,7 +322,6 @@ def summary_of(
                 "coverage": result.coverage,
                 "reused": result.reused,
                 "fingerprint": result.fingerprint,
-                **second_pass_of(result),
             }
             for store, result in results.items()
         },
@@ -333,16 +332,3 @@ def summary_of(
             "torch": chosen.torch,
         },
     }
-
-
-def second_pass_of(result: StageResult) -> dict[str, Any]:
-    """Of exact search, how many of the queries that were searched needed the second pass.
-
-    A query counts once for each span of embeddings. Of a store that several invocations computed,
-    these are the shards of the last one.
-    """
-    if not result.num_searched:
-        return {}
-    share = round(result.num_repeated / result.num_searched, 6)
-    told = {"searched": result.num_searched, "queries": result.num_repeated, "share": share}
-    return {"second_pass": told}

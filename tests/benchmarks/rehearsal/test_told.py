@@ -64,21 +64,6 @@ def test_an_invocation_that_left_no_summary_is_kept_too(folder):
     assert [(one["exit_code"], one["stages"]) for one in kept(folder)] == [(2, {})]
 
 
-def test_the_share_of_queries_with_a_second_pass_is_told_of_all_that_was_searched(folder):
-    searched = [(100, 1), (300, 3)]  # of an invocation that was killed, and of the next one
-    for number, repeated in searched:
-        body = {"seconds": 1.0, "rows": number, "reused": False}
-        body["second_pass"] = {"searched": number, "queries": repeated, "share": 0.01}
-        stages = {"stages": {"parts@repbert.dev": body}}
-        (folder / "workspace" / "summary.json").write_text(json.dumps(stages))
-        keep(folder, "repbert", Watched(0, 10.0, 8.0, 1 << 20), 5_000)
-    summary(folder, bm25=(1.0, 100, False))
-    keep(folder, "bm25", Watched(0, 10.0, 8.0, 1 << 20), 5_000)
-    line = "parts@repbert.dev: 4 of 400 searches of a query needed the second pass (1.0%)"
-    text = told(folder, Size(passages=884_182, queries=400), [])
-    assert text.splitlines().count(line) == 1 and text.count("second pass") == 1
-
-
 def test_tables_add_a_stage_that_was_resumed_and_forecast_the_whole(folder):
     summary(folder, lucene=(4.0, 884_182, False))
     keep(folder, "lucene", Watched(137, 10.0, 8.0, 3 << 20), 5_000_000_000)
