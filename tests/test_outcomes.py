@@ -298,7 +298,7 @@ for name, code, act in (
     ("no such input", 2, in_recipe("passages.tsv", "none.tsv")),
     ("a line of an input that is wrong", 2, in_recipe("one.trec", "night.yaml")),
     ("an override of no stage", 2, lambda world: world.night("stages.none.depth=3")),
-    ("--only of no stage", 2, words("pipeline", "{recipe}", "--out", "{work}", "--only", "none")),
+    ("--until of no stage", 2, words("pipeline", "{recipe}", "--out", "{work}", "--until", "none")),
     (
         "several values for one",
         2,
@@ -350,12 +350,6 @@ for name, code, act in (
     ("rollback, mistyped", 2, words("rollback", "--two", "1", "{work}")),
 ):
     outcome(name, code)(act)
-
-
-@outcome("inputs that --only lacks", 3)
-def _(world):
-    world.change()
-    return world.run("pipeline", world.recipe, "--out", world.work, "--only", "both")
 
 
 @outcome("damaged bytes in the stores", 3)

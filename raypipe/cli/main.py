@@ -247,6 +247,8 @@ GONE = {
     ("raypipe report", "unexpected extra argument"): TWO_WORKSPACES,
     ("raypipe report", "--pair"): TWO_WORKSPACES,
     ("raypipe report", "--out"): TWO_WORKSPACES,
+    ("raypipe pipeline", "--only"): "`--until STAGE` runs a stage and everything it needs; what is "
+    "stored is reused",
     ("raypipe analyse", "movers"): "`raypipe show DIR --query ID` shows the ranks of a query's "
     "passages in every system",
 }

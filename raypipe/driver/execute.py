@@ -97,7 +97,6 @@ class Execution:
     """The current generation, from which rows are copied before any other store."""
     reading: Generation | None = None
     """A generation whose collection and indexes are read, whatever the recipe's files hold."""
-    may_run: Callable[[StoreName], bool] = lambda store: True
     should_stop: Callable[[], RaypipeError | None] = lambda: None
     on_change: Callable[[str], None] = log.info
     results: dict[StoreName, StageResult] = field(default_factory=dict)
@@ -127,18 +126,12 @@ class Execution:
         """The finished store of a stage: the existing one, or one computed now.
 
         Raises:
-            IncompleteError: it does not exist, and this invocation may not compute it.
             RaypipeError: whatever ended the computation. Bad input is reported before anything of
                 this store is written.
         """
         store, spec = str(name), stage.spec  # computed once: it reads whole input files
         self._tell_change(store, spec)
         manifest, report = complete_store(self.workspace, store, spec), None
-        if manifest is None and not self.may_run(name):
-            raise IncompleteError(
-                f"{store}: not stored with these settings, and --only leaves it out; "
-                "run without --only, or with --until"
-            )
         if manifest is None:
             if self.reuse and spec.reuse_key:
                 stage = stage.reusing(

@@ -30,7 +30,7 @@ from raypipe.driver.recipe.system import System
 from raypipe.driver.signals import interruptible
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, RaypipeError, ending_of
-from raypipe.names import StoreName, Thing
+from raypipe.names import StoreName
 from raypipe.package import VERSION
 from raypipe.storage.generations import Generation, generation_numbers, generations_held
 from raypipe.vocabulary import Unit
@@ -40,7 +40,6 @@ from raypipe.vocabulary import Unit
 class Options:
     """The options of the command line that are not part of the recipe."""
 
-    only: str | None = None
     until: str | None = None
     frozen: bool = False
     ray_address: str | None = None
@@ -106,7 +105,7 @@ def run_pipeline(
     Raises:
         RaypipeError: whatever ended the invocation; summary.json has its exit code.
     """
-    selected = select(recipe, only=options.only, until=options.until)
+    selected = select(recipe, options.until)
     limits = limits_of(options.max_drift, recipe.evaluate.measures if recipe.evaluate else ())
     problems = missing_inputs(recipe, collection=options.reading is None)
     if problems:
@@ -211,7 +210,6 @@ def _open(
         found = [*found, *collection_problems(named)]
     judgements = read_first(named, found)
     wanted = recipe.resources
-    allowed = _allowed(pipeline.selected) if options.only else None
     execution = Execution(
         workspace=workspace,
         backends=pipeline.backends,
@@ -222,7 +220,6 @@ def _open(
         reuse=wanted.reuse,
         base=pipeline.base,
         reading=pipeline.reading,
-        may_run=allowed or (lambda store: True),
         should_stop=pipeline.should_stop,
         on_change=say,
     )
@@ -286,11 +283,6 @@ def _publish(pipeline: Pipeline, limits: Sequence[DriftLimit], built: Built) -> 
             why = ending_of(error).reason
             pipeline.say(f"warning: the generation is current, but none was retired: {why}")
     summary["generations"] = generation_numbers(stores, name)
-
-
-def _allowed(selected: list[str]) -> Callable[[StoreName], bool]:
-    """Whether --only allows computing a store: a selected stage's own."""
-    return lambda store: store.thing is Thing.STAGE and store.owner in selected
 
 
 def summary_of(

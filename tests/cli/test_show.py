@@ -58,6 +58,7 @@ def test_an_unknown_query_exits_with_2_and_the_nearest_ids(work, tmp_path, capsy
         ("report DIR DIR", "`raypipe compare` compares their runs"),
         ("report DIR --pair a=b", "`raypipe compare` compares their runs"),
         ("report DIR --out x", "`raypipe compare` compares their runs"),
+        ("pipeline quickstart --only bm25", "`--until STAGE` runs a stage and everything it needs"),
         ("analyse movers DIR", "`raypipe show DIR --query ID`"),
     ],
 )
