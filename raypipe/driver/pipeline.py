@@ -230,7 +230,7 @@ def _forecast(pipeline: Pipeline, basis: Basis, execution: Execution) -> None:
     """Say what the stores will take; nothing of tokens and searches alone.
 
     Raises:
-        StorageError: the stores or the runs do not fit.
+        StorageError: the stores do not fit.
     """
     if pipeline.options.reading is not None or pipeline.options.tokens_of is not None:
         return
