@@ -43,6 +43,8 @@ _MAPPINGS = ("dict_type", "model_type", "model_attributes_type")
 LEFT = {
     "audit_queries": _COMPARE,
     "audit_inputs": _COMPARE,
+    "choose_on": "a report no longer chooses a trade-off: delete the key, and choose it with "
+    "`raypipe analyse tradeoff DIR --choose-on SET`",
     "beside": "the workers of a training always measure its checkpoints themselves: delete the key",
 }
 """Keys of earlier versions, each with a sentence that says what takes its place."""
