@@ -298,7 +298,7 @@ for name, code, act in (
     ("no such input", 2, in_recipe("passages.tsv", "none.tsv")),
     ("a line of an input that is wrong", 2, in_recipe("one.trec", "night.yaml")),
     ("an override of no stage", 2, lambda world: world.night("stages.none.depth=3")),
-    ("--only of no stage", 2, words("pipeline", "{recipe}", "--out", "{work}", "--only", "none")),
+    ("--until of no stage", 2, words("pipeline", "{recipe}", "--out", "{work}", "--until", "none")),
     (
         "several values for one",
         2,
@@ -318,6 +318,7 @@ for name, code, act in (
     ("--accept of nothing", 2, lambda world: world.night("--accept")),
     ("storage that failed", 3, changed(at=("stores/", failing(errno.EIO)))),
     ("a full disk below the stores", 3, changed(at=("stores/", failing(errno.ENOSPC)))),
+    ("a full disk below the run files", 3, changed(at=("runs/", failing(errno.ENOSPC)))),
     (
         "a setting changed since the last, --frozen",
         4,
@@ -350,12 +351,6 @@ for name, code, act in (
     ("rollback, mistyped", 2, words("rollback", "--two", "1", "{work}")),
 ):
     outcome(name, code)(act)
-
-
-@outcome("inputs that --only lacks", 3)
-def _(world):
-    world.change()
-    return world.run("pipeline", world.recipe, "--out", world.work, "--only", "both")
 
 
 @outcome("damaged bytes in the stores", 3)
@@ -743,8 +738,10 @@ def judged_again(world):
 
 def with_a_full_disk(world):
     world.before = lambda: setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=0))
-    world.write(two_trec="q1 Q0 p3 1 9 x\n")
-    assert world.night() == 3 and "No stage has begun" in world.told
+    written, more = world.recipe.read_text(), "more: {do: fuse, runs: [one, two], method: rrf}"
+    world.write(night_yaml=written.replace("  both:", f"  {more}\n  both:"))
+    assert world.night() == 3 and "No stage has begun" in world.told, world.told
+    world.write(night_yaml=written)
     world.before = lambda: None
 
 

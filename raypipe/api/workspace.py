@@ -59,7 +59,6 @@ def run(
     out: str | Path = "raypipe-work",
     *,
     overrides: Mapping[str, Any] | None = None,
-    only: str | None = None,
     until: str | None = None,
     frozen: bool = False,
     progress: bool = False,
@@ -76,7 +75,6 @@ def run(
         recipe: a YAML file, a packaged name (`raypipe recipes`), or a dictionary of its keys.
         out: the workspace; created if new, resumed if not.
         overrides: dotted keys, {"stages.bm25.depth": 100}.
-        only: run only this stage; its inputs must be stored.
         until: run this stage and everything it needs.
         frozen: refuse to run if a setting differs from the last run's.
         progress: print one line per stage to stderr.
@@ -92,7 +90,7 @@ def run(
 
     wanted, folder = inline_by_default(loaded), Path(out)
     address = os.environ.get("RAY_ADDRESS")
-    options = Options(only=only, until=until, frozen=frozen, ray_address=address)
+    options = Options(until=until, frozen=frozen, ray_address=address)
     say = to_stderr if progress else lambda line: None
     with _watching(progress) as watcher:
         outcome = run_pipeline(wanted, folder, options, watcher=watcher, say=say)

@@ -251,6 +251,8 @@ GONE = {
     ("raypipe report", "--out"): TWO_WORKSPACES,
     ("raypipe show", "--html"): "`raypipe show DIR --query ID` prints a query's candidates, --json "
     "has every number of them, and `raypipe report DIR` writes a page with single queries",
+    ("raypipe pipeline", "--only"): "`--until STAGE` runs a stage and everything it needs; what is "
+    "stored is reused",
     ("raypipe analyse", "movers"): "`raypipe show DIR --query ID` shows the ranks of a query's "
     "passages in every system",
 }

@@ -46,9 +46,6 @@ def pipeline(
     recipe: RecipeName,
     overrides: Overrides = None,
     out: Out = Path("raypipe-work"),
-    only: Annotated[
-        str | None, typer.Option(help="Run only this stage; its inputs must be stored.")
-    ] = None,
     until: Annotated[
         str | None, typer.Option(help="Run this stage and everything it needs.")
     ] = None,
@@ -60,7 +57,6 @@ def pipeline(
     from raypipe.driver.pipeline import Options
 
     options = Options(
-        only=only,
         until=until,
         frozen=frozen,
         ray_address=os.environ.get("RAY_ADDRESS"),

@@ -48,15 +48,11 @@ class Committed:
     """CPU time of the worker's process, on all its threads."""
     computing_seconds: float | None = None
     """In which a GPU computed, of the whole time; None if nobody measured it."""
-    num_repeated: int | None = None
-    """Queries that needed exact search's second pass; None of other stages."""
 
     def log_entry(self, seconds: float) -> dict[str, Json]:
         """What attempts.jsonl says of a shard that took so many seconds."""
         found: dict[str, Json] = {"seconds": round(seconds, 3), "copied": self.num_copied}
         found |= {"tokens": self.num_tokens, "cpu_seconds": round(self.cpu_seconds, 3)}
-        if self.num_repeated is not None:
-            found["second_pass"] = self.num_repeated
         if self.computing_seconds is not None and seconds > 0:
             # Of the whole shard, reading, writing and committing too: what the GPU waits for.
             found["gpu_idle"] = round(max(0.0, 1 - self.computing_seconds / seconds), 4)

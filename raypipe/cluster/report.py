@@ -48,10 +48,6 @@ class Report:
     """Of the shards that were committed."""
     num_bytes: int = 0
     """Of the payloads that were committed."""
-    num_searched: int = 0
-    """Queries that exact search told of, once for each span of embeddings that was searched."""
-    num_repeated: int = 0
-    """Those of them that needed its second pass."""
     num_tokens: int = 0
     """Tokens that a model read."""
     cpu_seconds: float = 0.0
@@ -71,9 +67,6 @@ class Report:
         self.num_bytes += done.record.num_bytes
         self.num_tokens += done.num_tokens
         self.cpu_seconds += done.cpu_seconds
-        if done.num_repeated is not None:
-            self.num_searched += shard.num_rows
-            self.num_repeated += done.num_repeated
 
 
 def report_of(shards: Sequence[Shard], pending: Sequence[Shard]) -> Report:

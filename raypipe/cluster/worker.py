@@ -64,7 +64,7 @@ def perform(
     record = task.ledger.commit(shard, payload.path, facts)
     spent = cpu_seconds() - began
     took = (payload.num_copied, payload.num_tokens, spent, payload.computing_seconds)
-    return Committed(record, *took, payload.num_repeated)
+    return Committed(record, *took)
 
 
 def cpu_seconds() -> float:

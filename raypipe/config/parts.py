@@ -175,8 +175,6 @@ class Evaluate(Section):
     """In the notation of ir_measures."""
     baseline: Name | None = None
     """The stage that the others are compared with."""
-    choose_on: Name | None = None
-    """The query set on which `raypipe report` chooses a trade-off, shown on the others."""
     relevance: Text | None = None
     """What counts as relevant, in words; printed with every table."""
     topics: Text | None = None

@@ -332,12 +332,6 @@ def _evaluate(draft: RecipeDraft) -> Iterator[Problem]:
         hint = did_you_mean(baseline, runs)
         text = f"expected a stage that makes a run; found {baseline!r}{hint} these do: "
         yield Problem(("evaluate", "baseline"), text + listed(runs))
-    choose_on = draft.word("evaluate", "choose_on")
-    judged = [name for name, q in draft.queries.items() if q is None or (q.judged and q.report)]
-    if choose_on is not None and choose_on not in judged:
-        hint = did_you_mean(choose_on, judged)
-        text = f"expected a query set with judgements; found {choose_on!r}{hint} these have: "
-        yield Problem(("evaluate", "choose_on"), text + listed(judged))
 
 
 def _repeated(names: Sequence[str]) -> list[str]:

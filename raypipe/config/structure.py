@@ -41,7 +41,14 @@ _COMPARE = (
 )
 _MAPPINGS = ("dict_type", "model_type", "model_attributes_type")
 _SETTING = "a model's setting like others: write settings: {segment_row: zero}, or copy"
-LEFT = {"audit_queries": _COMPARE, "audit_inputs": _COMPARE, "segment_row": _SETTING}
+LEFT = {
+    "audit_queries": _COMPARE,
+    "audit_inputs": _COMPARE,
+    "choose_on": "a report no longer chooses a trade-off: delete the key, and choose it with "
+    "`raypipe analyse tradeoff DIR --choose-on SET`",
+    "segment_row": "a model's setting like others: write settings: {segment_row: zero}, or copy",
+    "beside": "the workers of a training always measure its checkpoints themselves: delete the key",
+}
 """Keys of earlier versions, each with a sentence that says what takes its place."""
 
 

@@ -349,9 +349,6 @@ class TrainResources(Section):
     """Of the matrix products; weights and optimiser stay fp32."""
     recompute: Annotated[bool, Source(OWN)] = False
     """Gradient checkpointing: layers are computed again in the backward pass."""
-    beside: Annotated[bool, Source(OWN)] = True
-    """On Ray with room for one more worker, checkpoints are measured there while the training goes
-    on; otherwise the workers measure them between two steps. The measurements are the same."""
     max_failures: Annotated[int, Field(ge=0), Source(OWN)] = 3
     """Number of lost workers after which the training ends; it can be resumed."""
 

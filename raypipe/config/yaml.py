@@ -4,7 +4,6 @@
 limit, so this module walks the node tree itself.
 """
 
-import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -261,29 +260,18 @@ def apply_overrides(document: Document, overrides: Sequence[str]) -> list[str]:
     return problems
 
 
-def parse_override(text: str) -> tuple[Key, Document]:
-    """The key and the value of KEY=VALUE.
+def _apply(document: Document, text: str) -> None:
+    """Set the value of KEY=VALUE.
 
     Raises:
-        InputError: it has no key, or its value is not YAML.
+        InputError: it has no key, its value is not YAML, or the recipe has nothing of that name.
     """
     origin = _origin(text)
-    name, equals, value_text = text.partition("=")
+    name, equals, value = text.partition("=")
     key = tuple(name.strip().split("."))
     if not equals or not all(key):
         raise InputError(f"{origin}: expected KEY=VALUE, such as stages.bm25.depth=10")
-    return key, parse_yaml(value_text, origin=lambda line: origin)
-
-
-def value_text(value: Any) -> str:
-    """The value as an override has it: YAML on one line."""
-    text = yaml.safe_dump(value, default_flow_style=True, width=math.inf, sort_keys=False)
-    return str(text).removesuffix("...\n").strip()
-
-
-def _apply(document: Document, text: str) -> None:
-    key, value = parse_override(text)
-    _set(document, key, value, _origin(text))
+    _set(document, key, parse_yaml(value, origin=lambda line: origin), origin)
 
 
 def _origin(text: str) -> str:

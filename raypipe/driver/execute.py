@@ -78,11 +78,6 @@ class StageResult:
     """Of the payloads that this invocation committed."""
     num_tokens: int = 0
     """Tokens that a model read in this invocation."""
-    num_searched: int = 0
-    """Queries that the invocation which completed the store searched exactly, once for each span of
-    embeddings; 0 of other stages, and where it is not known."""
-    num_repeated: int = 0
-    """Those of them that needed the second pass."""
     cpu_seconds: float = 0.0
     """CPU time of this invocation's workers over the store's shards, loading excluded."""
 
@@ -102,7 +97,6 @@ class Execution:
     """The current generation, from which rows are copied before any other store."""
     reading: Generation | None = None
     """A generation whose collection and indexes are read, whatever the recipe's files hold."""
-    may_run: Callable[[StoreName], bool] = lambda store: True
     should_stop: Callable[[], RaypipeError | None] = lambda: None
     on_change: Callable[[str], None] = log.info
     results: dict[StoreName, StageResult] = field(default_factory=dict)
@@ -132,18 +126,12 @@ class Execution:
         """The finished store of a stage: the existing one, or one computed now.
 
         Raises:
-            IncompleteError: it does not exist, and this invocation may not compute it.
             RaypipeError: whatever ended the computation. Bad input is reported before anything of
                 this store is written.
         """
         store, spec = str(name), stage.spec  # computed once: it reads whole input files
         self._tell_change(store, spec)
         manifest, report = complete_store(self.workspace, store, spec), None
-        if manifest is None and not self.may_run(name):
-            raise IncompleteError(
-                f"{store}: not stored with these settings, and --only leaves it out; "
-                "run without --only, or with --until"
-            )
         if manifest is None:
             if self.reuse and spec.reuse_key:
                 stage = stage.reusing(
@@ -188,8 +176,6 @@ class Execution:
             # Only a store that a single invocation computed has a time.
             seconds = None if report.num_reused else report.working_seconds
             told = {"working_seconds": seconds, "copied": report.num_copied}
-            if report.num_searched:
-                told |= {"searched": report.num_searched, "second_pass": report.num_repeated}
             ledger.note({"event": "published", **told})
             ledger.storage.sweep()
             return manifest, report
@@ -266,7 +252,6 @@ class Execution:
             return  # this invocation has completed it before, or found it
         published = _published(self.workspace, manifest)
         seconds, copied = published.get("working_seconds"), published.get("copied")
-        searched, repeated = published.get("searched"), published.get("second_pass")
         made = report or Report(num_reused=len(manifest.records))
         result = StageResult(
             store=manifest.store,
@@ -284,8 +269,6 @@ class Execution:
             num_rows_computed=made.num_rows,
             num_bytes=made.num_bytes,
             num_tokens=made.num_tokens,
-            num_searched=searched if isinstance(searched, int) else 0,
-            num_repeated=repeated if isinstance(repeated, int) else 0,
             cpu_seconds=made.cpu_seconds,
         )
         self.results[name] = result

@@ -363,9 +363,7 @@ def _reranks(system: System, depths: Mapping[str, int]) -> str:
     """What the table says that the system reranked; of k0 or k1, what its candidates have."""
     if system.ranked is None:
         return system.reranks
-    depth = depths.get(system.ranked.identity)
-    if depth is None:  # of a stage that --only leaves out
-        depth = _depth(system.ranked.whole_table(schema.RUN))
+    depth = depths[system.ranked.identity]
     k = "k0" if system.pairs is None else "k1"
     asked = f", first {system.first}"
     told = asked if depth >= system.first else f", first {depth} (of {k} {system.first})"

@@ -22,7 +22,6 @@ from raypipe.driver.measure import Measurement, measure
 from raypipe.driver.mirror import address_of, refuse_sweep, write_out
 from raypipe.driver.models import open_or_tell, with_commits
 from raypipe.driver.place import LazyBackends, WorkPlace, backends_at, devices_at, sizing_of
-from raypipe.driver.progress import Exporting, RayMetrics
 from raypipe.driver.recipe.basis import Basis, basis_at
 from raypipe.driver.recipe.compare import refuse_changes
 from raypipe.driver.recipe.graph import systems_of
@@ -31,7 +30,7 @@ from raypipe.driver.recipe.system import System
 from raypipe.driver.signals import interruptible
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, RaypipeError, ending_of
-from raypipe.names import StoreName, Thing
+from raypipe.names import StoreName
 from raypipe.package import VERSION
 from raypipe.storage.generations import Generation, generation_numbers, generations_held
 from raypipe.vocabulary import Unit
@@ -41,7 +40,6 @@ from raypipe.vocabulary import Unit
 class Options:
     """The options of the command line that are not part of the recipe."""
 
-    only: str | None = None
     until: str | None = None
     frozen: bool = False
     ray_address: str | None = None
@@ -107,7 +105,7 @@ def run_pipeline(
     Raises:
         RaypipeError: whatever ended the invocation; summary.json has its exit code.
     """
-    selected = select(recipe, only=options.only, until=options.until)
+    selected = select(recipe, options.until)
     limits = limits_of(options.max_drift, recipe.evaluate.measures if recipe.evaluate else ())
     problems = missing_inputs(recipe, collection=options.reading is None)
     if problems:
@@ -126,8 +124,6 @@ def run_pipeline(
         began = time.monotonic()
         recipe, chosen, backends = _place(recipe, options, say, should_stop)
         recipe, problems = with_commits(recipe, out, say)
-        on_ray = recipe.resources.backend == "ray" and not options.inline
-        exporting = Exporting(watcher, recipe.name, RayMetrics())
         pipeline = Pipeline(
             recipe=recipe,
             selected=selected,
@@ -138,7 +134,7 @@ def run_pipeline(
             backends=backends,
             base=base,
             reading=reading,
-            watcher=exporting if on_ray else watcher,
+            watcher=watcher,
             say=say,
             should_stop=should_stop,
         )
@@ -155,8 +151,6 @@ def run_pipeline(
                 _publish(pipeline, limits, built)
             if selected == [*recipe.stages]:
                 workspace.forget_sources()
-            if on_ray:
-                exporting.succeeded()
         finally:
             backends.close()
     return Outcome(summary, measurement.table)
@@ -216,7 +210,6 @@ def _open(
         found = [*found, *collection_problems(named)]
     judgements = read_first(named, found)
     wanted = recipe.resources
-    allowed = _allowed(pipeline.selected) if options.only else None
     execution = Execution(
         workspace=workspace,
         backends=pipeline.backends,
@@ -227,7 +220,6 @@ def _open(
         reuse=wanted.reuse,
         base=pipeline.base,
         reading=pipeline.reading,
-        may_run=allowed or (lambda store: True),
         should_stop=pipeline.should_stop,
         on_change=say,
     )
@@ -238,7 +230,7 @@ def _forecast(pipeline: Pipeline, basis: Basis, execution: Execution) -> None:
     """Say what the stores will take; nothing of tokens and searches alone.
 
     Raises:
-        StorageError: the stores or the runs do not fit.
+        StorageError: the stores do not fit.
     """
     if pipeline.options.reading is not None or pipeline.options.tokens_of is not None:
         return
@@ -293,11 +285,6 @@ def _publish(pipeline: Pipeline, limits: Sequence[DriftLimit], built: Built) -> 
     summary["generations"] = generation_numbers(stores, name)
 
 
-def _allowed(selected: list[str]) -> Callable[[StoreName], bool]:
-    """Whether --only allows computing a store: a selected stage's own."""
-    return lambda store: store.thing is Thing.STAGE and store.owner in selected
-
-
 def summary_of(
     measurement: Measurement, results: Mapping[StoreName, StageResult], chosen: Devices
 ) -> dict[str, Any]:
@@ -327,7 +314,6 @@ def summary_of(
                 "coverage": result.coverage,
                 "reused": result.reused,
                 "fingerprint": result.fingerprint,
-                **second_pass_of(result),
             }
             for store, result in results.items()
         },
@@ -338,16 +324,3 @@ def summary_of(
             "torch": chosen.torch,
         },
     }
-
-
-def second_pass_of(result: StageResult) -> dict[str, Any]:
-    """Of exact search, how many of the queries that were searched needed the second pass.
-
-    A query counts once for each span of embeddings. Of a store that several invocations computed,
-    these are the shards of the last one.
-    """
-    if not result.num_searched:
-        return {}
-    share = round(result.num_repeated / result.num_searched, 6)
-    told = {"searched": result.num_searched, "queries": result.num_repeated, "share": share}
-    return {"second_pass": told}

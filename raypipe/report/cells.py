@@ -158,7 +158,7 @@ class Stages:
 def stages_of(finished: Finished, query_set: str) -> Iterator[Stages]:
     """Each duoBERT stage over a monoBERT stage, in the recipe's order.
 
-    Those that the last invocation did not run, after --only or --until, are left out.
+    Those that the last invocation did not run, after --until, are left out.
     """
     stages, ran = finished.recipe.stages, finished.systems(query_set)
     for name, duo in stages.items():

@@ -9,7 +9,7 @@ from raypipe.report.first_stages import depth, fusion
 from raypipe.report.page import PAGE, ReportSection, Table, Value, write_page
 from raypipe.report.queries import queries
 from raypipe.report.results import overview
-from raypipe.report.tradeoff import chosen, tradeoff
+from raypipe.report.tradeoff import tradeoff
 from raypipe.report.training import (
     TrainedFolder,
     made_by_training,
@@ -67,10 +67,6 @@ def _of(finished: Finished, query_set: str) -> Iterator[ReportSection]:
     yield overview(finished, query_set)
     yield depth(finished, query_set)
     yield from tradeoff(finished, query_set)
-    wanted = finished.recipe.evaluate
-    choose_on = None if wanted is None else wanted.choose_on
-    if choose_on not in (None, query_set) and finished.measured(choose_on):
-        yield from chosen(finished, choose_on, [query_set])
     if (sizes := training_size(finished, query_set)) is not None:
         yield sizes
     if (merged := fusion(finished, query_set)) is not None:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -58,17 +58,9 @@ class PartsStage(Stage):
 
     def _run(self, site: Site, shard: Shard, skip: Rows, beat: Beat) -> Payload:
         queries = query_vectors(self.queries, shard.start, shard.stop)
-        blocks, repeated = self._blocks(shard, beat), list[int]()
-        found = exact_lists(
-            queries,
-            blocks,
-            depth=self.depth,
-            site=site,
-            beat=beat,
-            on_second_pass=repeated.append,
-        )
-        made = lists_payload(site, shard, self.queries, *found, scored_by=self.name)
-        return replace(made, num_repeated=sum(repeated))
+        blocks = self._blocks(shard, beat)
+        found = exact_lists(queries, blocks, depth=self.depth, site=site, beat=beat)
+        return lists_payload(site, shard, self.queries, *found, scored_by=self.name)
 
     def _blocks(self, shard: Shard, beat: Beat) -> Iterator[tuple[int, NDArray[np.float16]]]:
         for record, first, last in self.embeddings.overlapping(shard.span_start, shard.span_stop):
@@ -96,7 +88,6 @@ def exact_lists(
     depth: int,
     site: Site,
     beat: Beat,
-    on_second_pass: Callable[[int], None] = lambda number: None,
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """The exact best of each query, multiplied by torch on the worker's threads.
 
@@ -112,7 +103,6 @@ def exact_lists(
         products=TorchProducts(site.threads),
         coarse=coarse_products(site.threads),
         beat=at_most_once_a_second(beat),
-        on_second_pass=on_second_pass,
     )
 
 

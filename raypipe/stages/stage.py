@@ -59,9 +59,6 @@ class Payload:
     """Tokens that a model read, special tokens included; it stands in no record."""
     computing_seconds: float | None = None
     """In which a GPU computed the shard; None if nobody measured it. It stands in no record."""
-    num_repeated: int | None = None
-    """Queries that needed exact search's second pass; None of other stages. It depends on how
-    products are rounded, and stands in no record."""
 
 
 def nothing() -> None:

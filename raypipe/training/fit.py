@@ -39,7 +39,6 @@ def fit(
     device: str,
     threads: int,
     tell: Tell,
-    beside: bool = False,
     should_stop: Callable[[], RaypipeError | None] = lambda: None,
 ) -> None:
     """Train to the end, from the newest checkpoint if there is one; `commit` then chooses one.
@@ -56,8 +55,6 @@ def fit(
         device: cpu or cuda.
         threads: number of this worker's threads.
         tell: see Tell.
-        beside: another task measures the checkpoints and adds to the training's History. An end by
-            `patience` is then noticed later, but the chosen weights are the same.
         should_stop: called after each step.
 
     Raises:
@@ -77,9 +74,8 @@ def fit(
     state = _resume(checkpoints, updates, comm)
     lacking = comm.rank == 0 and state.step == 0 and history.lacks_start()
     if _agreed(comm, updates, lacking):
-        measure(0)  # by the trainers even if another task measures: there is no checkpoint of it
-    if not beside:
-        _measure_missing(job, checkpoints, updates, comm, history, state.step, measure)
+        measure(0)  # there is no checkpoint of it
+    _measure_missing(job, checkpoints, updates, comm, history, state.step, measure)
     place = {"workers": comm.world, "threads": threads, "budget_tokens": updates.budget}
     if comm.rank == 0 and state.place not in ({}, place):
         tell({"step": state.step, "note": f"resumed on {place}, before on {state.place}"})
@@ -103,8 +99,7 @@ def fit(
                 _save(checkpoints, updates, state, history)
             comm.barrier()
         if due:
-            if not beside:
-                measure(state.step)
+            measure(state.step)
             ended = _agreed(comm, updates, comm.rank == 0 and history.ended(state.step))
         if stop:
             raise stop
@@ -113,8 +108,7 @@ def fit(
 def _opened(job: Job, comm: Comm, device: str) -> tuple[Updates, DevMeasures]:
     """What every step needs, opened in every worker or in none.
 
-    Dev sets are opened here even if another task measures, so that a wrong one ends the training
-    before its first step.
+    A wrong dev set thus ends the training before its first step.
 
     Raises:
         InputError: this worker's problem, or that another has one. All workers raise it, since the

@@ -1,4 +1,4 @@
-"""Measures a checkpoint on the dev sets, in a trainer or in the task beside the trainers."""
+"""Measures a checkpoint on the dev sets, in a trainer."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

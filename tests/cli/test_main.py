@@ -35,7 +35,7 @@ def test_version_prints_the_version_alone(raypipe_cli):
 
 
 MISTYPED = {
-    "an option": (["pipeline", "quickstart", "--onyl", "bm25"], "--onyl", "--only"),
+    "an option": (["pipeline", "quickstart", "--untli", "bm25"], "--untli", "--until"),
     "a verb": (["pipelin", "quickstart"], "pipelin", "pipeline"),
     "a verb of a group": (["analyse", "dept", "work"], "dept", "depth"),
     "an option before the verb": (["--verson"], "--verson", "--version"),

@@ -51,6 +51,7 @@ def test_an_unknown_query_exits_with_2_and_the_nearest_ids(work, tmp_path, capsy
         ("report DIR --pair a=b", "`raypipe compare` compares their runs"),
         ("report DIR --out x", "`raypipe compare` compares their runs"),
         ("show DIR --query q2 --html", "`raypipe report DIR` writes a page with single queries"),
+        ("pipeline quickstart --only bm25", "`--until STAGE` runs a stage and everything it needs"),
         ("analyse movers DIR", "`raypipe show DIR --query ID`"),
         ("score --segment-row zero", "`raypipe model convert --segment-row`"),
     ],

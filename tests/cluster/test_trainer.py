@@ -9,12 +9,12 @@ import pytest
 
 from raypipe.cluster import ray_train as trainer
 from raypipe.cluster.ray_train import events, note_problem, note_worker, train_on_ray
-from raypipe.config.training import Validate
 from raypipe.errors import IncompleteError, InputError, RefusedError
 from raypipe.storage.holder import this_process
 from raypipe.storage.posix import PosixStorage
 from raypipe.storage.spec import StageSpec
 from raypipe.training.checkpoints import Reader
+from raypipe.training.fit import ELSEWHERE
 
 
 class Trainers:
@@ -33,8 +33,8 @@ def start(tmp_path, monkeypatch):
     """A function that trains; `work` is called in the place of Ray's workers."""
     monkeypatch.setattr(trainer, "POLL_SECONDS", 0.01)
     spec = StageSpec("train", 1)
-    resources = SimpleNamespace(workers=2, beside=False, max_failures=3)
-    recipe = SimpleNamespace(resources=resources, validate_=Validate(every=3))
+    resources = SimpleNamespace(workers=2, max_failures=3)
+    recipe = SimpleNamespace(resources=resources)
     job = SimpleNamespace(
         recipe=recipe, storage=PosixStorage(tmp_path / "stores"), store="train-x",
         folder=f"train-x/{spec.fingerprint()}", spec=spec,
@@ -69,8 +69,7 @@ def test_workers_get_their_cores_and_the_training(start, tmp_path):
     start.train()
     assert not left.exists()
     given = start.trainers.given
-    assert given["train_loop_config"] == {
-        "job": start.job, "device": "cpu", "threads": 3, "beside": False}  # fmt: skip
+    assert given["train_loop_config"] == {"job": start.job, "device": "cpu", "threads": 3}
     assert given["scaling_config"] == ("ScalingConfig", {
         "num_workers": 2, "use_gpu": False, "resources_per_worker": {"CPU": 3.0}})  # fmt: skip
     assert given["run_config"] == ("RunConfig", {
@@ -95,6 +94,21 @@ def test_what_workers_say_of_the_training_ends_it(start):
         start.train(lambda: note_problem(start.job, "loss is not finite"))
 
 
+def test_the_reason_that_a_worker_itself_has_is_told_before_that_another_has_one(start):
+    job = start.job
+    assert trainer._problem(job, 0) is None and not trainer._committed(job)
+    note_problem(job, "of an earlier run")
+    note_worker(job)
+    assert trainer._problem(job, 0) == "of an earlier run" and trainer._problem(job, 1) is None
+    note_problem(job, ELSEWHERE)
+    assert trainer._problem(job, 2) == ELSEWHERE
+    note_problem(job, "loss is not finite")
+    note_problem(job, "loss is not finite either")
+    assert trainer._problem(job, 2) == "loss is not finite"
+    job.storage.create(f"{job.folder}/shards/00000.json", b"{}")
+    assert trainer._committed(job) and trainer._problem(job, 0) is None
+
+
 def test_workers_that_died_too_often_are_told_with_their_number(start):
     def die():
         raise RuntimeError("out of memory")
@@ -113,66 +127,8 @@ def test_a_stop_is_raised_while_workers_run(start):
     assert caught.value is stop
 
 
-class Next:
-    """What is beside: nothing left after so many looks, committed after so many asks."""
-
-    def __init__(self, job, looks=2, busy=2):
-        self.job, self.looks, self.left = job, looks, busy
-        self.commits = 0
-
-    def look(self):
-        self.looks -= 1
-        return self.looks < 0
-
-    def busy(self):
-        self.left -= 1
-        if self.commits and self.left < 0:
-            self.job.storage.create(f"{self.job.folder}/shards/00000.json", b"{}")
-        return self.commits > 0
-
-    def commit(self):
-        self.commits += 1
-
-
-@pytest.mark.parametrize("room", [True, False])
-def test_where_there_is_room_one_beside_measures_and_commits(start, monkeypatch, room):
-    beside, asked = Next(start.job), []
-    start.job.recipe.resources.beside = True
-    monkeypatch.setattr(trainer, "has_room", lambda *given: asked.append(given) or room)
-    monkeypatch.setattr(trainer, "Beside", lambda *given: asked.append(given) or beside)
-    start.train()
-    assert asked[0] == (2, {"CPU": 3.0})
-    assert start.trainers.given["train_loop_config"]["beside"] is room
-    if not room:
-        assert len(asked) == 1 and Reader(start.job).new() == []
-        return
-    assert asked[1] == (start.job, {"CPU": 3.0}, "cpu", 3)
-    assert (beside.looks, beside.commits) == (-1, 1)
-    note = "checkpoints are measured beside the trainers"
-    assert Reader(start.job).new() == [{"step": 0, "note": note}]
-    again = Next(start.job)
-    monkeypatch.setattr(trainer, "Beside", lambda *given: again)
-    start.train()
-    assert again.commits == 0, "it is committed"
-
-
-def test_a_stop_while_it_is_committed_beside_is_raised(start, monkeypatch):
-    beside, stop = Next(start.job, looks=0, busy=99), RefusedError("stop")
-    start.job.recipe.resources.beside = True
-    monkeypatch.setattr(trainer, "has_room", lambda *given: True)
-    monkeypatch.setattr(trainer, "Beside", lambda *given: beside)
-    with pytest.raises(RefusedError):
-        start.train(should_stop=lambda: stop if beside.commits else None)
-    start.job.recipe.validate_ = None
-    start.train()
-    assert start.trainers.given["train_loop_config"]["beside"] is False
-
-
 @pytest.mark.parametrize(("world", "rank"), [(1, 0), (2, 0), (2, 1)])
-@pytest.mark.parametrize("beside", [True, False])
-def test_the_first_worker_commits_unless_somebody_beside_does(
-    start, monkeypatch, world, rank, beside
-):
+def test_the_first_worker_commits(start, monkeypatch, world, rank):
     done, reported = [], []
     context = SimpleNamespace(get_world_size=lambda: world)
     train = SimpleNamespace(get_context=lambda: context, report=reported.append)
@@ -186,12 +142,12 @@ def test_the_first_worker_commits_unless_somebody_beside_does(
         lambda job, comm, **given: done.append((comm.kind, given.pop("tell"), given)),
     )
     monkeypatch.setattr(trainer, "commit", lambda job, device: done.append(device))
-    config = {"job": start.job, "device": "cuda", "threads": 3, "beside": beside}
+    config = {"job": start.job, "device": "cuda", "threads": 3}
     trainer._work(config)
     kind, tell, given = done[0]
     assert kind == ("solo" if world == 1 else "group")
-    assert given == {"device": "cuda", "threads": 3, "beside": beside}
-    assert done[1:] == (["cuda"] if rank == 0 and not beside else []) and reported == [{}]
+    assert given == {"device": "cuda", "threads": 3}
+    assert done[1:] == (["cuda"] if rank == 0 else []) and reported == [{}]
     tell({"step": 4, "note": "a"})
     assert Reader(start.job).new() == [{"step": 4, "note": "a"}]
 

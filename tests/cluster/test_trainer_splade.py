@@ -16,7 +16,7 @@ def test_two_workers_with_two_batches_a_step_follow_one_with_one(small_recipe, t
     alone = small_recipe("alone", batch=8, **settings)
     assert start(alone, tmp_path / "alone").wait() == 0
     out = prepared(tmp_path / "together", tmp_path / "alone")
-    resources = {"backend": "ray", "workers": 2, "beside": False}
+    resources = {"backend": "ray", "workers": 2}
     together = small_recipe("together", batch=4, accumulation=2, resources=resources, **settings)
     assert start(together, out).wait() == 0
     assert losses(out) == pytest.approx(losses(tmp_path / "alone"), rel=1e-4)

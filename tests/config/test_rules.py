@@ -128,12 +128,6 @@ def test_a_broken_rule_is_the_only_problem(text: str, problems):
             "evaluate.baseline: expected a stage that makes a run; found 'lucene'; these do: bm25,"
             " dense, fused",
         ),
-        (
-            "baseline: bm25",
-            "baseline: bm25, choose_on: tset",
-            "evaluate.choose_on: expected a query set with judgements; found 'tset'; did you mean "
-            "test? these have: test",
-        ),
         ("nDCG@10", "AP, AP", "evaluate.measures: AP given twice; keep one of them"),
         (
             "qrels: test.txt",

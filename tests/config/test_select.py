@@ -8,10 +8,6 @@ def test_all_stages_run_in_the_order_of_the_recipe(text: str):
     assert select(load_recipe(text)) == ["lucene", "embeddings", "bm25", "dense", "fused"]
 
 
-def test_only_is_that_stage_alone(text: str):
-    assert select(load_recipe(text), only="fused") == ["fused"]
-
-
 @pytest.mark.parametrize(
     ("until", "expected"),
     [
@@ -28,11 +24,6 @@ def test_until_is_what_the_stage_needs(text: str, until: str, expected: list[str
 def test_an_unknown_stage_is_told_with_the_nearest(text: str):
     with pytest.raises(InputError, match="--until: no stage 'bm52'; did you mean bm25?"):
         select(load_recipe(text), until="bm52")
-
-
-def test_only_and_until_exclude_each_other(text: str):
-    with pytest.raises(InputError, match="expected one of them; found both"):
-        select(load_recipe(text), only="bm25", until="dense")
 
 
 def test_inputs_are_named_in_reading_order(text: str):

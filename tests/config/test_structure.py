@@ -70,6 +70,12 @@ def test_a_wrong_value_is_told_by_line_key_expected_and_found(text: str, problem
             " key, and compare the runs of two workspaces with `raypipe compare`",
         ),
         (
+            "baseline: bm25",
+            "baseline: bm25, choose_on: test",
+            "line 15: evaluate.choose_on: a report no longer chooses a trade-off: delete the key,"
+            " and choose it with `raypipe analyse tradeoff DIR --choose-on SET`",
+        ),
+        (
             "lucene:     {do: index}",
             "lucene: {do: index, depth: 3}",
             "line 10: stages.lucene.depth: unknown key; known here: do, language, embeddings",

@@ -207,5 +207,5 @@ def test_results_that_a_limit_refused_twice_are_still_files_of_the_invocation(mi
 def test_an_invocation_without_a_table_prints_none_however_often_it_runs(mine, raypipe_here):
     raypipe_here("pipeline", mine, "--out", "work")
     for _ in range(2):
-        done = raypipe_here("pipeline", mine, "--out", "work", "--only", "vectors")
+        done = raypipe_here("pipeline", mine, "--out", "work", "--until", "vectors")
         assert (done.returncode, done.stdout.strip()) == (0, "")

@@ -9,7 +9,7 @@ import pytest
 from raypipe.config import load_recipe
 from raypipe.driver.execute import Watcher
 from raypipe.driver.pipeline import Options, run_pipeline
-from raypipe.errors import IncompleteError, InputError, RefusedError
+from raypipe.errors import InputError, RefusedError
 from raypipe.evaluation.run_files.runs import read_run
 from raypipe.storage.lease import acquire
 from raypipe.storage.ledger import read_manifest
@@ -168,9 +168,7 @@ def test_frozen_takes_changed_content(work, small_files, tmp_path):
     assert "embeddings" in rebuilt(summary)
 
 
-def test_only_needs_its_inputs_stored_and_until_computes_them(small_files, tmp_path):
-    with pytest.raises(IncompleteError, match="--until"):
-        pipeline(small_files, tmp_path / "w", options=Options(only="fused"))
+def test_until_computes_a_stage_and_its_inputs_alone(small_files, tmp_path):
     summary, _ = pipeline(small_files, tmp_path / "w", options=Options(until="dense"))
     assert "dense.test" in summary["stages"] and "again.test" not in summary["stages"]
     assert list(summary["systems"]["test"]) == ["dense"]

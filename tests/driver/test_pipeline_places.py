@@ -11,15 +11,14 @@ from raypipe.driver.place import WorkPlace, devices_at, started
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.training import place
 from raypipe.driver.workspace import Workspace
-from raypipe.names import of_queries
 from raypipe.stages.stage import Needs
 
 
 def test_nothing_may_fail_or_is_forbidden_unless_asked(tmp_path):
     execution = Execution(Workspace(tmp_path), None, None, None)
     assert (execution.max_failed_rows, execution.numerics_one) == (0, False)
-    assert execution.may_run(of_queries("dev")) and execution.should_stop() is None
-    assert Options() == Options(None, None, False, None, False)
+    assert execution.should_stop() is None
+    assert Options() == Options(None, False, None, False)
     assert place.TrainOptions() == place.TrainOptions(None, False)
     basis = Basis(None, None)
     assert (basis.needs, basis.budget_tokens, basis.models) == (Needs(), None, {})

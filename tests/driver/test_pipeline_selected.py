@@ -3,12 +3,7 @@
 from types import SimpleNamespace
 
 from raypipe.config import load_recipe
-from raypipe.driver import pipeline
 from raypipe.driver.recipe import graph
-from raypipe.names import Role, of_collection, of_queries, of_stage, tokens_of
-
-SCORES = of_stage("m", "dev", Role.SCORES)
-
 
 RECIPE = """
 format: 1
@@ -21,17 +16,6 @@ stages:
   dense: {do: search, index: vectors, depth: 2}
   mono: {do: score, run: dense, model: mono, k0: 2}
 """
-
-
-def test_only_computes_a_stages_own_stores():
-    allowed = pipeline._allowed(["mono"])
-    assert allowed(of_stage("mono", "dev")) and allowed(SCORES) is False
-    assert allowed(of_stage("mono", "dev", Role.SCORES))
-    for store in (of_stage("dense", "dev"), tokens_of("tiny"), of_queries("dev")):
-        assert not allowed(store)
-    assert not allowed(of_collection(Role.PASSAGES))
-    dense = pipeline._allowed(["dense"])
-    assert dense(of_stage("dense", "dev", Role.PARTS)) and not dense(tokens_of("tiny"))
 
 
 def test_selected_stages_are_asked_in_order_for_each_reported_set(monkeypatch):

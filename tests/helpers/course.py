@@ -59,6 +59,12 @@ class Course:
         fit.fit(self.job, comm or Comm(), device="cpu", threads=threads, tell=self.told.append,
                 **options)  # fmt: skip
 
+    def forget(self, *steps):
+        """As if an interruption came before these measurements."""
+        for step in steps:
+            folder = self.job.storage.root / self.job.folder / "measurements"
+            (folder / f"{step:07d}.json").unlink()
+
     @property
     def checkpoints(self):
         found = Checkpoints(self.job.storage, self.job.folder)

@@ -88,15 +88,6 @@ def attempts(out, store="weights@small"):
     return [json.loads(line) for path in paths for line in path.read_text().splitlines()]
 
 
-def killed_now(pid):
-    """Whether a process of that id was there to be killed."""
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return False
-    return True
-
-
 def weights(out):
     """The tensors of what was trained."""
     return load_file(out / "models" / "small" / "model.safetensors")

@@ -37,7 +37,7 @@ def analysed(tiny_model, tiny_mono, tiny_duo, tmp_path_factory):
         k0=8, k1=5, name="work", tail="keep", measures=("RR@10", "R@5"), without=None,
         first="dense", lengths=MappingProxyType({}), other=MappingProxyType({}),
         stages=MappingProxyType({}), more_models=MappingProxyType({}),
-        evaluate=MappingProxyType({}), chosen=MappingProxyType({}),
+        chosen=MappingProxyType({}),
     ):  # fmt: skip
         for query_set, queries in (("test", QUERIES), ("other", FEWER)):
             (folder / f"{name}.{query_set}.trec").write_text(given(lengths, queries))
@@ -66,7 +66,6 @@ def analysed(tiny_model, tiny_mono, tiny_duo, tmp_path_factory):
                 "measures": [*measures],
                 "baseline": "dense",
                 "topics": "three",
-                **evaluate,
             },
             "resources": {"backend": "inline", "device": "cpu"},
             "stores": str(folder / "stores"),

@@ -129,26 +129,24 @@ def test_the_start_model_is_never_chosen_nor_counted_for_patience(course):
     assert history.best(history.counted(10))["step"] > 0 and found.steps == list(range(10))
 
 
-def test_beside_a_measurer_only_the_start_is_measured_here_and_checkpoints_wait_for_it(course):
+def test_what_an_interruption_left_unmeasured_is_measured_before_training_goes_on(course):
     found = course()
-    found.go(beside=True)
-    assert found.measured == [0.0] and found.kinds("mean") == [0]
-    assert found.checkpoints == [3, 6, 9, 10], "what is still to be measured is kept"
+    found.go()
+    found.forget(6, 9, 10)
     late = course()
     late.go()
-    assert late.steps == [] and late.measured == [3.0, 6.0, 9.0, 10.0]
+    assert late.steps == [] and late.measured == [6.0, 9.0, 10.0]
     assert float(late.weight) == 10.0, "the weights of the newest step are back"
 
 
 def test_after_late_measurements_training_goes_on_from_the_newest_weights(course):
     found = course()
-    stop = Interrupted("stop", 143)
-    with pytest.raises(Interrupted):
-        found.go(beside=True, should_stop=lambda: stop if len(found.steps) == 8 else None)
-    assert found.measured == [0.0] and found.checkpoints[-1] == 8
+    stop_at(found, 8)
+    assert found.measured == [0.0, 3.0, 6.0] and found.checkpoints[-1] == 8
+    found.forget(6)
     late = course()
     late.go()
-    assert late.measured == [3.0, 6.0, 9.0, 10.0] and late.steps == [8, 9]
+    assert late.measured == [6.0, 9.0, 10.0] and late.steps == [8, 9]
     assert (float(late.weight), float(late.moment)) == (10.0, 20.0), (
         "not those of step 6 and 2 more"
     )
@@ -156,7 +154,8 @@ def test_after_late_measurements_training_goes_on_from_the_newest_weights(course
 
 def test_measurements_that_are_missing_need_their_checkpoints(course):
     found = course()
-    found.go(beside=True)
+    found.go()
+    found.forget(6)
     Checkpoints(found.job.storage, found.job.folder)._remove(6)
     with pytest.raises(InputError, match="train-x: the checkpoints of 1 steps, first 6, have"):
         course().go()

@@ -1,13 +1,11 @@
 """The forecast of a recipe: what each of its stores will take, and whether it fits the disk."""
 
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from raypipe.driver.devices import Devices
-from raypipe.driver.execute import rounded, size_of
+from raypipe.driver.execute import size_of
 from raypipe.driver.forecast.amounts import ModelInputs
 from raypipe.driver.forecast.rates import Key, Rate, key_of, logged_rates
 from raypipe.driver.forecast.walk import BadSample, Expected, expected_stores
@@ -65,8 +63,6 @@ class Forecast:
     rates: Mapping[str, Rate] = field(default_factory=dict)
     """Of the models, by the first store that each computes."""
     notes: Sequence[str] = field(default=())
-    run_files: Mapping[str, float] = field(default_factory=dict)
-    """By name in the workspace, the bytes of the run files."""
 
     def total(self, amount: str) -> float | None:
         """The sum of an amount over the stores; None where one is not known."""
@@ -75,9 +71,8 @@ class Forecast:
 
     @property
     def totals(self) -> dict[str, float | None]:
-        """The sums of all amounts, and the bytes of the run files."""
+        """The sums of all amounts."""
         found = {name: self.total(name) for name in ("tokens", "inferences", "bytes", "seconds")}
-        found["run_bytes"] = sum(self.run_files.values())
         return {
             name: None if value is None else round(value, 2 if name == "seconds" else None)
             for name, value in found.items()
@@ -112,7 +107,6 @@ class Forecast:
         """For `--json`."""
         return {
             "stages": {line.store: line.to_json() for line in self.lines},
-            "run_files": {name: round(size) for name, size in self.run_files.items()},
             "totals": self.totals,
             "inferences_range": [*self.inferences_range],
             "rates": {name: rate.to_json() for name, rate in self.rates.items()},
@@ -120,13 +114,12 @@ class Forecast:
         }
 
     def __str__(self) -> str:
-        """`forecast: 1,234,000 tokens, 6,460 inferences, 12.3 MB of stores, 4.5 MB of runs, 95
-        seconds of work; 3 stores of 20 are there`."""
+        """`forecast: 1,234,000 tokens, 6,460 inferences, 12.3 MB of stores, 95 seconds of work; 3
+        stores of 20 are there`."""
         totals = {name: value or 0.0 for name, value in self.totals.items()}
         parts = [f"{totals['tokens']:,.0f} tokens"]
         parts += [f"{totals['inferences']:,.0f} inferences"] if totals["inferences"] else []
         parts.append(f"{totals['bytes'] / 1e6:,.1f} MB of stores")
-        parts += [f"{totals['run_bytes'] / 1e6:,.1f} MB of runs"] if totals["run_bytes"] else []
         seconds = self.total("seconds")
         parts += [] if seconds is None else [f"{seconds:,.0f} seconds of work"]
         there = f"{len(self.reused)} stores of {len(self.lines)} are there"
@@ -143,7 +136,6 @@ def forecast_of(
     expected: Sequence[Expected],
     rates: Mapping[Key, Rate],
     notes: Sequence[str] = (),
-    files: Mapping[str, float] = {},
 ) -> Forecast:
     """The forecast of these stores, with the rates of models by `key_of` their inputs."""
     first: dict[Key, str] = {}
@@ -155,7 +147,6 @@ def forecast_of(
         lines=[_line(each, rates) for each in expected],
         rates={name: rates[key] for key, name in first.items() if key in rates},
         notes=[*notes, *dict.fromkeys(own)],
-        run_files=files,
     )
 
 
@@ -199,7 +190,7 @@ def run_forecast(
     see `expected_stores` for the arguments.
     """
     try:
-        expected, files = expected_stores(
+        expected = expected_stores(
             basis.recipe,
             selected,
             chosen,
@@ -207,53 +198,28 @@ def run_forecast(
             basis.models,
             storage=workspace.stores,
             compute=compute,
-            out=workspace.folder,
         )
     except BadSample:  # the run meets the same input, and its error names store and shard too
         return None
     inputs = pending_inputs(expected)
-    return forecast_of(expected, logged_rates(inputs, workspace, chosen), files=files)
+    return forecast_of(expected, logged_rates(inputs, workspace, chosen))
 
 
 def check_forecast(forecast: Forecast, workspace: Workspace) -> None:
-    """Returns nothing if the stores and the run files of a forecast fit the free space.
+    """Returns nothing if the stores of a forecast fit the free space.
 
     A store that replaces an older one may copy rows whose bytes are there: it is left to
-    `check_space`. A run file takes what it is larger than the one that it replaces.
+    `check_space`.
 
     Raises:
-        StorageError: they do not fit; the message gives each place, the needed and the free bytes.
+        StorageError: they do not fit; the message gives the place, the needed and the free bytes.
     """
-    folder, stores = workspace.folder, workspace.stores
-    written = _growth(folder, forecast.run_files)
-    disks = [({f"run files in {folder / 'runs'}": written}, shutil.disk_usage(folder).free)]
-    if (in_stores := stores.free_bytes()) is not None:
-        older = workspace.refs()
-        new = sum(line.bytes for line in forecast.lines if line.store not in older)
-        kept = {f"stores in {stores.uri}": new}
-        if _disk(Path(stores.uri)) == _disk(folder):
-            disks = [(kept | disks[0][0], disks[0][1])]
-        else:
-            disks.append((kept, in_stores))
-    short = [
-        f"expected {size_of(sum(needed.values()))} free, found {size_of(free)}: "
-        + " and ".join(f"{rounded(size)} for the {what}" for what, size in needed.items())
-        for needed, free in disks
-        if sum(needed.values()) > free
-    ]
-    if short:
+    stores, older = workspace.stores, workspace.refs()
+    needed = sum(line.bytes for line in forecast.lines if line.store not in older)
+    free = stores.free_bytes()
+    if free is not None and needed > free:
         raise StorageError(
-            f"{'; '.join(short)}. No stage has begun: free space there, or name another --out, "
-            "or another place with the recipe key `stores`"
+            f"expected {size_of(needed)} free for the stores in {stores.uri}, found "
+            f"{size_of(free)}. No stage has begun: free space there, or name another --out, or "
+            "another place with the recipe key `stores`"
         )
-
-
-def _growth(folder: Path, files: Mapping[str, float]) -> float:
-    """The bytes that files take more than those of the same names."""
-    there = {name: (folder / name).stat().st_size for name in files if (folder / name).exists()}
-    return sum(max(0.0, size - there.get(name, 0)) for name, size in files.items())
-
-
-def _disk(place: Path) -> int:
-    """The device of a folder that may not exist yet."""
-    return next(part for part in (place, *place.parents) if part.exists()).stat().st_dev

@@ -42,7 +42,7 @@ class Plan:
         return {**self.forecast.to_json(), "hours": self.hours, "device": device}
 
     def __str__(self) -> str:
-        """Markdown: what is not there yet by store, the totals, the run files, notes."""
+        """Markdown: what is not there yet by store, the totals, notes."""
         forecast, totals = self.forecast, self.forecast.totals
         header = ["store", "rows", "tokens", "inferences", "MB", "seconds"]
         stores = [
@@ -63,7 +63,6 @@ class Plan:
             ["tokens that models read", f"{totals['tokens']:,.0f}"],
             ["inferences of rerankers", inferences],
             ["disk, stores", f"{(totals['bytes'] or 0) / 1e6:,.1f} MB"],
-            ["disk, run files", f"{(totals['run_bytes'] or 0) / 1e6:,.1f} MB"],
             ["seconds of work, of all workers", _digit(totals["seconds"])],
             ["hours", "-" if self.hours is None else f"{self.hours:,.2f}"],
             ["stores that are there", f"{len(forecast.reused)} of {len(forecast.lines)}"],
@@ -72,9 +71,6 @@ class Plan:
             rows.append([f"tokens a second, {name}", f"{rate.tokens_per_second:,.0f} ({rate.by})"])
         device = self.chosen.line().removeprefix("device: ")
         blocks += [f"## In all: {device}", "", *markdown_table(["what", "forecast"], rows)]
-        if forecast.run_files:
-            sizes = [[name, f"{size / 1e6:,.2f}"] for name, size in forecast.run_files.items()]
-            blocks += ["", "## Run files", "", *markdown_table(["file", "MB"], sizes)]
         return "\n".join([*blocks, "", *(f"- {note}" for note in forecast.notes)])
 
 
@@ -101,7 +97,7 @@ def make_plan(recipe: Recipe, out: Path) -> Plan:
         backends = LazyBackends(InlineBackend, chosen.num_actors)
         sizing = sizing_of(named.resources, chosen)
         try:
-            expected, files = expected_stores(
+            expected = expected_stores(
                 named,
                 select(named),
                 chosen,
@@ -109,7 +105,6 @@ def make_plan(recipe: Recipe, out: Path) -> Plan:
                 models,
                 storage=storage,
                 compute=Execution(workspace, backends, sizing, Watcher()).ensure,
-                out=out,
             )
         finally:
             backends.close()
@@ -123,7 +118,7 @@ def make_plan(recipe: Recipe, out: Path) -> Plan:
         notes = ["RAY_ADDRESS is not looked at"] if os.environ.get("RAY_ADDRESS") else []
         if sources_of_rates:
             notes.append(f"the models' rates are {' and '.join(sources_of_rates)}")
-        return Plan(forecast_of(expected, logged | probed, notes, files), chosen)
+        return Plan(forecast_of(expected, logged | probed, notes), chosen)
 
 
 def _range(value: float, least: float, most: float) -> str:

@@ -9,20 +9,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import numpy as np
-
-from raypipe import schema
 from raypipe.config import Recipe
 from raypipe.driver.devices import Devices
 from raypipe.driver.execute import older_stores
-from raypipe.driver.forecast.amounts import ID_BYTES, Amounts, mean_bytes
+from raypipe.driver.forecast.amounts import Amounts
 from raypipe.driver.forecast.arithmetic import Arithmetic
 from raypipe.driver.place import sizing_of
-from raypipe.driver.recipe.basis import Basis, basis_at
+from raypipe.driver.recipe.basis import basis_at
 from raypipe.driver.recipe.graph import systems_of
-from raypipe.driver.recipe.system import System
 from raypipe.errors import InputError
-from raypipe.evaluation.exports import MSMARCO_DEPTH
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.names import Role, StoreName
 from raypipe.stages.scoring.score import ScoreStage
@@ -33,42 +28,6 @@ from raypipe.storage.records import Json, Manifest, Record, Shard, digest
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.storage import Storage
 from raypipe.storage.store import Stored, committed
-
-SCORE_BYTES = 11
-"""Nine digits with a point, and often a sign or a zero before it."""
-PACKED = 0.35
-"""The share of a run's bytes that gzip leaves: 0.31 to 0.37 of runs with random scores."""
-
-
-def run_files(
-    basis: Basis, systems: Mapping[str, Sequence[System]], arithmetic: Arithmetic, folder: Path
-) -> dict[str, float]:
-    """Bytes by name in the workspace's folder; of a run that is stored, its file's if it is there.
-
-    Scores are taken for numbers of nine digits, ids for as long as those of a sample.
-    """
-    found: dict[str, float] = {}
-    for query_set, of_set in systems.items():
-        query_bytes = mean_bytes(basis.queries(query_set).table(schema.QUERIES)["query_id"])
-        for system in of_set:
-            for ending in basis.recipe.runs.endings if system.produces == "run" else ():
-                name = f"runs/{query_set}/{system.name}.{ending}"
-                if arithmetic.has(system.stored) and (folder / name).is_file():
-                    found[name] = float((folder / name).stat().st_size)
-                    continue
-                run = arithmetic.of(system.stored).lines
-                ranked = arithmetic.of(basis.ranked(system.unit)).sample
-                assert run is not None  # as every run has
-                id_bytes = ID_BYTES if ranked is None else ranked.id_bytes
-                lines, others = run, len(f" Q0    {system.name}\n") + SCORE_BYTES
-                if ending.startswith("tsv"):
-                    lines, others = np.minimum(lines, MSMARCO_DEPTH), len("\t\t\n")
-                digits = sum(np.maximum(lines - 10**place + 1, 0.0) for place in range(7))
-                of_line = query_bytes + id_bytes + others
-                num_bytes = float((lines * of_line + digits).sum())
-                found[name] = num_bytes * (PACKED if ending.endswith(".gz") else 1.0)
-    return found
-
 
 COMPUTED = (Role.COUNT, Role.QUERIES)
 
@@ -200,11 +159,8 @@ def expected_stores(
     *,
     storage: Storage,
     compute: Callable[[StoreName, Stage], Stored],
-    out: Path,
-) -> tuple[list[Expected], dict[str, float]]:
+) -> list[Expected]:
     """Every store that the selected stages need, in order: those there, and what others take.
-
-    Also the bytes of the run files: see `run_files`.
 
     Args:
         recipe: with files in the place of what is built in.
@@ -214,7 +170,6 @@ def expected_stores(
         models: the recipe's models, opened.
         storage: where existing stores are looked for; nothing is written there.
         compute: computes the small stores that decide the others.
-        out: the workspace's folder.
 
     Raises:
         InputError: a model or file does not fit a stage.
@@ -223,6 +178,5 @@ def expected_stores(
     with tempfile.TemporaryDirectory(prefix="raypipe-forecast-") as folder:
         stores = Walk(storage, compute, arithmetic, PosixStorage(Path(folder)))
         basis = basis_at(recipe, stores, chosen, sources, models)
-        systems = systems_of(basis, list(selected))
-        files = run_files(basis, systems, arithmetic, out)
-    return [*stores.found.values()], files
+        systems_of(basis, list(selected))
+    return [*stores.found.values()]

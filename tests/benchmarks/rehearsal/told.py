@@ -22,7 +22,7 @@ def keep(folder: Path, group: str, watched: Watched, disk_bytes: int) -> None:
     file = folder / "workspace" / "summary.json"
     summary = json.loads(file.read_bytes()) if file.exists() else {}
     stages = {
-        name: {key: stage[key] for key in ("seconds", "rows", "second_pass") if key in stage}
+        name: {key: stage[key] for key in ("seconds", "rows")}
         for name, stage in summary.get("stages", {}).items()
         if not stage["reused"]
     }
@@ -85,7 +85,6 @@ def told(folder: Path, size: Size, groups: Sequence[str]) -> str:
                 by_stage,
             ),
             "",
-            *_second_passes(invocations),
             f"{total / 60:.1f} minutes so far; not complete: {', '.join(missing)}"
             if missing
             else f"{total / 60:.1f} minutes in all; at {full.passages:,} passages and "
@@ -123,22 +122,6 @@ def _seconds(invocations: Sequence[Mapping[str, Any]]) -> dict[str, tuple[int, f
         for name, stage in one["stages"].items():
             found[name] = (stage["rows"], found.get(name, (0, 0.0))[1] + stage["seconds"])
     return found
-
-
-def _second_passes(invocations: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A line for each exact search: how many of its queries needed the second pass."""
-    found: dict[str, tuple[int, int]] = {}
-    for one in invocations:
-        for name, stage in one["stages"].items():
-            if (told := stage.get("second_pass")) is not None:
-                searched, queries = found.get(name, (0, 0))
-                found[name] = (searched + told["searched"], queries + told["queries"])
-    lines = [
-        f"{name}: {queries:,} of {searched:,} searches of a query needed the second pass "
-        f"({queries / searched:.1%})"
-        for name, (searched, queries) in found.items()
-    ]
-    return [*lines, ""] if lines else []
 
 
 def _rate(rows: int, seconds: float) -> str:

@@ -15,6 +15,16 @@ def test_a_near_copy_is_a_part_or_the_same(value):
     assert "near_copy: expected a number from 0 to 1, or same; found " in problem
 
 
+def test_a_key_of_earlier_versions_is_refused_with_what_takes_its_place():
+    with pytest.raises(InputError) as found:
+        load("resources.beside=false")
+    (problem,) = found.value.problems
+    assert problem.endswith(
+        "resources.beside: the workers of a training always measure its checkpoints themselves: "
+        "delete the key"
+    )
+
+
 def test_defaults_are_those_of_the_papers():
     assert Optimiser() == Optimiser(
         rate=3e-6, warmup=10_000, decay="linear", weight_decay=0.01, beta1=0.9, beta2=0.999,
@@ -24,7 +34,7 @@ def test_defaults_are_those_of_the_papers():
     assert Validate(every=5) == Validate(every=5, measure="nDCG@10", patience=None)
     assert TrainResources() == TrainResources(
         workers=1, device="auto", backend="ray", threads="auto", budget_tokens="auto",
-        precision="fp32", recompute=False, beside=True, max_failures=3,
+        precision="fp32", recompute=False, max_failures=3,
     )  # fmt: skip
     found = load()
     assert (found.accumulation, found.dropout, found.seed) == (1, 0.1, 0)

@@ -1,4 +1,4 @@
-"""Run files: which are written, and that their bytes are foreseen before the first stage."""
+"""Run files: which are written; and that the stores are known to fit before the first stage."""
 
 import json
 import shutil
@@ -43,28 +43,17 @@ def here(files, tiny_model, raypipe_here, tmp_path):
     return call
 
 
-def test_the_bytes_of_every_run_file_are_foreseen_and_the_files_are_those_asked_for(here):
-    plans = {}
+def test_run_files_are_those_asked_for(here):
     for more, endings in (
         ((), [".trec"]),
         (("runs.tsv=true",), [".trec", ".tsv"]),
         (("runs={tsv: true, packed: true}",), [".trec.gz", ".tsv.gz"]),
         (("runs.packed=true",), [".trec.gz"]),
     ):
-        plan = json.loads(here("plan", "--json", *more).stdout)
-        done = here("pipeline", *more)
-        names = {f"runs/dev/{file.name}": file.stat().st_size for file in here.runs.iterdir()}
+        here("pipeline", *more)
+        names = {file.name for file in here.runs.iterdir()}
         assert {"".join(Path(name).suffixes) for name in names} == {*endings}
-        assert plan["run_files"].keys() == names.keys() and len(names) == 3 * len(endings)
-        assert f"{plan['totals']['run_bytes'] / 1e6:,.1f} MB of runs" in done.stderr
-        plans[endings[0], len(endings)] = plan["run_files"], names
-    for foreseen, found in plans.values():
-        for name, size in found.items():
-            if "given" not in name:  # its scores have one digit, not nine
-                most = 2.0 if name.endswith(".gz") else 1.2  # equal scores are packed better
-                assert size * 0.8 < foreseen[name] < size * most, name
-    text = here("plan").stdout
-    assert "| runs/dev/fused.trec " in text and "| disk, run files " in text
+        assert len(names) == 3 * len(endings)
 
 
 def test_a_packed_run_is_the_same_run(here, tmp_path):
@@ -86,28 +75,24 @@ def test_a_packed_run_is_the_same_run(here, tmp_path):
 Usage = namedtuple("Usage", "total used free")
 
 
-@pytest.mark.fault(8, "a disk too small for stores and runs: exit 3 before the first stage")
+@pytest.mark.fault(8, "a disk too small for the stores: exit 3 before the first stage")
 def test_a_disk_too_small_is_found_before_the_first_stage(here, monkeypatch):
-    plan = json.loads(here("plan", "--json").stdout)["totals"]
-    stores, runs = (round(plan[name]) for name in ("bytes", "run_bytes"))
-    for free in ((stores + runs) * 9 // 10, 100):
+    stores = round(json.loads(here("plan", "--json").stdout)["totals"]["bytes"])
+    for free in (stores * 9 // 10, 100):
         monkeypatch.setattr(shutil, "disk_usage", lambda path, free=free: Usage(10**9, 0, free))
         told = here("pipeline", expected=3).stderr
         assert f"stores in {here.work / 'stores'}" in told, told
-        assert f"run files in {here.work / 'runs'}" in told and "kB (" in told
-        assert "0.0 GB" not in told and f"{free:,} bytes" in told
+        assert "kB (" in told and "0.0 GB" not in told and f"{free:,} bytes" in told
         assert here("status", here.work, expected=3).stdout.startswith("failed: exit 3")
         kept = {path.name for path in (here.work / "stores").iterdir()}
         assert not {name for name in kept if name.startswith(("passages@", "vectors", "dense"))}
         assert not here.runs.exists()
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(10**9, 0, stores + runs + 2))
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(10**9, 0, stores + 1))
     here("pipeline")
     monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(10**9, 0, 100))
-    here("pipeline")  # what is there needs no space
+    here("pipeline")  # what is there needs no space, and run files are not forecast
     passages = here.work.parent / "files" / "passages.tsv"
     passages.write_text(passages.read_text() + "230\tzebra\n")
     monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(10**9, 0, stores // 4))
     told = here("pipeline", expected=3).stderr  # rows may be copied: each store in its turn
     assert "230 of them copied" in told and "free for the missing shards" in told
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(10**9, 0, 100))
-    assert "run files" in here("pipeline", "runs.tsv=true", expected=3).stderr

@@ -3,7 +3,7 @@ import shutil
 import pytest
 from reranking_recipe import lines
 
-from raypipe.errors import IncompleteError, InputError, RefusedError
+from raypipe.errors import InputError, RefusedError
 
 
 def test_a_second_invocation_computes_nothing(finished, run):
@@ -118,8 +118,3 @@ def test_a_model_of_the_other_kind_is_refused(run, tmp_path):
         run(tmp_path / "work", tmp_path / "stores", "stages.mono.model=duo")
     with pytest.raises(InputError, match="expected a monoBERT or duoBERT model, found an encoder"):
         run(tmp_path / "work", tmp_path / "stores", "stages.mono.model=minilm")
-
-
-def test_only_needs_its_input_stored(run, tmp_path):
-    with pytest.raises(IncompleteError, match="only leaves it out"):
-        run(tmp_path / "work", tmp_path / "stores", only="mono")

@@ -127,8 +127,8 @@ def test_recall_is_in_the_summary_and_below_every_table_that_goes_back_to_the_se
     assert systems["near"]["model"] == "tiny" and systems["near"]["reranks"] == "collection"
 
 
-def test_a_table_of_a_reranker_alone_says_what_it_goes_back_to(text, done):
-    run(text(), done, only="mono")
+def test_a_table_up_to_a_reranker_says_what_it_goes_back_to(text, done):
+    run(text(), done, until="mono")
     table = (done / "table.md").read_text()
     run(text(), done)
     assert "near: approximate search; recall against exact search" in table
