@@ -40,7 +40,6 @@ _COMPARE = (
     "with `raypipe compare`"
 )
 _MAPPINGS = ("dict_type", "model_type", "model_attributes_type")
-_SETTING = "a model's setting like others: write settings: {segment_row: zero}, or copy"
 LEFT = {
     "audit_queries": _COMPARE,
     "audit_inputs": _COMPARE,
