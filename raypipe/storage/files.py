@@ -20,6 +20,8 @@ from raypipe.storage.records import Json
 
 ABANDONED_SECONDS = 24 * 3600.0
 """After so long, what an unseen process has not renamed is taken for abandoned."""
+_DEVICES = (Path("/dev"), Path("/dev/fd"))
+"""/dev/stdout may lead to a plain file, and is a link that a rename would put an end to."""
 
 
 @contextmanager
@@ -27,7 +29,12 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     """A file to write, which replaces `path` when the block ends without an error.
 
     It is written beside the target, flushed to disk, then renamed; the rename is made durable too.
+    A pipe or a device, such as /dev/stdout, is no file to replace: it is written to as it is.
     """
+    if path.parent in _DEVICES or path.is_fifo() or path.is_char_device():
+        with path.open("ab") as stream:
+            yield stream
+        return
     make_folder(path.parent)
     sweep_beside(path)
     beside = _beside(path)

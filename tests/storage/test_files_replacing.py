@@ -2,6 +2,9 @@
 
 import errno
 import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -19,6 +22,25 @@ def test_the_old_file_stands_until_the_block_ends(tmp_path):
             file.write(content)
             assert not path.exists() or path.read_bytes() == b"one"
         assert path.read_bytes() == content and names(path.parent) == ["x.tsv"]
+
+
+@pytest.mark.parametrize("data", [b"one", b""])
+def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path, data):
+    pipe = tmp_path / "out.trec"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor() as pool:
+        read = pool.submit(pipe.read_bytes)
+        replace_file(pipe, data)
+        assert read.result() == data
+    assert pipe.is_fifo() and names(tmp_path) == ["out.trec"]
+
+
+def test_a_link_to_standard_output_is_written_to_and_stays_a_link(tmp_path):
+    code = "from raypipe.storage.files import replace_file as r; from pathlib import Path as P;"
+    code += "print('a', flush=True); r(P('/dev/fd/1'), b'b\\n'); print('c')"
+    with (tmp_path / "log").open("ab") as log:
+        subprocess.run([sys.executable, "-c", code], stdout=log, check=True)
+    assert (tmp_path / "log").read_bytes() == b"a\nb\nc\n"
 
 
 @pytest.mark.fault(8, "a write that fails leaves the old file and nothing beside it")
