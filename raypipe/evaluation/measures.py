@@ -12,7 +12,7 @@ import pyarrow as pa
 from ir_measures.measures import SumAgg
 
 from raypipe.errors import InputError
-from raypipe.evaluation.names import parse_measures
+from raypipe.evaluation.names import by_gdeval, parse_measures, problems_of
 from raypipe.evaluation.run_files.columns import SHOWN, check_run, encode, repeats
 from raypipe.evaluation.run_files.runs import NotInPartsError, read_parts, read_run
 from raypipe.evaluation.ties import note_ties, ties_of
@@ -121,11 +121,14 @@ class Measuring:
         """Nothing is measured yet; every query of the qrels counts 0.
 
         Raises:
-            InputError: an unknown measure, or invalid qrels.
+            InputError: an unknown measure, invalid qrels, or grades that a measure does not take.
         """
         self._parsed = parse_measures(measures)
         _check_qrels(qrels)
         self._judgements = grades_of(qrels)
+        problems = problems_of(self._parsed, self._judgements)
+        if problems:
+            raise InputError(problems)
         self._per_query = {name: dict.fromkeys(self._judgements, 0.0) for name in self._parsed}
         self._in_run: dict[str, None] = {}
         self._num_retrieved = self._num_judged = 0
@@ -194,6 +197,17 @@ def _check_qrels(qrels: pa.Table) -> None:
         raise InputError(problems[:SHOWN])
 
 
+def check_grades(qrels: pa.Table, measures: Sequence[str]) -> None:
+    """Nothing, if every measure takes the grades; see `problems_of`.
+
+    Raises:
+        InputError: an unknown measure, or grades that a measure does not take.
+    """
+    parsed = parse_measures(measures)
+    if any(map(by_gdeval, parsed.values())) and (problems := problems_of(parsed, grades_of(qrels))):
+        raise InputError(problems)
+
+
 def grades_of(qrels: pa.Table) -> dict[str, dict[str, int]]:
     """Query id -> passage id -> grade, from schema.QRELS; queries as they first appear."""
     found: dict[str, dict[str, int]] = {}
@@ -232,9 +246,20 @@ def _values(
     given: dict[ir_measures.Measure, list[str]] = {}
     for name, measure in parsed.items():
         given.setdefault(measure, []).append(name)
-    for each in ir_measures.iter_calc(list(given), judgements, rankings):
-        for name in given[each.measure]:
-            yield name, each.query_id, float(each.value)
+    own = [measure for measure in given if by_gdeval(measure)]
+    others = [measure for measure in given if not by_gdeval(measure)]
+    if others:
+        for each in ir_measures.iter_calc(others, judgements, rankings):
+            for name in given[each.measure]:
+                yield name, each.query_id, float(each.value)
+    if own:
+        numbers = {query: str(number) for number, query in enumerate(judgements)}
+        names = {number: query for query, number in numbers.items()}
+        qrels = {numbers[query]: grades for query, grades in judgements.items()}
+        run = {numbers[query]: scores for query, scores in rankings.items()}
+        for each in ir_measures.iter_calc(own, qrels, run):
+            for name in given[each.measure]:
+                yield name, names[each.query_id], float(each.value)
 
 
 def _aggregate(measure: ir_measures.Measure, values: Mapping[str, float]) -> float:

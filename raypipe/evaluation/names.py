@@ -4,7 +4,7 @@ import contextlib
 import difflib
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import ir_measures
 from ir_measures.measures import SumAgg, registry
@@ -13,6 +13,8 @@ from raypipe.errors import InputError
 
 _TREC_EVAL = re.compile(r"[A-Za-z0-9]+(_[A-Za-z]+)*([._][0-9]+(\.[0-9]+)?)?")
 """What every name in trec_eval looks like, with its cutoff or level of recall if it has one."""
+MAX_GRADE = 4
+"""ERR divides gains by 2^4, so a higher grade has no probability, and gdeval ends at one."""
 
 
 def parse_measures(measures: Sequence[str]) -> dict[str, ir_measures.Measure]:
@@ -29,12 +31,6 @@ def parse_measures(measures: Sequence[str]) -> dict[str, ir_measures.Measure]:
             parsed[name] = _parse(name)
         except (ValueError, NameError, KeyError, AssertionError) as error:
             problems.append(f"measure {name!r}: {_reason(name, error)}")
-            continue
-        if _by_gdeval(parsed[name]):
-            problems.append(
-                f"measure {name!r}: raypipe does not run gdeval.pl, which alone computes it; "
-                f'`ir_measures QRELS RUN "{parsed[name]}"` does, over a run file'
-            )
     if problems:
         raise InputError(problems)
     return parsed
@@ -60,13 +56,41 @@ def cutoffs_in(measures: Sequence[str]) -> list[int]:
     return sorted({each.params["cutoff"] for each in parsed if "cutoff" in each.params})
 
 
-def _by_gdeval(measure: ir_measures.Measure) -> bool:
+def by_gdeval(measure: ir_measures.Measure) -> bool:
     """Whether ir_measures computes a measure by gdeval.pl: ERR, and nDCG of gains 2^grade - 1.
 
-    The script writes five digits after the point, takes whole numbers for ids of queries, drops
-    what comes before a hyphen in them, and ends at a grade above 4.
+    The script writes five digits after the point, takes whole numbers for ids of queries, and drops
+    what comes before a hyphen in them.
+
+    Source: TREC 2010 Web track.
     """
     return bool(measure.NAME == "ERR" or measure.params.get("dcg") == "exp-log2")
+
+
+def problems_of(
+    parsed: Mapping[str, ir_measures.Measure], judgements: Mapping[str, Mapping[str, int]]
+) -> list[str]:
+    """A line for each measure that the judgements' grades do not allow."""
+    named = [name for name, measure in parsed.items() if by_gdeval(measure)]
+    if not named:
+        return []
+    found = next(
+        (
+            (query, passage, grade)
+            for query, grades in judgements.items()
+            for passage, grade in grades.items()
+            if grade > MAX_GRADE
+        ),
+        None,
+    )
+    if found is None:
+        return []
+    query, passage, grade = found
+    return [
+        f"measure {name!r}: expected grades up to {MAX_GRADE}, its highest; found grade {grade} "
+        f"(query {query}, passage {passage}); lower the grades, or use nDCG, which has no highest"
+        for name in named
+    ]
 
 
 def _parse(name: str) -> ir_measures.Measure:
@@ -77,8 +101,9 @@ def _parse(name: str) -> ir_measures.Measure:
         # At a cutoff of 0, an assertion in trec_eval would end the whole process.
         if isinstance(value, bool) or not 1 <= value <= 1_000_000:
             raise ValueError(f"expected a {name} from 1 to 1000000; found {value!r}")
-    if not _by_gdeval(measure) and not ir_measures.DefaultPipeline.supports(measure):
-        raise ValueError("needs a package that is not installed")
+    if not ir_measures.DefaultPipeline.supports(measure):
+        missing = "perl, which" if by_gdeval(measure) else "a package that"
+        raise ValueError(f"needs {missing} is not installed")
     return measure
 
 

@@ -80,13 +80,6 @@ def test_the_rank_decides_where_scores_say_otherwise():
     assert evaluate(turned, qrels, ["RR"]).mean == {"RR": 0.5}
 
 
-def test_a_run_of_the_set_without_any_judged_query_counts_0():
-    run = run_of({"2": ["x"]})
-    for given in (run, run.slice(0, 0)):
-        found = evaluate(given, qrels_of(("1", "x", 1)), ["RR@10"], warn=False, of_set=True)
-        assert found.mean == {"RR@10": 0.0} and found.missing_queries == ("1",)
-
-
 def test_runs_and_qrels_that_cannot_be_compared_are_refused():
     run = run_of({"1": ["a"]})
     with pytest.raises(InputError, match="share no query .*run: 1; qrels: 7"):

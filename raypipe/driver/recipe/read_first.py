@@ -15,7 +15,7 @@ from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries
 from raypipe.data.reading import first_problems
 from raypipe.errors import InputError
-from raypipe.evaluation.measures import some
+from raypipe.evaluation.measures import check_grades, some
 from raypipe.evaluation.names import parse_measures
 from raypipe.evaluation.run_files.runs import NotInPartsError, read_parts, read_run
 from raypipe.stages.read_run import unknown_ids
@@ -33,13 +33,13 @@ def read_first(recipe: Recipe, others: Sequence[str] = ()) -> Mapping[tuple[str,
     before, `others`, are told with those that are found here.
 
     Raises:
-        InputError: every problem of the queries, the judgements and the names of measures, and
-            judgements of other queries.
+        InputError: every problem of the queries, the judgements and the names of measures;
+            judgements of other queries, and grades that a measure does not take.
     """
     judged: dict[tuple[str, Unit], pa.Table] = {}
     problems = list(others)
-    if recipe.evaluate is not None and recipe.evaluate.measures:
-        _tried(parse_measures, recipe.evaluate.measures, problems)
+    measures = [] if recipe.evaluate is None else recipe.evaluate.measures
+    known = bool(measures) and _tried(parse_measures, measures, problems) is not None
     for name, queries in recipe.queries.items():
         known_ids = None
         if queries.report and queries.file is not None:
@@ -55,6 +55,8 @@ def read_first(recipe: Recipe, others: Sequence[str] = ()) -> Mapping[tuple[str,
                     judged[name, unit] = found
                     if known_ids is not None:
                         problems += _strange(found, qrels, known_ids, queries.file)
+                    if known:
+                        _tried(partial(_check, file=qrels, measures=measures), found, problems)
     if problems:
         raise InputError(list(dict.fromkeys(problems)))
     return judged
@@ -101,6 +103,13 @@ def _strange(judged: pa.Table, qrels: str, known: set[str], file: str | None) ->
         f"{qrels}: expected judgements of queries of {file} (such as {some(sorted(known))}), found "
         f"those of other queries only ({some(ids)}); name the judgements of this query set"
     ]
+
+
+def _check(judged: pa.Table, *, file: str, measures: Sequence[str]) -> None:
+    try:
+        check_grades(judged, measures)
+    except InputError as error:
+        raise InputError([f"{file}: {problem}" for problem in error.problems]) from None
 
 
 Given = TypeVar("Given")

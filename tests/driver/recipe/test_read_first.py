@@ -48,12 +48,16 @@ def test_judgements_of_other_queries_are_refused_before_any_work(measured):
     assert read_first(recipe)["dev", "passages"].num_rows == 2
 
 
-def test_a_measure_that_there_is_not_is_refused_before_any_work(measured):
-    _, recipe = measured
-    recipe = recipe.model_copy(update={"evaluate": Evaluate(measures=("ERR@10", "nDGC@10"))})
+def test_grades_that_a_measure_does_not_take_are_refused_with_their_file(measured):
+    folder, recipe = measured
+    (folder / "qrels.txt").write_text("q1 0 p0 5\n")
+    recipe = recipe.model_copy(update={"evaluate": Evaluate(measures=("RR@10", "ERR@10"))})
+    with pytest.raises(InputError, match=r"qrels.txt: measure 'ERR@10': expected grades up to 4"):
+        read_first(recipe)
+    recipe = recipe.model_copy(update={"evaluate": Evaluate(measures=("RR@10", "nDGC@10"))})
     with pytest.raises(InputError) as raised:
         read_first(recipe)
-    assert len(raised.value.problems) == 2
+    assert len(raised.value.problems) == 1
 
 
 DAMAGES = {
