@@ -26,6 +26,7 @@ class FileFacts:
     """File name without its folder, or an ir_datasets id as given."""
     num_bytes: int
     sha256: str
+    md5: str
     """Hash of the raw, compressed bytes; of the streamed records if the source has no lines."""
     num_records: int
     compressed: bool
@@ -60,12 +61,14 @@ def count_file(
         InputError: no such file or format, truncated or damaged data.
     """
     kind = get_format(format)
-    sha256, num_bytes = hashlib.sha256(), 0
+    sha256, md5 = hashlib.sha256(), hashlib.md5(usedforsecurity=False)
+    num_bytes = 0
 
     def observe(block: memoryview) -> None:
         nonlocal num_bytes
         num_bytes += len(block)
         sha256.update(block)
+        md5.update(block)
 
     if kind.stream is not None:
         name, compressed = str(path), False
@@ -78,6 +81,7 @@ def count_file(
         name=name,
         num_bytes=num_bytes,
         sha256=sha256.hexdigest(),
+        md5=md5.hexdigest(),
         num_records=counted.num_records,
         compressed=compressed,
         checkpoint_records=checkpoint_records,

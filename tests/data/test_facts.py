@@ -41,6 +41,7 @@ def test_facts_are_of_the_raw_bytes(tmp_path, suffix):
         name="x.tsv" + suffix,
         num_bytes=len(packed),
         sha256=hashlib.sha256(packed).hexdigest(),
+        md5=hashlib.md5(packed).hexdigest(),
         num_records=3,
         compressed=bool(suffix),
         checkpoint_records=2,

@@ -24,7 +24,7 @@ VERSIONS = {
     "ann-search": 1,
     "ann-train": 1,
     "candidates": 1,
-    "count": 3,
+    "count": 2,
     "documents": 1,
     "documents-run": 1,
     "encode": 2,

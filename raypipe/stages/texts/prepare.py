@@ -35,7 +35,7 @@ class CountStage(Stage):
     @property
     def spec(self) -> StageSpec:
         """Sizes and times in place of the content, whose hash this stage computes."""
-        return StageSpec("count", 3, {"format": self.format}, self._stamps, "facts")
+        return StageSpec("count", 2, {"format": self.format}, self._stamps, "facts")
 
     def shards(self, sizing: Sizing) -> list[Shard]:
         """One shard per file, in reading order."""

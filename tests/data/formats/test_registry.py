@@ -33,5 +33,6 @@ def test_a_stream_has_facts_over_its_records_with_their_lengths(monkeypatch):
     )
     assert count_file(Path("x/mini"), format="mini", checkpoint_records=7) == FileFacts(
         name="x/mini", num_bytes=37, sha256=hashlib.sha256(content).hexdigest(),
-        num_records=2, compressed=False, checkpoint_records=7, checkpoints=(), stretches=(),
+        md5=hashlib.md5(content).hexdigest(), num_records=2, compressed=False,
+        checkpoint_records=7, checkpoints=(), stretches=(),
     )  # fmt: skip
