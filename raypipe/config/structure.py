@@ -36,17 +36,16 @@ _EXPECTED = {
 
 _NAMED = sorted(KINDS)
 _COMPARE = (
-    "raypipe no longer audits a precision: delete the key, and compare the runs of two workspaces "
-    "with `raypipe compare`"
+    "no longer a key: raypipe audits no precision; compare the runs of two workspaces with "
+    "`raypipe compare`"
 )
 _MAPPINGS = ("dict_type", "model_type", "model_attributes_type")
 LEFT = {
     "audit_queries": _COMPARE,
     "audit_inputs": _COMPARE,
-    "choose_on": "a report no longer chooses a trade-off: delete the key, and choose it with "
-    "`raypipe analyse tradeoff DIR --choose-on SET`",
-    "segment_row": "a model's setting like others: write settings: {segment_row: zero}, or copy",
-    "beside": "the workers of a training always measure its checkpoints themselves: delete the key",
+    "choose_on": "no longer a key: `raypipe analyse tradeoff DIR --choose-on SET` chooses the cell",
+    "segment_row": "no longer a key of its own: settings: {segment_row: zero}, or copy, says it",
+    "beside": "no longer a key: the workers of a training measure its checkpoints themselves",
 }
 """Keys of earlier versions, each with a sentence that says what takes its place."""
 

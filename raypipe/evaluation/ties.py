@@ -47,17 +47,13 @@ def note_ties(path: str | Path, parts: Sequence[Ties]) -> None:
     num_lines = sum(part.num_lines for part in parts)
     if not num_lines:
         return
-    taken = "raypipe keeps the file's order of them, and other tools may order them otherwise"
-    if all(part.by_id for part in parts):
-        taken = (
-            "raypipe orders them by passage id descending, as trec_eval does, and other tools may "
-            "order them otherwise; --break-ties rank keeps the file's order"
-        )
+    by_id = all(part.by_id for part in parts)
     num_queries = sum(part.num_queries for part in parts)
     logger.warning(
-        "%s: %s lines of %s have the score of another line of the same query; %s",
+        "%s: %s lines of %s have the score of another line of the same query; they are taken %s; "
+        "other tools may order them otherwise",
         path,
         f"{num_lines:,}",
         "1 query" if num_queries == 1 else f"{num_queries:,} queries",
-        taken,
+        "by passage id descending, as trec_eval does" if by_id else "in the file's order",
     )

@@ -269,4 +269,4 @@ def _remedy(error: BaseException, repository: str, revision: str | None) -> str:
     see = f"see that it has this name and revision (for a folder, write ./{repository})"
     if isinstance(error, HfHubHTTPError) and error.response.status_code in FORBIDDEN:
         return f"{see}, and set HF_TOKEN to a token of an account that has accepted its terms"
-    return f"{see} and can be reached (HF_ENDPOINT names another), and run again"
+    return f"{see} and can be reached (HF_ENDPOINT names another), and run again later"

@@ -125,7 +125,8 @@ def open_finished(folder: Path) -> "Finished":
     try:
         return Finished(workspace, load_recipe(read_resolved(path), source=str(path)), summary)
     except InputError as error:  # of an earlier version
-        raise InputError([f"{problem}; or {remedy}" for problem in error.problems]) from error
+        older = f"an earlier version wrote this file: {remedy}"
+        raise InputError([f"{problem}; {older}" for problem in error.problems]) from error
 
 
 @dataclass(frozen=True)

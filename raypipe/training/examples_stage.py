@@ -86,12 +86,18 @@ def examples_of_documents(
 
 
 def nothing_left(wanted: TrainingSet, name: str, facts: Mapping[str, Any]) -> str:
-    """That a set has no example, with the counts of what was left out."""
+    """That a set has no example, with what it is made from and the counts of what was left out."""
+    made_from = [f"the collection {wanted.collection}", f"queries {wanted.queries}"]
+    if wanted.triples is not None:
+        made_from.append(f"triples {wanted.triples}")
+    if wanted.qrels is not None:
+        made_from.append(f"grades of {wanted.min_grade} or higher in {wanted.qrels}")
+    if (pairs := wanted.negatives or wanted.pairs) is not None:
+        made_from.append(f"the first {pairs.last} of {', '.join(pairs.runs) or 'its own search'}")
     return (
-        f"train.{name}: no example is left over the collection {wanted.collection}, queries "
-        f"{wanted.queries}: {'; '.join(lines_about(name, facts))}. Widen what leaves most out: "
-        "min_grade, the ranks and the number of negatives, the passages with a teacher's score, "
-        "or the guard. If nothing is left out, give judgements, runs or triples of these queries"
+        f"train.{name}: no example is left of {', '.join(made_from)}: "
+        f"{'; '.join(lines_about(name, facts))}. Widen what leaves most out; if nothing is left "
+        "out, give judgements, runs or triples of these queries"
     )
 
 

@@ -60,20 +60,20 @@ def test_a_wrong_value_is_told_by_line_key_expected_and_found(text: str, problem
         (
             "{path: minilm}",
             "{path: minilm, segment_row: zero}",
-            "line 8: models.encoder.segment_row: a model's setting like others: write settings: "
-            "{segment_row: zero}, or copy",
+            "line 8: models.encoder.segment_row: no longer a key of its own: settings: "
+            "{segment_row: zero}, or copy, says it",
         ),
         (
             "evaluate:",
             "resources: {audit_queries: 20}\nevaluate:",
-            "line 15: resources.audit_queries: raypipe no longer audits a precision: delete the"
-            " key, and compare the runs of two workspaces with `raypipe compare`",
+            "line 15: resources.audit_queries: no longer a key: raypipe audits no precision; "
+            "compare the runs of two workspaces with `raypipe compare`",
         ),
         (
             "baseline: bm25",
             "baseline: bm25, choose_on: test",
-            "line 15: evaluate.choose_on: a report no longer chooses a trade-off: delete the key,"
-            " and choose it with `raypipe analyse tradeoff DIR --choose-on SET`",
+            "line 15: evaluate.choose_on: no longer a key: `raypipe analyse tradeoff DIR "
+            "--choose-on SET` chooses the cell",
         ),
         (
             "lucene:     {do: index}",

@@ -13,10 +13,10 @@ from raypipe.evaluation.run_files.runs import read_run
 from raypipe.evaluation.ties import Ties, ties_of
 
 BY_ID = (
-    "raypipe orders them by passage id descending, as trec_eval does, and other tools may order "
-    "them otherwise; --break-ties rank keeps the file's order"
+    "they are taken by passage id descending, as trec_eval does; other tools may order them "
+    "otherwise"
 )
-AS_WRITTEN = "raypipe keeps the file's order of them, and other tools may order them otherwise"
+AS_WRITTEN = "they are taken in the file's order; other tools may order them otherwise"
 SCORES = {"1": {"a": 3, "b": 2, "c": 2, "d": 2, "e": 0.5}, "2": {"a": 1, "b": 0.5, "c": 0.5}}
 """Three lines of one query and two of another tie; each query's lines stand apart from the next."""
 TOLD = "5 lines of 2 queries have the score of another line of the same query"
@@ -55,9 +55,7 @@ def notes(caplog):
 
 
 @pytest.mark.parametrize("verb", ["evaluate", "compare"])
-def test_lines_and_queries_with_ties_are_told_with_their_order_and_the_flag(
-    verb, foreign, other, qrels, caplog
-):
+def test_lines_and_queries_with_ties_are_told_with_their_order(verb, foreign, other, qrels, caplog):
     arguments = [verb, str(other), str(foreign), "--qrels", str(qrels)]
     assert command(arguments)[0] == 0
     assert notes(caplog) == [f"{foreign}: {TOLD}; {BY_ID}"]

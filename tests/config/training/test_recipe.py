@@ -20,8 +20,8 @@ def test_a_key_of_earlier_versions_is_refused_with_what_takes_its_place():
         load("resources.beside=false")
     (problem,) = found.value.problems
     assert problem.endswith(
-        "resources.beside: the workers of a training always measure its checkpoints themselves: "
-        "delete the key"
+        "resources.beside: no longer a key: the workers of a training measure its checkpoints "
+        "themselves"
     )
 
 

@@ -27,9 +27,9 @@ def no_waiting(monkeypatch):
     [
         (401, "set HF_TOKEN to a token of an account that has accepted its terms"),
         (403, "set HF_TOKEN to a token of an account that has accepted its terms"),
-        (404, "can be reached (HF_ENDPOINT names another), and run again"),
-        (429, "can be reached (HF_ENDPOINT names another), and run again"),
-        (500, "can be reached (HF_ENDPOINT names another), and run again"),
+        (404, "can be reached (HF_ENDPOINT names another), and run again later"),
+        (429, "can be reached (HF_ENDPOINT names another), and run again later"),
+        (500, "can be reached (HF_ENDPOINT names another), and run again later"),
     ],
 )
 def test_each_status_of_a_hub_has_its_remedy(hub, commit, status, remedy):
