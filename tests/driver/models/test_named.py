@@ -221,7 +221,7 @@ def test_the_librarys_own_variables_name_mirror_token_and_offline_mode(
     places = {**hub.environment(tmp_path / "own"), "XDG_CACHE_HOME": str(tmp_path / "own")}
     command = ["pipeline", recipe, "--out", tmp_path / "work"]
     refused = raypipe_cli(*command, **places)
-    assert refused.returncode == 2 and "HF_TOKEN must be set" in refused.stderr
+    assert refused.returncode == 2 and "set HF_TOKEN to a token" in refused.stderr
     ended = raypipe_cli(*command, **{**places, "HF_TOKEN": "hf_right"})
     assert ended.returncode == 0, ended.stderr
     assert "Fetching" not in ended.stderr  # a bar of progress is for terminals
