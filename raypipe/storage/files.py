@@ -29,9 +29,9 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     """A file to write, which replaces `path` when the block ends without an error.
 
     It is written beside the target, flushed to disk, then renamed; the rename is made durable too.
-    A pipe or a device, such as /dev/stdout, is no file to replace: it is written to as it is.
+    What is in /dev, such as /dev/stdout, is no file to replace: it is written to as it is.
     """
-    if path.parent in _DEVICES or path.is_fifo() or path.is_char_device():
+    if path.parent in _DEVICES:
         with path.open("ab") as stream:
             yield stream
         return
