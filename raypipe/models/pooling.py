@@ -55,7 +55,7 @@ def pool(hidden_TH: Tensor, groups: Groups, *, pooling: str) -> Tensor:
 def pool_between(hidden_TH: Tensor, edges: Tensor, *, pooling: str) -> Tensor:
     """Like `pool`, [R, H], of the sequences that `edges`, int64 [R + 1], begin and end.
 
-    An empty sequence has some finite vector, which nobody reads.
+    An empty sequence has some vector, which nobody reads.
     """
     first, behind = edges[:-1], edges[1:]
     if pooling == "cls":

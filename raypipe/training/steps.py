@@ -59,11 +59,15 @@ def decays(name: str) -> bool:
 
 
 def clip_(gradients: Sequence[Tensor], limit: float) -> float:
-    """The norm of all gradients together; scales them down if it exceeds the limit."""
-    norms = torch._foreach_norm(list(gradients))
-    norm = torch.linalg.vector_norm(torch.stack([n.float() for n in norms]))
+    """The norm of all gradients together; scales them down if it exceeds the limit.
+
+    Rows first: on a CPU, torch's fp32 norm of a table of 23 million equal numbers is 1% off.
+    """
+    rows = [torch.linalg.vector_norm(g.reshape(-1, g.shape[-1]).float(), dim=1) for g in gradients]
+    norm = torch.linalg.vector_norm(torch.cat(rows).double())
     if limit > 0:
-        torch._foreach_mul_(list(gradients), torch.clamp(limit / (norm + 1e-6), max=1.0))
+        scale = torch.clamp(limit / (norm + 1e-6), max=1.0).float()
+        torch._foreach_mul_(list(gradients), scale)
     return float(norm)
 
 

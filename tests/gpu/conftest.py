@@ -16,7 +16,7 @@ THREADS = min(16, os.cpu_count() or 1)
 """Of the CPU beside a GPU, which computes what the GPU must equal."""
 STEPS = {("cpu", "small"): 16, ("cuda", "small"): 1, ("cuda", "base"): 9}
 """Between lengths that are tried; on CPUs tests/models tries every one."""
-FACTS = pytest.StashKey[list[str]]()
+TOLD = "told"
 
 
 def pytest_generate_tests(metafunc):
@@ -35,20 +35,17 @@ def pytest_runtest_setup(item):
             pytest.skip(f"no CUDA device: torch {torch.__version__} sees none")
 
 
-def pytest_terminal_summary(terminalreporter, config):
-    for fact in config.stash.get(FACTS, []):
-        terminalreporter.write_line(fact)
+def pytest_terminal_summary(terminalreporter):
+    for report in (r for kind in ("passed", "failed") for r in terminalreporter.getreports(kind)):
+        for name, fact in report.user_properties if report.when == "call" else ():
+            if name == TOLD:
+                terminalreporter.write_line(f"{report.nodeid.rpartition('::')[2]}: {fact}")
 
 
 @pytest.fixture
 def tell(request):
     """A function that keeps a line for the end of the run, so that a pass tells its figures."""
-    facts = request.config.stash.setdefault(FACTS, [])
-
-    def add(text):
-        facts.append(f"{request.node.name}: {text}")
-
-    return add
+    return lambda text: request.node.user_properties.append((TOLD, text))
 
 
 def loaded(path):

@@ -146,7 +146,6 @@ def open_fixed(
             shape,
             device=device,
             precision=precision,
-            by_groups=varlen is None,
             resident_bytes=settings.resident_bytes,
         )
 

@@ -113,10 +113,12 @@ TOLERANCE = 2e-2
 def over(varlen: Varlen, edges: Tensor, longest: int) -> Attention:
     """Attention of packed sequences, [T, 3H] -> [T, H], that ignores its groups.
 
+    What lies behind the last edge has no value.
+
     Args:
         varlen: computes it.
         edges: where sequences begin and end, [E].
-        longest: the largest number of tokens of one, whatever those here have.
+        longest: the largest number of tokens of one.
     """
     narrow = edges.to(torch.int32)  # once for all layers
 
@@ -263,8 +265,9 @@ def _unsigned(pieces: Tensor) -> Tensor:
     return pieces.long() & bits
 
 
-Step = Callable[[Gathered, Groups], Tensor]
-"""The result of a pass, fp32 [R, X]: a row for each input, and for each that is not there."""
+Step = Callable[[Gathered, Int64], Tensor]
+"""(inputs, their edges on the host, [E]) -> the result of a pass, fp32 [R, X]: a row for each
+input, and for each that is not there."""
 Finish = Callable[[Tensor, Tensor], Tensor]
 """(last hidden states [T, H] or of first tokens [R, H], edges [E]) -> the result."""
 
@@ -295,9 +298,18 @@ def step_of(
         firsts: whether it wants only the first token of each input.
     """
 
-    def step(inputs: Gathered, groups: Groups) -> Tensor:
+    def step(inputs: Gathered, on_host: Int64) -> Tensor:
         ids, positions, segments, edges = inputs
-        attend = attend_freely if varlen is None else over(varlen, edges, shape.longest)
+        attend: Attention = attend_freely
+        groups: Groups = []
+        if varlen is None:
+            groups = groups_between(on_host)
+        else:
+            # The kernel starts a block for every sequence and stretch of the longest, empty ones
+            # too: only the inputs that are there, and nothing for filler, which nobody reads.
+            lengths = np.diff(on_host[: shape.rows + 1])
+            count = np.count_nonzero(lengths)
+            attend = over(varlen, edges[: count + 1], int(lengths.max()))
         # An input that is not there begins where the last one ends: any token does for it.
         wanted = edges[: shape.rows].clamp(max=shape.tokens - 1) if firsts else None
         hidden = family.forward(
@@ -433,7 +445,6 @@ class FixedEngine:
         *,
         device: str,
         precision: str,
-        by_groups: bool,
         resident_bytes: int = RESIDENT_BYTES,
     ) -> None:
         """Nothing is computed yet.
@@ -443,14 +454,13 @@ class FixedEngine:
             shape: the sizes of every pass.
             device: cpu or cuda.
             precision: of the products.
-            by_groups: whether the step's attention needs the groups of equal lengths.
             resident_bytes: see RESIDENT_BYTES.
         """
         self.shape, self.busy = shape, Busy(0.0, 0.0)
         self.computed_seconds = 0.0
         """In which the device computed, of all calls so far."""
         self._step, self._device, self._precision = step, device, precision
-        self._by_groups, self._resident_bytes = by_groups, resident_bytes
+        self._resident_bytes = resident_bytes
         self._slots = [_Slot(self._host(shape.plan_size)) for _ in range(IN_FLIGHT + 1)]
 
     def results(
@@ -503,10 +513,9 @@ class FixedEngine:
             own = compact(own)
             flats = [on_device(own[0].flat, self._device)] * len(own)
         edges = write_plan(slot.plan.numpy(), own, layout, self.shape)
-        groups = groups_between(edges) if self._by_groups else []
         clock = clock_of(self._device)
         plan = slot.plan.to(self._device, non_blocking=True)
-        result = self._step(gathered(flats, plan, layout, self.shape), groups)
+        result = self._step(gathered(flats, plan, layout, self.shape), edges)
         if slot.result is None:
             slot.result = self._host(*result.shape, dtype=result.dtype)
         slot.result[: len(rows)].copy_(result[: len(rows)], non_blocking=True)

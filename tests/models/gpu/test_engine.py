@@ -17,11 +17,11 @@ class Log:
     """A step that gives each input's number of tokens and sum of ids, and logs its calls."""
 
     def __init__(self):
-        self.groups, self.events = [], []
+        self.events = []
 
-    def __call__(self, inputs, groups):
-        self.groups.append(groups)
+    def __call__(self, inputs, on_host):
         self.events.append("step")
+        np.testing.assert_array_equal(inputs.edges.numpy(), on_host)
         assert inputs.ids.shape == (SHAPE.tokens,)
         sums = torch.cat([torch.zeros(1, dtype=torch.long), inputs.ids.cumsum(0)])
         edges = inputs.edges[: SHAPE.rows + 1]
@@ -51,7 +51,7 @@ def run(engine, *, budget=30, beat=lambda rows: None):
 
 
 def engine_of(step, **settings):
-    own = {"device": "cpu", "precision": "fp32", "by_groups": False, **settings}
+    own = {"device": "cpu", "precision": "fp32", **settings}
     return FixedEngine(step, SHAPE, **own)
 
 
@@ -96,14 +96,6 @@ def test_a_batch_starts_before_the_one_before_is_waited_for(monkeypatch):
     assert number > 3
     ahead = ["start", "start", *["wait", "start"] * (number - 2), "wait", "wait"]
     assert events == ahead
-
-
-def test_groups_are_given_only_where_they_are_needed():
-    with_groups, without = Log(), Log()
-    run(engine_of(with_groups, by_groups=True))
-    run(engine_of(without))
-    assert all(sum(n * length for n, length in groups) == 64 for groups in with_groups.groups)
-    assert without.groups == [[]] * len(without.groups)
 
 
 def test_pieces_stay_off_the_device_where_few_of_them_are_needed(monkeypatch):

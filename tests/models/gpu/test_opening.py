@@ -66,3 +66,10 @@ def test_a_gpu_has_the_tokens_of_its_name(monkeypatch):
         assert tokens_of_pass("cuda") == tokens
     assert tokens_of_pass("cpu") == 2048
     assert all(tokens % 256 == 0 for _, tokens in TOKENS_BY_GPU)
+
+
+def test_the_kernel_of_attention_is_looked_for_by_the_size_of_a_head(model_of, monkeypatch):
+    asked = []
+    monkeypatch.setattr(opening, "found_varlen", lambda *given: asked.append(given))
+    load_encoder(model_of(), fixed=FixedSettings())
+    assert asked == [("cpu", torch.float32, 64 // 4)]

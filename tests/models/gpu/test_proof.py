@@ -13,7 +13,7 @@ LAYOUTS = [Layout(1, (2,), 2, (0,)), Layout(1, (2,), 2, (0, 1, 2))]
 def step_over(neighbour):
     """A result from each input's own tokens, and `neighbour` of the whole pass."""
 
-    def step(inputs, groups):
+    def step(inputs, on_host):
         sums = torch.cat([torch.zeros(1, dtype=torch.long), inputs.ids.cumsum(0)])
         rows = max(16, len(inputs.ids) // 16)
         own = torch.diff(sums[inputs.edges[: rows + 1]]).float()
@@ -34,7 +34,5 @@ def step_over(neighbour):
 )
 def test_a_row_that_knows_its_neighbours_or_its_place_is_found(layout, neighbour, kept):
     shape = FixedShape(800, 60, len(layout.segments))
-    engine = FixedEngine(
-        step_over(neighbour), shape, device="cpu", precision="fp32", by_groups=False
-    )
+    engine = FixedEngine(step_over(neighbour), shape, device="cpu", precision="fp32")
     assert rows_keep_their_bytes(engine, layout, 1000) is kept

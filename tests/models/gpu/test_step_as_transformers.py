@@ -84,6 +84,21 @@ def test_scores_are_transformers_and_so_is_their_order(model_of, part_of, way, k
     assert kendalltau(found, expected).statistic > (0.999 if precision == "fp32" else 0.97)
 
 
+def test_the_kernel_is_given_the_inputs_that_are_there_and_their_longest(model_of, part_of):
+    calls = []
+
+    def kernel(query, key, value, edges, longest):
+        calls.append((edges.tolist(), longest))
+        return one_by_one(query, key, value, edges, longest)
+
+    part = part_of([3, 7, 0], 1)
+    encoder = load_encoder(model_of(), budget_tokens=700, fixed=FixedSettings(varlen=kernel))
+    calls.clear()
+    encoder.encode(part.flat, np.append(part.starts, len(part.flat)), side="passage")
+    # Sorted by length, with two special tokens each.
+    assert calls == [([0, 2, 7, 16], 9)] * 3
+
+
 @pytest.mark.parametrize("kind", ["encoder", "duo"])
 def test_a_row_has_one_value_in_any_batch_and_at_any_place(model_of, part_of, kind):
     model, rng = model_of(kind), np.random.default_rng(4)

@@ -73,6 +73,12 @@ def test_gradients_above_the_limit_are_scaled_to_it_and_others_left():
     assert gradients[1].item() == pytest.approx(0.8, rel=1e-5)
 
 
+def test_the_norm_of_a_table_of_word_embeddings_is_exact():
+    """In one fp32 sum it is 1% off."""
+    table = torch.full((30000, 768), 0.1)
+    assert clip_([table, torch.zeros(4)], 0.0) == pytest.approx(480.0, rel=1e-6)
+
+
 @pytest.mark.parametrize("corrected", [False, True])
 def test_one_step_with_an_eps_that_matters_is_by_hand(corrected):
     weights = {"w.weight": torch.tensor([[1.0]])}
