@@ -129,7 +129,7 @@ TOKENS_BY_GPU = (
 )
 """Tokens of a pass of fixed shape by a part of the GPU's name, the first one counts: enough that
 launching a kernel takes less time than running it. On an H200, BERT-base encodes 1.74, 1.77, 1.84
-and 1.82 million tokens a second in passes of 16,384, 32,768, 65,536 and 131,072; the other GPUs were
+and 1.82 million tokens a second in passes of 16,384, 32,768, 65,536 and 131,072; other GPUs were
 not measured."""
 TOKENS_OF_OTHERS = 16384
 
