@@ -20,7 +20,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 import torch
@@ -338,18 +338,8 @@ def units(head: Head) -> Finish:
     return finish
 
 
-class Clock(Protocol):
-    """Runs from when it is made until `stop`, as the device sees it."""
-
-    def stop(self) -> None:
-        """Called after the batch's last kernel was sent."""
-
-    def wait(self) -> float:
-        """Wait for the batch; the seconds in which it was computed."""
-
-
 class HostClock:
-    """For a device that computes while the host waits: the CPU."""
+    """Runs from when it is made until `stop`, for a device that computes while the host waits."""
 
     def __init__(self) -> None:
         """It runs."""
@@ -357,16 +347,16 @@ class HostClock:
         self._seconds = 0.0
 
     def stop(self) -> None:
-        """See Clock."""
+        """Called after the batch's last kernel was sent."""
         self._seconds = time.perf_counter() - self._began
 
     def wait(self) -> float:
-        """See Clock."""
+        """Wait for the batch; the seconds in which it was computed."""
         return self._seconds
 
 
 class CudaClock:
-    """Two events in the device's queue."""
+    """The same by two events in the device's queue."""
 
     def __init__(self) -> None:
         """It runs when the device comes to it."""
@@ -374,11 +364,11 @@ class CudaClock:
         self._events[0].record()
 
     def stop(self) -> None:
-        """See Clock."""
+        """See HostClock."""
         self._events[1].record()
 
     def wait(self) -> float:
-        """See Clock."""
+        """See HostClock."""
         began, ended = self._events
         ended.synchronize()
         return float(began.elapsed_time(ended)) / 1000
@@ -388,7 +378,7 @@ def _event() -> torch.cuda.Event:
     return torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
 
 
-def clock_of(device: str) -> Clock:
+def clock_of(device: str) -> HostClock | CudaClock:
     """A clock for `cuda` or another device."""
     return CudaClock() if device == "cuda" else HostClock()
 
@@ -432,7 +422,7 @@ class _Flight:
 
     rows: Rows
     slot: _Slot
-    clock: Clock
+    clock: HostClock | CudaClock
 
 
 class FixedEngine:
