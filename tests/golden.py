@@ -34,8 +34,8 @@ CASES = ("small", "quickstart", "wikiqa", *REAL)
 TRAININGS = ("encoder", "mono", "duo", "documents", "pretraining")
 LEFT = {"small/out/analysis/movers.*": "analyse movers"}
 """Files that are not compared, as patterns of `CASE/FILE`, each with what was taken out."""
-TIMES = re.compile(r"seconds|ms_per_query|ms/query.*|query_ms")
-"""Columns of tables and keys of JSON whose values are measured."""
+TIMES = re.compile(r"seconds|ms_per_query|ms/query.*|query_ms|milliseconds a query")
+"""Columns of tables, keys of JSON and axes of charts whose values are measured."""
 INVOCATION = ("when", "started", "run")
 
 
@@ -263,6 +263,8 @@ def _timeless_json(body: Any) -> Any:
     if "columns" in body and "rows" in body:
         columns, *rows = _timeless_rows([body["columns"], *body["rows"]])
         body = body | {"columns": columns, "rows": rows}
+    if TIMES.fullmatch(str(body.get("x"))):
+        body = {key: value for key, value in body.items() if key != "lines"}
     return {
         key: _timeless_json(v)
         for key, v in body.items()
