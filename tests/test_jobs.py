@@ -218,7 +218,7 @@ def test_a_killed_driver_leaves_no_success_and_the_next_job_completes(
     job = ("python", "jobs/pipeline.py", files / "recipe.yaml", "--out", out)
     submitted = head.submit(*job)
     while num_committed(out) < 3:
-        assert submitted.poll() is None
+        assert submitted.poll() is None, submitted.stdout.read()
         time.sleep(0.02)
     lease = lease_state(open_storage(str(out)), "lease.json")
     os.kill(lease.holder.pid, signal.SIGKILL)
