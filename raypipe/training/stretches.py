@@ -159,6 +159,6 @@ class StretchesStage(Stage):
             )
         path = scratch / "stretches.safetensors"
         write_stretches(path, table)
-        pieces = int(table.counts.sum(dtype=np.int64))
+        pieces = int(table.counts.sum())
         facts = {"rows": shard.num_rows, "examples": table.num_stretches, "pieces": pieces}
         return Payload(path, facts)

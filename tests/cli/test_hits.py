@@ -103,6 +103,9 @@ def test_long_texts_are_cut_control_characters_hidden_and_nothing_is_said_plainl
     head, *lines = text.splitlines()
     assert head == "  1 0.5000 p\ufffd" and len(lines) == 3 and lines[-1].endswith(" ...")
     assert max(map(len, lines)) <= 100
+    whole = [" ".join(["word"] * 19)] * 3  # 94 of the 96 columns behind the indent
+    hit = {"rank": 1, "score": 0.5, "passage_id": "p", "text": " ".join(whole)}
+    assert text_of_hits("q", [hit]).splitlines()[1:] == [f"    {line}" for line in whole]
     assert text_of_hits("a\x1bb", []) == "no passage for 'a\ufffdb'"
 
 

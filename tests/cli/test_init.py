@@ -136,7 +136,8 @@ def test_by_default_the_included_models_are_taken_and_paths_belong_to_the_recipe
     assert recipe.collection.input == (str(here / "sub dir" / "it's.tsv"),)
     assert {each.path for each in recipe.models.values()} == {"minilm", "general-mono"}
     assert recipe.evaluate is None
-    assert "input: 'sub dir/it''s.tsv'" in (here / "my-recipe.yaml").read_text()
+    written = (here / "my-recipe.yaml").read_text()
+    assert "input: 'sub dir/it''s.tsv'" in written and "  # 2 queries\n" in written
 
 
 @pytest.mark.parametrize(

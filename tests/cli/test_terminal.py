@@ -107,6 +107,11 @@ def test_a_table_that_fits_stays_one_with_numbers_to_the_right(drawn):
     ]
 
 
+def test_a_table_without_rows_is_its_header(drawn):
+    lines = drawn(40, "\n".join(markdown_table(["system", "AP"], []))).splitlines()
+    assert [line.rstrip() for line in lines] == ["system   AP", "───────────"]
+
+
 def test_a_first_column_of_numbers_stands_to_the_left(drawn):
     table = markdown_table(["n", "AP"], [["5", "0.25"], ["1000", "0.5"]])
     assert drawn(40, "\n".join(table)).splitlines()[2:] == ["5      0.25", "1000    0.5"]

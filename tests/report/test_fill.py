@@ -195,6 +195,13 @@ def test_another_model_than_that_of_the_pairs_is_refused(work, tmp_path):
     assert not (work / "stores" / TABLE).exists()
 
 
+def test_a_choice_that_cannot_be_shown_is_refused_before_anything_is_scored(work, capsys):
+    choice = ["--choose-on", "test", "--queries", "test"]
+    assert run(["analyse", "tradeoff", str(work), "--fill", *choice])[0] == 2
+    assert "not shown on the same one" in capsys.readouterr().err
+    assert not (work / "stores" / TABLE).exists()
+
+
 def test_the_command_says_what_it_scores_and_prints_the_whole_grid(work, capsys):
     assert run(["analyse", "tradeoff", str(work), "--fill", "--json"])[0] == 0
     out, err = capsys.readouterr()

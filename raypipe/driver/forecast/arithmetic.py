@@ -207,7 +207,7 @@ class Arithmetic:
                     facts, note = {"left_out": 0, "lines": int(lines.sum())}, _LEFT_OUT
             case TableStage(spec=StageSpec(stage="documents-run" | "passages-run" as kind)):
                 lines, facts_of_map = self._lines(stores["run"]), self.of(stores["map"]).facts
-                mean = int(facts_of_map["rows"]) / max(1, int(facts_of_map["documents"]))
+                mean = int(facts_of_map["rows"]) / int(facts_of_map["documents"])
                 if kind == "documents-run":
                     lines = np.minimum(params["depth"], lines / max(1.0, mean))
                 else:

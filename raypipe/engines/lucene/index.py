@@ -233,8 +233,6 @@ class _Reader:
     def _string(self) -> str:
         length = self.number()
         start, self.at = self.at, self.at + length
-        if self.at > len(self._data):
-            raise IndexError
         return self._data[start : self.at].decode()
 
 

@@ -101,7 +101,7 @@ def passages_run_stage(
 
     def num_bytes() -> int:  # with the mean number of passages of a document
         facts = passage_map.manifest.records[0].facts
-        of_document = -(-int(facts["rows"]) // max(1, int(facts["documents"])))
+        of_document = -(-int(facts["rows"]) // int(facts["documents"]))
         num_taken = min(documents * sides.queries.num_rows, num_lines(run))
         return RUN_ROW_BYTES * num_taken * of_document
 

@@ -114,6 +114,18 @@ def test_a_bound_gives_the_collection_of_that_size(
     assert 80 <= len(python_docs(max_passages=100).passages) <= 100, "the smallest bound"
 
 
+def test_a_collection_of_packages_is_nearly_all_for_training(
+    tmp_path: Path, draft: DocsDraft, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "drafted", lambda: draft)
+    functions = [
+        f"def lease{n}():\n    'Hold{n} a{n} shard{n} of{n} the{n} run{n}.'\n" for n in range(200)
+    ]
+    (tmp_path / "zebra.py").write_text("\n".join(functions))
+    found = python_docs(max_passages=100, packages=[tmp_path])
+    assert len(found.passages) == len(found.queries["train"]) == 94
+
+
 def test_files_are_tab_separated_and_trec(tmp_path: Path, small: PythonDocs) -> None:
     write_python_docs(tmp_path, small)
     assert sorted(path.name for path in tmp_path.iterdir()) == [

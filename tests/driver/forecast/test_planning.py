@@ -131,12 +131,20 @@ def test_of_ever_more_candidates_of_one_run_only_the_new_ones_are_scored(
     del body["models"]["duo"]
     kept = {name: body["stages"][name] for name in ("vectors", "dense", "mono")}
     more = {f"first-{k0}": {**kept["mono"], "k0": k0} for k0 in (15, 20)}
-    recipe = load_recipe(
-        yaml.safe_dump(body | {"stages": kept | more}, sort_keys=False), source="m"
+    first, whole = (
+        yaml.safe_dump(body | {"stages": each}, sort_keys=False) for each in (kept, kept | more)
     )
-    lines = lines_of(make_plan(recipe, tmp_path / "w"))
-    found = [lines[f"scores@{name}.dev"].inferences for name in ("mono", *more)]
-    assert found == [12 * 10, 12 * 5, 12 * 5]
+    recipe, work = load_recipe(whole), tmp_path / "w"
+    shorter = load_recipe(first, overrides=["models.mono.settings={total_limit: 20}"])
+
+    def found():
+        lines = lines_of(make_plan(recipe, work))
+        return [lines[f"scores@{name}.dev"].inferences for name in ("mono", *more)]
+
+    assert found() == [12 * 10, 12 * 5, 12 * 5]
+    for last in (load_recipe(first), shorter):  # then nothing refers to the first
+        run(last, work)
+        assert found() == [0, 12 * 5, 12 * 5]
 
 
 @pytest.mark.slow

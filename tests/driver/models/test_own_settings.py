@@ -161,8 +161,12 @@ def test_a_unicoil_model_is_not_trained_wherever_its_settings_are(tmp_path):
     unicoil = make_unicoil(tmp_path / "unicoil")
     own = json.loads((unicoil / "raypipe.json").read_text())
     told = "unicoil models are encoded with and not trained; train with model.preset: splade"
-    for model in ({"preset": "unicoil"}, {"settings": own}, {}):
-        with pytest.raises(InputError, match=told):
+    for key, model in (
+        ("preset", {"preset": "unicoil"}),
+        ("settings", {"settings": own}),
+        ("settings", {}),
+    ):
+        with pytest.raises(InputError, match=f"model.{key}: {told}"):
             described(unicoil, "info-nce", **model)
 
 

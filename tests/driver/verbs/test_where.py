@@ -36,6 +36,8 @@ def test_each_part_of_the_work_adds_its_time(work):
     # 1,536 bytes a passage, read at 200 MB/s, and as often again for each 100 queries.
     assert few == pytest.approx(0.2 + 20 + 0.0768 * 11, rel=0.05)
     assert many - few == pytest.approx(20 + 0.0768 * 10, rel=0.05)
+    # Files of no line count as one record; reading them says what is wrong with them.
+    assert seconds_of(work(0, 0, search)) == pytest.approx(0.02, rel=0.05)
     # A third of a million tokens times MiniLM's 90 MB of weights, at 300 GB a second.
     encoded = seconds_of(work(10_000, 1, vectors, ["minilm"]))
     assert encoded == pytest.approx(0.2 + 0.02 + 1 + 1e6 / 3 * 90.9e6 / 3e11, rel=0.05)

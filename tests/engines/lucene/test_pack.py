@@ -8,8 +8,6 @@ from zebra_texts import TEXTS, table
 from raypipe.engines.lucene.index import build_index, pack_folder, unpack_folder
 from raypipe.engines.lucene.search import LuceneSearcher
 
-pytestmark = [pytest.mark.jvm, pytest.mark.slow]
-
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
@@ -23,6 +21,8 @@ def searcher(folder):
     return LuceneSearcher(folder)
 
 
+@pytest.mark.jvm
+@pytest.mark.slow
 def test_two_builds_have_the_same_bytes(folder, tmp_path):
     halves = [table(TEXTS).slice(0, 3), table(TEXTS).slice(3)]
     build_index(lambda: halves, tmp_path / "index")
@@ -32,6 +32,8 @@ def test_two_builds_have_the_same_bytes(folder, tmp_path):
     assert hashlib.sha256(packed[0]).digest() == hashlib.sha256(packed[1]).digest()
 
 
+@pytest.mark.jvm
+@pytest.mark.slow
 def test_a_packed_index_is_searched_as_before(folder, searcher, tmp_path):
     pack_folder(folder, tmp_path / "packed")
     unpack_folder(tmp_path / "packed", tmp_path / "again")

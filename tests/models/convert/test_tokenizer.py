@@ -57,4 +57,11 @@ def test_a_tokenizer_without_the_specials_is_refused_for_each(tmp_path):
         with pytest.raises(InputError, match=rf"the tokenizer has no \{lost[:-1]}") as told:
             write_tokenizer(find_tokenizer([bad], None), touch(tmp_path / "x"), config)
         assert len(told.value.problems) == 1
+    none = {**body, "added_tokens": [], "post_processor": None}
+    none["model"] = {**body["model"], "vocab": {}}
+    (bad / "tokenizer.json").write_text(json.dumps(none))
+    with pytest.raises(InputError) as told:
+        write_tokenizer(find_tokenizer([bad], None), touch(tmp_path / "x"), config)
+    specials = ("[CLS]", "[SEP]", "[UNK]")
+    assert told.value.problems == [f"{bad}: the tokenizer has no {each}" for each in specials]
     assert text.count("\n") == 37

@@ -163,6 +163,8 @@ def test_word_pieces_are_named_by_their_ids_whatever_ids_are_not_used(world, tmp
     numbers = zip(*(each.tolist() for each in unpacked(flat)), strict=True)
     words = {number: word for word, number in vocabulary.items()}
     assert found == {words.get(term, f"[unused {term}]"): impact for term, impact in numbers}
+    with pytest.raises(InputError, match="its tokenizer is not that of this store's word pieces"):
+        export(tmp_path / "out/stores/weights", "pyserini", tmp_path / "w", model=str(model))
     with pytest.raises(InputError, match="--model: for a sparse model's impacts only"):
         export(tmp_path / "out/stores/lucene", "pyserini", tmp_path / "l", model=str(other))
 
