@@ -3,9 +3,10 @@
     python jobs/benchmark.py --part encode|mono|mono-large|duo|duo-large [--out FILE] [--device cpu]
     python jobs/benchmark.py --part search --device cpu [--out FILE]
 
-Needs torch, transformers, tokenizers, safetensors and numpy; sentence-transformers (with ONNX and
-OpenVINO), pyserini and faiss are measured where they are installed. Run it from the repository. No
-round begins after --minutes, 7.5 by default: a part ends within 9. What was left out is named.
+Needs torch, transformers, tokenizers, safetensors, numpy, pyyaml, pyarrow and pydantic;
+sentence-transformers (with ONNX and OpenVINO), pyserini and faiss are measured where they are
+installed. Run it from the repository. No round begins after --minutes, 7.5 by default: a part ends
+within 9. What was left out is named.
 
 First the machine: products of two square matrices in each precision, and a copy. Then word pieces
 in memory to vectors or scores in memory, and text to the same, over models with random weights and

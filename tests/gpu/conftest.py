@@ -1,6 +1,6 @@
 """The same bodies on a CPU, in every run, and on CUDA: `python -m pytest -m gpu`.
 
-Needs torch, transformers, tokenizers, safetensors, numpy and pytest, nothing else.
+Needs torch, transformers, tokenizers, safetensors, numpy, pyyaml, pyarrow, pydantic and pytest.
 """
 
 import importlib.util

@@ -34,8 +34,8 @@ from raypipe.models.machine.precision import DTYPES, set_products
 from raypipe.models.packed import Linear
 from raypipe.text.inputs import Layout, TextSlice, taken
 
-ALONE = 4
-"""Rows that are computed alone."""
+ALONE = 5
+"""Rows that are computed alone, from the shortest to the longest."""
 
 
 def rows_keep_their_bytes(engine: FixedEngine, layout: Layout, num_words: int) -> bool:
@@ -69,7 +69,9 @@ def rows_keep_their_bytes(engine: FixedEngine, layout: Layout, num_words: int) -
     every = np.arange(len(totals))
     together = computed(every)
     halves = [computed(every[part::2]) for part in (0, 1)]
-    alone = {int(row): computed(every[row : row + 1]) for row in draw.choice(every, ALONE)}
+    by_length = np.argsort(totals, kind="stable")
+    chosen = by_length[np.linspace(0, len(totals) - 1, ALONE).round().astype(np.int64)]
+    alone = {int(row): computed(every[row : row + 1]) for row in chosen}
     return all(np.array_equal(halves[part], together[part::2]) for part in (0, 1)) and all(
         np.array_equal(own[0], together[row]) for row, own in alone.items()
     )

@@ -106,6 +106,8 @@ def parts_of(plan: Int64, shape: FixedShape) -> tuple[Int64, Int64, Int64]:
 
 Varlen = Callable[[Tensor, Tensor, Tensor, Tensor, int], Tensor]
 """(query, key, value [T, heads, D] each, edges int32 [E], the longest) -> [T, heads, D]."""
+STRETCH = 128
+"""Tokens of a sequence that a block of the kernel computes."""
 TOLERANCE = 2e-2
 """Of a value about 1; bf16 keeps 8 bits, so that each of the two ways rounds by 4e-3."""
 
@@ -142,7 +144,8 @@ def groups_between(edges: Int64) -> Groups:
 def found_varlen(device: str, dtype: torch.dtype, head_size: int) -> Varlen | None:
     """PyTorch's kernel, if this device computes these heads with it; None if not.
 
-    It is tried on some sequences, one of them empty, and compared with attention by length.
+    It is tried on some sequences, one of them empty, with rows behind the last, and compared with
+    attention by length.
     """
     if torch.device(device).type != "cuda" or dtype not in (torch.bfloat16, torch.float16):
         return None
@@ -164,14 +167,15 @@ def agrees(varlen: Varlen, device: str, dtype: torch.dtype, head_size: int) -> b
     """Whether it computes what attention by length does; no if it does not run here."""
     edges = np.array([0, 1, 1, 18, 145, 190], np.int64)
     draw = torch.Generator().manual_seed(1)
-    qkv = torch.randn(int(edges[-1]), 6 * head_size, generator=draw).to(device, dtype)
+    total = int(edges[-1])
+    qkv = torch.randn(total + 30, 6 * head_size, generator=draw).to(device, dtype)
     groups = groups_between(edges)
     attend = over(varlen, torch.from_numpy(edges).to(device), 256)
     try:
-        found = attend(qkv, 2, groups).float()
+        found = attend(qkv, 2, groups)[:total].float()
     except (RuntimeError, TypeError):  # an older GPU, another head size or signature
         return False
-    expected = attend_freely(qkv, 2, groups).float()
+    expected = attend_freely(qkv[:total], 2, groups).float()
     return bool(torch.isfinite(found).all()) and float((found - expected).abs().max()) < TOLERANCE
 
 
@@ -306,10 +310,12 @@ def step_of(
             groups = groups_between(on_host)
         else:
             # The kernel starts a block for every sequence and stretch of the longest, empty ones
-            # too: only the inputs that are there, and nothing for filler, which nobody reads.
+            # too: only the inputs that are there, and nothing for filler, which nobody reads. The
+            # longest has few values, so that each is met where rows are proven to keep their bytes.
             lengths = np.diff(on_host[: shape.rows + 1])
             count = np.count_nonzero(lengths)
-            attend = over(varlen, edges[: count + 1], int(lengths.max()))
+            longest = min(STRETCH * -(-int(lengths.max()) // STRETCH), shape.longest)
+            attend = over(varlen, edges[: count + 1], longest)
         # An input that is not there begins where the last one ends: any token does for it.
         wanted = edges[: shape.rows].clamp(max=shape.tokens - 1) if firsts else None
         hidden = family.forward(

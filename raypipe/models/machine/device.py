@@ -114,7 +114,7 @@ def _from_library() -> tuple[int, int] | None:
 BUDGET_TOKENS = {"cpu": 2048, "cuda": 32768}
 """Default number of tokens in one forward pass; it changes no byte."""
 MOST_TOKENS = {"cpu": 8192, "cuda": 32768}
-"""Largest budget: more gains nothing, and the test of neighbouring rows goes up to this."""
+"""Largest budget: more gains little, and the test of neighbouring rows goes up to this."""
 
 TOKENS_BY_GPU = (
     ("B200", 32768),

@@ -1,5 +1,6 @@
 """A row's result that depends on anything but the row is found."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -36,3 +37,15 @@ def test_a_row_that_knows_its_neighbours_or_its_place_is_found(layout, neighbour
     shape = FixedShape(800, 60, len(layout.segments))
     engine = FixedEngine(step_over(neighbour), shape, device="cpu", precision="fp32")
     assert rows_keep_their_bytes(engine, layout, 1000) is kept
+
+
+@pytest.mark.parametrize("most", [128, 256, 384])
+def test_a_row_that_knows_how_long_the_longest_beside_it_may_be_is_found(most):
+    """A kernel is given that number, in steps of 128."""
+
+    def step(inputs, on_host):
+        alone = step_over(lambda inputs: 0.0)(inputs, on_host)
+        return alone + float(np.diff(on_host[: max(16, len(inputs.ids) // 16) + 1]).max() <= most)
+
+    engine = FixedEngine(step, FixedShape(8192, 512), device="cpu", precision="fp32")
+    assert not rows_keep_their_bytes(engine, LAYOUTS[0], 1000)

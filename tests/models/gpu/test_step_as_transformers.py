@@ -95,8 +95,8 @@ def test_the_kernel_is_given_the_inputs_that_are_there_and_their_longest(model_o
     encoder = load_encoder(model_of(), budget_tokens=700, fixed=FixedSettings(varlen=kernel))
     calls.clear()
     encoder.encode(part.flat, np.append(part.starts, len(part.flat)), side="passage")
-    # Sorted by length, with two special tokens each.
-    assert calls == [([0, 2, 7, 16], 9)] * 3
+    # Sorted by length, with two special tokens each; a block computes 128 tokens of one.
+    assert calls == [([0, 2, 7, 16], 128)] * 3
 
 
 @pytest.mark.parametrize("kind", ["encoder", "duo"])
