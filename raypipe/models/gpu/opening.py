@@ -35,7 +35,7 @@ from raypipe.models.packed import Linear
 from raypipe.text.inputs import Layout, TextSlice, taken
 
 ALONE = 5
-"""Rows that are computed alone, from the shortest to the longest."""
+"""Rows that are computed alone: the longest, and others of evenly rising length."""
 
 
 def rows_keep_their_bytes(engine: FixedEngine, layout: Layout, num_words: int) -> bool:
@@ -70,7 +70,7 @@ def rows_keep_their_bytes(engine: FixedEngine, layout: Layout, num_words: int) -
     together = computed(every)
     halves = [computed(every[part::2]) for part in (0, 1)]
     by_length = np.argsort(totals, kind="stable")
-    chosen = by_length[np.linspace(0, len(totals) - 1, ALONE).round().astype(np.int64)]
+    chosen = by_length[np.arange(1, ALONE + 1) * len(totals) // ALONE - 1]
     alone = {int(row): computed(every[row : row + 1]) for row in chosen}
     return all(np.array_equal(halves[part], together[part::2]) for part in (0, 1)) and all(
         np.array_equal(own[0], together[row]) for row, own in alone.items()
