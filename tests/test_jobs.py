@@ -30,7 +30,7 @@ pytestmark = pytest.mark.ray
 
 REPOSITORY = Path(__file__).parent.parent
 SCHEDULE = REPOSITORY / "docs" / "reindexing.md"
-SHARDS = 120
+SHARDS = 60
 RECIPE = """
 format: 1
 name: job
