@@ -59,9 +59,10 @@ def decays(name: str) -> bool:
 
 
 def clip_(gradients: Sequence[Tensor], limit: float) -> float:
-    """The norm of all gradients together; scales them down if it exceeds the limit.
+    """The Euclidean norm of all gradients together; scales them to `limit` if it exceeds that.
 
-    Rows first: on a CPU, torch's fp32 norm of a table of 23 million equal numbers is 1% off.
+    A limit of 0 is none. Rows of at least one dimension are summed first: on a CPU, torch's fp32
+    norm of a table of 23 million equal numbers is 1% off; of rows of 768, 3e-7.
     """
     rows = [torch.linalg.vector_norm(g.reshape(-1, g.shape[-1]).float(), dim=1) for g in gradients]
     norm = torch.linalg.vector_norm(torch.cat(rows).double())

@@ -107,7 +107,7 @@ def parts_of(plan: Int64, shape: FixedShape) -> tuple[Int64, Int64, Int64]:
 Varlen = Callable[[Tensor, Tensor, Tensor, Tensor, int], Tensor]
 """(query, key, value [T, heads, D] each, edges int32 [E], the longest) -> [T, heads, D]."""
 STRETCH = 128
-"""Tokens of a sequence that a block of the kernel computes."""
+"""Tokens of a sequence that a block of the kernel computes, for heads of 64 on an H200."""
 TOLERANCE = 2e-2
 """Of a value about 1; bf16 keeps 8 bits, so that each of the two ways rounds by 4e-3."""
 

@@ -51,11 +51,16 @@ def test_a_kernel_that_is_right_agrees_and_one_that_is_wrong_does_not():
     def over_all(query, key, value, edges, longest):
         return one_by_one(query, key, value, edges[[0, -1]], int(edges[-1]))
 
+    def of_no_row_behind(query, key, value, edges, longest):
+        if int(edges[-1]) != len(query):
+            raise RuntimeError("expected the last edge at the end")
+        return one_by_one(query, key, value, edges, longest)
+
     def nothing(query, key, value, edges, longest):
         return torch.full_like(query, torch.nan)
 
     assert agrees(one_by_one, "cpu", torch.bfloat16, 64)
-    for wrong in (not_there, of_values, over_all, nothing):
+    for wrong in (not_there, of_values, over_all, of_no_row_behind, nothing):
         assert not agrees(wrong, "cpu", torch.bfloat16, 64)
 
 
