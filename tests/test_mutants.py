@@ -2,6 +2,7 @@
 
 import ast
 import importlib.util
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -21,6 +22,8 @@ def load(name):
 
 load("edits")
 draw = load("draw")
+load("contexts")
+Bench = load("bench").Bench
 
 SOURCE = b'''"""A docstring: 1 < 2 and not 3."""
 
@@ -117,6 +120,36 @@ def test_a_draw_changes_one_line_of_real_code_and_is_that_of_its_seed():
         assert differing == [mutant.line]
         assert mutant.first <= mutant.line <= mutant.last
         assert mutant.file.startswith(f"raypipe/{folder}/")
+
+
+CHILD = "import subprocess, sys\n\ndef test_in_a_child():\n"
+CHILD += "    code = 'from raypipe.part import double; double(1)'\n"
+CHILD += "    subprocess.run([sys.executable, '-c', code], check=True)\n"
+
+
+@pytest.mark.slow
+def test_a_line_that_a_child_process_runs_is_reached_by_the_test_that_started_it(
+    tmp_path, monkeypatch
+):
+    for name, text in (
+        ("raypipe/__init__.py", ""),
+        ("raypipe/part.py", "def double(x):\n    return 2 * x\n\n\ndef never():\n    return 1\n"),
+        ("tests/test_part.py", CHILD + "\n\ndef test_nothing():\n    pass\n"),
+    ):
+        (tmp_path / "root" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "root" / name).write_text(text)
+    for command in (["init", "-q"], ["add", "."]):
+        subprocess.run(["git", "-C", tmp_path / "root", *command], check=True)
+    monkeypatch.setenv("PYTHONPATH", "")  # the bench sets it, and the path
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    bench = Bench(tmp_path / "root", tmp_path, "not slow")
+    reached = bench.reached(tmp_path / "keep", ["tests"], workers=2)
+    lines = reached.lines["raypipe/part.py"]
+    assert lines[2] == ["tests/test_part.py::test_in_a_child"]
+    assert 6 not in lines
+    assert {*reached.seconds} == {
+        f"tests/test_part.py::test_{name}" for name in ("in_a_child", "nothing")
+    }
 
 
 def test_every_equivalent_mutant_is_of_a_line_that_stands_and_has_a_reason():

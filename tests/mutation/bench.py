@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from contexts import CONFIGURATION, SECONDS
+from contexts import CONFIGURATION, SECONDS, SETTINGS
 from coverage import CoverageData
 from draw import Mutant
 
@@ -96,7 +96,7 @@ class Bench:
             command += ["-q", "-p", "contexts", "-p", "no:cacheprovider", "-m", self.marks]
             command += [f"--ignore={name}" for name in NOT_COUNTED]
             command += ["-n", str(workers), "--dist", "loadfile"] if workers > 1 else ["-n0"]
-            environment = {**os.environ, SECONDS: str(seconds)}
+            environment = {**os.environ, SECONDS: str(seconds), SETTINGS: str(settings)}
             done = subprocess.run([*command, *tests], cwd=self.scratch, env=environment)
             if done.returncode:
                 raise SystemExit("the suite is not green without a mutant")

@@ -10,7 +10,7 @@ import resource
 import coverage
 import pytest
 
-SECONDS = "MUTANTS_SECONDS"
+SECONDS, SETTINGS = "MUTANTS_SECONDS", "MUTANTS_SETTINGS"
 CONFIGURATION = """
 [run]
 source = {raypipe}
@@ -20,6 +20,15 @@ patch = subprocess, _exit
 context = ${{PYTEST_CURRENT_TEST-}}
 disable_warnings = no-data-collected, module-not-measured, module-not-imported
 """
+
+
+def pytest_configure():
+    """Let a child read the settings anew, where `context` is the test of that moment.
+
+    Coverage hands it its own instead, whose context is that of its start: none.
+    """
+    os.environ.pop("COVERAGE_PROCESS_CONFIG", None)
+    os.environ["COVERAGE_PROCESS_START"] = os.environ[SETTINGS]
 
 
 @pytest.hookimpl(wrapper=True)
