@@ -81,6 +81,7 @@ def environment(python: Path) -> dict[str, str]:
         "PATH": f"{python.parent}:{os.environ['PATH']}",
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN": secrets.token_hex(32),
+        "RAY_NUM_REDIS_GET_RETRIES": os.environ["RAY_NUM_REDIS_GET_RETRIES"],
         "RAY_USAGE_STATS_ENABLED": "0",
         "HTTP_PROXY": dead,
         "HTTPS_PROXY": dead,
@@ -123,12 +124,22 @@ def started_head(tmp_path_factory):
     command += [f"--dashboard-agent-listen-port={agent}", "--min-worker-port=0"]
     command += ["--max-worker-port=0", "--num-cpus=1", "--object-store-memory=100000000"]
     command += [f"--temp-dir={folder}", "--disable-usage-stats"]
-    log = open(f"{folder}/head.log", "wb")
-    process = subprocess.Popen(command, env=variables, stdout=log, stderr=log)
+    log = Path(folder) / "head.log"
+
+    def begun() -> subprocess.Popen[bytes]:
+        with log.open("wb") as out:
+            return subprocess.Popen(command, env=variables, stdout=out, stderr=out)
+
+    process = begun()
     address = f"http://127.0.0.1:{dashboard}"
+    # The dashboard answers first; the node's own agent, without which a job is refused, last.
+    parts = (f"{address}/api/version", f"http://127.0.0.1:{agent}/api/local_raylet_healthz")
     try:
-        while answer(f"{address}/api/version") is None:
-            assert process.poll() is None, Path(log.name).read_text()
+        while "Ray runtime started" not in log.read_text() or None in map(answer, parts):
+            if process.poll() is not None:
+                # Ray gives its own start 30 seconds, which is not enough on a very busy machine.
+                assert "timed out during startup" in log.read_text(), log.read_text()
+                process = begun()
             time.sleep(0.2)
         yield Head(address, variables, working_dir, psutil.Process(process.pid), python)
     finally:
@@ -137,7 +148,6 @@ def started_head(tmp_path_factory):
         process.kill()
         end_all(below)
         process.wait()
-        log.close()
         shutil.rmtree(folder, ignore_errors=True)
 
 
