@@ -40,33 +40,33 @@ def test_rows_without_a_value_are_left_out_of_the_next_try():
     assert "failed 1 times" in str(play(*script[:2], max_attempts=1).error)
 
 
+def leaving(script, batches, max_attempts):
+    """Ledger, backend, and report or error; a worker that dies leaves its batch written."""
+    ledger = SimulatedLedger(SHARDS[:1])
+    backend = Scripted(ledger, script)
+    lost = backend.wait
+
+    def wait(seconds):
+        events = lost(seconds)
+        for event in events:
+            if isinstance(event, Lost) and event.worker in batches:
+                ledger.storage.replace("nonce/simulated-0/0.rows", batches[event.worker])
+        return events
+
+    backend.wait = wait
+    task = Task(BareStage(skips_rows=True), ledger)
+    try:
+        return ledger, backend, run(task, backend, Limits(max_attempts=max_attempts))
+    except IncompleteError as error:
+        return ledger, backend, error
+
+
 def test_a_killing_row_is_looked_for_in_the_batch_that_was_left_written():
     """Row 7 kills: a careful try, then halves of the batch 6, 7, and 7 alone."""
-    ledger_name = "nonce/simulated-0/0.rows"
-
-    def left(script):
-        ledger = SimulatedLedger(SHARDS[:1])
-        backend = Scripted(ledger, script)
-        lost = backend.wait
-
-        def wait(seconds):
-            events = lost(seconds)
-            for event in events:
-                if isinstance(event, Lost):
-                    rows = {1: None, 2: b"[6, 7]", 4: b"[7]"}[event.worker]
-                    if rows is not None:
-                        ledger.storage.replace(ledger_name, rows)
-            return events
-
-        backend.wait = wait
-        task = Task(BareStage(skips_rows=True), ledger)
-        return ledger, backend, run(task, backend, Limits(max_attempts=2))
-
     script = [Ready(1, {}), Lost(1, "died"), Ready(2, {}), Lost(2, "died"), Ready(3, {})]
-    script += [survived(3, 0), Lost(3, "died")]
+    script += [survived(3, 0), Preempted(3, "spot"), Ready(4, {}), Lost(4, "died"), Ready(5, {})]
     every = tuple(range(10))
-    script = script[:6] + [Preempted(3, "spot"), Ready(4, {}), Lost(4, "died"), Ready(5, {})]
-    ledger, backend, report = left([*script, done(5, 0)])
+    ledger, backend, report = leaving([*script, done(5, 0)], {2: b"[6, 7]", 4: b"[7]"}, 2)
     assert [s[1:] for s in backend.submitted] == [
         (0, (), PLAIN),
         (0, (), CAREFUL),
@@ -79,6 +79,19 @@ def test_a_killing_row_is_looked_for_in_the_batch_that_was_left_written():
         7: "its worker died: died"
     }
     assert (report.num_lost, report.num_preempted, report.num_done) == (3, 1, 1)
+
+
+def test_deaths_over_rows_that_are_harmless_when_probed_count_as_a_failure():
+    """Beside the first death: the next try is of the whole shard, until there were too many."""
+    script = [Ready(1, {}), Lost(1, "died"), Ready(2, {}), Lost(2, "died"), Ready(3, {})]
+    script += [survived(3, 0), survived(3, 0)]
+    ledger, backend, report = leaving([*script, done(3, 0)], {2: b"[6, 7]"}, 3)
+    assert backend.submitted[-1][1:] == (0, (), CAREFUL) and report.num_done == 1
+    failed = [(n["attempt"], n["reason"]) for n in ledger.notes if n["event"] == "failed"]
+    unexplained = "RuntimeError('its worker died over rows that are harmless')"
+    assert failed == [(1, "RuntimeError('died')"), (2, unexplained)]
+    *_, error = leaving(script, {2: b"[6, 7]"}, 2)
+    assert str(error).endswith(f" failed 2 times; the last time: {unexplained}")
 
 
 def test_what_a_careful_worker_left_written_goes_with_its_commit():

@@ -5,6 +5,7 @@ step, nor to listen on another network.
 """
 
 import os
+import socket
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -14,7 +15,7 @@ import psutil
 import pytest
 
 from raypipe.cluster import ray_start
-from raypipe.cluster.ray_start import ENVIRONMENT, LocalRay, connect, start_local
+from raypipe.cluster.ray_start import ENVIRONMENT, JoinedRay, LocalRay, connect, start_local
 from raypipe.errors import IncompleteError, InputError, RefusedError
 
 
@@ -57,6 +58,31 @@ def test_a_daemon_that_has_ended_is_named_and_other_children_do_not_count(monkey
     assert not reaper.closed
     local.close()
     assert reaper.closed
+
+
+def test_a_head_has_ended_once_it_was_out_of_reach_five_times_in_a_row_a_second_apart(monkeypatch):
+    head, now = socket.socket(), [0.0]
+    head.bind(("127.0.0.1", 0))  # connections are refused until it listens
+    address = f"[127.0.0.1]:{head.getsockname()[1]}"  # as Ray writes one of IPv6
+    context = SimpleNamespace(gcs_address=address)
+    monkeypatch.setattr(ray_start.ray, "get_runtime_context", lambda: context)
+    monkeypatch.setattr(ray_start, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    joined = JoinedRay()
+    for now[0] in (0.5, 1.0, 1.9, 2.0, 3.0, 4.0):  # asked four times
+        joined.check()
+    head.listen()
+    head.setblocking(False)
+    now[0] = 5.0
+    joined.check()
+    head.accept()  # it was asked and answered, so that the count begins again
+    head.close()
+    for now[0] in (6.0, 7.0, 8.0, 9.0):
+        joined.check()
+    assert not joined.ended()
+    for now[0] in (10.0, 10.1):
+        with pytest.raises(IncompleteError, match="head of the Ray cluster at .* has ended"):
+            joined.check()
+        assert joined.ended()
 
 
 class Ray:
@@ -187,6 +213,16 @@ def test_a_cluster_that_is_joined_is_refused_only_where_others_reach_it(use, mon
     monkeypatch.setitem(ENVIRONMENT, "X", "2")
     connect("x:1")
     assert "X" not in ray.asked[-1]["runtime_env"]["env_vars"]
+
+
+def test_a_cluster_that_cannot_be_asked_in_time_counts_as_open(use, monkeypatch):
+    ask = ray_start._refuses_strangers
+    ray = use([FAR])
+    monkeypatch.setattr(ray_start, "_refuses_strangers", ask)
+    monkeypatch.setattr(ray_start, "ASK_CHILD_SECONDS", 0.0)  # the child is ended as it starts
+    with pytest.raises(RefusedError, match="requires no token"):
+        connect("x:1")
+    assert ray.shut == 1
 
 
 def test_a_cluster_that_does_not_answer_is_an_input_error(use, monkeypatch):
