@@ -356,8 +356,6 @@ class Arithmetic:
             self._pieces_of(side, model, prefix)[0]
             for side, prefix in zip(sides, named, strict=True)
         ]
-        if not all(len(each.counts) for each in pieces):
-            return [taken(each, np.empty(0, np.int64)) for each in pieces]
         return [taken(each, random.integers(0, len(each.counts), INPUTS)) for each in pieces]
 
     def _texts_of(self, tokens: Stored | QueryTokens) -> TextSlice:

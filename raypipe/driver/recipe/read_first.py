@@ -51,10 +51,12 @@ def read_first(recipe: Recipe, others: Sequence[str] = ()) -> Mapping[tuple[str,
             qrels = queries.qrels_of(unit)
             if qrels is not None and (measured or queries.only_judged):
                 found = _tried(read_qrels, Path(qrels), problems)
-                if found is not None and measured:
+                if found is None:
+                    continue
+                if known_ids is not None:
+                    problems += _strange(found, qrels, known_ids, queries.file)
+                if measured:
                     judged[name, unit] = found
-                    if known_ids is not None:
-                        problems += _strange(found, qrels, known_ids, queries.file)
                     if known:
                         _tried(partial(_check, file=qrels, measures=measures), found, problems)
     if problems:
@@ -95,7 +97,8 @@ def _of_runs(recipe: Recipe, query_set: str, known: set[str]) -> list[str]:
 
 
 def _strange(judged: pa.Table, qrels: str, known: set[str], file: str | None) -> list[str]:
-    """A line if the judgements are of no query of the set: then all systems would count 0."""
+    """A line if the judgements are of no query of the set: all systems would count 0, or none of
+    its queries would be kept."""
     ids = pc.unique(judged["query_id"]).to_pylist()
     if not known.isdisjoint(ids):
         return []

@@ -44,6 +44,12 @@ def test_judgements_of_other_queries_are_refused_before_any_work(measured):
         read_first(recipe)
     (problem,) = raised.value.problems
     assert "qrels.txt: expected judgements of queries of " in problem and "(z1, z2)" in problem
+    unmeasured = recipe.model_copy(update={"evaluate": None})
+    with pytest.raises(InputError) as again:  # no query of dev, of `only_judged`, would be kept
+        read_first(unmeasured)
+    assert again.value.problems == [problem]
+    every = {"all": recipe.queries["all"]}
+    assert read_first(unmeasured.model_copy(update={"queries": every})) == {}
     (folder / "qrels.txt").write_text("z1 0 p0 1\nq1 0 p0 1\n")
     assert read_first(recipe)["dev", "passages"].num_rows == 2
 
