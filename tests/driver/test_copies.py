@@ -95,9 +95,13 @@ def test_a_place_that_cannot_be_read_or_holds_another_workspace_is_no_original(t
     here = {"workspace": str(tmp_path / "here"), "stores": "s"}
     there = {"workspace": str(tmp_path / "there"), "stores": "s"}
     assert not is_copy(here, there, "x") and not is_copy(here, {}, "x")
+    in_bucket = {"workspace": "s3://b/here", "stores": "s"}
+    assert not is_copy(in_bucket, in_bucket, "x")  # nothing is asked of the bucket
     Workspace(tmp_path / "there")
     (tmp_path / "there" / "workspace.json").write_bytes(seal({"format": 1, "id": "x"}))
-    assert is_copy(here, there, "x")
+    assert is_copy(here, there, "x") and is_copy(in_bucket, there, "x")
+    (tmp_path / "link").symlink_to(tmp_path / "there")
+    assert not is_copy({**there, "workspace": str(tmp_path / "link")}, there, "x")
     assert not is_copy(here, there, "another") and not is_copy(here, {**there, "stores": "t"}, "x")
     (tmp_path / "there" / "workspace.json").write_bytes(b"{")
     assert not is_copy(here, there, "x")

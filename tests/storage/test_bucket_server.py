@@ -103,8 +103,10 @@ def test_a_service_that_does_not_say_which_condition_failed_is_understood(
 ):
     storage = BucketStorage(bucket_uri)
     storage.create("a.json", b"theirs")
-    bucket_server.fault = failing("PUT", "a.json", (412, "PreconditionFailed", False))
+    bucket_server.fault = failing("PUT", "a.json", *[(412, "PreconditionFailed", False)] * 2)
     assert not storage.create("a.json", b"mine")
+    storage.delete("a.json")  # since it was met
+    assert not storage.create("a.json", b"mine") and not storage.exists("a.json")
 
 
 def test_a_conflict_that_does_not_end_is_told(bucket_server, bucket_uri):

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from raypipe.driver.signals import RAYS_SWITCH, interruptible, leave_to_python
+from raypipe.driver.signals import RAYS_SWITCH, end_on_sigterm, interruptible, leave_to_python
 from raypipe.errors import Interrupted
 
 
@@ -27,6 +27,17 @@ def test_a_signal_is_a_question_and_then_an_ending(number):
     with interruptible() as should_stop:
         assert should_stop() is None
     assert {n: signal.getsignal(n) for n in before} == before
+
+
+def test_sigterm_outside_of_an_invocation_is_an_error_that_says_so():
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        end_on_sigterm()
+        with pytest.raises(Interrupted, match="SIGTERM: the same command resumes") as told:
+            os.kill(os.getpid(), signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert told.value.exit_code == 143
 
 
 ALARMED = """

@@ -2,6 +2,7 @@ import json
 from types import SimpleNamespace
 
 import pytest
+from patience import until
 from training_body import recipe
 
 from raypipe.driver.training import log
@@ -54,6 +55,17 @@ def test_a_follower_tells_a_step_every_ten_seconds_and_every_measurement(
     ]
     lines = (tmp_path / "train" / "progress.jsonl").read_text().splitlines()
     assert [json.loads(line)["step"] for line in lines] == [1, 1001, 1002, 1003, 1004, 1004]
+
+
+def test_lines_are_told_while_the_training_goes_on(job, tmp_path, monkeypatch):
+    monkeypatch.setattr(log, "LOOK_SECONDS", 0.001)
+    said = []
+    with Follower(job, tmp_path / "train", said.append) as follower:
+        follower.write({"step": 4, "note": "resumed"})
+        until(lambda: said)
+        follower.write({"step": 0, "measure": "nDCG@10", "mean": 0.5, "of": {"d": 0.5}})
+        until(lambda: len(said) == 2)
+    assert said == ["train: step 4: resumed", "train: step 0, the start model: nDCG@10 d 0.5000"]
 
 
 def test_a_measurement_without_a_line_of_its_own_is_a_point_in_the_end(job, tmp_path):

@@ -12,7 +12,6 @@ from raypipe.errors import InputError
 from raypipe.models.machine.device import Settled, numerics_class
 
 
-@pytest.mark.slow
 def test_a_finding_tells_what_was_found_or_why_not():
     def fails(error):
         def check():

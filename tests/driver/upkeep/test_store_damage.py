@@ -49,6 +49,19 @@ def test_a_pending_shard_is_damage_only_beside_a_manifest(store):
     assert names(place, complete=False) == ["00001.json"]
 
 
+def test_the_record_of_another_shard_in_a_shards_place_is_damage(store):
+    place, ledger = store
+    ledger.publish()
+    folder = place.stores.root / place.folder / "shards"
+    (folder / "00000.json").write_bytes((folder / "00001.json").read_bytes())
+    (damage,) = store_damage(place, complete=True)
+    name = f"{place.folder}/shards/00000.json"
+    assert (damage.name, damage.remedy) == (
+        name, f"delete {name} and {place.folder}/manifest.json and run again"
+    )  # fmt: skip
+    assert damage.problem == f"{name}: expected {SHARDS[0]}, found a record of {SHARDS[1]}"
+
+
 @pytest.mark.parametrize("published", [True, False])
 def test_a_plan_is_written_again_from_a_manifest_or_the_store_is_computed_again(store, published):
     place, ledger = store

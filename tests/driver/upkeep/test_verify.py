@@ -95,16 +95,28 @@ def test_a_damaged_payload_is_found_before_use_and_mended_by_the_remedy(root, sm
     assert all(path.read_bytes() == data for path, data in calm.items())
 
 
-def test_a_deleted_spec_is_told_by_verify_and_written_anew(root, small_files):
+def test_a_deleted_spec_or_plan_is_told_by_verify_and_written_anew(root, small_files):
     (spec,) = (root / "stores" / "embeddings").glob("*/spec.json")
-    before = spec.read_bytes()
-    spec.unlink()
-    (damage,) = verify(open_workspace(root / "work"))
-    assert damage.name.endswith("/spec.json") and damage.remedy.startswith("run again")
+    files = (spec, spec.with_name("plan.json"))
+    before = [file.read_bytes() for file in files]
+    for file in files:
+        file.unlink()
+    damages = verify(open_workspace(root / "work"))
+    assert [damage.name.rpartition("/")[2] for damage in damages] == ["spec.json", "plan.json"]
+    assert {damage.remedy for damage in damages} == {"run again to write it"}
     with pytest.raises(IncompleteError, match=r"embeddings/\w+: its spec.json is missing"):
         export(root / "stores" / "embeddings", "numpy", root / "numpy")
     run(small_files, root / "work", root / "stores")
-    assert spec.read_bytes() == before and verify(open_workspace(root / "work")) == []
+    assert [file.read_bytes() for file in files] == before
+    assert verify(open_workspace(root / "work")) == []
+
+
+def test_damaged_refs_are_told_alone_though_nothing_else_names_the_stores(root):
+    work = open_workspace(root / "work")
+    (root / "stores" / "refs" / f"{work.id}.json").write_text("{")
+    (damage,) = verify(work)
+    assert damage.name == f"refs/{work.id}.json"
+    assert damage.remedy == f"delete refs/{work.id}.json and run again to write it"
 
 
 def test_a_damaged_identity_of_a_workspace_is_told_without_a_remedy_that_loses_it(root):
