@@ -104,6 +104,25 @@ DOCUMENT = {
 }
 
 
+def test_documents_have_stages_that_rank_them_by_bm25s_and_the_last_runs_best_passages(here):
+    (here / "docs.jsonl").write_text(json.dumps(DOCUMENT) + "\n")
+    (here / "judged.txt").write_text("q1 0 d1 1\n")
+    for models, last in ((["--models=minilm"], "fused"), (["--models=general-mono"], None)):
+        assert run(["init", "docs.jsonl", "queries.tsv", "judged.txt", *models])[0] == 0
+        text = (here / "my-recipe.yaml").read_text()
+        (here / "my-recipe.yaml").unlink()
+        written, last = yaml.safe_load(text), last or "general-mono"
+        made = {name: each for name, each in written["stages"].items() if each["do"] == "documents"}
+        assert made == {
+            f"{name}-documents": {"do": "documents", "run": name, "method": "maxp"}
+            for name in ("bm25", last)
+        }
+        assert [*written["stages"]][-2:] == [*made]
+        assert text.count("  # documents by their best passages\n") == 2
+        assert written["evaluate"]["baseline"] == "bm25-documents"
+        assert written["queries"]["queries"]["document_qrels"] == "judged.txt"
+
+
 @pytest.mark.jvm
 @pytest.mark.slow
 def test_documents_are_split_and_ranked_by_their_best_passages(here, tiny_model, inline):

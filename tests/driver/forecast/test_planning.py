@@ -208,6 +208,18 @@ def test_all_missing_inputs_are_told_at_once(recipe, files, tmp_path):
     assert len(found.value.problems) == 2
 
 
+def test_a_plan_refuses_a_file_without_passages_and_a_query_set_without_a_run(
+    recipe, files, tmp_path
+):
+    queries = f"{{file: {files}/queries.tsv}}"
+    two = recipe(f"queries={{dev: {queries}, more: {queries}}}")
+    with pytest.raises(InputError, match="^stages.given.runs: no file for the query set more$"):
+        make_plan(two, tmp_path / "work")
+    (files / "passages.tsv").write_text("")
+    with pytest.raises(InputError, match="passages.tsv: expected passages, found no record$"):
+        make_plan(recipe(), tmp_path / "work")
+
+
 def test_an_interrupted_store_counts_with_what_is_left_of_it(recipe, tmp_path, monkeypatch):
     from raypipe.stages.encode import EncodeStage
 

@@ -1,5 +1,9 @@
 """The recipe that reads copies in the place of a bucket's objects."""
 
+import os
+import sys
+from types import SimpleNamespace
+
 import pytest
 
 from raypipe.config import load_recipe
@@ -42,3 +46,41 @@ def test_each_object_gets_a_copy_and_what_is_local_or_no_input_stays(bucket_uri,
     assert found.stores == f"{bucket_uri}/stores"
     again, few = with_copies(recipe(bucket_uri), tmp_path, collection=False)
     assert sorted(few.values()) == [f"{bucket_uri}/queries.tsv", f"{bucket_uri}/run.trec"]
+
+
+def test_queries_and_judgements_of_a_data_set_become_files_written_again_if_they_differ(
+    tmp_path, monkeypatch
+):
+    """By a stand-in for ir_datasets, which need not be installed; test_datasets.py has itself."""
+    texts = {"q1": "a \N{SNOWMAN}", "q2": "b"}
+
+    def load(name):
+        assert name == "mini/test"
+        asked = [SimpleNamespace(query_id=q, default_text=lambda t=t: t) for q, t in texts.items()]
+        judged = SimpleNamespace(query_id="q1", doc_id="d7", relevance=2)
+        return SimpleNamespace(
+            has_queries=lambda: True, has_qrels=lambda: True,
+            queries_iter=lambda: asked, qrels_iter=lambda: [judged],
+        )  # fmt: skip
+
+    monkeypatch.setitem(sys.modules, "ir_datasets", SimpleNamespace(load=load))
+    given = recipe("/here")
+    irds = "irds:mini/test"
+    names = {"file": irds, "qrels": None, "document_qrels": irds}
+    more = given.queries["test"].model_copy(update=names)
+    both = given.model_copy(update={"queries": {**given.queries, "more": more}})
+    found, sources = with_copies(both, tmp_path)
+    assert sources == {} and found.queries["test"] == given.queries["test"]
+    file, qrels = (tmp_path / getattr(found.queries["more"], key) for key in
+                   ("file", "document_qrels"))  # fmt: skip
+    assert {*tmp_path.rglob("*.*")} == {file, qrels} and found.queries["more"].qrels is None
+    assert (file.name, qrels.name) == ("queries.jsonl", "qrels.txt")
+    assert file.parent.parent == qrels.parent.parent == tmp_path != file.parent != qrels.parent
+    first = '{"_id": "q1", "text": "a \\u2603"}\n'
+    assert file.read_text() == first + '{"_id": "q2", "text": "b"}\n'
+    assert qrels.read_text() == "q1 0 d7 2\n"
+    for path in (file, qrels):
+        os.utime(path, (0, 0))
+    del texts["q2"]
+    assert with_copies(both, tmp_path)[0] == found and file.read_text() == first
+    assert qrels.stat().st_mtime == 0 != file.stat().st_mtime

@@ -7,6 +7,9 @@ import shutil
 import numpy as np
 import pytest
 import yaml
+from small_training import phases_of
+
+from raypipe.errors import InputError
 
 NAME = "acme/tiny-encoder"
 RECIPE = """
@@ -208,6 +211,21 @@ def test_a_training_starts_from_a_hubs_model_and_keeps_its_commit(
     number = len(hub.asked)
     ended = raypipe_here("train", path, "--out", out)
     assert ended.returncode == 0 and len(hub.asked) == number, ended.stderr
+
+
+def test_what_is_wrong_with_a_hubs_start_or_a_later_phase_from_it_is_told_before_any_work(
+    hub, small_recipe, train, tiny_model, tmp_path
+):
+    out, path = tmp_path / "trained", small_recipe(model={"start": NAME})
+    with pytest.raises(InputError) as raised:
+        train(path, out)
+    (problem,) = raised.value.problems
+    assert problem.startswith(f"model.start: {NAME}: huggingface_hub could not ")
+    hub.push(NAME, tiny_model)
+    later = {"steps": 4, "model": {"total_limit": 65}, "validate": {"every": 4}}
+    with pytest.raises(InputError, match="phase part-2: model: its limits allow 65 tokens"):
+        train(phases_of(path, {"steps": 4, "validate": {"every": 4}}, later), out)
+    assert not list(out.glob("stores/*@*"))
 
 
 @pytest.mark.slow

@@ -6,8 +6,10 @@ import shutil
 import drawn_models
 import pytest
 
+from raypipe.config import load_recipe
 from raypipe.config.parts import Model
-from raypipe.driver.models import opened, unfit
+from raypipe.driver.models import open_or_tell, opened, unfit
+from raypipe.errors import InputError
 from raypipe.models.folder.model_folder import resolve_model
 
 RECIPE = """
@@ -166,3 +168,22 @@ def test_a_plan_tells_them_too(refused, tiny_model, small_files, tiny_mono, tmp_
 def test_a_word_without_a_machine_leaves_the_precision_open(tiny_model, word):
     assert opened(Model(path=str(tiny_model)), word).precision == "fp32"
     assert opened(Model(path=str(tiny_model)), "bf16").precision == "bf16"
+
+
+def test_problems_of_models_end_a_command_before_it_fetches_from_a_bucket_and_else_are_told_later(
+    tiny_model, tmp_path
+):
+    """So that they are told with those of local files, which are read next."""
+    text = RECIPE.format(files="FILES", dense=tiny_model, mono=tmp_path / "gone")
+
+    def told(files, *others):
+        recipe = load_recipe(text.replace("FILES", files), source="x")
+        return open_or_tell(recipe, ["embeddings"], others, lambda line: None)
+
+    missing = f"models.mono: {tmp_path / 'gone'}: "
+    for problems in ((), ("another",)):
+        models, found = told("/here", *problems)
+        assert models == {} and tuple(found[:-1]) == problems and found[-1].startswith(missing)
+        with pytest.raises(InputError) as raised:
+            told("s3://nobody-has-this", *problems)
+        assert raised.value.problems == found

@@ -3,9 +3,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from raypipe.config import load_recipe
 from raypipe.driver.recipe import graph as graph_module
 from raypipe.driver.recipe.basis import Basis
+from raypipe.driver.recipe.first_stages import bm25_search
 from raypipe.driver.recipe.graph import Graph
+from raypipe.driver.recipe.system import System
 
 
 def test_stores_are_asked_for_once(invocable):
@@ -59,3 +62,35 @@ def test_a_system_is_made_once_and_an_index_once_for_all_query_sets(invocable, m
         ("vectors", []), ("dense", ["vectors"]), ("dense", ["vectors"]),
     ]  # fmt: skip
     assert [query_set for name, query_set, _ in made if name == "dense"] == ["dev", "all"]
+
+
+BM25 = """
+format: 1
+name: words
+collection: {format: msmarco-v1, input: /c/passages.tsv}
+queries: {test: {file: /c/queries.tsv}}
+stages:
+  lucene: {do: index}
+  plain: {do: search, index: lucene, depth: 7}
+  more: {do: search, index: lucene, bm25: {k1: 0.5, b: 0.2}, rm3: {fb_docs: 3, fb_terms: 4}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "settings"),
+    [("plain", "BM25", (0.9, 0.4, 7, None)), ("more", "BM25+RM3", (0.5, 0.2, 1000, (3, 4)))],
+)
+def test_a_search_of_words_is_bm25s_with_its_settings_and_names_rm3_if_it_expands(
+    name, model, settings
+):
+    recipe, asked = load_recipe(BM25, source="words"), []
+    stores = SimpleNamespace(ensure=lambda store, stage: asked.append((str(store), stage)))
+    basis = SimpleNamespace(recipe=recipe, stores=stores, sides=lambda query_set: query_set)
+    inputs = {"lucene": System("lucene", "index", "stored")}
+    found = bm25_search(basis, name, recipe.stages[name], "test", inputs)
+    assert (found.model, found.produces, found.reranks) == (model, "run", "collection")
+    ((store, stage),) = asked
+    assert [store] == list(map(str, found.chain.stores)) == [f"{name}.test"]
+    rm3 = stage.rm3 and (stage.rm3.fb_docs, stage.rm3.fb_terms)
+    assert (stage.k1, stage.b, stage.depth, rm3) == settings
+    assert (stage.sides, stage.index) == ("test", "stored")

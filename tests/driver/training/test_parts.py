@@ -1,5 +1,6 @@
 """What a training asks of pipelines, collection by collection."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -59,6 +60,51 @@ def test_a_set_of_documents_reads_runs_of_documents_and_scores_the_relevant_ones
     )
     assert stages["dev-p-passages"]["documents"] == 9 and "at_most" not in stages["dev-p-passages"]
     assert found.models["of-first"].path == str(tmp_path / "m")
+
+
+def test_the_runs_that_a_sets_blend_adds_up_are_read_in_their_order():
+    docs = {"collection": "docs", "queries": "/c/q.tsv", "qrels": "/c/qrels.txt"}
+    docs |= {"negatives": {"runs": "/c/1.trec"}, "blend": {"runs": ["/c/3.trec", "/c/1.trec"]}}
+    given = recipe(loss={"name": "listwise", "blend": 4}, train={"a": docs})
+    stages = parts_recipe(given, "docs").stages
+    runs = {name: stages[f"train-a-{name}"].runs["train-a"] for name in ("blend-0", "blend-1")}
+    assert runs == {"blend-0": "/c/3.trec", "blend-1": "/c/1.trec"}
+    assert "train-a-blend-2" not in stages
+
+
+MONO = {"preset": "monobert", "query_limit": 12, "total_limit": 64}
+ENCODER = {"preset": "repbert", "query_limit": 12, "passage_limit": 40, "total_limit": None}
+TUNED = {**ENCODER, "adapter": {"start": "/m/adapter"}}
+
+
+@pytest.mark.parametrize(
+    ("model", "searcher", "models"),
+    [
+        (ENCODER, "last", {"start": "/m/start"}),  # which shares its word pieces
+        (MONO, "last", {"start": "/m/start", "begun": "/m/start"}),
+        (TUNED, "last", {"start": "/m/start", "begun": "/m/adapter"}),
+        ({**MONO, "adapter": {}}, "last", {"start": "/m/start", "begun": "/m/start"}),
+        (MONO, "first", {"start": "/m/start", "of-first": "/m/first"}),
+        (ENCODER, "first", {"start": "/m/start", "of-first": "/m/first"}),
+    ],
+)
+def test_negatives_are_searched_by_the_model_as_it_begins_or_that_of_an_earlier_phase(
+    model, searcher, models
+):
+    docs = {"collection": "docs", "queries": "/c/q.tsv", "qrels": "/c/qrels.txt"}
+    docs["negatives"] = {"runs": "/c/1.trec", "last": 20, "mine": {"with": searcher}}
+    loss = {"name": "info-nce" if "passage_limit" in model else "cross-entropy"}
+    own = {"train": {"a": docs}, "loss": loss, "model": model}
+    if searcher == "last":
+        given = recipe(**own)
+    else:
+        given = recipe(phases=[{"name": "first"}, {"name": "second", **own}]).phases[1].training
+    found = parts_recipe(given, "docs", scorers={"first": Path("/m/first")})
+    assert {name: each.path for name, each in found.models.items()} == models
+    miner = [*models][-1]
+    assert found.stages["train-a-run-1"].index == f"{miner}-encoded"
+    assert found.stages["train-a-run-1"].depth == 20
+    assert found.stages[f"{miner}-encoded"].model == miner
 
 
 @pytest.mark.parametrize("next_sentence, limit, least", [(True, 45, 2), (False, 46, 1)])

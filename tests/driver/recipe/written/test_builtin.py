@@ -6,7 +6,8 @@ import pytest
 from raypipe.config import load_recipe
 from raypipe.data.python_docs.build import PythonDocs
 from raypipe.driver import inputs as builtin
-from raypipe.driver.inputs import with_files
+from raypipe.driver.inputs import with_files, with_local_files
+from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError
 
 DOCS = """
@@ -75,7 +76,10 @@ def test_others_are_told_before_files_are_made_and_not_where_they_stand(tmp_path
 
     monkeypatch.setattr(builtin, "write_python_docs", write)
     for _ in range(2):
-        with_files(
-            load_recipe(DOCS, source="x"), tmp_path / "d", on_making=lambda: told.append("told")
+        workspace = Workspace(tmp_path / "w")
+        with_local_files(
+            load_recipe(DOCS, source="x"), workspace, on_making=lambda: told.append("told")
         )
+        files = {f"python-docs/{name}" for name in ("passages.tsv", "made-by.json")}
+        assert workspace.written == files  # of this invocation too where they stand
     assert told == ["told", "made"]
