@@ -107,9 +107,8 @@ def with_datasets(recipe: Recipe, folder: Path) -> tuple[Recipe, set[Path]]:
             return place
         file = folder / digest(f"{name} {place}".encode())[:32] / name
         content = write(Path(place))
-        if not file.exists() or file.read_bytes() != content:
-            make_folder(file.parent)
-            replace_file(file, content)
+        make_folder(file.parent)
+        replace_file(file, content)
         written.add(file)
         return str(file)
 
