@@ -1,5 +1,6 @@
 """What the doctor finds and says."""
 
+from importlib.metadata import version
 from types import SimpleNamespace
 
 import pytest
@@ -89,3 +90,14 @@ def test_a_failed_trial_ends_with_2_in_either_form(tmp_path, monkeypatch, capsys
     assert "no Java found" in shown.out and "java: no Java found" in shown.err
     trials.pop()
     assert run(["doctor", str(tmp_path), *options])[0] == 0
+
+
+@pytest.mark.jvm
+@pytest.mark.slow
+def test_each_trial_does_what_it_says_on_a_machine_that_has_everything(tmp_path):
+    found = {trial.name: trial for trial in doctor.examine(tmp_path)}
+    assert [trial for trial in found.values() if not trial.ok] == []
+    assert found["ray"].result == version("ray")
+    assert found["model"].result == "packaged MiniLM encoded 16 texts"
+    assert found["lucene"].result == "indexed 2 passages and found [1] of [1]"
+    assert " from " in found["java"].result and found["disk"].result.endswith(f" at {tmp_path}")
