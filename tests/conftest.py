@@ -96,6 +96,18 @@ def long_index(tmp_path_factory) -> Path:
     return build_long_index(tmp_path_factory.mktemp("order") / "index")
 
 
+@pytest.fixture(scope="session")
+def zebra_index(tmp_path_factory) -> Path:
+    """Lucene's index of `zebra_texts`, by its own process."""
+    from zebra_texts import TEXTS, table
+
+    from raypipe.engines.lucene.index import build_index
+
+    folder = tmp_path_factory.mktemp("lucene") / "index"
+    assert build_index(lambda: [table(TEXTS)], folder) == 5
+    return folder
+
+
 @pytest.fixture
 def train():
     """A function that trains a recipe's file in OUT in this process and gives what is left."""

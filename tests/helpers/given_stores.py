@@ -23,11 +23,13 @@ VERSIONS = {
     "ann-recall": 1,
     "ann-search": 1,
     "ann-train": 1,
+    "bm25": 1,
     "candidates": 1,
     "count": 2,
     "documents": 1,
     "documents-run": 1,
     "encode": 2,
+    "examples": 4,
     "fuse": 1,
     "homes": 1,
     "ids": 2,
@@ -50,6 +52,7 @@ VERSIONS = {
     "stretches": 1,
     "tokenize": 2,
     "tokenize-passages": 2,
+    "tune": 1,
     "windows": 1,
 }
 """Of every stage's output. One that rises is a decision: what was stored is computed anew."""

@@ -118,6 +118,7 @@ def ordered_writer() -> Any:
     """
     from jnius import JavaClass, JavaMethod, MetaJavaClass
 
+    # jnius then knows the class by these methods alone: an index after this one needs `getConfig`.
     directory, config = "Lorg/apache/lucene/store/Directory;", "Lorg/apache/lucene/index/"
     config += "IndexWriterConfig;"
     readers = "[Lorg/apache/lucene/index/CodecReader;"
@@ -129,6 +130,7 @@ def ordered_writer() -> Any:
             "__javaconstructor__": [(f"({directory}{config})V", False)],
             "addIndexes": JavaMethod(f"({readers})J", varargs=True),
             "close": JavaMethod("()V"),
+            "getConfig": JavaMethod("()Lorg/apache/lucene/index/LiveIndexWriterConfig;"),
         },
     )
 

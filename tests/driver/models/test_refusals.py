@@ -62,6 +62,12 @@ def test_a_name_that_no_repository_can_have_is_told_before_a_hub_is_asked(hub, n
     assert hub.asked == []
 
 
+def test_what_raypipe_itself_refuses_is_told_as_it_is(hub):
+    with pytest.raises(InputError) as caught, explained(NAME, None):
+        raise InputError("refused")
+    assert caught.value.problems == ["refused"]
+
+
 def test_a_disk_that_is_full_stays_an_error_of_the_disk(hub):
     with pytest.raises(OSError, match="No space left"), explained(NAME, None):
         raise OSError(errno.ENOSPC, "No space left on device")

@@ -2,6 +2,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -41,9 +42,14 @@ def score(query: np.ndarray, vectors: np.ndarray) -> np.ndarray:
     return of_floats
 
 
-def test_widen_gives_every_finite_fp16_value_and_marks_the_others():
+@pytest.mark.parametrize("flushed", [False, True], ids=["", "a library rounds subnormals to 0"])
+def test_widen_gives_every_finite_fp16_value_and_marks_the_others(flushed):
     out = np.empty((4, 1 << 14), np.float32)
-    widen(ALL_HALVES.reshape(4, -1), out)
+    torch.set_flush_denormal(flushed)
+    try:
+        widen(ALL_HALVES.reshape(4, -1), out)
+    finally:
+        torch.set_flush_denormal(False)
     flat, finite = out.ravel(), np.isfinite(ALL_HALVES)
     assert np.array_equal(flat[finite].view(np.uint32), FINITE.astype(np.float32).view(np.uint32))
     assert (np.abs(flat[~finite]) >= 65536).all()

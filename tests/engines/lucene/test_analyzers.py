@@ -8,9 +8,10 @@ from raypipe.engines.lucene.java import start_jvm
 from raypipe.engines.lucene.search import LuceneSearcher
 from raypipe.vocabulary import Language, words
 
-pytestmark = [pytest.mark.jvm, pytest.mark.slow]
+pytestmark = pytest.mark.jvm
 
 
+@pytest.mark.slow
 def test_a_german_index_finds_another_form_of_a_word_and_an_english_one_would_not(tmp_path):
     texts = ["die Häuser am Fluss", "ein Pferd"]
     build_index(lambda: [table(texts)], tmp_path / "index", language="de")
@@ -28,6 +29,7 @@ def test_a_german_index_finds_another_form_of_a_word_and_an_english_one_would_no
     assert both["de"][0] == both["de"][1] == ["haus"] and both["en"][0] != both["en"][1]
 
 
+@pytest.mark.slow
 def test_every_language_has_an_analyzer_and_only_other_languages_are_in_a_fingerprint():
     lucene = start_jvm()
     names = {
@@ -38,3 +40,18 @@ def test_every_language_has_an_analyzer_and_only_other_languages_are_in_a_finger
     assert (names["en"], names["fr"]) == ("DefaultEnglishAnalyzer", "FrenchAnalyzer")
     assert (names["zh"], names["yo"]) == ("CJKAnalyzer", "WhitespaceAnalyzer")
     assert "language" not in index_settings() and index_settings("fr")["language"] == "fr"
+
+
+@pytest.mark.parametrize(
+    ("language", "words"),
+    [
+        ("en", ["häuser", "two", "street"]),
+        ("de", ["haus", "the", "two", "street"]),
+        ("yo", ["Häuser,", "the", "two-street"]),
+        ("impacts", ["Häuser,", "the", "two-street"]),
+    ],
+)
+def test_a_language_cuts_a_text_into_its_own_words(language, words):
+    lucene = start_jvm()
+    analyze = lucene[0]("io.anserini.analysis.AnalyzerUtils").analyze
+    assert list(analyze(analyzer_of(lucene, language), "Häuser, the two-street")) == words

@@ -2,12 +2,11 @@
 
 import numpy as np
 import pytest
-from zebra_texts import table
+from lucene_here import built_here
 
-from raypipe.engines.lucene.index import build_index
 from raypipe.engines.lucene.search import Feedback, LuceneSearcher
 
-pytestmark = [pytest.mark.jvm, pytest.mark.slow]
+pytestmark = pytest.mark.jvm
 
 # `crossing` is in all passages and so gives no word (more than a tenth have it); pairs tie.
 TEXTS = [f"zebra w{n // 2} w{n // 2 + 1} w{n // 4 + 20} crossing" for n in range(40)]
@@ -18,8 +17,7 @@ BM25 = {"k1": 0.9, "b": 0.4}
 
 @pytest.fixture(scope="module")
 def searcher(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("lucene") / "index"
-    build_index(lambda: [table(TEXTS)], folder)
+    folder, _ = built_here(tmp_path_factory.mktemp("lucene"), TEXTS)
     return LuceneSearcher(folder)
 
 

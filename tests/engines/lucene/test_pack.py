@@ -9,24 +9,12 @@ from raypipe.engines.lucene.index import build_index, pack_folder, unpack_folder
 from raypipe.engines.lucene.search import LuceneSearcher
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("lucene") / "index"
-    assert build_index(lambda: [table(TEXTS)], folder) == 5
-    return folder
-
-
-@pytest.fixture(scope="module")
-def searcher(folder):
-    return LuceneSearcher(folder)
-
-
 @pytest.mark.jvm
 @pytest.mark.slow
-def test_two_builds_have_the_same_bytes(folder, tmp_path):
+def test_two_builds_have_the_same_bytes(zebra_index, tmp_path):
     halves = [table(TEXTS).slice(0, 3), table(TEXTS).slice(3)]
     build_index(lambda: halves, tmp_path / "index")
-    for number, built in enumerate((folder, tmp_path / "index")):
+    for number, built in enumerate((zebra_index, tmp_path / "index")):
         pack_folder(built, tmp_path / f"{number}.tar")
     packed = [(tmp_path / f"{number}.tar").read_bytes() for number in range(2)]
     assert hashlib.sha256(packed[0]).digest() == hashlib.sha256(packed[1]).digest()
@@ -34,11 +22,11 @@ def test_two_builds_have_the_same_bytes(folder, tmp_path):
 
 @pytest.mark.jvm
 @pytest.mark.slow
-def test_a_packed_index_is_searched_as_before(folder, searcher, tmp_path):
-    pack_folder(folder, tmp_path / "packed")
+def test_a_packed_index_is_searched_as_before(zebra_index, tmp_path):
+    pack_folder(zebra_index, tmp_path / "packed")
     unpack_folder(tmp_path / "packed", tmp_path / "again")
     found = LuceneSearcher(tmp_path / "again").search("zebra", k1=0.9, b=0.4, depth=10)
-    expected = searcher.search("zebra", k1=0.9, b=0.4, depth=10)
+    expected = LuceneSearcher(zebra_index).search("zebra", k1=0.9, b=0.4, depth=10)
     assert all(np.array_equal(a, b) for a, b in zip(found, expected, strict=True))
 
 

@@ -3,24 +3,15 @@
 import math
 
 import pytest
-from zebra_texts import TEXTS, table
 
-from raypipe.engines.lucene.index import build_index
 from raypipe.engines.lucene.search import LuceneSearcher, search_all
 
 pytestmark = pytest.mark.jvm
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("lucene") / "index"
-    assert build_index(lambda: [table(TEXTS)], folder) == 5
-    return folder
-
-
-@pytest.fixture(scope="module")
-def searcher(folder):
-    return LuceneSearcher(folder)
+def searcher(zebra_index):
+    return LuceneSearcher(zebra_index)
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 10])

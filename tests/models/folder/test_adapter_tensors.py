@@ -140,6 +140,11 @@ def test_an_adapter_with_a_setting_of_another_kind_is_merged_by_peft(adapter, en
     weight = load_file(encoder / "model.safetensors")[f"{name}.weight"]
     expected = weight + up @ down * (5.0 / 3**0.5)
     torch.testing.assert_close(merged[f"bert.{name}.weight"], expected)
+    file = adapter / "adapter_config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "r": 2}))
+    base, config = load_file(encoder / "model.safetensors"), encoder / "config.json"
+    with pytest.raises(InputError, match=f"{adapter}: not an adapter of this model: Error"):
+        adapters.merged_by_peft(base, {**json.loads(config.read_text()), "num_labels": 2}, adapter)
 
 
 @pytest.fixture

@@ -57,6 +57,9 @@ def test_prompts_become_the_prefix_of_their_side(tmp_path, body, query, passage,
     with pytest.raises(InputError, match="expected a JSON object, found list"):
         read_object(tmp_path / "list.json")
     assert read_object(tmp_path / "absent.json") == {}
+    (tmp_path / "ill.json").symlink_to("/proc/self/mem")  # its first page cannot be read
+    with pytest.raises(InputError, match=r"ill\.json: expected a JSON file, found: Input/output"):
+        read_json(tmp_path / "ill.json")
 
 
 def post_processed(folder, single, pair):
@@ -102,3 +105,14 @@ def test_only_berts_own_inputs_are_taken(tmp_path, single, pair, alone, together
         assert (found.refusals == []) is good
     check_tokenizer(tmp_path, found := Evidence(), pair=True)
     assert found.refusals == [] and read_json(tmp_path / "none") is None
+
+
+def test_a_tokenizer_that_cannot_be_read_or_is_of_no_known_model_is_refused(tmp_path):
+    folder = post_processed(tmp_path, *GOOD)
+    (folder / "config.json").write_text('{"model_type": "none"}')
+    assert check_tokenizer(folder, found := Evidence(), pair=False) is None
+    (told,) = found.refusals
+    assert told.startswith(f"{folder / 'tokenizer.json'}: model_type: ") and "found 'none'" in told
+    (folder / "tokenizer.json").write_text('{"version": "1.0"}')
+    assert check_tokenizer(folder, found, pair=False) is None
+    assert len(found.refusals) == 2 and "tokenizer.json: expected" in found.refusals[1]

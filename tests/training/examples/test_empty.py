@@ -29,3 +29,22 @@ def test_that_no_example_is_left_is_told_with_what_was_left_out(short, dropped, 
         "in q.txt, the first 9 of first: train: docs: 0 examples of 5 passages over 0 queries"
     )
     assert counted in told and "Widen what leaves most out" in told
+
+
+@pytest.mark.parametrize(
+    ("changed", "made_from"),
+    [
+        ({"qrels": None, "triples": "t.tsv"}, "triples t.tsv, the first 9 of first"),
+        ({"min_grade": 2}, "grades of 2 or higher in q.txt, the first 9 of first"),
+        (
+            {"negatives": {"runs": ["a", "b"]}},
+            "grades of 1 or higher in q.txt, the first 9 of a, b",
+        ),
+    ],
+)
+def test_what_a_set_is_made_from_is_told_with_its_settings(changed, made_from):
+    facts = {"examples": 0, "passages": 5, "queries": 0, "short": vars(Short()),
+             "dropped": {**vars(Dropped())}, "samples": []}  # fmt: skip
+    del facts["dropped"]["samples"]
+    told = nothing_left(wanted(**changed), "docs", facts)
+    assert f"is left of the collection c, queries q.tsv, {made_from}: train: docs: 0 exam" in told

@@ -1,9 +1,14 @@
 """Lists that a teacher alone speaks of."""
 
 import numpy as np
+from given_stores import Stores
 from rankings import ranking
+from training_texts import wanted
 
 from raypipe.config.training import Negatives
+from raypipe.training.examples import map_examples
+from raypipe.training.examples_stage import ExamplesStage
+from raypipe.training.guard import Guard
 from raypipe.training.negatives import Short, unlabelled_examples
 
 RUN = ranking(*[(0, p, r, 1 / r) for r, p in enumerate([5, 6, 7, 8, 9, 10], 1)], (1, 6, 1, 1.0))
@@ -57,3 +62,25 @@ def test_queries_are_in_order_each_with_a_draw_of_its_own_and_short_ones_are_cou
     assert short.lists == 4  # of query 9, which has one list of five
     backwards = unlabelled_examples([9, 7, 2], [run], run, window, seed=1, short=Short())
     assert backwards.query_rows.tolist() == found.query_rows.tolist()
+
+
+def test_of_a_query_that_is_evaluated_with_there_is_no_list_and_the_teachers_end_is_kept(tmp_path):
+    stores = Stores(tmp_path)
+    collection = stores.passages(["a", "b", "c", "d"])
+    run = stores.run([(q, p, 4.0 - p) for q in range(3) for p in range(4)])
+    stage = ExamplesStage(
+        wanted=wanted(qrels=None, teacher="t", negatives={"first": 1, "per_example": 2}),
+        collection=collection, ids=stores.hashes(collection),
+        queries=stores.queries("one", "Two ", "three"), runs=(run,), teacher=run, teacher_last=3,
+        guard=Guard(queries=("two",)), seed=0,
+    )  # fmt: skip
+    stored = stores.finished(stage)
+    (record,) = stored.manifest.records
+    found = map_examples(stored.path(record))
+    assert found.query_rows.tolist() == [0, 2]
+    assert [sorted(row) for row in found.passage_rows.tolist()] == [[0, 1, 2]] * 2
+    assert np.array_equal(found.teacher, 4 - found.passage_rows)
+    facts = record.facts
+    assert (facts["rows"], facts["examples"], facts["passages"], facts["queries"]) == (3, 2, 3, 2)
+    assert facts["dropped"]["same_query"] == 1
+    assert facts["short"]["passages_without_teacher"] == 2

@@ -396,6 +396,32 @@ def test_impacts_are_rounded_cut_and_refused_by_hand():
     assert list(failed.value.rows) == [0, 1, 2, 4]
 
 
+@pytest.mark.parametrize("worst", [40.95, 41.0])
+def test_texts_are_weighed_so_many_at_once_and_named_by_their_rows(monkeypatch, worst):
+    """An encoder whose only word weighs a hundredth of a text's only piece."""
+    monkeypatch.setattr(sparse, "TEXTS_AT_ONCE", 2)
+    asked = []
+
+    def encode(flat, offsets, *, side, budget_tokens, beat):
+        asked.append((flat.tolist(), side, budget_tokens))
+        beat((len(offsets) - 2,))
+        return np.where(flat == 9, worst, flat / 100).astype(np.float32)[:, None]
+
+    settings = SimpleNamespace(max_terms=None, impact_scale=None)
+    encoder, beats = SimpleNamespace(encode=encode, conventions=settings), []
+    given = (np.array([1, 2, 3, 9, 5], np.uint16), np.arange(6))
+    more = {"side": "query", "budget_tokens": 7, "beat": beats.append}
+    if worst > 40.95:
+        with pytest.raises(RowsFailed, match=r"beyond 40\.95") as failed:
+            sparse.impacts_of(encoder, *given, **more)
+        assert list(failed.value.rows) == [3]
+        return
+    flat, offsets = sparse.impacts_of(encoder, *given, **more)
+    assert unpacked(flat)[1].tolist() == [1, 2, 3, 4095, 5] and offsets.tolist() == [*range(6)]
+    assert asked == [([1, 2], "query", 7), ([3, 9], "query", 7), ([5], "query", 7)]
+    assert beats == [[1], [3], [4]]
+
+
 ANSERINI = """
 import json, sys
 from raypipe.engines.lucene.java import start_jvm
