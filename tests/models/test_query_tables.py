@@ -111,6 +111,20 @@ def test_a_sparse_encoder_of_sentence_transformers_gives_the_same_vectors(tmp_pa
             np.testing.assert_allclose(found, expected[plain], atol=1e-5)
 
 
+POOLING = "document_1_SpladePooling/config.json"
+SETTINGS = "config_sentence_transformers.json"
+
+
+def test_a_sparse_encoder_says_how_many_words_of_a_text_count_and_how_they_are_weighed(tmp_path):
+    folder = make_routed(tmp_path / "routed")
+    own = resolve_model(str(folder)).encoder
+    assert (own.pooling, own.max_terms) == ("splade", None)
+    write(folder / SETTINGS, {"max_active_dims": 5, "similarity_fn_name": "dot"})
+    write(folder / POOLING, {"activation_function": "log1p_relu"})
+    own = resolve_model(str(folder)).encoder
+    assert (own.pooling, own.max_terms) == ("splade-log1p", 5)
+
+
 def routes(folder, **structure):
     body = json.loads((folder / "router_config.json").read_text())
     changed(folder / "router_config.json", structure={**body["structure"], **structure})
@@ -126,6 +140,22 @@ def other_tokenizer(folder):
 @pytest.mark.parametrize(
     ("change", "told"),
     [
+        (
+            lambda f: write(f / POOLING, {"pooling_strategy": "sum"}),
+            "pooling_strategy: expected max, found 'sum'",
+        ),
+        (
+            lambda f: write(f / POOLING, {"activation_function": "gelu"}),
+            "activation_function: expected relu or log1p_relu, found 'gelu'",
+        ),
+        (
+            lambda f: write(f / SETTINGS, {"similarity_fn_name": "cosine"}),
+            "config_sentence_transformers.json: similarity_fn_name: expected dot, found cosine",
+        ),
+        (
+            lambda f: write(f / "sentence_bert_config.json", {"transformer_task": "none"}),
+            "sentence_bert_config.json: transformer_task: expected fill-mask, found 'none'",
+        ),
         (lambda f: routes(f, query=[QUERY, QUERY]), "found query: SparseStatic.*, SparseStatic"),
         (lambda f: routes(f, query=3), "and document, of a Transformer and SpladePooling, found"),
         (lambda f: routes(f, other=[QUERY]), "other: SparseStaticEmbedding"),

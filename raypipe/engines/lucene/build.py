@@ -66,7 +66,6 @@ def _merge(lucene: Lucene, flushed: str, folder: str) -> None:
     autoclass, cast = lucene
     _name_from_the_start(lucene)
     config = autoclass("org.apache.lucene.index.IndexWriterConfig")()
-    config.setSimilarity(autoclass("org.apache.lucene.search.similarities.BM25Similarity")())
     config.setMergePolicy(autoclass("org.apache.lucene.index.NoMergePolicy").INSTANCE)
     config.setMergeScheduler(autoclass("org.apache.lucene.index.SerialMergeScheduler")())
     paths = autoclass("java.nio.file.Paths")

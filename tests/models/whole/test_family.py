@@ -17,6 +17,7 @@ from raypipe.models.family import FAMILIES, family_of
 from raypipe.models.folder.model_folder import open_tokenizer
 from raypipe.models.scorer import load_scorer
 from raypipe.models.whole.family import KINDS
+from raypipe.models.whole.files import module_of
 from raypipe.stages.texts.tokenize import refuse_other_inputs
 from raypipe.text.inputs import taken
 from raypipe.text.tokenize import tokenize_batch
@@ -210,6 +211,22 @@ def test_code_in_the_folder_and_values_that_transformers_refuses_are_refused(tmp
     assert told == ["type_vocab_size: expected 0, found 2"]
     decoder = {"model_type": "electra", "is_decoder": True}
     assert files.config_problems(decoder) == ["is_decoder: expected false, found true"]
+
+
+def test_a_module_that_cannot_be_made_or_lacks_a_weight_is_refused_with_every_name(tmp_path):
+    make(tmp_path, "electra")
+    config = json.loads((tmp_path / "config.json").read_text())
+    tensors = load_file(tmp_path / "model.safetensors")
+    names = [f"encoder.layer.1.attention.self.{part}.bias" for part in ("query", "key")]
+    lost = {name for name in tensors if name.endswith(tuple(names))}
+    kept = {name: tensor for name, tensor in tensors.items() if name not in lost}
+    with pytest.raises(InputError) as caught:
+        module_of(config, kept, head=False)
+    assert caught.value.problems == [f"the checkpoint lacks the tensor {name}" for name in names]
+    whole = module_of(config, tensors, head=False)
+    assert not whole.training and whole.dtype == torch.float32
+    with pytest.raises(InputError, match=r"config\.json: refused by transformers: .*no-such-act"):
+        module_of({**config, "hidden_act": "no-such-act"}, tensors, head=False)
 
 
 def test_model_show_tells_of_code_in_the_folder_with_all_else(tmp_path):
