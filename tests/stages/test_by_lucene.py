@@ -74,21 +74,24 @@ def test_impacts_are_searched_by_the_queries_own_block(stores, tmp_path):
     }  # fmt: skip
 
 
-def test_the_best_k1_and_b_are_chosen_of_equal_ones_the_smallest(stores, zebra_index, tmp_path):
+def test_the_best_k1_and_b_are_chosen_of_equal_ones_the_smallest(
+    stores, zebra_index, tmp_path, caplog
+):
     """With a k1 of 0 how often a word is there does not count, so that the first passage wins."""
     qrels = tmp_path / "qrels.txt"
-    qrels.write_text("q0 0 p2 1\n")
-    queries = stores.queries("zebra", "horses")
+    qrels.write_text("q0 0 p2 1\nq2 0 p0 1\n")
+    queries = stores.queries("zebra", "horses", "unicorn")
     collection, index = stores.passages(TEXTS), packed(stores, zebra_index, len(TEXTS))
     grid = {"k1": (1.2, 0.0, 0.9), "b": (1.0, 0.25)}
     stage = TuneStage(collection, index, queries, qrels, "RR@10", **grid, depth=2)
-    assert stage.needs.jvm and stage.shards(Sizing()) == [Shard(0, 0, 2)]
+    assert stage.needs.jvm and stage.shards(Sizing()) == [Shard(0, 0, 3)]
     beats = []
     tuned = stores.finished(stage, beats=beats)
     (record,) = tuned.manifest.records
-    assert len(beats) == 6 and record.facts["rows"] == 2
-    rows = [(0.9, 0.25, 1.0), (0.9, 1.0, 1.0), (1.2, 0.25, 1.0), (1.2, 1.0, 1.0),
-            (0.0, 0.25, 0.5), (0.0, 1.0, 0.5)]  # fmt: skip
+    assert len(beats) == 6 and record.facts["rows"] == 3
+    assert len(caplog.messages) == len(set(caplog.messages)) > 0, "told of the first alone"
+    rows = [(0.9, 0.25, 0.5), (0.9, 1.0, 0.5), (1.2, 0.25, 0.5), (1.2, 1.0, 0.5),
+            (0.0, 0.25, 0.25), (0.0, 1.0, 0.25)]  # fmt: skip
     assert json.loads(tuned.path(record).read_text()) == {
         "measure": "RR@10",
         "grid": [{"k1": k1, "b": b, "value": value} for k1, b, value in rows],

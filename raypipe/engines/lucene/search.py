@@ -110,8 +110,6 @@ class LuceneSearcher:
         """
         autoclass, _ = self._lucene
         first = self._searcher.search(parsed, FIRST, self._order, True)
-        if not len(first.scoreDocs):
-            return np.empty(0, np.int64), np.empty(0, np.float32)
         tables = autoclass("io.anserini.search.ScoredDocs")
         docs = tables.fromTopDocs(first, self._searcher)
         tokens = autoclass("io.anserini.analysis.AnalyzerUtils").analyze(self._analyzer, text)
