@@ -61,6 +61,22 @@ def test_passages_far_below_the_first_give_words_too(searcher):
     assert scores(5) != scores(20) != scores(39)
 
 
+def test_words_come_from_fifty_passages_at_most_and_of_equal_ones_by_id_as_text(searcher):
+    """After p0 and p1 comes p10, with w5 and w6; after 30 horses and those before it p26, the
+    50th, with w14."""
+
+    def found(query, **settings):
+        rm3 = Feedback(fb_terms=200, **settings)
+        rows, scores = searcher.search(query, **BM25, depth=100, rm3=rm3)
+        return dict(zip(rows.tolist(), scores.tolist(), strict=True))
+
+    of_three = found("zebra", fb_docs=3)
+    assert of_three[10] > of_three[6] == of_three[4]
+    of_fifty = found("crossing horse", fb_docs=50)
+    assert of_fifty[28] > of_fifty[30]
+    assert found("crossing horse", fb_docs=51) == of_fifty
+
+
 def test_only_words_of_letters_and_digits_expand_a_query_unless_all_may(searcher):
     def found(**settings):
         return searcher.search("tier", **BM25, depth=9, rm3=Feedback(**settings))[0].tolist()
