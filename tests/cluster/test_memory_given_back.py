@@ -1,9 +1,13 @@
 """Memory that a process gives back before it waits."""
 
+import gc
 import subprocess
 import sys
 
 import pytest
+
+from raypipe.engines.lucene.java import start_jvm
+from raypipe.models.machine.memory import give_memory_back
 
 
 @pytest.mark.slow
@@ -53,3 +57,16 @@ def test_cycles_are_found_and_what_was_looked_at_is_not_looked_at_again():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout == "True True\n" * 2, done.stderr
+
+
+@pytest.mark.jvm
+def test_what_java_no_longer_uses_is_gone():
+    autoclass, _ = start_jvm()
+    made = autoclass("java.lang.Object")()
+    left = autoclass("java.lang.ref.WeakReference")(made)
+    del made
+    try:
+        give_memory_back()
+    finally:
+        gc.unfreeze()
+    assert left.get() is None

@@ -1,6 +1,12 @@
+import os
+import signal
+import subprocess
+import sys
+
 import pytest
 import torch
 
+from raypipe.models.convert import child
 from raypipe.models.convert.child import _plain, _tensors
 
 
@@ -31,3 +37,12 @@ def test_sparse_and_quantised_tensors_are_refused_by_name():
     for bad in (torch.ones(2).to_sparse(), quantised):
         with pytest.raises(ValueError, match="^t: expected a dense tensor"):
             _plain("t", bad)
+
+
+@pytest.mark.slow
+def test_a_child_whose_file_never_ends_ends_itself(tmp_path):
+    os.mkfifo(tmp_path / "weights.bin")  # nobody writes into it
+    command = [sys.executable, "-I", child.__file__, tmp_path / "weights.bin", tmp_path / "out"]
+    done = subprocess.run([*command, "0.1"], stdin=subprocess.DEVNULL, capture_output=True)
+    assert done.returncode == -signal.SIGALRM, done.stderr
+    assert not (tmp_path / "out").exists()
