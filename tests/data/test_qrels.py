@@ -1,3 +1,5 @@
+import gzip
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -152,6 +154,14 @@ def test_bad_judgements_of_other_forms_are_named_by_their_place(tmp_path, conten
     with pytest.raises(InputError) as caught:
         read_qrels(write(tmp_path, content))
     assert f"qrels.txt: {cause}" in str(caught.value)
+
+
+def test_compressed_json_that_was_cut_off_behind_its_first_mebibyte_is_told_as_cut_off(tmp_path):
+    entries = ", ".join(f'"{n:08}": 1' for n in range(90_000))
+    path = write(tmp_path, gzip.compress(f'{{"1": {{{entries}}}}}'.encode(), 1)[:-20], "qrels.gz")
+    with pytest.raises(InputError) as caught:
+        read_qrels(path)
+    assert str(caught.value).startswith(f"{path}: cut off: the gzip data stop after byte 1,")
 
 
 def test_grades_that_count_up_over_queries_or_less_far_are_grades(tmp_path):

@@ -190,6 +190,12 @@ def test_a_format_without_lines_is_counted_and_read_by_its_stream(tmp_path, monk
     facts = count_file(source, format="mini")
     assert (facts.name, facts.num_records, facts.checkpoints) == ("mini/train", 3, ())
     assert read(source, facts, 1, 3, format="mini") == passages[1:]
+    fewer = passages[:2]
+    less = Format(name="less", files=list, stream=lambda of, *span: iter(fewer[slice(*span)]))
+    monkeypatch.setitem(FORMATS, "less", less)
+    with pytest.raises(CorruptError, match="train: not the .* records 0 to 3 expected, 2 found"):
+        read(source, facts, 0, 3, format="less")
+    assert read(source, facts, 3, 3, format="less") == []
     passages[1] = ("bx", "")
     changed = count_file(source, format="mini")
     passages[0], passages[1] = ("a", "xb"), ("x", "")

@@ -67,10 +67,11 @@ def test_a_queries_file_may_be_topics(tmp_path, content):
             '<topics>\n<topic number="1"><title>x</title></topic>\n<topic number="2"><title>y',
             "line 3: a topic without its end, </topic>",
         ),
+        ("<top>\n<num> 1\n<title> caf\xe9\n</top>\n", "topics: not UTF-8 .'utf-8' codec"),
     ],
 )
 def test_a_topic_that_lacks_something_is_named_by_its_line(tmp_path, content, told):
-    (tmp_path / "topics").write_text(content)
+    (tmp_path / "topics").write_text(content, "latin-1")
     with pytest.raises(InputError, match=told):
         read_queries(tmp_path / "topics")
 

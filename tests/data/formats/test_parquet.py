@@ -97,6 +97,18 @@ def test_a_missing_column_is_told_before_the_file_is_read(tmp_path, columns, tol
         parquet_files([tmp_path])
 
 
+def test_a_column_that_is_there_twice_is_told_and_one_that_nothing_needs_is_not(tmp_path):
+    def files(*names):
+        columns = [pa.array(["x"])] * len(names)
+        pq.write_table(pa.table(columns, names=names), tmp_path / "p.parquet")
+        return parquet_files([tmp_path])
+
+    assert files("id", "text", "url", "url") == [tmp_path / "p.parquet"]
+    for name in ("id", "text", "title"):
+        with pytest.raises(InputError, match=f"each column once, found {name} twice$"):
+            files("id", "text", "title", name)
+
+
 @pytest.mark.parametrize(
     ("columns", "told"),
     [

@@ -1,6 +1,8 @@
 import pytest
 
+from raypipe.data.python_docs import build
 from raypipe.data.python_docs import source as python_docs_packages
+from raypipe.data.python_docs.build import DocsDraft, python_docs
 from raypipe.data.python_docs.source import package_sections
 from raypipe.errors import InputError
 
@@ -30,3 +32,18 @@ def test_sections_of_packages_leave_out_tests_private_and_broken_files(tmp_path,
     empty.mkdir()
     with pytest.raises(InputError, match="expected installed packages, found none"):
         list(package_sections([empty]))
+
+
+def test_packages_have_no_text_and_no_query_that_the_documentation_has(tmp_path, monkeypatch):
+    one, two, three = (" ".join(f"{word}{place}" for place in range(6)) for word in "xyz")
+    own = DocsDraft(
+        passages={"a.b#1": one}, relevant={"a.b": ["a.b#1"]}, queries={"a.b": "m go"},
+        splits={"a.b": "test"}, facts={},
+    )  # fmt: skip
+    monkeypatch.setattr(build, "drafted", lambda: own)
+    functions = {"go": two, "halt": one, "stay": three}
+    text = "\n".join(f"def {name}(): '{told}'" for name, told in functions.items())
+    (tmp_path / "m.py").write_text(text)
+    found = python_docs(packages=[tmp_path])
+    assert found.passages == [("m.go#1", two), ("m.stay#1", three)]
+    assert found.queries == {"train": [("m.stay", "m stay")], "dev": [], "test": []}
