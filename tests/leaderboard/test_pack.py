@@ -120,6 +120,16 @@ def test_short_and_missing_queries_are_filled_and_counted(tmp_path, sides):
     assert told == "5 rows of 2 queries from bm25.tsv"
 
 
+def test_rows_below_the_boards_depth_are_cut_and_counted(tmp_path, sides):
+    write(tmp_path / "dev.tsv", GOOD + "7\t13\t4\n7\t14\t5\n9\t7\t4\n")
+    found = packed(tmp_path, sides)
+    assert bz2.decompress((found.folder / "dev.txt.bz2").read_bytes()).decode() == GOOD
+    told = {name: {f.rule: f for f in of} for name, of in found.findings.items()}
+    assert told["dev"]["cut"].detail == "3 rows below rank 3" and told["dev"]["cut"].ok
+    assert told["dev"]["filled"].detail == "no earlier run was named"
+    assert not told["dev"]["filled"].applies and "cut" not in told["eval"]
+
+
 @pytest.mark.long
 def test_a_made_up_run_of_full_size_is_packed(raypipe_data, tmp_path):
     """6,980 and 6,837 queries with 1,000 rows each; a third of dev finds its passage."""

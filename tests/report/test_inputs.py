@@ -62,6 +62,21 @@ def test_a_start_of_another_size_is_refused(data, tiny, settings):
     assert all("24 layers of 1024, found 2 of 32" in line for line in found)
 
 
+def test_a_reranker_in_the_place_of_an_encoder_is_refused(data, tiny_model, tiny_mono):
+    def told(encoder):
+        models = {"repbert": encoder, "mono": tiny_mono}
+        settings = [
+            f'repbert-reranked:models.{name}={{"path": "{path}"}}' for name, path in models.items()
+        ]
+        return [line for line in problems("repbert", data, settings) if "expected a model" in line]
+
+    assert told(tiny_model) == []
+    assert told(tiny_mono) == [
+        f"repbert-reranked: {tiny_mono}: expected a model of kind encoder, found kind mono; name "
+        "the right folder"
+    ]
+
+
 def test_inputs_in_a_bucket_are_left_to_the_recipe(data, settings):
     given = ["queries.dev.file=s3://bucket/q.tsv", "collection.input=s3://bucket/c.tsv"]
     assert problems("monobert", data, [*given, 'models.mono-model={"path": "minilm-mono"}']) == []

@@ -1,6 +1,9 @@
 import pytest
 
+from raypipe.driver.execute import Watcher
+from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.errors import InputError
+from raypipe.report.finished import open_finished
 from raypipe.report.queries import queries, sorted_differences
 
 
@@ -101,6 +104,21 @@ def test_documents_have_the_same(given_documents):
     ]  # fmt: skip
     with pytest.raises(InputError, match="test has no judgements of passages"):
         queries(given_documents, "test")
+
+
+def test_judged_passages_without_a_run_of_passages_are_told(given_documents, tmp_path):
+    (tmp_path / "qrels.txt").write_text("q1 0 D1#0 1\n")
+    recipe = given_documents.recipe
+    asked = recipe.queries["test"].model_copy(update={"qrels": str(tmp_path / "qrels.txt")})
+    changed = {"queries": {"test": asked}, "stages": {"given": recipe.stages["given"]}}
+    run_pipeline(recipe.model_copy(update=changed), tmp_path, Options(), watcher=Watcher())
+    with pytest.raises(InputError) as told:
+        queries(open_finished(tmp_path), "test")
+    assert str(told.value) == (
+        f"{tmp_path}: the query set test has no run of passages, only of documents; expected a "
+        "stage that ranks passages"
+    )
+    assert queries(open_finished(tmp_path), "test", unit="documents").name == "queries of documents"
 
 
 def test_differences_are_sorted_and_only_the_ends_of_equal_ones_are_kept():

@@ -7,7 +7,11 @@ from rich.cells import cell_len
 
 from raypipe.cli.analyse import block_of
 from raypipe.cli.terminal import folded
+from raypipe.config.stages import GivenRun
+from raypipe.driver.execute import Watcher
+from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.errors import InputError
+from raypipe.report.finished import open_finished
 from raypipe.report.page import page
 from raypipe.report.queries import (
     Candidate,
@@ -102,6 +106,33 @@ def test_a_query_that_no_system_or_no_judge_knows_is_shown(given):
     assert [(n, r["one"], r["two"]) for n, r in rows_of(absent).items()] == [("p4", None, None)]
     (unjudged,) = show(given, "q/3")
     assert [row["grade"] for row in rows_of(unjudged).values()] == ["not judged"]
+
+
+def test_documents_that_no_file_names_by_id_are_found_in_the_runs_alone(given_documents, tmp_path):
+    passages = {"q1": ["D4#0", "D0#0"], "q2": ["D7#0"]}
+    lines = [f"{q} Q0 {p} {n} {-n} x\n" for q, ps in passages.items() for n, p in enumerate(ps)]
+    (tmp_path / "run.trec").write_text("".join(lines))
+    (tmp_path / "qrels.txt").write_text("q1 0 D1 2\nq1 0 D4 1\nq1 0 D2 1\nq1 0 D0 0\nq1 0 D3 1\n")
+    recipe, judged = given_documents.recipe, {"document_qrels": str(tmp_path / "qrels.txt")}
+    changed = {
+        "queries": {"test": recipe.queries["test"].model_copy(update=judged)},
+        "stages": {
+            "own": GivenRun(do="read", runs={"test": str(tmp_path / "run.trec")}),
+            "firsts": recipe.stages["again"].model_copy(update={"run": "own"}),
+        },
+        "evaluate": recipe.evaluate.model_copy(update={"baseline": "firsts"}),
+    }
+    run_pipeline(recipe.model_copy(update=changed), tmp_path, Options(), watcher=Watcher())
+    for num, named in ((1, "D1 and 2 more"), (2, "D1, D2 and 1 more"), (3, "D1, D2, D3")):
+        _, documents = show(open_finished(tmp_path), "q1", num=num)
+        assert documents.notes == [
+            "judged documents: 5; relevant, of grade 1 or higher: 4",
+            f"relevant, but in no run: {named}",
+        ]
+    rows = rows_of(documents)
+    assert [(name, row["grade"], row["firsts"]) for name, row in rows.items()] == [
+        ("D4", 1, 1), ("D0", 0, 2),
+    ]  # fmt: skip
 
 
 def test_documents_are_shown_with_title_and_text(given_documents):
