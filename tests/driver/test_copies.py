@@ -5,6 +5,7 @@ import shutil
 import pytest
 from small_invocation import RECIPE, Watching
 
+from raypipe.cli.main import run
 from raypipe.config import load_recipe
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.upkeep.gc import delete, find_garbage
@@ -59,8 +60,10 @@ def test_the_copy_keeps_what_it_used_when_the_original_has_moved_on(shared):
     refs = original.refs()
     copy(folder)
     again("w", "stages.dense.depth=1")
+    assert run(["gc", str(folder / "copy")])[0] == 0
+    assert open_workspace(folder / "copy").id == original.id, "nothing is deleted yet"
+    assert run(["gc", str(folder / "copy"), "--yes"])[0] == 0
     twin = open_workspace(folder / "copy")
-    twin.settle()  # as `raypipe gc --yes` does
     assert read_refs(twin.stores, twin.id).stores == refs and twin.id != original.id
     collect(twin)
     assert verify(twin) == verify(original) == []

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import os
 import shutil
 from dataclasses import replace
 
@@ -171,13 +172,16 @@ def test_another_invocation_at_work_or_since_is_not_disturbed(work, monkeypatch)
     assert not (work / "stores" / TABLE).exists()
 
 
-def test_a_workspace_that_cannot_be_written_is_refused_with_what_to_do(work, monkeypatch):
-    def read_only(*args, **more):
-        raise OSError(errno.EROFS, "Read-only file system")
+@pytest.mark.parametrize("code", [errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO])
+def test_a_workspace_that_cannot_be_written_is_refused_with_what_to_do(own, monkeypatch, code):
+    def failing(*args, **more):
+        raise OSError(code, os.strerror(code))
 
-    monkeypatch.setattr(filling, "acquire", read_only)
-    with pytest.raises(InputError, match=r"cannot be written \(Read-only.*fill the copy"):
-        told(work)
+    monkeypatch.setattr(filling, "acquire", failing)
+    refused = rf"cannot be written \({os.strerror(code)}\).*fill the copy"
+    broken = code == errno.EIO
+    with pytest.raises(OSError if broken else InputError, match=None if broken else refused):
+        told(own)
 
 
 def test_another_model_than_that_of_the_pairs_is_refused(work, tmp_path):
