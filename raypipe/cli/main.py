@@ -212,8 +212,6 @@ def _run(command: Any, arguments: list[str]) -> Ended:
         return Ended(code, "complete" if code == 0 else "as recorded in the workspace")
     except typer.Abort:
         return Ended(130, "interrupted")
-    except typer.Exit as error:
-        return Ended(error.exit_code, "complete" if error.exit_code == 0 else "as asked")
     except typer.exceptions.TyperException as error:
         return _refused(error)
     except (Exception, KeyboardInterrupt) as error:

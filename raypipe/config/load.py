@@ -211,7 +211,7 @@ LONG = 140
 
 def recipe_names(verb: str | None = None) -> list[str]:
     """Names of the packaged recipes, sorted; with a verb (pipeline or train), only those for it."""
-    return sorted(name for name in _recipes() if verb in (None, verb_of(recipe_text(name))))
+    return sorted(name for name in _recipes() if verb is None or verb == verb_of(recipe_text(name)))
 
 
 def verb_of(text: str) -> str:

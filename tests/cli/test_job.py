@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from raypipe.cli.job import job_problems
+from raypipe.cli.job import VANISHES, job_problems
 
 REPOSITORY = Path(__file__).parent.parent.parent
 MEASURING = {"benchmark", "demo_cluster"}
@@ -27,21 +27,28 @@ def run_job(job, *arguments, **environment):
     )
 
 
-@pytest.mark.slow
 def test_an_absolute_out_on_a_cluster_is_a_job():
     assert job_problems(["recipe.yaml", "--out", "/shared/work"], CLUSTER) == []
-    assert job_problems(["recipe.yaml", "--out=/shared/work"], CLUSTER) == []
+    for out in ("/shared/work", "s3://bucket/work", "gs://bucket/work"):
+        assert job_problems(["recipe.yaml", f"--out={out}"], CLUSTER) == []
+    for environment in ({}, {"RAY_ADDRESS": ""}):
+        (problem,) = job_problems(["recipe.yaml", "--out=/shared/work"], environment)
+        assert problem.startswith("RAY_ADDRESS: expected the cluster that accepted this job")
 
 
-@pytest.mark.slow
 def test_a_relative_or_missing_out_is_refused_because_ray_deletes_the_folder():
-    for arguments in (["r.yaml"], ["r.yaml", "--out", "work"], ["r.yaml", "--out=work"]):
-        (problem,) = job_problems(arguments, CLUSTER)
+    for out, found in (
+        ([], "none"),
+        (["--out", "work"], "'work'"),
+        (["--out=work"], "'work'"),
+        (["--out", "/a", "--out", "b"], "'b'"),
+    ):
+        (problem,) = job_problems(["r.yaml", *out], CLUSTER)
         assert problem.startswith("--out: expected a bucket (s3://, gs://), or an absolute folder")
-    assert job_problems(["--out", "/a", "--out", "b"], CLUSTER)
+        assert problem.endswith(f"found {found}; {VANISHES}")
+    assert job_problems(["--out", "b", "--out", "/a"], CLUSTER) == []
 
 
-@pytest.mark.slow
 def test_relative_stores_are_refused_because_they_would_lie_in_the_folder_that_ray_deletes(
     tmp_path, monkeypatch
 ):
@@ -51,10 +58,12 @@ def test_relative_stores_are_refused_because_they_would_lie_in_the_folder_that_r
         (problem,) = job_problems(["nfcorpus", *out, f"stores={stores}"], CLUSTER)
         assert problem.startswith("stores: expected a bucket") and repr(stores) in problem
         assert "stores=s3://" in problem, "the remedy"
-        (tmp_path / "recipe.yaml").write_text(f"format: 1\nstores: {stores}\n")
-        (written,) = job_problems(["recipe.yaml", *out], CLUSTER)
-        assert written == problem
-        assert job_problems(["recipe.yaml", *out, "stores=s3://b/stores"], CLUSTER) == []
+        for name in ("recipe.yaml", "recipe.yml"):
+            (tmp_path / name).write_text(f"format: 1\nstores: {stores}\n")
+            (written,) = job_problems([name, *out], CLUSTER)
+            assert written == problem
+        last = ["recipe.yaml", *out, f"stores={stores}", "stores=s3://b/stores"]
+        assert job_problems(last, CLUSTER) == []
 
 
 def test_stores_that_outlive_the_job_are_taken(tmp_path, monkeypatch):
@@ -66,8 +75,11 @@ def test_stores_that_outlive_the_job_are_taken(tmp_path, monkeypatch):
     beside = tmp_path / "recipe.yaml"
     beside.write_text("format: 1\nstores: stores\n")
     assert job_problems([str(beside), *out], CLUSTER) == [], "relative to the recipe: it stays"
-    beside.write_text("format: [")
-    assert job_problems(["recipe.yaml", *out], CLUSTER) == [], "the verb tells what is wrong"
+    for text in ("format: [", "- a", "stores: 3"):
+        beside.write_text(text)
+        assert job_problems(["recipe.yaml", *out], CLUSTER) == [], "the verb tells what is wrong"
+    beside.unlink()
+    assert job_problems(["recipe.yaml", *out], CLUSTER) == []
 
 
 @pytest.mark.slow

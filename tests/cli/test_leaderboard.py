@@ -44,6 +44,24 @@ def test_the_template_is_json_on_stdout_that_pack_asks_to_be_filled_in(capsys):
     assert run(["leaderboard", "template", "--task", "local"])[0] == 2
 
 
+def test_what_a_board_requires_is_missing_and_files_that_are_not_there_are_told(tmp_path, capsys):
+    def told(*given):
+        options = ["--eval", "eval", "--id", "20261120-a", "--out", str(tmp_path / "out")]
+        assert run(["leaderboard", "pack", *options, *given])[0] == 2
+        return capsys.readouterr().err.splitlines()
+
+    lacking = [
+        f"error: --{name}: missing; msmarco-passage requires it" for name in ("dev", "metadata")
+    ]
+    assert told() == lacking and told("--dev", "dev") == lacking[1:]
+    assert told("--metadata", "metadata") == lacking[:1]
+    assert told("--task", "local") == ["error: eval: no such file"]
+    files = "dev metadata dev-queries eval-queries qrels fill-dev fill-eval submissions".split()
+    given = [word for name in files for word in (f"--{name}", name)]
+    assert told(*given) == [f"error: {name}: no such file" for name in ("eval", *files)]
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.fault(50, "a pipe in the place of metadata, or of an earlier submission's: refused")
 def test_metadata_that_never_end_are_refused_unread(tmp_path, raypipe_here):
     run_file = write(tmp_path / "run.tsv", GOOD)

@@ -21,6 +21,21 @@ def test_a_query_is_printed_in_a_hundred_columns(work, capsys):
     assert max(map(cell_len, text.splitlines())) <= 100
 
 
+def test_a_query_that_a_system_has_nothing_for_is_told(work, capsys):
+    capsys.readouterr()
+    assert run(["show", str(work), "--query", "q2", "--system", "one"])[0] == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "query q2 of test, passages: zebra",
+        "no passages were judged for this query",
+        "",
+        "| system | candidates |",
+        "|--------|------------|",
+        "| one    | 0          |",
+        "",
+        "no system has a candidate among its passages",
+    ]
+
+
 def test_one_object_has_every_number_and_the_whole_text(work, capsys):
     capsys.readouterr()
     arguments = ["show", str(work), "--query", "q1", "--system", "one", "--num", "1", "--json"]

@@ -10,7 +10,7 @@ from on_terminal import on_terminal
 from rich.cells import cell_len
 from rich.console import Console
 
-from raypipe.cli.terminal import show, tables_of
+from raypipe.cli.terminal import show, show_columns, tables_of
 from raypipe.markdown import cell, markdown_table
 
 SYSTEMS = ["bm25", "dense-of-minilm", "bm25-then-mono-then-duo"]
@@ -154,6 +154,22 @@ def test_an_escaped_bar_is_a_bar_and_other_lines_stay_as_they_are(drawn):
     lines = drawn(60, text).splitlines()
     assert lines[2].split() == ["x|y", "[red]z"]
     assert lines[3:] == ["", "| no table", "#x"]
+
+
+def test_columns_are_drawn_on_a_terminal_and_have_tabs_elsewhere(monkeypatch, capsys):
+    lines = [["run", "AP"], ["a|b", "0.25"], ["c", "12.5"]]
+    show_columns(lines)
+    assert capsys.readouterr().out == "run\tAP\na|b\t0.25\nc\t12.5\n"
+    stream = Terminal()
+    monkeypatch.setattr("sys.stdout", stream)
+    monkeypatch.setenv("COLUMNS", "40")
+    show_columns(lines)
+    assert re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue()).splitlines() == [
+        "run     AP",
+        "──────────",
+        "a|b   0.25",
+        "c     12.5",
+    ]
 
 
 def test_a_long_line_outside_of_tables_is_left_to_the_terminal(drawn):
