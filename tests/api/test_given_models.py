@@ -1,11 +1,15 @@
 """A model given to the API: the mode of matrix products is a pipeline's."""
 
+import json
 import os
+import shutil
 import subprocess
 import sys
 
 import pytest
 
+import raypipe
+from raypipe.errors import InputError
 from raypipe.numerics import STRICT, VARIABLE
 
 CODE = """
@@ -29,3 +33,19 @@ def mode(model, **environment):
 def test_opening_a_model_sets_the_strict_mode_unless_one_is_set(tiny_model):
     assert mode(tiny_model) == STRICT
     assert mode(tiny_model, **{VARIABLE: "COMPATIBLE"}) == "COMPATIBLE"
+
+
+def test_a_model_whose_settings_allow_more_than_its_positions_is_refused(tiny_model, tmp_path):
+    longer = shutil.copytree(tiny_model, tmp_path / "longer")
+    positions = json.loads((longer / "config.json").read_text())["max_position_embeddings"]
+    settings = json.loads((longer / "raypipe.json").read_text())
+    limit = settings["passage_limit"] = positions - 1
+    (longer / "raypipe.json").write_text(json.dumps(settings))
+    with pytest.raises(InputError) as refused:
+        raypipe.encode(["a zebra"], longer)
+    assert str(refused.value) == (
+        f"{longer}: the settings allow {limit + 2} tokens, the model has {positions} positions"
+    )
+    settings["passage_limit"] = positions - 2  # and the two tokens around a text
+    (longer / "raypipe.json").write_text(json.dumps(settings))
+    assert len(raypipe.encode(["a zebra"], longer)) == 1

@@ -85,6 +85,18 @@ def test_what_is_no_run_is_refused(given, told):
     assert told in str(refused.value)
 
 
+def test_a_frame_with_ids_of_two_types_is_refused_by_what_it_was_given_as():
+    frame = table(score=[1.0, 2.0]).to_pandas().assign(text="x", relevance=1)
+    mixed = frame.assign(passage_id=["a", 7])
+    for name, call in (
+        ("run", lambda: raypipe.evaluate(mixed, frame)),
+        ("qrels", lambda: raypipe.evaluate(frame, mixed)),
+        ("passage texts", lambda: raypipe.search(["x"], mixed, "bm25")),
+    ):
+        with pytest.raises(InputError, match=rf"^{name}: cannot be read as an Arrow table \(.*int"):
+            call()
+
+
 def test_what_is_no_dictionary_of_scores_is_told_by_its_query():
     with pytest.raises(InputError, match="run: query 'r': expected a dictionary passage id"):
         run_of({"q": {"a": 1.0}, "r": [1]})
