@@ -9,6 +9,7 @@ import sys
 import pytest
 
 import raypipe
+from raypipe.api.inputs import model_of
 from raypipe.errors import InputError
 from raypipe.numerics import STRICT, VARIABLE
 
@@ -41,11 +42,12 @@ def test_a_model_whose_settings_allow_more_than_its_positions_is_refused(tiny_mo
     settings = json.loads((longer / "raypipe.json").read_text())
     limit = settings["passage_limit"] = positions - 1
     (longer / "raypipe.json").write_text(json.dumps(settings))
-    with pytest.raises(InputError) as refused:
-        raypipe.encode(["a zebra"], longer)
-    assert str(refused.value) == (
-        f"{longer}: the settings allow {limit + 2} tokens, the model has {positions} positions"
-    )
+    for refusing in (lambda: model_of(longer, None), lambda: raypipe.encode([], longer)):
+        with pytest.raises(InputError) as refused:
+            refusing()
+        assert str(refused.value) == (
+            f"{longer}: the settings allow {limit + 2} tokens, the model has {positions} positions"
+        )
     settings["passage_limit"] = positions - 2  # and the two tokens around a text
     (longer / "raypipe.json").write_text(json.dumps(settings))
     assert len(raypipe.encode(["a zebra"], longer)) == 1

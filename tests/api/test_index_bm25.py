@@ -1,6 +1,7 @@
 """BM25 over an opened generation gives what the command gives, and cleans up behind itself."""
 
 import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -32,7 +33,7 @@ stages:
     do: search
     index: lucene
     bm25: {{tune: {{queries: train, measure: RR@10, k1: [0.2, 3.0], b: [0.1, 1.0]}}}}
-  rm3: {{do: search, index: lucene, rm3: {{fb_terms: 3}}}}
+  rm3: {{do: search, index: lucene, rm3: {{fb_terms: 3, original_query_weight: 0.2}}}}
 resources: {{backend: inline, device: cpu}}
 """
 
@@ -71,6 +72,10 @@ def test_a_search_stage_brings_its_own_or_its_tuned_parameters(work):
         same = index.search(QUERIES, "lucene", depth=2, k1=2.0, b=0.1)
         assert same.equals(own) and not index.search(QUERIES, "bm25", k1=0.5).equals(own)
         assert not index.search(QUERIES, "bm25", b=0.9).equals(own)
+        for one in ({"k1": 0.5}, {"b": 0.9}):
+            both = {"k1": 2.0, "b": 0.1} | one
+            whole = index.search(QUERIES, "lucene", depth=2, **both)
+            assert index.search(QUERIES, "bm25", **one).equals(whole)
         assert index.search(QUERIES, "tuned").equals(index.run("tuned", "test"))
         expanded = index.run("rm3", "test")
         assert index.search(QUERIES, "rm3").equals(expanded)
@@ -94,4 +99,6 @@ def test_the_unpacked_index_is_removed_when_it_is_closed(work, tmp_path, monkeyp
         (unpacked,) = tmp_path.iterdir()
         index.search(QUERIES, "bm25")
         assert list(tmp_path.iterdir()) == [unpacked], "once an index"
+        assert str(unpacked) in Path("/proc/self/maps").read_text()
+    assert str(unpacked) not in Path("/proc/self/maps").read_text(), "Lucene has closed it"
     assert not unpacked.exists()
