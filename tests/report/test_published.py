@@ -12,10 +12,12 @@ from raypipe.errors import InputError
 from raypipe.evaluation.names import parse_measures
 from raypipe.report.published import (
     TIME,
+    InputList,
     cells,
     inputs,
     names,
     plan,
+    read_packaged,
     reproduction,
     sources,
     unset_variables,
@@ -92,6 +94,24 @@ def test_a_value_is_the_one_that_the_source_prints():
         ("mteb", "NFCorpus.json", "all-MiniLM-L6-v2", "mrr_at_10", 0.50456),
     ]:
         assert value(source, table, row, column) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "folders: {A: a}\nfolders: {B: b}\ninputs: {}\n",
+            r"a\.yaml: 1: folders: given again at .*a\.yaml: 2;",
+        ),
+        ("folders: {A: a}\ninputs: {}\nmore: 1\n", r"a\.yaml: \('more',\): Extra inputs"),
+        ("folders: {A: a}\n", r"a\.yaml: \('inputs',\): Field required"),
+    ],
+)
+def test_a_file_of_published_values_is_refused_by_its_line_or_its_key(tmp_path, text, told):
+    path = tmp_path / "a.yaml"
+    path.write_text(text)
+    with pytest.raises(InputError, match=told):
+        read_packaged(str(path), InputList)
 
 
 def test_columns_of_a_leaderboards_hidden_judgements_are_marked_and_no_others():
