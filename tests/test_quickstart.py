@@ -61,7 +61,17 @@ def test_quickstart_ends_with_a_table_and_a_second_run_changes_no_byte(raypipe_c
     assert all(stage["reused"] for stage in again["stages"].values())
     assert "reused" in second.stderr
     assert again["measures"] == summary["measures"]
+    third = raypipe_cli("quickstart", "--out", out, "--passages", 100)
     assert hashes(out) == before
+    *_, sizes, costs, page, _, _, _, setting, own = third.stdout.splitlines()
+    assert sizes.startswith("- ") and " passages, " in sizes
+    assert sizes.endswith("; nothing was tuned or trained on these queries")
+    assert costs == f"- wins, losses, costs and what the weights saw: {out / 'table.md'}"
+    assert page == f"- charts and single queries, for a browser: {out / 'report.html'}"
+    assert setting == f"    raypipe pipeline quickstart --out {out} stages.fused.method=alternate"
+    assert own == "    raypipe init passages.tsv queries.tsv qrels.txt"
+    num, told = len(again["stages"]), third.stderr.splitlines()[-2]
+    assert f" {num} stages, {num} reused, " in told and told.endswith(f" s: {out}")
 
 
 @pytest.mark.parametrize(

@@ -31,4 +31,7 @@ def test_the_training_commands_run_as_shown(small_recipe, tmp_path):
             env={**os.environ, "PYTHONPATH": str(ROOT)},
         )
         assert done.returncode == 0, done.stderr
+        if command.startswith("train"):
+            assert done.stdout == (tmp_path / "trained" / "table.md").read_text().rstrip() + "\n"
+            assert done.stderr.splitlines()[-2].endswith("model: trained/models/my-training")
     assert "mono" in done.stdout
