@@ -108,4 +108,6 @@ def test_quickstart_trains_for_a_minute_and_tells_all_of_it_in_one_object(raypip
     assert [each["step"] for each in told["train"]["history"]] == [20, 40, 60]
     dropped = told["train"]["examples"]["own"]["dropped"]
     assert dropped["left_out_negative"] > 0  # passages judged for test queries are in the runs
-    assert (out / "trained" / "models" / "quickstart-train" / "model.safetensors").exists()
+    model = out / "trained" / "models" / "quickstart-train"
+    assert (model / "model.safetensors").exists()
+    assert done.stderr.splitlines()[-3].endswith(f"model: {model}")

@@ -7,6 +7,7 @@ import typer
 
 from raypipe.cli.main import app, run_and_tell
 from raypipe.package import VERSION
+from raypipe.vocabulary import Format, words
 
 
 def verbs(command, words=()):
@@ -18,8 +19,8 @@ def verbs(command, words=()):
 
 
 def test_every_command_has_a_short_option_for_help(raypipe_here):
-    for words in verbs(typer.main.get_command(app)):
-        short, long = (raypipe_here(*words, option) for option in ("-h", "--help"))
+    for called in verbs(typer.main.get_command(app)):
+        short, long = (raypipe_here(*called, option) for option in ("-h", "--help"))
         assert short.returncode == 0 and "Usage: raypipe" in short.stdout
         assert short.stdout == long.stdout
 
@@ -27,6 +28,12 @@ def test_every_command_has_a_short_option_for_help(raypipe_here):
 def test_the_help_groups_the_verbs_in_the_order_of_a_users_work(raypipe_here):
     panels = re.findall("─ ([A-Z][a-z ]+) ─", raypipe_here("--help").stdout)
     assert panels == ["Options", "Run", "Single stages", "Results", "Models", "Upkeep"]
+
+
+def test_a_help_names_every_format_of_files_and_not_the_built_in_collection(raypipe_here):
+    told = raypipe_here("prepare", "-h").stdout.replace("│", " ").split()
+    named = {word.strip(",.") for word in told}
+    assert {*words(Format)} - named == {"python-docs"}
 
 
 def test_version_prints_the_version_alone(raypipe_cli):

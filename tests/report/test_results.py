@@ -224,6 +224,9 @@ def test_every_format_is_printed(small_workspace, capsys):
         "mean": 0.25
     }
     assert tuple(FORMATS) == words(TableFormat)
+    assert run(["table", "-h"])[0] == 0
+    told = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert "md, csv, latex or json; default md, drawn on a terminal." in told
 
 
 def test_a_file_is_written_and_replaced(small_workspace, tmp_path, capsys):
