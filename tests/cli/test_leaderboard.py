@@ -87,7 +87,20 @@ def test_a_board_with_a_script_of_its_own_is_one_entry(tmp_path, monkeypatch, ca
     given = ["--task", "mine", "--qrels", qrels]
     assert run(["leaderboard", "check", path, *given])[0] == 0
     assert "ok     measure: A: 0.25 over 3 queries\n" in capsys.readouterr().out
+    for task, told in (
+        ("mine", "no qrels were named"),
+        ("local", "local has no script of its own"),
+    ):
+        assert run(["leaderboard", "check", path, "--task", task])[0] == 0
+        assert capsys.readouterr().out.endswith(f"\n  -      measure: {told}\n")
+    broken = str(write(tmp_path / "broken", "q1\ta\t1\nq1\tb\t3\n"))
+    assert run(["leaderboard", "check", broken, *given])[0] == 2
+    assert "measure:" not in capsys.readouterr().out, "of a run with a broken rule"
     sides = ["--dev", path, "--eval", path, "--id", "me"]
     assert run(["leaderboard", "pack", *sides, *given, "--out", str(tmp_path)])[0] == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if line[0] != " "] == [
+        "submission", "dev", "eval", f"written: {tmp_path}/leaderboard/submissions/me"
+    ]  # fmt: skip
     told = json.loads((tmp_path / "leaderboard" / "check.json").read_text())
     assert told["measure"] == {"A": 0.25}

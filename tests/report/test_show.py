@@ -157,6 +157,8 @@ def test_an_unknown_query_is_an_error_with_the_nearest_ids_and_their_number(give
         "--query q11: no such query in test (4 queries) or lone (1 queries) or free (1 queries); "
         "did you mean q1?"
     )
+    with pytest.raises(InputError, match=r"free \(1 queries\); did you mean q2\?$"):
+        show(given, "q22")
     with pytest.raises(
         InputError, match=r"in test \(4 queries\); expected such as q1 or q2 or q/3"
     ):
