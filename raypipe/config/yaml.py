@@ -7,6 +7,7 @@ limit, so this module walks the node tree itself.
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import yaml
@@ -20,6 +21,8 @@ MAX_BYTES = 1_000_000
 """Largest size of a recipe; the longest packaged one has about 2,000."""
 MAX_VALUES = 20_000
 """Most values after aliases are unfolded: a few lines of aliases can expand to a billion values."""
+MAX_DEPTH = 100
+"""Most lists and mappings inside each other; PyYAML's scanner takes their number squared."""
 MAX_WORD = 200
 """Most characters of a key's part in a message."""
 MAX_TIME = 100
@@ -76,7 +79,7 @@ def parse_yaml(text: str, *, origin: Callable[[int], str]) -> Document:
             " queries and passages belong in files of their own"
         )
     try:
-        node = _composed(text, origin)
+        node = (_composed_before if len(text) <= MAX_KEPT else _composed)(text)
         builder = _Builder(origin)
         if node is not None:
             builder.document.data = builder.build(node, ())
@@ -89,24 +92,39 @@ def parse_yaml(text: str, *, origin: Callable[[int], str]) -> Document:
         raise InputError(f"{origin(line)}: not YAML: {reason}{hint}") from None
     except yaml.YAMLError as error:
         raise InputError(f"{origin(1)}: not YAML: {' '.join(str(error).split())}") from None
+    except _TooMany as error:
+        line = error.args[0]
+        raise InputError(f"{origin(line)}: more than {MAX_VALUES:,} values") from None
     except RecursionError:
         raise InputError(f"{origin(1)}: nested too deeply to be a recipe") from None
     builder.document.origins.setdefault((), origin(1))
     return builder.document
 
 
-def _composed(text: str, origin: Callable[[int], str]) -> Node | None:
-    """The node tree of the text's one document; InputError as soon as it has too many nodes."""
+class _TooMany(Exception):
+    """More nodes than a recipe may have; its argument is the line of the first too many."""
+
+
+def _composed(text: str) -> Node | None:
+    """The node tree of the text's one document.
+
+    Raises:
+        _TooMany: as soon as it has too many nodes.
+        RecursionError: as soon as it is nested too deeply.
+    """
     loader = yaml.SafeLoader(text)
-    compose, num_nodes = loader.compose_node, 0
+    compose, num_nodes, depth = loader.compose_node, 0, 0
 
     def counted(parent: Node | None, index: Any) -> Node | None:
-        nonlocal num_nodes
+        nonlocal num_nodes, depth
         num_nodes += 1
         if num_nodes > 2 * MAX_VALUES + 1:  # a key is a node too
-            where = origin(loader.line + 1)
-            raise InputError(f"{where}: more than {MAX_VALUES:,} values")
+            raise _TooMany(loader.line + 1)
+        if depth > MAX_DEPTH:
+            raise RecursionError
+        depth += 1
         node: Node | None = compose(parent, index)
+        depth -= 1
         return node
 
     try:
@@ -114,6 +132,12 @@ def _composed(text: str, origin: Callable[[int], str]) -> Node | None:
         return loader.get_single_node()
     finally:
         loader.dispose()
+
+
+_composed_before = lru_cache(8)(_composed)
+"""The same of a text met again: a command reads the recipe of its workspace several times."""
+MAX_KEPT = 20_000
+"""Most characters of a text whose tree is kept."""
 
 
 class _Builder:

@@ -81,7 +81,7 @@ def test_a_broken_file_of_a_workspace_is_named_by_every_verb_that_needs_it(
     work, raypipe_here, tmp_path, file
 ):
     for damage, act in DAMAGES.items():
-        copy = shutil.copytree(work, tmp_path / damage)
+        copy = shutil.copytree(work, tmp_path / damage, copy_function=os.link)
         path = place(copy, file)
         act(path)
         verbs = VERBS if damage == "gone" else (*VERBS[-2:], ("verify",))

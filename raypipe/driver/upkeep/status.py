@@ -10,10 +10,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
-import yaml
 from pydantic import Field
 
 from raypipe.config import read_resolved
+from raypipe.config.yaml import parse_yaml
 from raypipe.driver.mirror import address_of, refuse_sweep
 from raypipe.driver.summaries import read_summary, standing_of
 from raypipe.driver.workspace import LEASE, Workspace
@@ -237,8 +237,8 @@ def line_of_generations(folder: Path) -> str:
         raise InputError(f"{path}: no such file; run `raypipe reindex` first")
     check_regular(path)
     try:
-        return str(yaml.safe_load(path.read_bytes())["name"])
-    except (yaml.YAMLError, KeyError, TypeError, ValueError, RecursionError) as error:
+        return str(parse_yaml(path.read_bytes().decode(), origin=str).data["name"])
+    except (InputError, KeyError, TypeError, ValueError) as error:
         raise InputError(
             f"{path}: expected the recipe of the last invocation, found none with a name; run the "
             "recipe again with the same --out"
