@@ -98,5 +98,7 @@ def read_summary(folder: Path) -> dict[str, Json] | None:
 
 
 def _sealed(summary: Mapping[str, Json]) -> bytes:
+    """The summary as text, one line for each value, and behind it the hash of that text."""
     body = json.dumps(dict(summary), indent=1)
-    return json.dumps({**json.loads(body), _SEAL: digest(body.encode())}, indent=1).encode() + b"\n"
+    opened = body[:-2] + "," if summary else "{"
+    return f'{opened}\n "{_SEAL}": "{digest(body.encode())}"\n}}\n'.encode()
