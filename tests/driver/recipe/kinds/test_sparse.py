@@ -1,6 +1,7 @@
 """Learned sparse retrieval in a recipe: exact, the same however it is divided, reused, exported."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -43,6 +44,7 @@ stages:
 evaluate: {{measures: ["nDCG@10"]}}
 resources: {{backend: inline, device: cpu, shard_tokens: {tokens}, shard_queries: {queries}}}
 """
+NUM_PASSAGES = 150
 WORDS = "lease shard rank query passage score merge model token batch depth index".split()
 
 
@@ -54,7 +56,7 @@ def made(rng, number):
 def world(tmp_path_factory):
     """The recipe, and the texts of its passages and queries."""
     files, rng = tmp_path_factory.mktemp("files"), np.random.default_rng(1)
-    passages, queries = made(rng, 300), made(rng, 15)
+    passages, queries = made(rng, NUM_PASSAGES), made(rng, 15)
     model = make_splade(tmp_path_factory.mktemp("models") / "splade")
 
     def write(name, texts):
@@ -105,6 +107,12 @@ def ended(world, tmp_path_factory):
     return out, run_pipeline(world[0](), out, Options(), watcher=Watcher())
 
 
+@pytest.fixture
+def begun(ended, tmp_path):
+    """A copy of that workspace, for a further invocation."""
+    return shutil.copytree(ended[0], tmp_path / "out", copy_function=os.link)
+
+
 def test_a_run_is_the_brute_force_product_of_impacts(world, ended):
     _, model, passages, queries, _ = world
     out, outcome = ended
@@ -119,26 +127,25 @@ def test_shards_and_blocks_do_not_show_in_the_run(world, ended, tmp_path, tokens
     assert run_of(tmp_path / "out") == run_of(ended[0])
 
 
-def test_changed_passages_alone_are_encoded_again(world, ended, tmp_path):
+def test_changed_passages_alone_are_encoded_again(world, begun):
     recipe, model, passages, queries, write = world
-    run_pipeline(recipe(), tmp_path / "out", Options(), watcher=Watcher())
     changed = [*passages[:7], "a token", *passages[8:]]
     write("passages", changed)
     try:
-        again = run_pipeline(recipe(), tmp_path / "out", Options(), watcher=Watcher())
+        again = run_pipeline(recipe(), begun, Options(), watcher=Watcher())
     finally:
         write("passages", passages)
-    assert again.summary["stages"]["weights"]["copied"] >= 290
-    assert run_of(tmp_path / "out") == expected_run(model, changed, queries)
+    assert again.summary["stages"]["weights"]["copied"] >= NUM_PASSAGES - 10
+    assert run_of(begun) == expected_run(model, changed, queries)
 
 
 def test_an_export_has_each_passages_impacts_by_word_piece(world, ended, tmp_path):
     _, model, passages, _, _ = world
     store = ended[0] / "stores" / "weights"
-    assert export(store, "pyserini", tmp_path / "out", model=str(model)) == 300
+    assert export(store, "pyserini", tmp_path / "out", model=str(model)) == NUM_PASSAGES
     vocabulary = open_tokenizer(resolve_model(str(model))).get_vocab()
     lines = [json.loads(line) for line in (tmp_path / "out" / "vectors.jsonl").open()]
-    assert [line["id"] for line in lines] == [f"p{i}" for i in range(300)]
+    assert [line["id"] for line in lines] == [f"p{i}" for i in range(NUM_PASSAGES)]
     for line, row in zip(lines, impacts_of(model, passages, "passage"), strict=True):
         assert {vocabulary[w]: i for w, i in line["vector"].items()} == {
             term: row[term] for term in np.flatnonzero(row)
@@ -171,7 +178,7 @@ def test_word_pieces_are_named_by_their_ids_whatever_ids_are_not_used(world, tmp
 
 def test_the_largest_weights_alone_are_kept_where_the_settings_say_so(world, tmp_path):
     recipe, model, passages, _, _ = world
-    few = recipe(more=", settings: {max_terms: 3}", **{"stages.splade.depth": 300})
+    few = recipe(more=", settings: {max_terms: 3}", **{"stages.splade.depth": NUM_PASSAGES})
     run_pipeline(few, tmp_path / "out", Options(), watcher=Watcher())
     export(tmp_path / "out/stores/weights", "pyserini", tmp_path / "e", model=str(model))
     lines = [json.loads(line)["vector"] for line in (tmp_path / "e/vectors.jsonl").open()]
@@ -179,13 +186,13 @@ def test_the_largest_weights_alone_are_kept_where_the_settings_say_so(world, tmp
         assert sorted(vector.values()) == sorted(row[row > 0])[-3:]
 
 
-def test_a_published_generation_answers_queries_from_python(world, tmp_path):
+def test_a_published_generation_answers_queries_from_python(world, begun):
     recipe, model, passages, queries, _ = world
     options = Options(reindex=True)
-    run_pipeline(recipe(), tmp_path / "out", options, watcher=Watcher())
-    again = run_pipeline(recipe(), tmp_path / "out", options, watcher=Watcher())
+    run_pipeline(recipe(), begun, options, watcher=Watcher())
+    again = run_pipeline(recipe(), begun, options, watcher=Watcher())
     assert again.summary["stages"]["weights"]["reused"]
-    with raypipe.open_index(tmp_path / "out") as opened:
+    with raypipe.open_index(begun) as opened:
         found = opened.search({f"q{n}": text for n, text in enumerate(queries)}, stage="splade")
     columns = [found[name].to_pylist() for name in ("query_id", "passage_id", "score")]
     found = list(zip(*columns, strict=True))
@@ -294,7 +301,7 @@ def test_a_published_index_of_impacts_is_planned_searched_and_told_from_others(
     stores = open_workspace(out).refs()
     assert plan.keys() == stores.keys()
     weights, index = plan["weights"].bytes, plan["impacts"]
-    assert index.bytes == pytest.approx(45_000 + 0.6 * weights) and index.rows == 300
+    assert index.bytes == pytest.approx(45_000 + 0.6 * weights) and index.rows == NUM_PASSAGES
     assert index.seconds == pytest.approx(3.3 + 1.7e-7 * weights, abs=1e-3)
     assert plan["by-lucene.test"].seconds == pytest.approx(0.1 + 15 * 20 * 1.7e-5)
     asked = {f"q{n}": text for n, text in enumerate(queries)}
@@ -454,7 +461,7 @@ def test_anserinis_impact_index_of_an_export_gives_the_same_scores(world, ended,
     )
     told = [line[6:] for line in done.stdout.splitlines() if line.startswith("found ")]
     found = dict(json.loads(line) for line in told)
-    expected = expected_run(model, passages, queries, depth=300)
+    expected = expected_run(model, passages, queries, depth=NUM_PASSAGES)
     assert len(found) == len(queries), done.stderr[-2000:]
     for query, lines in found.items():
         scores = {passage: score for name, passage, score in expected if name == query}
