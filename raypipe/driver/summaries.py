@@ -15,7 +15,7 @@ from raypipe.storage.records import Json, digest
 FILE = "summary.json"
 FORMAT = 2
 """1 had no notes, and of inferences neither `computed` nor `copied`; it is still read."""
-_SEAL = "sha256"
+_SEAL = b',\n "sha256": "'
 
 
 def new_summary(recipe: str | None) -> dict[str, Json]:
@@ -66,7 +66,7 @@ def now() -> str:
 
 def write_summary(folder: Path, summary: Mapping[str, Json]) -> None:
     """Replace summary.json in a workspace's folder, and in the bucket that it mirrors."""
-    write_out(folder, FILE, _sealed(summary))
+    write_out(folder, FILE, _sealed(json.dumps(dict(summary), indent=1).encode()))
 
 
 def read_summary(folder: Path) -> dict[str, Json] | None:
@@ -83,22 +83,19 @@ def read_summary(folder: Path) -> dict[str, Json] | None:
         return None
     except InputError:
         data = b""  # a pipe would wait for ever
+    text = data[: data.rfind(_SEAL)] + b"\n}"
     try:
-        body = dict(json.loads(data))
-        whole = _sealed({name: value for name, value in body.items() if name != _SEAL}) == data
+        body = dict(json.loads(text)) if _sealed(text) == data else None
     except (ValueError, TypeError, RecursionError):
-        whole = False
-    if not whole:
+        body = None
+    if body is None:
         raise CorruptError(
             f"{path}: its bytes are not those that were written, so how the last invocation "
             "ended is unknown; run its recipe again with the same --out, which writes it anew"
         )
-    del body[_SEAL]
     return body
 
 
-def _sealed(summary: Mapping[str, Json]) -> bytes:
-    """The summary as text, one line for each value, and behind it the hash of that text."""
-    body = json.dumps(dict(summary), indent=1)
-    opened = body[:-2] + "," if summary else "{"
-    return f'{opened}\n "{_SEAL}": "{digest(body.encode())}"\n}}\n'.encode()
+def _sealed(text: bytes) -> bytes:
+    """A summary's text, which has one value or more, with the hash of it as its last value."""
+    return text[:-2] + _SEAL + digest(text).encode() + b'"\n}\n'
