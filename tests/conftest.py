@@ -21,6 +21,8 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that wait leave t
 os.environ.setdefault(
     "RAY_NUM_REDIS_GET_RETRIES", "120"
 )  # seconds that Ray waits for its own start
+# Containers often keep no compiled modules: each process of a test would compile raypipe anew.
+sys.dont_write_bytecode, os.environ["PYTHONDONTWRITEBYTECODE"] = False, ""
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell ignores Ctrl-C for what it starts in the background, and children would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
