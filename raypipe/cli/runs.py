@@ -49,6 +49,8 @@ def compare(
         problems.append("expected two runs or more, the baseline first")
     if base not in runs:
         problems.append(f"--baseline {base}: expected one of the runs")
+    if per_query is not None and per_query.exists():
+        problems.append(f"--per-query {per_query}: it exists; name a new file")
     if problems:
         raise InputError(problems)
     names = measures.replace(",", " ").split()
@@ -104,8 +106,6 @@ def _p_values(row: "Comparison") -> list[float]:
 
 
 def _write_per_query(path: Path, found: "Compared", names: list[str], base: str) -> None:
-    if path.exists():
-        raise InputError(f"--per-query {path}: it exists; name a new file")
     lines = ["query_id\tmeasure\trun\tvalue\tdifference\n"]
     for measure in names:
         before = found.per_query[base].per_query[measure]

@@ -121,7 +121,7 @@ def gc(
     for name in garbage.strangers:
         print(f"not part of a store, left alone: {name}")
     if yes and len(deleted) < len(names):
-        print(f"{len(names) - len(deleted)} files are used again and were left")
+        print(f"left, since used again: {len(names) - len(deleted)}")
 
 
 def evaluate(

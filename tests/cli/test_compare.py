@@ -136,7 +136,14 @@ def test_the_values_of_every_query_are_written_to_a_new_file(tmp_path, capsys):
         ("base", ["expected two runs or more, the baseline first"]),
         ("base none", ["none: no such file"]),
         ("base other base other", ["base: given twice", "other: given twice"]),
-        ("base other --baseline qrels", ["--baseline qrels: expected one of the runs"]),
+        (
+            "base none --baseline qrels --per-query base",
+            [
+                "none: no such file",
+                "--baseline qrels: expected one of the runs",
+                "--per-query base: it exists; name a new file",
+            ],
+        ),
         (
             "none --baseline base",
             [

@@ -69,7 +69,7 @@ def test_what_is_written_again_meanwhile_is_left_and_counted(littered, capsys, m
 
     monkeypatch.setattr(deleting, "find_garbage", found_before)
     code, out = told(littered, capsys, "--yes")
-    assert (code, out.splitlines()[-1]) == (0, "1 files are used again and were left")
+    assert (code, out.splitlines()[-1]) == (0, "left, since used again: 1")
     assert left(littered) == NAMES[:1]
 
 
