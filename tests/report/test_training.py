@@ -140,6 +140,7 @@ def test_measures_are_told_by_examples_seen_beside_the_baseline(sized):
     means = sized.summary["measures"]["test"]
     assert all(row["RR@10"] == means[row["system"]]["RR@10"] for row in rows)
     (chart,) = section.charts
+    assert (chart.title, chart.y) == ("RR@10 by examples of training", "RR@10")
     assert chart.log_x  # sizes are multiplied from one training to the next
     value = {name: means[name]["RR@10"] for name in means}
     assert chart.lines == {

@@ -32,3 +32,11 @@ def test_the_first_activation_that_is_stated_counts(tmp_path, fields, score, sou
     assert found.problems == {} and found.refusals == []
     write(tmp_path / "config.json", {"num_labels": 1})
     assert list(read_cross_encoder(tmp_path).problems) == ["total_limit"]
+
+
+def test_prompts_are_the_prefixes_of_both_texts_of_a_pair(tmp_path):
+    write(tmp_path / "config.json", {"num_labels": 1, "max_position_embeddings": 8})
+    prompts = {"query": "q: ", "document": "d: "}
+    write(tmp_path / "config_sentence_transformers.json", {"prompts": prompts})
+    found = read_cross_encoder(tmp_path)
+    assert (found.values["query_prefix"], found.values["passage_prefix"]) == ("q: ", "d: ")
