@@ -120,6 +120,10 @@ def test_what_cannot_rerank_is_refused():
         ({"scores": {"q": {"a": "x"}}}, "scores: query 'q', passage 'a': could not convert"),
         ({"scores": {"q": {1: 2.0, "1": 3.0}}, "run": {"q": {"1": 0.0}}}, "1 candidates repeated"),
         ({"scores": pa.table({"query_id": ["q"]})}, "scores: expected a column passage_id"),
+        (
+            {"scores": pa.table({"query_id": ["q"], "passage_id": ["a"], "score": ["1.5"]})},
+            "scores: expected numbers; found string",
+        ),
         ({"scores": of(0, 0, 0, 0), "k": 0}, "k: expected a whole number from 1; found 0"),
         (
             {"scores": of(0, 0, 0, 0), "tail": "cut"},

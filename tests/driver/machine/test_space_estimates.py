@@ -7,6 +7,7 @@ import pytest
 from raypipe.driver.execute import check_space, estimated_bytes
 from raypipe.errors import StorageError
 from raypipe.models.folder.model_folder import resolve_model
+from raypipe.stages.ann.search import AnnSearchStage
 from raypipe.stages.bm25 import Bm25Stage, IndexStage
 from raypipe.stages.encode import EncodeStage
 from raypipe.stages.fuse import fuse_stage
@@ -77,6 +78,7 @@ def facts(num_bytes, compressed):
         (Bm25Stage("b", SIDES, STORED, 0.9, 0.4, 50), 32 * 50 * 300),
         (ImpactSearchStage("i", SIDES, STORED, STORED, 50), 32 * 50 * 300),
         (PartsStage("p", STORED, STORED, 50), 32 * 50 * 300),
+        (AnnSearchStage("a", STORED, None, STORED, STORED, SIDES, 50, 2), 32 * 50 * 300),
         (merge_stage("m", STORED, SIDES, 50), 32 * 50 * 300 * 3 // 4),
     ],
     ids=lambda value: type(value).__name__,

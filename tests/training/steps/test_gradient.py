@@ -172,6 +172,9 @@ def test_recomputing_layers_changes_no_gradient_and_dropout_is_drawn_by_step(own
     recomputed = run(dropout=0.3, recompute=True)
     assert recomputed[0].item() == pytest.approx(dropped[0].item(), rel=1e-6)
     assert_equal_gradients(recomputed[1], dropped[1])
+    # What the head reads is dropped too: a number dropped of every input moves no weight.
+    zeros = [run(dropout=p)[1]["classifier.weight"].eq(0).sum().item() for p in (0.0, 0.9)]
+    assert zeros[0] == 0 < zeros[1]
 
 
 def test_bf16_is_near_fp32(own, tiny_model):
