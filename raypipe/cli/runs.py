@@ -49,8 +49,9 @@ def compare(
         problems.append("expected two runs or more, the baseline first")
     if base not in runs:
         problems.append(f"--baseline {base}: expected one of the runs")
+    taken = f"--per-query {per_query}: it exists; name a new file"
     if per_query is not None and per_query.exists():
-        problems.append(f"--per-query {per_query}: it exists; name a new file")
+        problems.append(taken)
     if problems:
         raise InputError(problems)
     names = measures.replace(",", " ").split()
@@ -60,7 +61,10 @@ def compare(
         note_ties(name, [ties_of(table)])
     found = compared(tables, judged, names, baseline=str(base), seed=seed, qrels_name=str(qrels))
     if per_query is not None:
-        _write_per_query(per_query, found, names, str(base))
+        try:
+            _write_per_query(per_query, found, names, str(base))
+        except FileExistsError:
+            raise InputError(taken) from None
     body = {
         "baseline": str(base),
         "family": found.family,
@@ -114,7 +118,8 @@ def _write_per_query(path: Path, found: "Compared", names: list[str], base: str)
                 f"{query}\t{measure}\t{run}\t{value!r}\t{value - before[query]!r}\n"
                 for query, value in measured.per_query[measure].items()
             ]
-    path.write_text("".join(lines), encoding="utf-8")
+    with path.open("x", encoding="utf-8") as out:
+        out.writelines(lines)
 
 
 *_TASKS, _LAST_TASK = BOARDS

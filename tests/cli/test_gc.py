@@ -12,13 +12,13 @@ from raypipe.cli.main import run
 from raypipe.driver.upkeep import gc as deleting
 from raypipe.storage.posix import PosixStorage
 
-PAYLOADS = [b"x" * 1200, b"y" * 34]
+PAYLOADS = [b"x" * 1200, b"y" * 30, b"zzzz"]
 NAMES = sorted(f"blobs/{h[:2]}/{h}" for h in (hashlib.sha256(p).hexdigest() for p in PAYLOADS))
 
 
 @pytest.fixture
 def littered(work, tmp_path):
-    """A copy of a workspace; two old payloads that nothing names, a young one, a strange file."""
+    """A copy of a workspace; three old payloads that nothing names, a young one, a strange file."""
     folder = shutil.copytree(work, tmp_path / "work")
     for payload in (*PAYLOADS, b"young"):
         sha256 = hashlib.sha256(payload).hexdigest()
@@ -42,11 +42,11 @@ def left(folder):
 
 
 def test_what_is_listed_is_deleted_only_if_asked(littered, capsys):
-    lines = [*NAMES, "2 files, 1,234 bytes", "not part of a store, left alone: notes.txt"]
+    lines = [*NAMES, "3 files, 1,234 bytes", "not part of a store, left alone: notes.txt"]
     for options, after in (([], NAMES), (["--yes"], [])):
         code, out = told(littered, capsys, *options)
-        assert code == 0 and out.splitlines()[2:] == lines[2:]
-        assert sorted(out.splitlines()[:2]) == NAMES and left(littered) == after
+        assert code == 0 and out.splitlines()[3:] == lines[3:]
+        assert sorted(out.splitlines()[:3]) == NAMES and left(littered) == after
     assert told(littered, capsys)[1].splitlines() == ["0 files, 0 bytes", lines[-1]]
 
 

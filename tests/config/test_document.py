@@ -61,6 +61,13 @@ def test_values_without_end_are_refused_before_all_are_read(monkeypatch):
     assert len(parsed("a: [" + "1," * 47 + "1]").data["a"]) == 48
 
 
+def test_lists_in_each_other_are_read_to_the_hundredth():
+    data, depth = parsed("[" * 100 + "1" + "]" * 100).data, 0
+    while data != 1:
+        (data,), depth = data, depth + 1
+    assert depth == 100
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -71,6 +78,7 @@ def test_values_without_end_are_refused_before_all_are_read(monkeypatch):
         ("a: \x07\n", "not YAML: .*special characters"),
         ("a: &a [*a]\n", "line 1: a.0: an alias inside its own anchor"),
         ("[" * 20_000, "nested too deeply"),
+        ("[" * 101 + "1" + "]" * 101, "nested too deeply"),
         ("#" * (MAX_BYTES + 1), "expected at most 1,000,000 characters, found 1,000,001"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
@@ -47,6 +48,7 @@ def read_first(recipe: Recipe, others: Sequence[str] = ()) -> Mapping[tuple[str,
             known_ids = None if read is None else {query_id for query_id, _ in read}
             problems += [] if known_ids is None else _of_runs(recipe, name, known_ids)
         measured = queries.report and recipe.evaluate is not None
+        of_others: list[list[str]] = []
         for unit in units():
             qrels = queries.qrels_of(unit)
             if qrels is not None and (measured or queries.only_judged):
@@ -54,11 +56,13 @@ def read_first(recipe: Recipe, others: Sequence[str] = ()) -> Mapping[tuple[str,
                 if found is None:
                     continue
                 if known_ids is not None:
-                    problems += _strange(found, qrels, known_ids, queries.file)
+                    of_others.append(_strange(found, qrels, known_ids, queries.file))
                 if measured:
                     judged[name, unit] = found
                     if known:
                         _tried(partial(_check, file=qrels, measures=measures), found, problems)
+        if measured or all(of_others):  # `only_judged` keeps the queries of either file
+            problems += chain.from_iterable(of_others)
     if problems:
         raise InputError(list(dict.fromkeys(problems)))
     return judged

@@ -237,7 +237,10 @@ def line_of_generations(folder: Path) -> str:
         raise InputError(f"{path}: no such file; run `raypipe reindex` first")
     check_regular(path)
     try:
-        return str(parse_yaml(path.read_bytes().decode(), origin=str).data["name"])
+        document = parse_yaml(path.read_bytes().decode(), origin=str)
+        if document.problems:
+            raise InputError(str(document.problems[0]))
+        return str(document.data["name"])
     except (InputError, KeyError, TypeError, ValueError) as error:
         raise InputError(
             f"{path}: expected the recipe of the last invocation, found none with a name; run the "

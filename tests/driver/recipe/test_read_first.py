@@ -48,6 +48,13 @@ def test_judgements_of_other_queries_are_refused_before_any_work(measured):
     with pytest.raises(InputError) as again:  # no query of dev, of `only_judged`, would be kept
         read_first(unmeasured)
     assert again.value.problems == [problem]
+    (folder / "documents.txt").write_text("q1 0 d0 1\n")  # which keep a query of the set
+    more = {"document_qrels": str(folder / "documents.txt")}
+    both = {"dev": recipe.queries["dev"].model_copy(update=more)}
+    assert read_first(unmeasured.model_copy(update={"queries": both})) == {}
+    with pytest.raises(InputError) as measuring:
+        read_first(recipe.model_copy(update={"queries": both}))
+    assert measuring.value.problems == [problem]
     every = {"all": recipe.queries["all"]}
     assert read_first(unmeasured.model_copy(update={"queries": every})) == {}
     (folder / "qrels.txt").write_text("z1 0 p0 1\nq1 0 p0 1\n")

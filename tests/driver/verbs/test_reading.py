@@ -34,6 +34,25 @@ def test_a_file_has_no_generations_and_a_number_for_it_is_refused(tmp_path, work
             generation_to_read(folder, 2)
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"name: caf\xe9\n",
+        b"- name\n",
+        b"title: nightly\n",
+        b"name: !mine nightly\n",
+        b"name: [",
+        b"",
+    ],
+)
+def test_a_recipe_without_a_readable_name_is_told_with_its_remedy(work, content):
+    (work.folder / "recipe.yaml").write_bytes(content)
+    with pytest.raises(
+        InputError, match=r"recipe\.yaml: expected the recipe of the last invocation"
+    ):
+        line_of_generations(work.folder)
+
+
 def test_a_workspace_without_a_recipe_has_no_line_of_generations(tmp_path):
     with pytest.raises(InputError, match=r"recipe.yaml: no such file; run `raypipe reindex`"):
         line_of_generations(tmp_path)
