@@ -378,6 +378,8 @@ def test_scores_beyond_float32s_whole_numbers_are_ordered_alike_in_every_span(mo
     monkeypatch.setattr(sparse, "map_tokens", lambda path: stored)
     whole, _ = sparse.sparse_lists(*query, passages, (0, 2), 6, 2)
     assert whole.tolist() == [[0, 1]]
+    of_none = sparse.sparse_lists(query[0][:0], query[1][:1], passages, (0, 2), 6, 2)
+    assert [lists.shape for lists in of_none] == [(0, 0)] * 2
 
 
 def test_impacts_are_rounded_cut_and_refused_by_hand():
