@@ -96,7 +96,9 @@ def test_several_checkpoints_in_a_folder_are_named_and_none_is_chosen(tmp_path, 
 
 
 @pytest.mark.parametrize("named", ["", "model.ckpt-400000", "model.ckpt-400000.index"])
-def test_a_raw_tensorflow_checkpoint_is_answered_with_the_lines_that_convert_it(tmp_path, named):
+def test_a_raw_tensorflow_checkpoint_is_answered_with_the_lines_that_convert_it(
+    tmp_path, named, raypipe_here
+):
     folder = made.dl4marco(tmp_path / "m", made.classifier())
     (folder / "model.npz").unlink()
     for end in ("index", "data-00000-of-00001"):
@@ -104,6 +106,10 @@ def test_a_raw_tensorflow_checkpoint_is_answered_with_the_lines_that_convert_it(
     with pytest.raises(InputError, match="TensorFlow") as told:
         convert(folder / named if named else folder, tmp_path / "out", preset="monobert")
     notes = told.value.__notes__
+    words = ("model", "convert", folder / named, "--preset", "repbert", "--out", tmp_path / "out")
+    said = raypipe_here(*words)
+    assert said.returncode == 2
+    assert said.stderr.splitlines()[1 : len(notes) + 1] == [f"  {note}" for note in notes]
     assert notes[0] == "import numpy, tensorflow as tf"
     assert str(folder / "model.ckpt-400000") in notes[1] and "numpy.savez" in notes[2]
     compile("\n".join(notes[:3]), "lines", "exec")
