@@ -109,7 +109,6 @@ class TerminalWatcher(Watcher):
             self._all = self._display.add_task("all stages", told="")
             self._tell_all()
             self._display.start()
-        self._forget_stage()
         self._stage = self._display.add_task(
             words_of(name),
             total=report.num_rows_planned or None,

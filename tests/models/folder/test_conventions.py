@@ -1,6 +1,10 @@
 from dataclasses import replace
 
+import pytest
 from model_parts import ENCODER, MONO
+
+from raypipe.errors import InputError
+from raypipe.models.folder.settings import conventions_from
 
 
 def test_sides_have_their_own_limit_segment_and_prefix():
@@ -20,3 +24,10 @@ def test_an_encoder_without_layers_and_cut_keeps_the_fingerprint_of_before_they_
     cut = replace(found, truncate_dim=7, dense=["2_Dense"])
     assert cut.dense == ("2_Dense",) and hash(cut) == hash(replace(cut))
     assert cut.to_json() == found.to_json() | {"truncate_dim": 7}
+
+
+def test_an_input_of_pre_training_has_room_for_two_texts_and_their_special_tokens():
+    body = {"kind": "pretrained", "total_limit": 8}
+    assert conventions_from(body, "raypipe.json").total_limit == 8
+    with pytest.raises(InputError, match="total_limit: expected 8 tokens or more, found 7"):
+        conventions_from(body | {"total_limit": 7}, "raypipe.json")
