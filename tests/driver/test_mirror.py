@@ -72,7 +72,9 @@ def test_a_workspace_in_a_bucket_is_resumed_and_read_on_another_machine(
     assert outputs(own) == first
 
 
-@pytest.mark.parametrize("machine", ["one machine", "another machine"])
+@pytest.mark.parametrize(
+    "machine", [pytest.param("one machine", marks=pytest.mark.slow), "another machine"]
+)
 def test_files_of_runs_that_a_recipe_writes_no_longer_leave_the_bucket(
     recipe, bucket_uri, tmp_path, monkeypatch, machine
 ):

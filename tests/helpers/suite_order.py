@@ -10,8 +10,8 @@ REPOSITORY = Path(__file__).parents[2]
 
 # Three workers where pytest-xdist is installed, and four for the slow tests, on two cores too: some
 # tests wait for other processes, and files that start Ray mostly wait. These come first, and before
-# them, as one group, those that need Java, so that its process starts once; the short files fill
-# what is left. Without pytest-xdist all run in this process.
+# them, as one group, those that need Java, so that its process starts once; the short files of the
+# folders fill what is left. Without pytest-xdist all run in this process.
 NUM_WORKERS = {"not": 3, "slow": 4}
 """By the first word of the marks that are asked for."""
 ONE_PROCESS = ("keyword", "maxfail", "usepdb", "trace", "lf", "failedfirst", "stepwise")
@@ -49,10 +49,13 @@ def pytest_xdist_make_scheduler(config, log):
 
 
 def pytest_collection_modifyitems(config, items):
-    """On several workers the files that wait first; each worker sorts alike."""
+    """On several workers the files that wait first, then the long ones of no folder.
+
+    Each worker sorts alike.
+    """
     if getattr(config, "workerinput", None):
         order = {"jvm": 0, "ray": 1, None: 2}
-        items.sort(key=lambda item: order[mark_of(item.location[0])])
+        items.sort(key=lambda i: (order[mark_of(i.location[0])], i.location[0].count("/") > 1))
 
 
 @cache

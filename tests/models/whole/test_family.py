@@ -26,6 +26,8 @@ DUO = {"kind": "duo", "query_limit": 8, "passage_limit": 8, "total_limit": 40,
        "relevant_label": 1, "score": "probability"}  # fmt: skip
 EVERY = (*KINDS, *RENAMED)
 """With the relatives of BERT, which have further tests in a folder of their own."""
+HALF = [*EVERY[::2], *(pytest.param(kind, marks=pytest.mark.slow) for kind in EVERY[1::2])]
+"""The same, of which every other one is slow."""
 
 
 def test_every_kind_is_a_family():
@@ -47,7 +49,7 @@ def test_vectors_of_every_length_are_those_of_transformers(tmp_path, kind, pooli
 
 
 @pytest.mark.parametrize("units", [2, pytest.param(1, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("kind", EVERY)
+@pytest.mark.parametrize("kind", HALF)
 def test_scores_of_pairs_are_those_of_transformers(tmp_path, kind, units):
     theirs = make(tmp_path, kind, units=units)
     model = opened(tmp_path, **MONO | {"relevant_label": None if units == 1 else 1})

@@ -121,7 +121,9 @@ def test_a_run_is_the_brute_force_product_of_impacts(world, ended):
     assert verify(open_workspace(out)) == []
 
 
-@pytest.mark.parametrize("tokens, queries", [(10_000_000, 1000), (150, 1)])
+@pytest.mark.parametrize(
+    "tokens, queries", [pytest.param(10_000_000, 1000, marks=pytest.mark.slow), (150, 1)]
+)
 def test_shards_and_blocks_do_not_show_in_the_run(world, ended, tmp_path, tokens, queries):
     run_pipeline(world[0](tokens, queries), tmp_path / "out", Options(), watcher=Watcher())
     assert run_of(tmp_path / "out") == run_of(ended[0])
