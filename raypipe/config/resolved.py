@@ -1,6 +1,7 @@
 """A recipe as YAML with its defaults written out, each with its source."""
 
 from collections.abc import Collection, Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -91,8 +92,16 @@ def _entry(name: str, value: Any, *, indent: str, comment: str = "") -> Iterator
 
 def _inline(value: Any) -> str:
     """The value in flow style, on one line; dumped in a list, to avoid an end-of-document mark."""
+    return _inline_before(value) if isinstance(value, str | int) else _inlined(value)
+
+
+def _inlined(value: Any) -> str:
     text = _dump(value)
     return text if len(text.splitlines()) == 1 else _dump(value, style='"')
+
+
+_inline_before = lru_cache(1000, typed=True)(_inlined)
+"""The same of a word met again: an invocation writes its recipe several times."""
 
 
 def _dump(value: Any, *, style: str | None = None) -> str:

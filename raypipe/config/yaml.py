@@ -7,6 +7,7 @@ limit, so this module walks the node tree itself.
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import yaml
@@ -78,7 +79,7 @@ def parse_yaml(text: str, *, origin: Callable[[int], str]) -> Document:
             " queries and passages belong in files of their own"
         )
     try:
-        node = _composed(text, origin)
+        node = (_composed_before if len(text) <= MAX_KEPT else _composed)(text)
         builder = _Builder(origin)
         if node is not None:
             builder.document.data = builder.build(node, ())
@@ -91,17 +92,24 @@ def parse_yaml(text: str, *, origin: Callable[[int], str]) -> Document:
         raise InputError(f"{origin(line)}: not YAML: {reason}{hint}") from None
     except yaml.YAMLError as error:
         raise InputError(f"{origin(1)}: not YAML: {' '.join(str(error).split())}") from None
+    except _TooMany as error:
+        line = error.args[0]
+        raise InputError(f"{origin(line)}: more than {MAX_VALUES:,} values") from None
     except RecursionError:
         raise InputError(f"{origin(1)}: nested too deeply to be a recipe") from None
     builder.document.origins.setdefault((), origin(1))
     return builder.document
 
 
-def _composed(text: str, origin: Callable[[int], str]) -> Node | None:
+class _TooMany(Exception):
+    """More nodes than a recipe may have; its argument is the line of the first too many."""
+
+
+def _composed(text: str) -> Node | None:
     """The node tree of the text's one document.
 
     Raises:
-        InputError: as soon as it has too many nodes.
+        _TooMany: as soon as it has too many nodes.
         RecursionError: as soon as it is nested too deeply.
     """
     loader = yaml.SafeLoader(text)
@@ -111,8 +119,7 @@ def _composed(text: str, origin: Callable[[int], str]) -> Node | None:
         nonlocal num_nodes, depth
         num_nodes += 1
         if num_nodes > 2 * MAX_VALUES + 1:  # a key is a node too
-            where = origin(loader.line + 1)
-            raise InputError(f"{where}: more than {MAX_VALUES:,} values")
+            raise _TooMany(loader.line + 1)
         if depth > MAX_DEPTH:
             raise RecursionError
         depth += 1
@@ -125,6 +132,12 @@ def _composed(text: str, origin: Callable[[int], str]) -> Node | None:
         return loader.get_single_node()
     finally:
         loader.dispose()
+
+
+_composed_before = lru_cache(8)(_composed)
+"""The same of a text met again: a command reads the recipe of its workspace several times."""
+MAX_KEPT = 20_000
+"""Most characters of a text whose tree is kept."""
 
 
 class _Builder:
