@@ -64,6 +64,28 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+@pytest.fixture(autouse=True)
+def fp32_alone(request, monkeypatch):
+    """A default test meets a CPU that offers fp32 alone, wherever it runs; others ask for more."""
+    if not any(request.node.get_closest_marker(mark) for mark in ("slow", "long", "gpu")):
+        import torch
+
+        monkeypatch.setattr(torch.cpu, "get_capabilities", dict)
+
+
+@pytest.fixture
+def with_bf16(fp32_alone, monkeypatch):
+    """A CPU that multiplies in bf16; torch computes in it on any, if slowly."""
+    import torch
+
+    from raypipe.api import inputs
+
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True})
+    inputs._chosen.cache_clear()
+    yield
+    inputs._chosen.cache_clear()
+
+
 @pytest.fixture(scope="session")
 def tiny():
     """The module that makes tiny models."""

@@ -1,4 +1,4 @@
-"""Rates of encoding and scoring beside peers: one case in one precision (jobs/benchmark.py).
+"""Rates of encoding and scoring beside peers, and of training, for jobs/benchmark.py.
 
 Operations of T tokens in inputs of L tokens, N layers, H hidden: 2 * 12 H^2 N T in the linear
 layers (query, key, value and output 4 H^2, the inner layer 8 H^2) and 4 L H N T in attention. Less
@@ -11,8 +11,12 @@ import time
 import torch
 from forward_peers import peers_of
 from forward_work import Work, operations, padding_of
+from random_bert import make_random_bert
+from training_steps import gradients, make_batch, make_trainee
 
+from raypipe.models.folder.model_folder import resolve_model
 from raypipe.models.machine.precision import DTYPES, able, set_products
+from raypipe.training.steps import Adam, clip_
 
 
 def wait(device):
@@ -76,7 +80,7 @@ def measured(case, precision, settings, device, folder, until, tuned):
     }
     if chosen and len(chosen) == len({key[:2] for key in ways}):
         ways = {key: run for key, run in ways.items() if key in chosen}
-    ways, difference = work.agreeing(ways)  # and so each has been warmed up
+    ways, difference = work.agreeing(ways, until)  # and so each has been warmed up
     first, peak = {}, None
     for way, run in ways.items():
         if device == "cuda":
@@ -118,6 +122,31 @@ def measured(case, precision, settings, device, folder, until, tuned):
             for scope, *_ in scopes
             if (scope, False) in best
         ],
+    }
+
+
+def measured_training(case, precision, settings, device, folder):
+    """An update of the model: forward, backward, clipping and Adam, median seconds."""
+    model = resolve_model(str(make_random_bert(folder, case.shape, kind=case.kind)))
+    set_products(precision)
+    trainee = make_trainee(model, device, dropout=0.1, bf16=precision == "bf16")
+    optimiser, batch = Adam(trainee.weights), make_batch(case.shape.words, num_examples=case.items)
+
+    def update():
+        _, found = gradients(model, trainee, batch, budget=16_384)
+        clip_(list(found.values()), 1.0)
+        optimiser.step(list(found.values()), rate=1e-6, number=1)
+
+    update()
+    took = [seconds_of(update, device) for _ in range(settings.rounds)]
+    seconds = statistics.median(took)
+    return {
+        "case": case.name,
+        "precision": precision,
+        "examples": case.items,
+        "seconds": seconds,
+        "range": [min(took), max(took)],
+        "examples_per_second": case.items / seconds,
     }
 
 

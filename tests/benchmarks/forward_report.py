@@ -55,18 +55,22 @@ def driver():
 
 def table(report):
     """The report as Markdown."""
-    told, rates = report["machine"], report["rates"]
+    told, rates, price = report["machine"], report["rates"], report["price"]
+    cost = "| - " if price is None else f"| $ a million at ${price} an hour "
     products = ", ".join(f"{p} {r / 1e12:.3f}" for p, r in rates.items() if p != "copy")
     versions = ", ".join(f"{name} {told[name]}" for name in PACKAGES if told[name])
     lines = [
         f"{told['device']}; {told['numerics_class']}; {told['threads']} threads; "
         f"driver: {told['driver']}; {versions}; Python {told['python']}",
         "",
-        f"Products: {products} TFLOP/s; copy {rates['copy'] / 1e9:.1f} GB/s.",
+        *test_lines(report["tests"]),
+        *([f"Products: {products} TFLOP/s; copy {rates['copy'] / 1e9:.1f} GB/s."] if rates else []),
+        "",
+        f"On {told['device']}, ratios to peers at the best of their batches:",
         "",
         "| work | precision | items/s | tokens/s | TFLOP/s | share of products | GPU idle "
-        "| times as fast as | padding of that batch |",
-        "|---|---|---|---|---|---|---|---|---|",
+        f"{cost}| times as fast as | padding of that batch |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for row in report["rows"]:
         rate, idle = row["operations_per_second"], row["idle_share"]
@@ -81,12 +85,41 @@ def table(report):
             f"| {row['case']} | {row['precision']} | "
             f"{row['items_per_second']:,.1f} | {row['tokens_per_second']:,.0f} | "
             f"{rate / 1e12:.3f} | {rate / rates[row['precision']]:.0%} | "
-            f"{'-' if idle is None else f'{idle:.1%}'} | {ratios} | {padding} |"
+            f"{'-' if idle is None else f'{idle:.1%}'} | "
+            f"{'-' if price is None else format(dollars(row['items_per_second'], price), '.2f')} | "
+            f"{ratios} | {padding} |"
         )
+    lines += training_lines(report["training"], told["device"]) if report["training"] else []
     lines += search_lines(report["search"]) if report["search"] else []
     lines += ["", *(f"Not run, out of time: {name}." for name in report["not_run"])]
     lines += [f"Left out: {name}." for name in report["left_out"]]
     return "\n".join(lines) + "\n"
+
+
+def dollars(items_per_second, price):
+    """A million items at a price of dollars an hour."""
+    return 1e6 / items_per_second / 3600 * price
+
+
+def test_lines(tests):
+    """The command of the tests of bytes and equality, and its words."""
+    if tests is None:
+        return []
+    words = [f"    {line}" for line in tests["said"]]
+    return [f"Tests, exit {tests['exit']}: `{tests['command']}`", "", *words, ""]
+
+
+def training_lines(rows, device):
+    """Seconds of an update."""
+    lines = ["", f"Updates of a model on {device}:", ""]
+    lines += ["| work | precision | examples | seconds |", "|---|---|---|---|"]
+    for row in rows:
+        low, high = row["range"]
+        lines.append(
+            f"| {row['case']} | {row['precision']} | {row['examples']} | "
+            f"{row['seconds']:.3f} [{low:.3f}, {high:.3f}] |"
+        )
+    return lines
 
 
 def search_lines(found):

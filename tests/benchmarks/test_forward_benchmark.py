@@ -11,6 +11,29 @@ import numpy as np
 import pytest
 import search_rates as rates
 
+HANGS = """
+import sys, threading
+from importlib.machinery import PathFinder
+
+class Hook(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        spec = super().find_spec(name, path, target) if name == "forward" else None
+        if spec is not None:
+            execute = spec.loader.exec_module
+            def exec_module(module):
+                execute(module)
+                measured = module.measured
+                def hanging(case, *more):
+                    if case.kind == "duo":
+                        threading.Event().wait()
+                    return measured(case, *more)
+                module.measured = hanging
+            spec.loader.exec_module = exec_module
+        return spec
+
+sys.meta_path.insert(0, Hook)
+"""
 FOLDER = Path(__file__).parent
 ROOT = FOLDER.parent.parent
 
@@ -84,8 +107,22 @@ def test_a_part_runs_on_a_cpu_and_is_tuned_once(tmp_path):
 def test_what_there_is_no_time_for_is_named(tmp_path):
     spent = run(tmp_path, "--minutes", "0", "--precision", "fp32")
     assert spent.returncode == 0, spent.stderr
-    assert spent.stdout.count("Not run, out of time") == 5
-    assert "Not run, out of time: search." in spent.stdout
+    assert spent.stdout.count("Not run, out of time") == 10
+    for name in ("tests", "the machine", "encode, tiny, fp32", "train duo, tiny, fp32", "search"):
+        assert f"Not run, out of time: {name}" in spent.stdout
+
+
+@pytest.mark.slow
+def test_a_row_that_passes_the_limit_is_cut_off_and_the_rows_before_it_are_written(tmp_path):
+    """The hook makes the second case hang for ever."""
+    (tmp_path / "sitecustomize.py").write_text(HANGS)
+    parts = ("--part", "encode", "--part", "duo", "--precision", "fp32", "--minutes", "0.5")
+    done = run(tmp_path, *parts, "--out", "cut", PYTHONPATH=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    report = json.loads((tmp_path / "cut.json").read_text())
+    assert [row["case"] for row in report["rows"]] == ["encode, tiny"]
+    assert report["not_run"] == ["duo, tiny, fp32 (cut off)"]
+    assert "Not run, out of time: duo, tiny, fp32 (cut off)." in done.stdout
 
 
 @pytest.mark.slow
@@ -143,11 +180,21 @@ def test_a_ratio_is_that_of_one_round_and_a_comparison_has_one_at_least():
     assert [*map(len, rates.rounds(work, 3, until=0.0).values())] == [1, 1]
 
 
-@pytest.mark.long
-def test_the_benchmark_runs_whole_on_a_cpu(tmp_path):
-    done = run(tmp_path, "--out", "found")
+@pytest.mark.slow
+def test_the_whole_runs_in_small_on_a_cpu(tmp_path):
+    """An hour at 3.60 dollars: a million inputs at r a second cost 1000 / r dollars."""
+    done = run(tmp_path, "--precision", "fp32", "--price", "3.6", "--out", "whole")
     assert done.returncode == 0, done.stderr
-    found = json.loads((tmp_path / "found.json").read_text())
-    cases = {row["case"].split(",")[0] for row in found["rows"]}
-    assert cases == {"encode", "mono", "duo"} and found["not_run"] == []
-    assert all(row["largest_difference"] < 0.1 for row in found["rows"])
+    report = json.loads((tmp_path / "whole.json").read_text())
+    cases = {row["case"].split(",")[0] for row in report["rows"]}
+    assert cases == {"encode", "mono", "duo"} and report["not_run"] == []
+    assert all(row["largest_difference"] < 0.1 for row in report["rows"])
+    assert [row["case"] for row in report["training"]] == [
+        f"train {kind}, tiny" for kind in ("encoder", "mono", "duo")
+    ]
+    assert report["tests"]["exit"] == 0, report["tests"]
+    assert any("gradients" in line for line in report["tests"]["said"])
+    text = (tmp_path / "whole.md").read_text()
+    assert f"On {report['machine']['device']}, ratios to peers" in text
+    first = report["rows"][0]
+    assert f"| {1000 / first['items_per_second']:.2f} |" in text

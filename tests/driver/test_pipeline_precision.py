@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 
 import raypipe
 from raypipe.errors import InputError
@@ -10,17 +9,6 @@ from raypipe.storage.ledger import read_manifest
 from raypipe.storage.store import Stored
 
 TEXTS = {f"p{n}": " ".join(["zebra", "lease", "shards", "rank"][: 1 + n % 4]) for n in range(12)}
-
-
-@pytest.fixture
-def capable(monkeypatch):
-    """A CPU that multiplies in bf16; torch computes in it on any, if slowly."""
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True})
-    from raypipe.api import inputs
-
-    inputs._chosen.cache_clear()
-    yield
-    inputs._chosen.cache_clear()
 
 
 def recipe_of(folder, model, **resources):
@@ -46,7 +34,7 @@ def vectors_of(done, stores):
     return np.concatenate([stored.vectors(record) for record in stored.manifest.records]), stored
 
 
-def test_a_precision_is_computed_written_down_and_stored_apart(tmp_path, tiny_model, capable):
+def test_a_precision_is_computed_written_down_and_stored_apart(tmp_path, tiny_model, with_bf16):
     from raypipe.driver.workspace import Workspace
 
     found = {}

@@ -141,7 +141,7 @@ def test_a_model_as_the_teacher_scores_what_the_search_finds(
 
 
 def test_the_search_goes_to_the_last_rank_in_the_trainings_precision_as_the_teacher_does(
-    mined, train, tiny_mono, tmp_path
+    mined, train, tiny_mono, with_bf16, tmp_path
 ):
     path = mined(mine={}, steps=4, teacher=str(tiny_mono))
     train(path, tmp_path / "out", "resources.precision=bf16")
