@@ -67,7 +67,9 @@ def invocation(workspace: Workspace, recipe: str) -> Iterator[dict[str, Any]]:
             workspace.write_summary(summary | _stores(workspace))
 
         begin(workspace.folder)
-        before = _files_before(workspace)
+        earlier = _earlier(workspace)
+        before = earlier.get("files", {})
+        summary |= earlier and {"earlier": earlier}
         summary |= carried(workspace.folder, worked=bool(workspace.refs()))
         workspace.used.clear()
         workspace.computed.clear()
@@ -86,6 +88,8 @@ def invocation(workspace: Workspace, recipe: str) -> Iterator[dict[str, Any]]:
                 raise
             copy_out(workspace.folder)
             summary["files"] = _hashes(workspace, before)
+            if "made_of" in summary.pop("earlier", {}):
+                summary.setdefault("made_of", earlier["made_of"])
             _refuse_if_overtaken(workspace, lease)
             if has_results(summary):
                 summary.pop("last_complete", None)
@@ -216,12 +220,19 @@ def _stores(workspace: Workspace) -> dict[str, Any]:
     return {"stores": sorted(workspace.used), "computed": sorted(workspace.computed)}
 
 
-def _files_before(workspace: Workspace) -> dict[str, str]:
-    """The hashes of the files that stand since earlier invocations, if the last one said them."""
+def _earlier(workspace: Workspace) -> dict[str, Any]:
+    """The hashes of the files that stand since earlier invocations, and what they are made of.
+
+    Each as far as the last summary says it; see `remove_stale`.
+    """
     try:
-        return dict(standing_of(workspace.read_summary() or {}).get("files", {}))
+        last = standing_of(workspace.read_summary() or {})
     except CorruptError:
         return {}
+    before = last.get("earlier", {})
+    files = {**before.get("files", {}), **last.get("files", {})}
+    made_of = last.get("made_of", before.get("made_of"))
+    return {"files": files, **({} if made_of is None else {"made_of": made_of})} if files else {}
 
 
 def _hashes(workspace: Workspace, before: dict[str, str]) -> dict[str, str]:

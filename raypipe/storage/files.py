@@ -181,7 +181,8 @@ def replace_folder(folder: Path, target: Path) -> None:
 def _rename(source: Path, target: Path, fence: Fence | None) -> None:
     """Rename what is finished to its target, which a file replaces; see Fence."""
     if fence is None:
-        os.replace(source, target)
+        rename = os.rename if source.is_dir() else os.replace
+        rename(source, target)
         return
     try:
         fence.rename(source, target)

@@ -151,7 +151,7 @@ class Lease:
     ) -> None:
         """Use `acquire`; `processes` are those of the holder before, which may still run."""
         self.generation = generation
-        self._replace = replace or storage.replace
+        self._replace = replace
         self._token = token
         self._storage, self._name = storage, name
         self._holder = this_process()
@@ -215,7 +215,8 @@ class Lease:
                 "processes": [p.to_json() for p in sorted(self._processes, key=lambda p: p.pid)],
                 "released": released,
             }
-            self._replace(self._name, seal(body))
+            replace = self._replace or self._storage.replace
+            replace(self._name, seal(body))
 
 
 def new_token() -> str:
