@@ -6,7 +6,6 @@ store.
 """
 
 import json
-import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 from raypipe.errors import IncompleteError, InputError, RaypipeError, first_line
 from raypipe.storage import ledger
+from raypipe.storage.files import remove
 from raypipe.storage.holder import Process, this_process
 from raypipe.storage.records import Json
 from raypipe.training.checkpoints import write_progress
@@ -78,7 +78,7 @@ def train_on_ray(
     recipe = job.recipe
     num_workers = recipe.resources.workers
     resources = {"CPU": float(threads)} | ({"GPU": 1.0} if device == "cuda" else {})
-    shutil.rmtree(folder / "ray", ignore_errors=True)
+    remove(folder / "ray")
     before = known = len(events(job))
     trainer = TorchTrainer(
         _work,

@@ -18,7 +18,14 @@ from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, RefusedError
-from raypipe.storage.files import make_folder, note_in, replace_file, sweep_beside, sync
+from raypipe.storage.files import (
+    folder_beside,
+    note_in,
+    remove,
+    replace_file,
+    replace_folder,
+    sweep_beside,
+)
 from raypipe.storage.records import Json, digest, hash_file
 from raypipe.uris import dataset_id, in_bucket
 
@@ -107,7 +114,6 @@ def with_datasets(recipe: Recipe, folder: Path) -> tuple[Recipe, set[Path]]:
             return place
         file = folder / digest(f"{name} {place}".encode())[:32] / name
         content = write(Path(place))
-        make_folder(file.parent)
         replace_file(file, content)
         written.add(file)
         return str(file)
@@ -155,16 +161,15 @@ def with_files(
     note = folder / "made-by.json"
     if note_in(note) != wanted:
         on_making()
-        note.unlink(missing_ok=True)
         packages = [Path(folder) for folder in recipe.collection.input]
         docs = python_docs(max_passages=recipe.collection.max_passages, packages=packages)
-        write_python_docs(folder, docs)
-        # Not MS MARCO's file name: MS MARCO's official count and hash do not apply to this
-        # collection.
-        (folder / "collection.tsv").rename(folder / PASSAGES)
-        for path in folder.iterdir():
-            sync(path)  # the note says that all of it is there
-        replace_file(note, json.dumps(wanted).encode())
+        with folder_beside(folder) as made:
+            write_python_docs(made, docs)
+            # Not MS MARCO's file name: MS MARCO's official count and hash do not apply to this
+            # collection.
+            (made / "collection.tsv").rename(made / PASSAGES)
+            (made / note.name).write_bytes(json.dumps(wanted).encode())
+            replace_folder(made, folder)
     collection = recipe.collection.model_copy(
         update={"format": "msmarco-v1", "input": (str(folder / PASSAGES),)}
     )
@@ -233,8 +238,8 @@ def _made(
     note = folder / NOTE
     wanted = _note(car)
     if note_in(note) != {**wanted, "made": _hashes(folder)}:
-        note.unlink(missing_ok=True)
-        (folder / QRELS).unlink(missing_ok=True)
+        remove(note)
+        remove(folder / QRELS)
         say(f"queries {name}: {_written(car, folder)} at {car.level} level")
         replace_file(note, json.dumps({**wanted, "made": _hashes(folder)}).encode())
     workspace.wrote(folder)

@@ -1,9 +1,12 @@
 """What surrounds the work of every invocation: the lease, the summary, and how it ended."""
 
 import json
+import os
+import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +21,29 @@ from raypipe.driver.summaries import (
     write_summary,
 )
 from raypipe.driver.workspace import LEASE, Workspace
-from raypipe.errors import CorruptError, LimitError, RaypipeError, StorageError, ending_of
+from raypipe.errors import (
+    CorruptError,
+    LimitError,
+    RaypipeError,
+    RefusedError,
+    StorageError,
+    ending_of,
+)
 from raypipe.regular import check_regular
-from raypipe.storage.holder import this_process
-from raypipe.storage.lease import Lease, acquire, lease_state, living
+from raypipe.storage.fence import (
+    Fence,
+    behind,
+    fenced,
+    make_staging,
+    sweep_staging,
+    taken_over,
+)
+from raypipe.storage.files import replace_file
+from raypipe.storage.holder import Process, this_process
+from raypipe.storage.lease import Lease, acquire, lease_state, new_token, tokens_of_claims
 from raypipe.storage.records import hash_file, unseal_format
+from raypipe.storage.storage import Storage
+from raypipe.uris import in_bucket
 
 
 @contextmanager
@@ -34,20 +55,21 @@ def invocation(workspace: Workspace, recipe: str) -> Iterator[dict[str, Any]]:
     one, which readers go on showing.
 
     Raises:
-        RefusedError: another invocation is working in the workspace.
+        RefusedError: another invocation is working in the workspace, or has taken it over.
         StorageError: summary.json cannot say how it ended.
     """
-    lease = acquire(workspace.own, LEASE, gone=workspace.gone)
     began = time.monotonic()
     summary = new_summary(recipe)
+    with working_in(workspace.folder, workspace.own, workspace.gone) as lease:
 
-    def tell_stores() -> None:
-        if not _overtaken(lease):
+        def tell_stores() -> None:
+            _refuse_if_overtaken(workspace, lease)
             workspace.write_summary(summary | _stores(workspace))
 
-    try:
         begin(workspace.folder)
-        before = _files_before(workspace)
+        earlier = _earlier(workspace)
+        before = earlier.get("files", {})
+        summary |= earlier and {"earlier": earlier}
         summary |= carried(workspace.folder, worked=bool(workspace.refs()))
         workspace.used.clear()
         workspace.computed.clear()
@@ -66,6 +88,9 @@ def invocation(workspace: Workspace, recipe: str) -> Iterator[dict[str, Any]]:
                 raise
             copy_out(workspace.folder)
             summary["files"] = _hashes(workspace, before)
+            if "made_of" in summary.pop("earlier", {}):
+                summary.setdefault("made_of", earlier["made_of"])
+            _refuse_if_overtaken(workspace, lease)
             if has_results(summary):
                 summary.pop("last_complete", None)
             summary |= {"status": "complete", "exit": 0, "reason": "complete"}
@@ -80,11 +105,49 @@ def invocation(workspace: Workspace, recipe: str) -> Iterator[dict[str, Any]]:
             summary |= _stores(workspace) | {"ended": now()}
             if not _overtaken(lease):  # a successor has a summary of its own
                 _write_last(workspace, summary)
+
+
+@contextmanager
+def working_in(folder: Path, own: Storage, gone: set[Process] | None = None) -> Iterator[Lease]:
+    """The lease of the workspace in `folder`, and a fence around its files until the block ends.
+
+    What killed invocations left unfinished there is removed first.
+
+    Args:
+        folder: the workspace's, or the one that mirrors it.
+        own: where its own records are.
+        gone: see `acquire`.
+
+    Raises:
+        RefusedError: another invocation is working in the workspace, or has taken it over.
+    """
+    root, token = Path(os.path.abspath(folder)), new_token()
+    leases: list[Lease] = []
+    staging = make_staging(root, token)  # first: whoever finds a claim finds its folder too
+
+    def replace(name: str, data: bytes) -> None:
+        if in_bucket(own.uri):
+            own.replace(name, data)
+        else:
+            replace_file(root / name, data)
+
+    fence = Fence(root, staging, lambda: any(map(_overtaken, leases)))
+    try:
+        with fenced(fence), behind(fence):
+            lease = acquire(own, LEASE, gone=gone, token=token, replace=replace)
+            leases.append(lease)
+            try:
+                tokens = partial(tokens_of_claims, own, LEASE, lease.generation)
+                sweep_staging(root, token, tokens)
+                yield lease
+            finally:
+                # The end is recorded; a lease that cannot be released is free once this process
+                # has ended.
+                with suppress(OSError, RefusedError):
+                    lease.release()
+                own.sweep()
     finally:
-        # The end is recorded; a lease that cannot be released is free once this process has ended.
-        with suppress(OSError):
-            lease.release()
-        workspace.own.sweep()
+        shutil.rmtree(staging, ignore_errors=True)
 
 
 def work_begins(workspace: Workspace, summary: dict[str, Any]) -> None:
@@ -122,24 +185,34 @@ def record_end(folder: Path, before: str | None, code: int, reason: str) -> None
         identity = unseal_format(str(folder), own.read("workspace.json")).get("id")
         lease = lease_state(own, LEASE)
         mine = lease is not None and lease.holder == this_process()
-        if not mine and living(own, LEASE) is not None:
+        if _is_said(folder, before, code, mine=mine):
             return
+        with working_in(folder, own):
+            if _is_said(folder, before, code, mine=mine):  # by who worked there until now
+                return
+            ended = {"status": "failed" if code else "complete", "exit": code, "reason": reason}
+            standing = _standing(folder)
+            if last_run(folder) == before:  # of the last invocation only this is still true
+                kept = {key: standing[key] for key in ("workspace", "files") if key in standing}
+                worked = (folder / "stores" / "refs" / f"{identity}.json").is_file()
+                standing = new_summary(None) | carried(folder, worked=worked) | kept
+            write_summary(folder, standing | ended | {"ended": now()})
     except RaypipeError:
-        return  # the command itself says what is wrong with the folder
-    try:
-        standing = read_summary(folder) or {}
-    except CorruptError:
-        standing = {}
+        return  # another one is at work, or the command itself says what is wrong with the folder
+
+
+def _is_said(folder: Path, before: str | None, code: int, *, mine: bool) -> bool:
+    """Whether summary.json is another command's, or says already how this one ended."""
     began = last_run(folder) != before
-    said = standing.get("exit") == code and (began or code == 0)
-    if said or (began and not mine):
-        return
-    ended = {"status": "failed" if code else "complete", "exit": code, "reason": reason}
-    if not began:  # of the last invocation only this is still true
-        kept = {key: standing[key] for key in ("workspace", "files") if key in standing}
-        worked = (folder / "stores" / "refs" / f"{identity}.json").is_file()
-        standing = new_summary(None) | carried(folder, worked=worked) | kept
-    write_summary(folder, standing | ended | {"ended": now()})
+    said = _standing(folder).get("exit") == code and (began or code == 0)
+    return said or (began and not mine)
+
+
+def _standing(folder: Path) -> dict[str, Any]:
+    try:
+        return read_summary(folder) or {}
+    except CorruptError:
+        return {}
 
 
 def _stores(workspace: Workspace) -> dict[str, Any]:
@@ -147,12 +220,19 @@ def _stores(workspace: Workspace) -> dict[str, Any]:
     return {"stores": sorted(workspace.used), "computed": sorted(workspace.computed)}
 
 
-def _files_before(workspace: Workspace) -> dict[str, str]:
-    """The hashes of the files that stand since earlier invocations, if the last one said them."""
+def _earlier(workspace: Workspace) -> dict[str, Any]:
+    """The hashes of the files that stand since earlier invocations, and what they are made of.
+
+    Each as far as the last summary says it; see `remove_stale`.
+    """
     try:
-        return dict(standing_of(workspace.read_summary() or {}).get("files", {}))
+        last = standing_of(workspace.read_summary() or {})
     except CorruptError:
         return {}
+    before = last.get("earlier", {})
+    files = {**before.get("files", {}), **last.get("files", {})}
+    made_of = last.get("made_of", before.get("made_of"))
+    return {"files": files, **({} if made_of is None else {"made_of": made_of})} if files else {}
 
 
 def _hashes(workspace: Workspace, before: dict[str, str]) -> dict[str, str]:
@@ -169,6 +249,11 @@ def _overtaken(lease: Lease) -> bool:
         return not lease.still_held()
     except OSError:
         return False
+
+
+def _refuse_if_overtaken(workspace: Workspace, lease: Lease) -> None:
+    if _overtaken(lease):
+        raise taken_over(workspace.folder)
 
 
 def _write_last(workspace: Workspace, summary: dict[str, Any]) -> None:

@@ -335,7 +335,6 @@ def _write_runs(
 ) -> dict[str, pa.Table]:
     queries = basis.queries(query_set).table(schema.QUERIES)
     folder = workspace.folder / "runs" / query_set
-    folder.mkdir(parents=True, exist_ok=True)
     standing = set(workspace.own.names(f"runs/{query_set}"))  # another machine may have written
     tables = {}
     for system in systems:

@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from raypipe.errors import InputError
-from raypipe.storage.files import make_folder, replace_file
+from raypipe.storage.fence import check_fence
+from raypipe.storage.files import make_folder, remove, replace_file
 from raypipe.storage.records import digest, hash_file
 from raypipe.storage.root import open_storage
 from raypipe.storage.storage import Storage
@@ -92,9 +93,8 @@ def begin(folder: Path) -> None:
         newest = None
     copied = _copied(folder)
     if newest is None or copied.get("summary.json") != newest or _missing(folder, copied):
-        (folder / COPIED).unlink(missing_ok=True)
-        for name in _files(folder):
-            (folder / name).unlink()
+        for name in (COPIED, *_files(folder)):
+            remove(folder / name)
 
 
 def write_out(folder: Path, name: str, data: bytes) -> None:
@@ -122,6 +122,7 @@ def _copy_out(folder: Path, names: list[str]) -> None:
     for name in names:
         sha256 = hash_file(folder / name)
         if copied.get(name) != sha256:
+            check_fence(folder)
             own.replace(name, (folder / name).read_bytes())
             copied[name] = sha256
     lines = (f"{copied[name]} {name}\n" for name in sorted(copied))

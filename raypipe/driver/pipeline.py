@@ -1,5 +1,6 @@
 """The main job: runs a recipe to completion in a workspace."""
 
+import json
 import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +20,7 @@ from raypipe.driver.generations.retire import retire_older
 from raypipe.driver.inputs import with_local_files
 from raypipe.driver.invocation import invocation, work_begins
 from raypipe.driver.measure import Measurement, measure
-from raypipe.driver.mirror import address_of, refuse_sweep, write_out
+from raypipe.driver.mirror import address_of, output_hash, refuse_sweep, write_out
 from raypipe.driver.models import open_or_tell, with_commits
 from raypipe.driver.place import LazyBackends, WorkPlace, backends_at, devices_at, sizing_of
 from raypipe.driver.recipe.basis import Basis, basis_at
@@ -33,6 +34,7 @@ from raypipe.errors import InputError, RaypipeError, ending_of
 from raypipe.names import StoreName
 from raypipe.package import VERSION
 from raypipe.storage.generations import Generation, generation_numbers, generations_held
+from raypipe.storage.records import digest
 from raypipe.vocabulary import Unit
 
 
@@ -149,6 +151,7 @@ def run_pipeline(
                 seconds = time.monotonic() - began
                 built = Built(basis, systems, execution.results, measurement, seconds)
                 _publish(pipeline, limits, built)
+            _remove_stale(pipeline)
             if selected == [*recipe.stages]:
                 workspace.forget_sources()
         finally:
@@ -269,6 +272,51 @@ def _summarise(
     summary = pipeline.summary
     summary.pop("plan", None)  # from here on `stages` has it
     summary |= summary_of(measurement, results, pipeline.chosen)
+
+
+def _remove_stale(pipeline: Pipeline) -> None:
+    """Remove earlier runs, measures and tables that do not stand for the recipe and its inputs.
+
+    All that a whole invocation did not write are of other recipes. After a part of the stages, the
+    others' files stay where the recipe and the stores that both parts read are the same.
+    """
+    workspace, summary = pipeline.workspace, pipeline.summary
+    made_of = {"recipe": _digest(pipeline.recipe), "stores": sorted(workspace.used)}
+    summary["made_of"] = made_of
+    earlier = summary.get("earlier", {})
+    before = earlier.get("made_of", {})
+    if pipeline.selected != [*pipeline.recipe.stages] and _agree(before, made_of):
+        made_of["stores"] = sorted({*before["stores"], *workspace.used})
+        return
+    removed = []
+    for name, sha256 in earlier.get("files", {}).items():
+        is_result = name == "table.md" or name.startswith(("runs/", "measures/"))
+        if not is_result or name in workspace.written or (workspace.folder / name).is_symlink():
+            continue
+        if output_hash(workspace.folder, name) == sha256:  # else somebody else wrote it
+            workspace.remove(workspace.folder / name)
+            removed.append(name)
+    if removed:
+        pipeline.say(
+            "removed what an earlier invocation wrote, and what this one did not write: "
+            f"{', '.join(removed)}"
+        )
+
+
+def _digest(recipe: Recipe) -> str:
+    """A hash of all settings that a run may depend on."""
+    apart = {"resources", "evaluate", "runs", "stores"}
+    body = recipe.model_dump(mode="json", exclude=apart)
+    return digest(json.dumps([body, recipe.resources.precision], sort_keys=True).encode())
+
+
+def _agree(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """Whether the recipes are the same, and each store that both invocations read."""
+    if before.get("recipe") != now["recipe"]:
+        return False
+    names = {place.partition("/")[0] for place in before["stores"]}
+    both = {place for place in now["stores"] if place.partition("/")[0] in names}
+    return both <= {*before["stores"]}
 
 
 def _publish(pipeline: Pipeline, limits: Sequence[DriftLimit], built: Built) -> None:

@@ -9,13 +9,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from raypipe.driver.mirror import address_of, own_storage
+from raypipe.driver.mirror import address_of, own_storage, write_out
 from raypipe.driver.summaries import read_summary, standing_of, write_summary
 from raypipe.errors import CorruptError, RaypipeError
 from raypipe.regular import check_folder
 from raypipe.shapes import Place, Shape, check_shape
 from raypipe.storage.cleanup import wait_for_gc
-from raypipe.storage.files import make_folder
+from raypipe.storage.fence import check_fence
+from raypipe.storage.files import make_folder, remove
 from raypipe.storage.holder import Process
 from raypipe.storage.ledger import Ledger, read_manifest, restore_plan, restore_spec, work_label
 from raypipe.storage.records import FORMAT, Json, Manifest, Shard, seal, unseal, unseal_format
@@ -111,7 +112,8 @@ class Workspace:
             refs.stores.update(dict(name.split("/") for name in used))
             self.id = uuid.uuid4().hex
             self._write_refs(refs)
-            self.own.replace("workspace.json", seal({"format": FORMAT, "id": self.id}))
+            body = seal({"format": FORMAT, "id": self.id})
+            write_out(self.folder, "workspace.json", body)
             log.info(
                 "%s is a copy of %s; from now on it refers to its stores under an identity of its "
                 "own",
@@ -179,6 +181,7 @@ class Workspace:
         if refs.beside:
             body["beside"] = sorted(refs.beside)
         place = place_of(self.own, self.stores)
+        check_fence(self.folder)
         self.stores.replace(f"refs/{self.id}.json", seal({**body, "place": place}))
 
     def leave_nonce(self, store: str, fingerprint: str) -> tuple[str, str]:
@@ -218,11 +221,13 @@ class Workspace:
 
     def remove(self, path: Path) -> None:
         """Delete a file of the folder that an earlier invocation wrote, in its bucket too."""
-        path.unlink(missing_ok=True)
+        remove(path)
+        check_fence(self.folder)
         self.own.delete(path.relative_to(self.folder).as_posix())
 
     def part(self, folder: Path) -> "Workspace":
         """A workspace inside this one, with the same stores; what it uses, this one uses."""
+        check_fence(self.folder)
         inner = Workspace(folder, self.stores.uri)
         inner.settle()
         inner.used, inner.computed = self.used, self.computed

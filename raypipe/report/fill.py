@@ -3,17 +3,17 @@
 import errno
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from raypipe.driver.execute import Execution, Watcher
 from raypipe.driver.inputs import with_copies
+from raypipe.driver.invocation import working_in
 from raypipe.driver.place import WorkPlace, backends_at, devices_at, sizing_of
 from raypipe.driver.recipe.basis import Basis, basis_at
 from raypipe.driver.recipe.rerank import model_of, scored
 from raypipe.driver.signals import interruptible
 from raypipe.driver.summaries import standing_of
-from raypipe.driver.workspace import LEASE
 from raypipe.errors import InputError, RefusedError
 from raypipe.names import StoreName
 from raypipe.report.cells import (
@@ -27,7 +27,6 @@ from raypipe.report.cells import (
 from raypipe.report.finished import Finished
 from raypipe.stages.scoring.score import score_base
 from raypipe.stages.stage import Stage
-from raypipe.storage.lease import acquire
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.store import Stored
 
@@ -154,23 +153,20 @@ def _is_filled(finished: Finished, query_set: str, stages: Stages) -> bool:
 def _alone(finished: Finished) -> Iterator[None]:
     """Hold the workspace, as an invocation does, if it is still as it was read."""
     workspace = finished.workspace
-    try:
-        lease = acquire(workspace.own, LEASE, gone=workspace.gone)
-    except OSError as error:
-        if error.errno not in _NOT_WRITTEN:
-            raise
-        raise InputError(
-            f"{workspace.folder}: cannot be written ({error.strerror}), and --fill stores scores "
-            "there; allow it, or copy the workspace with its stores and fill the copy"
-        ) from error
-    try:
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(working_in(workspace.folder, workspace.own, workspace.gone))
+        except OSError as error:
+            if error.errno not in _NOT_WRITTEN:
+                raise
+            raise InputError(
+                f"{workspace.folder}: cannot be written ({error.strerror}), and --fill stores "
+                "scores there; allow it, or copy the workspace with its stores and fill the copy"
+            ) from error
         if standing_of(workspace.read_summary() or {}) != finished.summary:
             raise RefusedError(f"{workspace.folder}: its recipe was run meanwhile; fill again")
         workspace.settle()
         yield
-    finally:
-        lease.release()
-        workspace.own.sweep()
 
 
 def _check_same(finished: Finished, stages: Stages, pairs: Stored, base: object) -> None:

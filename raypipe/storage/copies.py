@@ -10,9 +10,7 @@ Errors of a bucket's libraries mean a wrong setting, or storage that failed.
 
 import base64
 import errno
-import os
 import re
-import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -20,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from raypipe.errors import LEAVE_INPUTS, InputError, RaypipeError, StorageError, first_line
-from raypipe.storage.files import make_folder, replace_file
+from raypipe.storage.files import remove, replace_file, taking_the_place
 from raypipe.storage.records import digest, hash_file
 
 _LIBRARIES = {"aiobotocore", "aiohttp", "botocore", "gcsfs", "google", "requests"}
@@ -187,7 +185,7 @@ def forget_others(folder: Path, kept: Iterable[Path]) -> None:
     standing = {copy.parent for copy in kept}
     for path in folder.iterdir() if folder.is_dir() else ():
         if path not in standing:
-            shutil.rmtree(path, ignore_errors=True)
+            remove(path)
 
 
 def _opened(uri: str) -> tuple[Any, str]:
@@ -214,7 +212,7 @@ def _copy(filesystem: Any, key: str, folder: Path) -> Path:
     note = copy.with_name(_HASH)
     if copy.exists() and note.exists() and hash_file(copy) == note.read_text():
         return copy
-    note.unlink(missing_ok=True)
+    remove(note)
     _fetch(filesystem, key, copy)
     if md5 and hash_file(copy, "md5") != md5:
         first = hash_file(copy)
@@ -243,13 +241,8 @@ def _version(filesystem: Any, key: str) -> tuple[str, str]:
 
 
 def _fetch(filesystem: Any, key: str, target: Path) -> None:
-    make_folder(target.parent)
-    beside = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
+    with taking_the_place(target) as beside:
         filesystem.get_file(key, str(beside))
-        os.replace(beside, target)
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 def written(told: Mapping[str, Any]) -> float:

@@ -9,48 +9,73 @@ import os
 import re
 import secrets
 import shutil
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TextIO
 
+from raypipe.errors import InputError
+from raypipe.storage.fence import LABEL, Fence, behind, fence_of, is_abandoned
 from raypipe.storage.holder import label_is_dead, process_label
 from raypipe.storage.records import Json
 
-ABANDONED_SECONDS = 24 * 3600.0
-"""After so long, what an unseen process has not renamed is taken for abandoned."""
 _DEVICES = (Path("/dev"), Path("/dev/fd"))
 """/dev/stdout may lead to a plain file, and is a link that a rename would put an end to."""
+
+
+@contextmanager
+def taking_the_place(path: Path) -> Iterator[Path]:
+    """A new path; what the block leaves there replaces `path`, if it ends without an error.
+
+    Whoever needs that makes the bytes and the rename durable; see `replacing`.
+
+    Raises:
+        InputError: `path` is a folder, or is in what is no folder.
+        RefusedError: a successor has taken over; see Fence.
+    """
+    fence = fence_of(path)
+    with behind(fence):
+        _make_parents(path, fence)
+        sweep_beside(path)
+        beside = _beside(path, fence)
+        try:
+            yield beside
+            _rename(beside, path, fence)
+        except OSError as error:
+            if path.is_dir() and not path.is_symlink():
+                raise InputError(
+                    f"{path}: expected a file or nothing, found a folder; move it away and run "
+                    "again"
+                ) from error
+            if error.errno is not None and error.filename in (None, str(beside)):
+                error.filename = str(path)  # of a write it names no file
+            raise
+        finally:
+            beside.unlink(missing_ok=True)
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
     """A file to write, which replaces `path` when the block ends without an error.
 
-    It is written beside the target, flushed to disk, then renamed; the rename is made durable too.
-    What is in /dev, such as /dev/stdout, is no file to replace: it is written to as it is.
+    It is written beside the target or behind its fence, flushed to disk, then renamed; the rename
+    is made durable too. What is in /dev, such as /dev/stdout, is no file to replace: it is written
+    to as it is.
+
+    Raises:
+        InputError: see `taking_the_place`.
+        RefusedError: see `taking_the_place`.
     """
     if path.parent in _DEVICES:
         with path.open("ab") as stream:
             yield stream
         return
-    make_folder(path.parent)
-    sweep_beside(path)
-    beside = _beside(path)
-    try:
-        with beside.open("xb") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(beside, path)
-    except OSError as error:
-        if error.errno is not None and error.filename is None:  # of a write it names no file
-            error.filename = str(path)
-        raise
-    finally:
-        beside.unlink(missing_ok=True)
-    sync(path.parent)
+    with taking_the_place(path) as beside, beside.open("xb") as stream:
+        yield stream
+        stream.flush()
+        os.fsync(stream.fileno())
+    with behind(fence_of(path)):
+        sync(path.parent)
 
 
 def replace_file(path: Path, data: bytes) -> None:
@@ -62,20 +87,54 @@ def replace_file(path: Path, data: bytes) -> None:
         stream.write(data)
 
 
+def started_over(path: Path) -> TextIO:
+    """An empty file in the place of `path`, open for lines that appear as they are written.
+
+    Who has the file open that was there goes on writing to that one, which has no name any more.
+    """
+    with taking_the_place(path) as beside:
+        return beside.open("x", buffering=1)
+
+
+def remove(path: Path) -> None:
+    """Remove a file, or a folder with all that is in it; nothing if it is not there.
+
+    Raises:
+        RefusedError: a successor has taken over; see Fence.
+    """
+    if not os.path.lexists(path):
+        return
+    fence = fence_of(path)
+    if fence is not None:
+        with behind(fence):
+            path = _moved_aside(path, fence)
+    _delete(path)
+
+
+def _delete(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
 @contextmanager
 def folder_beside(target: Path) -> Iterator[Path]:
-    """An empty folder to fill beside the target; `appear` turns it into the target.
+    """An empty folder to fill; `appear` or `replace_folder` turns it into the target.
 
-    It is removed when the block ends, unless it has become the target.
+    It is beside the target, or behind its fence, and removed when the block ends, unless it has
+    become the target.
     """
-    make_folder(target.parent)
-    sweep_beside(target)
-    beside = _beside(target)
-    beside.mkdir()
-    try:
-        yield beside
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
+    fence = fence_of(target)
+    with behind(fence):
+        _make_parents(target, fence)
+        sweep_beside(target)
+        beside = _beside(target, fence)
+        beside.mkdir()
+        try:
+            yield beside
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
 
 
 def appear(folder: Path, target: Path) -> None:
@@ -94,30 +153,107 @@ def replace_folder(folder: Path, target: Path) -> None:
     """Rename a filled folder to the target; a folder that is there is renamed first, then removed.
 
     Between the two renames there is none, so that nobody reads a part of either.
+
+    Raises:
+        InputError: the target is a file.
+        RefusedError: a successor has taken over; see Fence.
     """
-    for path in (*folder.rglob("*"), folder):
-        sync(path)
-    old = _beside(target)
-    if target.exists():
-        os.rename(target, old)
+    if os.path.lexists(target) and not target.is_dir():
+        raise InputError(
+            f"{target}: expected a folder or nothing, found a file; move it away and run again"
+        )
+    fence = fence_of(target)
+    with behind(fence):
+        for path in (*folder.rglob("*"), folder):
+            sync(path)
+        old = _moved_aside(target, fence) if target.exists() else None
+        try:
+            _rename(folder, target, fence)
+        except OSError:
+            if old is not None and old.exists() and not target.exists():
+                _rename(old, target, fence)
+            raise
+        sync(target.parent)
+        if old is not None:
+            shutil.rmtree(old, ignore_errors=True)
+
+
+def _rename(source: Path, target: Path, fence: Fence | None) -> None:
+    """Rename what is finished to its target, which a file replaces; see Fence."""
+    if fence is None:
+        rename = os.rename if source.is_dir() else os.replace
+        rename(source, target)
+        return
     try:
-        os.rename(folder, target)
-    except OSError:
-        if old.exists() and not target.exists():
-            os.rename(old, target)
-        raise
-    sync(target.parent)
-    shutil.rmtree(old, ignore_errors=True)
+        fence.rename(source, target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        beside = _beside(target)
+        try:
+            if source.is_dir():
+                shutil.copytree(source, beside)
+            else:
+                shutil.copyfile(source, beside)
+            for path in (*beside.rglob("*"), beside):
+                sync(path)
+            fence.check()
+            os.replace(beside, target)
+        finally:
+            _delete(beside)
+
+
+def _moved_aside(path: Path, fence: Fence | None) -> Path:
+    """Where a file or folder is that had this path, which has nothing now."""
+    if fence is not None:
+        aside = _beside(path, fence)
+        try:
+            fence.rename(path, aside)
+            return aside
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+        fence.check()
+    aside = _beside(path)
+    os.replace(path, aside)
+    return aside
+
+
+def _make_parents(path: Path, fence: Fence | None) -> None:
+    """Create the folder of a path, with its parents; behind a fence by a rename too.
+
+    Raises:
+        InputError: one of them is a file.
+    """
+    folder = path.parent
+    if folder.is_dir():
+        return
+    if os.path.lexists(folder):
+        raise InputError(f"{folder}: expected a folder, found a file; move it away and run again")
+    if fence is None or folder == fence.root:
+        make_folder(folder)
+        return
+    _make_parents(folder, fence)
+    new = _beside(folder, fence)
+    new.mkdir()
+    try:
+        fence.rename(new, folder)
+    except OSError as error:
+        if error.errno == errno.EXDEV:
+            fence.check()
+            make_folder(folder)
+        elif not folder.is_dir():
+            raise
+    sync(folder.parent)
 
 
 def sweep_beside(target: Path) -> None:
     """Remove what killed processes left beside a target; what cannot be removed harms nobody."""
-    label = r"process-\d+-\d+-[0-9a-f]{8}"
-    form = re.compile(rf"\.{re.escape(target.name)}\.(?:({label})\.)?[0-9a-f]{{8}}\.tmp")
+    form = re.compile(rf"\.{re.escape(target.name)}\.(?:({LABEL})\.)?[0-9a-f]{{8}}\.tmp")
     with suppress(OSError):
         for name in os.listdir(target.parent):
             path, found = target.parent / name, form.fullmatch(name)
-            if found is None or not (label_is_dead(found[1] or "") or _is_abandoned(path)):
+            if found is None or not (label_is_dead(found[1] or "") or is_abandoned(path)):
                 continue
             if path.is_dir():
                 shutil.rmtree(path)
@@ -125,12 +261,11 @@ def sweep_beside(target: Path) -> None:
                 path.unlink()
 
 
-def _beside(target: Path) -> Path:
+def _beside(target: Path, fence: Fence | None = None) -> Path:
+    """A new name beside a target, or in the staging folder of its fence."""
+    if fence is not None:
+        return fence.staging / secrets.token_hex(8)
     return target.with_name(f".{target.name}.{process_label()}.{secrets.token_hex(4)}.tmp")
-
-
-def _is_abandoned(path: Path) -> bool:
-    return path.stat().st_mtime < time.time() - ABANDONED_SECONDS
 
 
 def make_folder(folder: Path, tries: int = 8) -> None:

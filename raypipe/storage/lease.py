@@ -96,6 +96,17 @@ def claim_name(name: str, generation: int) -> str:
     return f"{name}.d/{generation:07d}.json"
 
 
+def tokens_of_claims(storage: Storage, name: str, generation: int) -> dict[str, bool]:
+    """By token of each claim that stands, whether its generation is lower than this one."""
+    tokens: dict[str, bool] = {}
+    for file in storage.names(f"{name}.d"):
+        number = int(file[-len("0000001.json") : -len(".json")])
+        with suppress(CorruptError):  # one that nobody reads any more
+            claim = read_claim(storage, name, number)
+            tokens[(claim or {}).get("token", "")] = number < generation
+    return tokens
+
+
 class _ClaimShape(Shape):
     holder: ProcessShape
     processes: list[ProcessShape]
@@ -136,9 +147,11 @@ class Lease:
         generation: int,
         processes: Iterable[Process] = (),
         token: str = "",
+        replace: Callable[[str, bytes], None] | None = None,
     ) -> None:
         """Use `acquire`; `processes` are those of the holder before, which may still run."""
         self.generation = generation
+        self._replace = replace
         self._token = token
         self._storage, self._name = storage, name
         self._holder = this_process()
@@ -179,7 +192,7 @@ class Lease:
 
     def _keep(self) -> None:
         while not self._ended.wait(RENEW_SECONDS):
-            with suppress(OSError):  # the storage may answer again in a moment
+            with suppress(OSError, RefusedError):  # the storage may answer again in a moment
                 self._renew()
             if self._lost:
                 return
@@ -202,7 +215,13 @@ class Lease:
                 "processes": [p.to_json() for p in sorted(self._processes, key=lambda p: p.pid)],
                 "released": released,
             }
-            self._storage.replace(self._name, seal(body))
+            replace = self._replace or self._storage.replace
+            replace(self._name, seal(body))
+
+
+def new_token() -> str:
+    """A word for one claim."""
+    return secrets.token_hex(8)
 
 
 def acquire(
@@ -212,6 +231,8 @@ def acquire(
     watch_seconds: float = WATCH_SECONDS,
     on_watch: Callable[[LeaseState], None] = lambda state: None,
     gone: set[Process] | None = None,
+    token: str | None = None,
+    replace: Callable[[str, bytes], None] | None = None,
 ) -> Lease:
     """A lease, held by this process.
 
@@ -226,24 +247,26 @@ def acquire(
         on_watch: told of such a holder, once.
         gone: holders that were watched already and did not renew; they are not watched again. The
             one that is replaced here is added.
+        token: what distinguishes the claim from all others; a new one by default.
+        replace: writes a renewal; the storage by default.
 
     Raises:
         RefusedError: the holder is alive, or its processes do not end.
     """
     gone = set() if gone is None else gone
+    token = token or new_token()
     while True:
         found = lease_state(storage, name)
         if found is not None and found.holder not in gone:
             _refuse_living(storage, name, found, watch_seconds, on_watch)
         generation = found.generation + 1 if found else 1
         processes = found.processes if found else ()
-        token = secrets.token_hex(8)
         _HELD.add(token)  # first: another thread must not take the claim for one that was left
         try:
             if not _claimed(storage, name, generation, processes, token):
                 _HELD.discard(token)
                 continue
-            lease = Lease(storage, name, generation, processes, token)
+            lease = Lease(storage, name, generation, processes, token, replace)
         except BaseException:
             _HELD.discard(token)
             raise

@@ -31,14 +31,21 @@ resources: {{backend: inline, device: cpu, shard_rows: 2, shard_tokens: 9}}
 """
 
 
-def run_small(folder, tiny_model):
-    """The workspace of SMALL, and what its invocation returned and said."""
+def write_small(folder):
+    """The inputs of SMALL."""
     lines = (f"{i}\t{t}\n" for i, t in zip(IDS, TEXTS, strict=True))
     (folder / "passages.tsv").write_text("".join(lines))
     (folder / "queries.tsv").write_text("q1\ta zebra\nq2\tthe lease\nq3\trun\n")
     (folder / "qrels.txt").write_text("q1 0 p0 1\nq2 0 p4 1\n")
     (folder / "run.trec").write_text("q1 Q0 p3 1 9 x\nq1 Q0 p0 2 8 x\nq3 Q0 p1 1 7 x\n")
+
+
+def run_small(folder, tiny_model, *overrides, until=None):
+    """The workspace of SMALL, and what its invocation returned and said."""
+    write_small(folder)
     said = []
-    recipe = load_recipe(SMALL.format(folder=folder, model=tiny_model), source="small")
-    outcome = run_pipeline(recipe, folder / "work", Options(), watcher=Watcher(), say=said.append)
+    text = SMALL.format(folder=folder, model=tiny_model)
+    recipe = load_recipe(text, overrides=overrides, source="small")
+    options = Options(until=until)
+    outcome = run_pipeline(recipe, folder / "work", options, watcher=Watcher(), say=said.append)
     return folder / "work", outcome, said

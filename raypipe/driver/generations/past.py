@@ -1,13 +1,12 @@
 """Existing generations: their history, the one to read, acceptance and the way back."""
 
-from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
 from raypipe.driver.generations.publish import create
-from raypipe.driver.invocation import invocation
+from raypipe.driver.invocation import invocation, working_in
 from raypipe.driver.summaries import standing_of
-from raypipe.driver.workspace import LEASE, Workspace
+from raypipe.driver.workspace import Workspace
 from raypipe.errors import CorruptError, IncompleteError, InputError
 from raypipe.storage.cleanup import wait_for_gc
 from raypipe.storage.generations import (
@@ -21,7 +20,6 @@ from raypipe.storage.generations import (
     refused_generation,
     refused_numbers,
 )
-from raypipe.storage.lease import acquire
 from raypipe.storage.records import Json
 from raypipe.storage.storage import Storage
 
@@ -50,15 +48,9 @@ def rollback(workspace: Workspace, name: str, to: int | None = None) -> Generati
         RefusedError: an invocation is working in the workspace, another one has published a
             generation at the same time, or gc does not end.
     """
-    lease = acquire(workspace.own, LEASE, gone=workspace.gone)
-    try:
+    with working_in(workspace.folder, workspace.own, workspace.gone):
         workspace.settle()
         return _rolled_back(workspace, name, to)
-    finally:
-        # It is done or not; a lease that cannot be released is free once this process has ended.
-        with suppress(OSError):
-            lease.release()
-        workspace.own.sweep()
 
 
 def _rolled_back(workspace: Workspace, name: str, to: int | None) -> Generation:

@@ -1,11 +1,11 @@
 """A training's curves as files: FOLDER/progress.jsonl and FOLDER/tensorboard."""
 
 import json
-import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from raypipe.storage.files import remove, started_over
 from raypipe.storage.records import Json
 
 
@@ -30,9 +30,8 @@ class Curves:
         """Writes the known lines at once."""
         from tensorboardX import SummaryWriter
 
-        folder.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(folder / "tensorboard", ignore_errors=True)
-        self._lines = (folder / "progress.jsonl").open("w", buffering=1)
+        self._lines = started_over(folder / "progress.jsonl")
+        remove(folder / "tensorboard")  # each writer's file there has a name of its own
         self._writer = SummaryWriter(str(folder / "tensorboard"), flush_secs=10)
         for event in known:
             self.add(event)

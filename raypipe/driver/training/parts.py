@@ -47,7 +47,6 @@ def write_relevant(folder: Path, name: str, wanted: TrainingSet) -> Path:
         for query_id, documents in found.items()
         for rank, document_id in enumerate(documents, 1)
     ]
-    folder.mkdir(parents=True, exist_ok=True)
     path = relevant_file(folder, name)
     replace_file(path, "".join(lines).encode())
     return path

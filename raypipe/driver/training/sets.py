@@ -32,7 +32,7 @@ from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.folder.settings import PretrainedConventions
 from raypipe.names import Role, of_training
 from raypipe.stages.stage import Needs, Sizing
-from raypipe.storage.files import note_in, replace_file, sweep_beside
+from raypipe.storage.files import note_in, remove, replace_file, sweep_beside
 from raypipe.storage.records import hash_file
 from raypipe.storage.store import Stored
 from raypipe.training.examples_stage import ExamplesStage, OfDocuments
@@ -61,7 +61,7 @@ def with_ids(recipe: Training, folder: Path) -> Training:
             sweep_beside(own / file)  # they are written once: no later write sweeps there
         made = {"sha256": hash_file(source), "semantics": 1}
         if note_in(note) != made:
-            note.unlink(missing_ok=True)
+            remove(note)
             split_triples(source, own)
             replace_file(note, json.dumps(made).encode())
         passages = (str((own / "passages.tsv").absolute()),)
