@@ -133,7 +133,8 @@ PANELS = {
 """The verbs as `--help` groups them."""
 for panel, verbs in PANELS.items():
     for verb in verbs:
-        app.command(rich_help_panel=panel)(verb)
+        its_own = pipeline.Reindex if verb is pipeline.reindex else None
+        app.command(rich_help_panel=panel, cls=its_own)(verb)
 app.add_typer(analyse.group, name="analyse", rich_help_panel="Results")
 app.add_typer(runs.group, name="leaderboard", rich_help_panel="Results")
 app.add_typer(models.group, name="model", rich_help_panel="Models")

@@ -175,7 +175,8 @@ class Execution:
             manifest = ledger.publish(self.max_failed_rows, one_numerics=self.numerics_one)
             # Only a store that a single invocation computed has a time.
             seconds = None if report.num_reused else report.working_seconds
-            told = {"working_seconds": seconds, "copied": report.num_copied}
+            copied = rows_copied(ledger) if report.num_reused else report.num_copied
+            told = {"working_seconds": seconds, "copied": copied}
             ledger.note({"event": "published", **told})
             ledger.storage.sweep()
             return manifest, report
@@ -297,6 +298,20 @@ def _published(workspace: Workspace, manifest: Manifest) -> Mapping[str, Json]:
     lines = workspace.stores.newest(f"{manifest.store}/{manifest.fingerprint}/attempts.jsonl")
     attempts = (event for line in islice(lines, _LAST_LINES) for event in events(line))
     return next((event for event in attempts if event.get("event") == "published"), {})
+
+
+def rows_copied(ledger: Ledger) -> int:
+    """Rows of a store that were copied from older ones, by whichever invocation, as its log says.
+
+    A shard that was committed and never told, since its driver was killed between the two, counts
+    as computed. The log is read whole, which in a bucket is a request for each line.
+    """
+    copied: dict[Json, int] = {}
+    for line in ledger.storage.newest(f"{ledger.folder}/attempts.jsonl"):
+        for event in events(line):
+            if event.get("event") == "done" and isinstance(event.get("copied"), int):
+                copied.setdefault(event.get("shard"), event["copied"])
+    return sum(copied.values())
 
 
 _LAST_LINES = 20
