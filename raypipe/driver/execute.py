@@ -15,11 +15,11 @@ from raypipe.driver.place import LazyBackends
 from raypipe.driver.workspace import Refs, Workspace, begun_store, complete_store, read_refs
 from raypipe.errors import (
     LEAVE_INPUTS,
+    FullError,
     IncompleteError,
     InputError,
     RaypipeError,
     RefusedError,
-    StorageError,
 )
 from raypipe.names import Role, StoreName, Thing
 from raypipe.stages.stage import Sizing, Stage
@@ -366,14 +366,14 @@ def check_space(storage: Storage, stage: Stage, ledger: Ledger) -> None:
     """Returns nothing if the pending shards fit the free space of the stores.
 
     Raises:
-        StorageError: they do not fit; the message gives the needed and the free bytes.
+        FullError: they do not fit; the message gives the needed and the free bytes.
     """
     free = storage.free_bytes()
     if free is None:
         return
     needed = estimated_bytes(stage, ledger.shards, ledger.pending())
     if needed > free:
-        raise StorageError(
+        raise FullError(
             f"{ledger.store}: {storage.uri}: expected {size_of(needed)} free for the "
             f"missing shards, found {size_of(free)}; free space there, or name another place with "
             "the recipe key `stores`. Committed work is kept"

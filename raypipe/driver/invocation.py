@@ -18,7 +18,7 @@ from raypipe.driver.summaries import (
     write_summary,
 )
 from raypipe.driver.workspace import LEASE, Workspace
-from raypipe.errors import CorruptError, LimitError, RaypipeError, StorageError, ending_of
+from raypipe.errors import CorruptError, LimitError, RaypipeError, StorageError, cause_of, ending_of
 from raypipe.regular import check_regular
 from raypipe.storage.holder import this_process
 from raypipe.storage.lease import Lease, acquire, lease_state, living
@@ -73,6 +73,7 @@ def invocation(workspace: Workspace, recipe: str) -> Iterator[dict[str, Any]]:
         except BaseException as error:
             code, reason = ending_of(error)
             summary |= {"status": "failed", "exit": code, "reason": reason}
+            summary["cause"] = cause_of(error)
             if not workspace.written:  # so what an earlier invocation left still stands
                 summary.setdefault("files", before)
             raise
@@ -103,7 +104,9 @@ def last_run(folder: Path) -> str | None:
         return None
 
 
-def record_end(folder: Path, before: str | None, code: int, reason: str) -> None:
+def record_end(
+    folder: Path, before: str | None, code: int, reason: str, cause: str | None = None
+) -> None:
     """Write how the command ended, unless summary.json says so or another one is at work.
 
     Nothing is written in a folder that is no workspace or one of another format, or if its lease
@@ -114,6 +117,7 @@ def record_end(folder: Path, before: str | None, code: int, reason: str) -> None
         before: its `last_run` before the command.
         code: the exit code.
         reason: one line.
+        cause: a word for it; see `cause_of`.
     """
     if not (folder / "workspace.json").is_file():
         return
@@ -134,7 +138,8 @@ def record_end(folder: Path, before: str | None, code: int, reason: str) -> None
     said = standing.get("exit") == code and (began or code == 0)
     if said or (began and not mine):
         return
-    ended = {"status": "failed" if code else "complete", "exit": code, "reason": reason}
+    state = {"status": "failed" if code else "complete", "exit": code}
+    ended = {**state, "reason": reason, "cause": cause}
     if not began:  # of the last invocation only this is still true
         kept = {key: standing[key] for key in ("workspace", "files") if key in standing}
         worked = (folder / "stores" / "refs" / f"{identity}.json").is_file()

@@ -50,6 +50,11 @@ class Generation:
     refused: str | None = None
     """The limits that it is beyond, which kept it from becoming current."""
 
+    def told(self) -> dict[str, Json]:
+        """The number and facts, and why it was refused."""
+        refused = {} if self.refused is None else {"refused": self.refused}
+        return {"number": self.number, **refused, **self.facts}
+
     def stored(self, storage: Storage, store: str) -> Stored | None:
         """One of its stores; None if it has none of that name, or the store was deleted."""
         fingerprint = self.stores.get(store)

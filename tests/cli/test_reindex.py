@@ -69,26 +69,31 @@ def test_nights_of_a_schedule(raypipe_here, folder):
     assert beyond.returncode == 5 and "overlap@10" in beyond.stderr
     status = raypipe_here("status", work)
     assert status.returncode == 5 and status.stdout.startswith("failed: exit 5")
-    assert (
-        raypipe_here("history", work).stdout.splitlines()[-1].startswith("generation 3 (refused), ")
-    )
+    last = raypipe_here("history", work).stdout.splitlines()[-1]
+    assert last.startswith("generation 3 (refused), ") and "; refused: dense on test" in last
     refused = json.loads((work / "summary.json").read_text())
     accepted = reindex("--accept", "--json")
-    assert json.loads(accepted.stdout)["number"] == 3
+    assert (json.loads(accepted.stdout)["number"], json.loads(accepted.stdout)["accepted"]) == (
+        4,
+        3,
+    )
     summary = json.loads((work / "summary.json").read_text())
-    assert (summary["exit"], summary["generation"]["number"]) == (0, 3)
+    assert (summary["exit"], summary["generation"]["number"]) == (0, 4)
     for told in ("systems", "measures", "stages", "device", "versions"):
         assert summary[told] == refused[told] and told in refused
-    assert not list((work / "stores" / "generations" / "nightly" / "refused").glob("*"))
     assert raypipe_here("status", work).returncode == 0
     assert reindex("--accept").returncode == 2
     back = raypipe_here("rollback", work)
-    assert back.stdout.strip() == "generation 4 is current, with the content of 2"
+    assert back.stdout.strip() == "generation 5 is current, with the content of 2"
     assert raypipe_here("rollback", work, "--to", "9").returncode == 2
     listed = raypipe_here("history", work).stdout.splitlines()
-    assert [line.split(",")[0] for line in listed] == [f"generation {n}" for n in (1, 2, 3, 4)]
+    assert [line.split(",")[0] for line in listed] == [
+        "generation 1", "generation 2", "generation 3 (refused)", "generation 4", "generation 5"
+    ]  # fmt: skip
+    assert listed[3].endswith("built and refused as generation 3")
     told = json.loads(raypipe_here("history", work, "--json").stdout)["generations"]
-    assert [(g["number"], g["passages"]) for g in told] == [(1, 4), (2, 5), (3, 5), (4, 5)]
+    assert [(g["number"], g["passages"]) for g in told] == [(1, 4), (2, 5), (3, 5), (4, 5), (5, 5)]
+    assert ["refused" in g for g in told] == [False, False, True, False, False]
     queries, found = folder / "queries.tsv", folder / "found"
     (folder / "passages.tsv").unlink()
     search = ("search", "--index", work, "--queries", queries, "--depth", "3", "--out", found)
@@ -158,6 +163,47 @@ def test_what_was_refused_is_verified_before_and_after_it_is_accepted(raypipe_he
     assert reindex("--accept") == 2  # nothing is left to accept, and nothing was written
     assert finds_damage()
     assert raypipe_here("verify", work).returncode == 0
+
+
+def test_of_two_refused_nights_the_one_that_is_named_is_taken(raypipe_here, folder):
+    recipe, work = folder / "my-recipe.yaml", folder / "work"
+
+    def reindex(*more, before=()):
+        return raypipe_here("reindex", *before, recipe, "--out", work, *more)
+
+    def newest():
+        found = json.loads(raypipe_here("status", work, "--json").stdout)["generation"]
+        return found["number"], found["passages"]
+
+    assert reindex().returncode == 0
+    write(folder, "run", "a zebra of")
+    assert reindex("--max-drift", "overlap@10=1").returncode == 5
+    write(folder, "run", "query", "rank")
+    second = reindex("--max-drift", "overlap@10=1")
+    assert second.returncode == 5 and "--accept 3`" in second.stderr
+    alone = reindex("--accept")
+    assert alone.returncode == 2 and "2 generations were refused since" in alone.stderr
+    assert "error:   2: 20" in alone.stderr and "error:   3: 20" in alone.stderr
+    assert newest() == (1, 4)
+    for number, why in (
+        ("1", "it was not refused"),
+        ("9", "no such"),
+        ("x1", "expected the number"),
+    ):
+        wrong = reindex(f"--accept={number}")
+        assert wrong.returncode == 2 and why in wrong.stderr
+    taken = reindex(before=("--accept", "2"))
+    assert taken.stdout == "generation 4 is current: what was built as generation 2\n"
+    assert newest() == (4, 2)
+    assert reindex("--accept", "3").returncode == 0 and newest() == (5, 3)
+    write(folder, "run")
+    assert reindex().stdout.startswith("generation 6, ")
+    assert reindex(before=("--accept",)).returncode == 2, "nothing was refused since"
+    listed = [line.split(",")[0] for line in raypipe_here("history", work).stdout.splitlines()]
+    assert listed == [
+        "generation 1", "generation 2 (refused)", "generation 3 (refused)", "generation 4",
+        "generation 5", "generation 6",
+    ]  # fmt: skip
 
 
 @pytest.mark.slow

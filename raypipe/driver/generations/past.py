@@ -32,13 +32,7 @@ def history(stores: Storage, name: str) -> list[dict[str, Any]]:
 
     A refused one has `refused`, which says why; it stays as long as generations of its age do.
     """
-    return [told_of(each) for each in standing_generations(stores, name)]
-
-
-def told_of(generation: Generation) -> dict[str, Any]:
-    """The number and facts of a generation, and why it was refused."""
-    refused = {} if generation.refused is None else {"refused": generation.refused}
-    return {"number": generation.number, **refused, **generation.facts}
+    return [each.told() for each in standing_generations(stores, name)]
 
 
 def rollback(workspace: Workspace, name: str, to: int | None = None) -> Generation:
