@@ -208,7 +208,7 @@ def _open(
         on_making=pipeline.backends.warm,
     )
     if frozen and not found:
-        refuse_changes(named, workspace, models)
+        refuse_changes(named, workspace, models, written=recipe)
     if reads_files:
         found = [*found, *collection_problems(named)]
     judgements = read_first(named, found)

@@ -4,7 +4,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
-from raypipe.driver.generations.publish import create, refuse_overtaken
+from raypipe.driver.generations.publish import create_from
 from raypipe.driver.invocation import invocation
 from raypipe.driver.summaries import standing_of
 from raypipe.driver.workspace import LEASE, Workspace
@@ -68,7 +68,9 @@ def _rolled_back(workspace: Workspace, name: str, to: int | None) -> Generation:
         raise InputError(f"generation {target} of {name} is the current one")
     older = read_generation(stores, name, target)
     facts = {**_kept_facts(older), "workspace": workspace.id, "rolled_back_to": target}
-    return _published(workspace, Generation(name, number, older.stores, facts))
+    made = Generation(name, number, older.stores, facts)
+    create_from(workspace, made)
+    return made
 
 
 def accept(workspace: Workspace, name: str, refused: int | None = None) -> Generation:
@@ -92,7 +94,9 @@ def accept(workspace: Workspace, name: str, refused: int | None = None) -> Gener
     if newest is not None and newest.facts.get("accepted") == found.number:
         return newest
     facts = {**found.facts, "made": _now(), "workspace": workspace.id, "accepted": found.number}
-    return _published(workspace, Generation(name, number, found.stores, facts))
+    made = Generation(name, number, found.stores, facts)
+    create_from(workspace, made)
+    return made
 
 
 def _only_refused(stores: Storage, name: str, current: Generation | None) -> Generation:
@@ -121,12 +125,6 @@ def _only_refused(stores: Storage, name: str, current: Generation | None) -> Gen
         "`raypipe history` lists what was refused before"
         + (f". Something was refused of {others}: is one of them the recipe?" if others else "")
     )
-
-
-def _published(workspace: Workspace, generation: Generation) -> Generation:
-    refuse_overtaken(workspace)
-    create(workspace.stores, generation)
-    return generation
 
 
 def _kept_facts(generation: Generation) -> dict[str, Any]:

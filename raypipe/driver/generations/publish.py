@@ -95,22 +95,37 @@ def publish(workspace: Workspace, wanted: Publication, built: Built) -> dict[str
     problems = (
         _beyond(found, base, wanted.limits) if base else _untried(workspace, name, wanted.limits)
     )
-    refuse_overtaken(workspace)
     if problems:
         refused = replace(found, refused="; ".join(problems))
         before = [each for each in refused_since(stores, name, base) if _is_same(each, refused)]
         if before:
             refused = replace(refused, number=before[-1].number)
         else:
-            create(stores, refused)
+            create_from(workspace, refused)
         again = ", as it was before," if before else ""
         raise LimitError(
             f"generation {refused.number} of {name} was built{again} and is not current: "
             f"{refused.refused}. Look at its runs, then take it with `raypipe reindex ... --accept "
             f"{refused.number}`, or mend the collection and run again"
         )
-    create(stores, found)
+    create_from(workspace, found)
     return {"number": found.number, "published": True, **found.facts}
+
+
+def create_from(workspace: Workspace, generation: Generation) -> None:
+    """Create the generation, unless another invocation has taken over the workspace.
+
+    Raises:
+        IncompleteError: stores that it names were deleted.
+        RefusedError: another invocation has taken over, or its number was used.
+        StorageError: see `create`.
+    """
+    refuse_overtaken(workspace)
+    try:
+        create(workspace.stores, generation)
+    except IncompleteError:
+        refuse_overtaken(workspace)  # it was the successor that deleted them
+        raise
 
 
 def create(stores: Storage, generation: Generation) -> None:

@@ -243,3 +243,21 @@ def test_who_lost_the_workspace_ends_before_it_claims_anything(work, storage, mo
     monkeypatch.setattr(publishing, "claimed", lambda *given: pytest.fail("it claims"))
     with pytest.raises(RefusedError, match="has taken over this workspace"):
         rollback(work, "nightly")
+
+
+def test_who_finds_its_stores_deleted_by_a_successor_says_that_it_was_succeeded(
+    work, storage, monkeypatch
+):
+    """Stopped between its look at the lease and its claim."""
+    inner, other = publishing.claimed, replace(this_process(), pid=1)
+
+    def woken(stores, found):
+        taken = LeaseState(2, other, 1, (), True)
+        monkeypatch.setattr(publishing, "lease_state", lambda *place: taken)
+        storage.delete(f"toy/{found.stores['toy']}/manifest.json")
+        return inner(stores, found)
+
+    monkeypatch.setattr(publishing, "claimed", woken)
+    with pytest.raises(RefusedError, match="has taken over this workspace"):
+        rollback(work, "nightly")
+    assert record_numbers(storage, "nightly") == [1, 2, 3] and claims(storage) == []
