@@ -6,6 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from raypipe.cli.main import run
+from raypipe.errors import Interrupted
+from raypipe.storage.ledger import Ledger
 
 RECIPE = """
 format: 1
@@ -204,6 +206,77 @@ def test_of_two_refused_nights_the_one_that_is_named_is_taken(raypipe_here, fold
         "generation 1", "generation 2 (refused)", "generation 3 (refused)", "generation 4",
         "generation 5", "generation 6",
     ]  # fmt: skip
+
+
+def test_status_says_the_current_generation_whatever_ended_last(raypipe_here, folder):
+    recipe, work = folder / "my-recipe.yaml", folder / "work"
+
+    def status():
+        done = raypipe_here("status", work, "--json")
+        told = json.loads(done.stdout)
+        assert done.returncode == told["exit_code"]
+        assert told["generation"]["age_seconds"] >= 0 and told["age_seconds"] >= 0
+        return told, told["generation"], [each["number"] for each in told["refused"]]
+
+    def reindex(*more):
+        return raypipe_here("reindex", recipe, "--out", work, *more).returncode
+
+    assert raypipe_here("pipeline", recipe, "--out", work).returncode == 0
+    told = json.loads(raypipe_here("status", work, "--json").stdout)
+    assert (told["generation"], told["refused"], told["cause"]) == (None, [], None)
+    assert reindex() == 0
+    write(folder, "the zebra", "a lease", "run", "of shards")
+    assert reindex() == 0
+    told, current, refused = status()
+    assert (told["cause"], current["number"], current["passages"], refused) == (None, 2, 4, [])
+    assert set(current["drift"]["test"]["dense"]["means"]) == {"overlap@10", "overlap@100", "rbo"}
+    write(folder, "run", "query")
+    assert reindex("--max-drift", "overlap@10=1") == 5
+    told, current, refused = status()
+    assert (told["exit_code"], told["cause"], current["number"], refused) == (5, "limit", 2, [3])
+    assert "overlap@10" in told["refused"][0]["refused"] and told["refused"][0]["drift"]["test"]
+    text = raypipe_here("status", work).stdout
+    assert text.startswith("failed: exit 5, generation 3 of nightly was built")
+    assert "\n  current for 0:00:0" in text and ": generation 2, 20" in text
+    assert "\n  refused for 0:00:0" in text and ": generation 3 (refused), 20" in text
+    assert reindex("--frozen", "stages.dense.depth=2") == 4 and status()[0]["cause"] == "refused"
+    assert reindex("--forzen") == 2 and status()[0]["cause"] == "input"
+    assert raypipe_here("rollback", work).returncode == 0
+    told, current, refused = status()
+    assert (current["number"], current["rolled_back_to"], refused) == (4, 1, [])
+    assert "the content of generation 1" in raypipe_here("status", work).stdout
+
+
+def test_a_killed_night_that_is_resumed_has_copied_what_both_invocations_did(
+    raypipe_here, folder, monkeypatch
+):
+    recipe, work = folder / "my-recipe.yaml", folder / "work"
+    texts = [f"zebra {word} lease" for word in "the of run rank query shard".split()]
+    write(folder, *texts)
+    shards = "resources.shard_tokens=9"
+
+    def rows_copied():
+        (*_, last) = json.loads(raypipe_here("history", work, "--json").stdout)["generations"]
+        return last["number"], last["rows_copied"]
+
+    def reindex():
+        return raypipe_here("reindex", recipe, "--out", work, shards).returncode
+
+    assert reindex() == 0
+    write(folder, *texts[:-1], "another")
+    with monkeypatch.context() as patch:
+        inner, done = Ledger.commit, []
+
+        def killed(ledger, *given):
+            if ledger.store == "vectors" and len(done) == 1:
+                raise Interrupted("as by a signal", 143)
+            done.extend([ledger.folder] if ledger.store == "vectors" else [])
+            return inner(ledger, *given)
+
+        patch.setattr(Ledger, "commit", killed)
+        assert reindex() == 143 and len(done) == 1
+    assert reindex() == 0
+    assert rows_copied() == (2, 10)  # word pieces and vectors of the five texts that stayed
 
 
 @pytest.mark.slow

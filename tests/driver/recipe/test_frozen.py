@@ -49,7 +49,11 @@ def test_a_refusal_names_the_recipes_keys_with_both_values_and_the_remedy(
 
 
 def test_where_no_key_changed_it_is_the_models_files_a_library_or_raypipe(finished, monkeypatch):
-    monkeypatch.setattr("raypipe.stages.search.SEMANTICS", 99)
+    def of_another_version(*place):
+        found = find_spec(*place)
+        return found and replace(found, semantics=found.semantics + 1)
+
+    monkeypatch.setattr("raypipe.driver.recipe.compare.find_spec", of_another_version)
     first, *_ = refused(finished[0])
     assert first.startswith("--frozen: no key of the recipe changed since the last invocation")
 
