@@ -46,6 +46,8 @@ class RaypipeError(Exception):
     """An error that a user can act on; `exit_code` is the exit code of the process."""
 
     exit_code = 1
+    cause = "bug"
+    """The word for it in summary.json; see `cause_of`."""
 
 
 class InputError(RaypipeError, ValueError):
@@ -56,6 +58,7 @@ class InputError(RaypipeError, ValueError):
     """
 
     exit_code = 2
+    cause = "input"
 
     def __init__(self, problems: str | Sequence[str]) -> None:
         self.problems = [problems] if isinstance(problems, str) else list(problems)
@@ -83,34 +86,47 @@ class IncompleteError(RaypipeError):
     """Something planned is missing: a shard, a manifest, a query."""
 
     exit_code = 3
+    cause = "incomplete"
 
 
 class CorruptError(RaypipeError):
     """Stored bytes are not the bytes that were committed."""
 
     exit_code = 3
+    cause = "damaged"
 
 
 class StorageError(RaypipeError, OSError):
     """Storage failed: a disk, a network file system or a bucket. The same command resumes."""
 
     exit_code = 3
+    cause = "storage"
+
+
+class FullError(StorageError):
+    """The space that is free does not hold what would be written."""
+
+    cause = "disk full"
 
 
 class RefusedError(RaypipeError):
     """The invocation was refused, by `--frozen` or by another driver's live lease."""
 
     exit_code = 4
+    cause = "refused"
 
 
 class LimitError(RaypipeError):
     """A limit that the user set was exceeded."""
 
     exit_code = 5
+    cause = "limit"
 
 
 class Interrupted(RaypipeError):
     """A signal ended the invocation. Committed work is kept; the same command resumes."""
+
+    cause = "interrupted"
 
     def __init__(self, message: str, exit_code: int) -> None:
         self.exit_code = exit_code
@@ -152,6 +168,22 @@ def ending_of(error: BaseException) -> Ending:
     if isinstance(error, OSError) and (code := _code_of_system(error)):
         return Ending(code, f"{_told(error)}; mend this and run the same command again")
     return Ending(1, f"a bug in raypipe: {in_full(error)}")
+
+
+def cause_of(error: BaseException) -> str:
+    """One word or two for an error, where several have one exit code: `disk full`, `damaged`.
+
+    The others are input, incomplete, storage, refused, limit, interrupted and bug.
+    """
+    each: BaseException | None = error
+    while each is not None:
+        if isinstance(each, OSError) and each.errno in (errno.ENOSPC, errno.EDQUOT):
+            return FullError.cause
+        each = each.__cause__
+    if isinstance(error, RaypipeError):
+        return error.cause
+    kinds = {2: InputError.cause, 3: StorageError.cause, 130: Interrupted.cause}
+    return kinds.get(ending_of(error).exit_code, RaypipeError.cause)
 
 
 def in_full(error: BaseException) -> str:

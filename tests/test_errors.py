@@ -5,7 +5,18 @@ import os
 
 import pytest
 
-from raypipe.errors import CorruptError, InputError, StorageError, ending_of
+from raypipe.errors import (
+    CorruptError,
+    FullError,
+    IncompleteError,
+    InputError,
+    Interrupted,
+    LimitError,
+    RefusedError,
+    StorageError,
+    cause_of,
+    ending_of,
+)
 
 FAILED = ["EIO", "ESTALE", "ENOSPC", "EDQUOT", "ENOENT", "ETIMEDOUT", "ECONNREFUSED", "EBUSY",
           "ENODEV", "ENXIO", "EAGAIN", "EHOSTUNREACH", "ENOLCK", "EMFILE", "EFBIG"]  # fmt: skip
@@ -38,3 +49,32 @@ def test_raypipes_own_errors_say_their_code_and_their_first_line():
     assert ending_of(CorruptError("")) == (3, "CorruptError")
     assert ending_of(StorageError("down\nagain")) == (3, "down")
     assert ending_of(KeyboardInterrupt())[0] == 130
+
+
+def behind(error, cause):
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [
+        (InputError("x"), "input"),
+        (FileNotFoundError(errno.ENOTDIR, "x"), "input"),
+        (OSError(errno.ENOSPC, "x"), "disk full"),
+        (OSError(errno.EDQUOT, "x"), "disk full"),
+        (FullError("does not fit"), "disk full"),
+        (behind(StorageError("x"), OSError(errno.ENOSPC, "x")), "disk full"),
+        (behind(StorageError("x"), OSError(errno.EIO, "x")), "storage"),
+        (OSError(errno.EIO, "x"), "storage"),
+        (CorruptError("x"), "damaged"),
+        (IncompleteError("x"), "incomplete"),
+        (RefusedError("x"), "refused"),
+        (LimitError("x"), "limit"),
+        (Interrupted("x", 143), "interrupted"),
+        (KeyboardInterrupt(), "interrupted"),
+        (ZeroDivisionError(), "bug"),
+    ],
+)
+def test_errors_of_one_exit_code_are_told_apart_by_their_cause(error, cause):
+    assert cause_of(error) == cause

@@ -912,7 +912,8 @@ def test_an_acceptance_after_a_failure_that_wrote_nothing(world):
 
 def test_files_that_no_summary_lists_are_not_taken_for_an_accepted_build(world):
     assert changed(*LIMIT)(world) == 5
-    assert world.night(*LIMIT, at=("refused/", failing(errno.ENOSPC))) == 3
+    full = ("generations/night/0000004", failing(errno.ENOSPC))
+    assert world.night(*LIMIT, DEPTH, at=full) == 3, world.told
     assert world.night("--accept") == 0 and shown(world) is None
 
 

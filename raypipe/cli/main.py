@@ -17,7 +17,7 @@ from raypipe.cli import analyse, models, pipeline, reproduce, runs, stages, upke
 from raypipe.cli.terminal import LEFT, guard_terminal, make_lasting, say, stdout_error
 from raypipe.cli.workspaces import HELP, with_folders, workspace_of
 from raypipe.driver import signals
-from raypipe.errors import Ending, InputError, RaypipeError, ending_of
+from raypipe.errors import Ending, InputError, Interrupted, RaypipeError, cause_of, ending_of
 from raypipe.package import VERSION
 
 KINDS = {
@@ -41,6 +41,8 @@ class Ended(NamedTuple):
     """Whether the reason was printed; the last line then says only what the exit code means."""
     reports: bool = False
     """Whether its work is to print, so that what it printed says how it ended, unless it failed."""
+    cause: str | None = None
+    """A word for what ended it, if it failed; see `cause_of`."""
 
     def line(self) -> str:
         """The last line on stderr."""
@@ -133,7 +135,8 @@ PANELS = {
 """The verbs as `--help` groups them."""
 for panel, verbs in PANELS.items():
     for verb in verbs:
-        app.command(rich_help_panel=panel)(verb)
+        its_own = pipeline.Reindex if verb is pipeline.reindex else None
+        app.command(rich_help_panel=panel, cls=its_own)(verb)
 app.add_typer(analyse.group, name="analyse", rich_help_panel="Results")
 app.add_typer(runs.group, name="leaderboard", rich_help_panel="Results")
 app.add_typer(models.group, name="model", rich_help_panel="Models")
@@ -201,7 +204,7 @@ def run_and_tell(arguments: list[str], problems: Sequence[str] = ()) -> Ended:
             say(f"warning: the work is complete, but not all was printed: {_cause(unprinted)}")
     if folder is not None:
         with suppress(OSError):  # the process's own code is all that can be said then
-            record_end(folder, before, ended.exit_code, ended.reason)
+            record_end(folder, before, ended.exit_code, ended.reason, ended.cause)
     return ended._replace(reports=folder is None and not _writes(arguments))
 
 
@@ -211,7 +214,7 @@ def _run(command: Any, arguments: list[str]) -> Ended:
         code = result if isinstance(result, int) else 0
         return Ended(code, "complete" if code == 0 else "as recorded in the workspace")
     except typer.Abort:
-        return Ended(130, "interrupted")
+        return Ended(130, "interrupted", cause=Interrupted.cause)
     except typer.exceptions.TyperException as error:
         return _refused(error)
     except (Exception, KeyboardInterrupt) as error:
@@ -221,7 +224,7 @@ def _run(command: Any, arguments: list[str]) -> Ended:
 def _cut_off(error: OSError) -> Ended:
     """The end of a command whose output cannot be written."""
     if isinstance(error, BrokenPipeError):
-        return Ended(ending_of(error).exit_code, LEFT)
+        return Ended(ending_of(error).exit_code, LEFT, cause=cause_of(error))
     return _tell(error, ending_of(error))
 
 
@@ -260,7 +263,7 @@ GONE = {
 def _refused(error: typer.exceptions.TyperException) -> Ended:
     """The end of a command line that is not understood; of an empty one the help was printed."""
     if not str(error):
-        return Ended(2, "no command was given")
+        return Ended(2, "no command was given", cause=InputError.cause)
     reason, context = error.format_message().rstrip("."), getattr(error, "ctx", None)
     near = getattr(error, "possibilities", None)
     if near:
@@ -272,12 +275,12 @@ def _refused(error: typer.exceptions.TyperException) -> Ended:
                 say(f"  {instead}")
                 break
         say(f"  `{context.command_path} -h` shows what it takes")
-    return Ended(2, reason, told=True)
+    return Ended(2, reason, told=True, cause=InputError.cause)
 
 
 def _tell(error: BaseException, ending: Ending) -> Ended:
     """Print all that the error says; of a bug the traceback, which helps to mend it."""
-    ended = Ended(*ending, told=True)
+    ended = Ended(*ending, told=True, cause=cause_of(error))
     if ending.exit_code == 1:
         say("".join(traceback.format_exception(error)).rstrip())
         return ended

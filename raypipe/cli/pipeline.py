@@ -26,7 +26,7 @@ from raypipe.config import (
     recipe_text,
     verb_of,
 )
-from raypipe.errors import InputError, Interrupted, RaypipeError, ending_of
+from raypipe.errors import InputError, Interrupted, LimitError, RaypipeError, ending_of
 from raypipe.vocabulary import LEAST_GENERATIONS, TableFormat, listed
 
 if TYPE_CHECKING:
@@ -252,6 +252,22 @@ def tell_run(outcome: "Outcome", out: Path) -> None:
     to_stderr(f"{done}: {address_of(out)}{where}")
 
 
+class Reindex(typer.core.TyperCommand):
+    """`reindex`, whose `--accept` may stand without a number, whatever follows it."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """As typer does; `--accept` without a number has an empty one."""
+        after = [*args[1:], ""]
+        alone = [
+            word == "--accept" and not next_.isdecimal()
+            for word, next_ in zip(args, after, strict=True)
+        ]
+        given = [
+            f"{word}=" if is_alone else word for word, is_alone in zip(args, alone, strict=True)
+        ]
+        return super().parse_args(ctx, given)
+
+
 def reindex(
     recipe: RecipeName,
     overrides: Overrides = None,
@@ -271,15 +287,25 @@ def reindex(
         ),
     ] = None,
     accept: Annotated[
-        bool, typer.Option("--accept", help="Publish what was last built beyond a limit.")
-    ] = False,
+        str | None,
+        typer.Option(
+            metavar="[N]",
+            help="Publish what was built as generation N and refused; N may be left out where only "
+            "one was refused since the current generation.",
+        ),
+    ] = None,
     allow_open_cluster: OpenCluster = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a recipe over a changed collection and publish the result as the next generation."""
     named = named_recipe(recipe, overrides=overrides or [], env=os.environ)
-    if accept:
-        _accept(out, named.name, as_json)
+    if accept is not None:
+        if accept and not accept.isdecimal():
+            raise InputError(
+                f"--accept {accept}: expected the number of a refused generation, or none; "
+                "`raypipe history` lists them"
+            )
+        _accept(out, named.name, int(accept) if accept else None, as_json)
         return
     from raypipe.driver.pipeline import Options
 
@@ -291,22 +317,31 @@ def reindex(
         max_drift=tuple(max_drift or ()),
         keep=keep,
     )
-    outcome = execute(named, out, options, as_json=as_json, last=False)
+    try:
+        outcome = execute(named, out, options, as_json=as_json, last=False)
+    except LimitError:
+        if keep is not None:  # night after night may be refused
+            _delete_retired(out)
+        raise
     if not as_json:
         print(line_of(outcome.summary["generation"]), flush=True)
     if keep is not None:
-        from raypipe.driver.progress import to_stderr
-        from raypipe.driver.upkeep.gc import delete, find_garbage
-
-        try:
-            workspace = _workspace(out)
-            delete(workspace, find_garbage(workspace))
-        except Interrupted:
-            raise
-        except (RaypipeError, OSError) as error:  # the generation is published all the same
-            why = ending_of(error).reason
-            to_stderr(f"warning: the generation is current, but gc did not delete all: {why}")
+        _delete_retired(out)
     tell_run(outcome, out)
+
+
+def _delete_retired(out: Path) -> None:
+    """Delete what only retired generations used; what fails is a warning."""
+    from raypipe.driver.progress import to_stderr
+    from raypipe.driver.upkeep.gc import delete, find_garbage
+
+    try:
+        workspace = _workspace(out)
+        delete(workspace, find_garbage(workspace))
+    except Interrupted:
+        raise
+    except (RaypipeError, OSError) as error:  # the invocation has ended as it did all the same
+        to_stderr(f"warning: gc did not delete all: {ending_of(error).reason}")
 
 
 def rollback(
@@ -363,14 +398,17 @@ def line_of(generation: dict[str, Any]) -> str:
             parts.append(f"{system} on {query_set}: overlap@10 {found:.3f}{over}")
     for query_set, systems in generation.get("not_compared", {}).items():
         parts += [f"{system} on {query_set}: not {why}" for system, why in systems.items()]
-    return ", ".join(parts)
+    if "accepted" in generation:
+        parts.append(f"built and refused as generation {generation['accepted']}")
+    return ", ".join(parts) + (f"; refused: {generation['refused']}" if refused else "")
 
 
-def _accept(out: Path, name: str, as_json: bool) -> None:
+def _accept(out: Path, name: str, refused: int | None, as_json: bool) -> None:
     from raypipe.driver.generations.past import accept_refused
 
-    made = accept_refused(_workspace(out), name)
-    text = f"generation {made.number} is current, as it was built"
+    made = accept_refused(_workspace(out), name, refused)
+    built = made.facts["accepted"]
+    text = f"generation {made.number} is current: what was built as generation {built}"
     print_result({"number": made.number, **made.facts}, text, as_json=as_json)
 
 

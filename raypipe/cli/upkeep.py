@@ -19,6 +19,7 @@ from raypipe.cli.options import (
     Verbose,
     refuse_missing,
 )
+from raypipe.cli.pipeline import line_of
 from raypipe.cli.terminal import show_columns
 from raypipe.errors import CorruptError, InputError
 
@@ -27,9 +28,10 @@ if TYPE_CHECKING:
 
 
 def lines_of(found: "Status", verbose: bool) -> Iterator[str]:
-    """How the invocation ended or how far it is, then a line for each store that is not complete.
+    """How the invocation ended or how far it is, which generation is current, and the stores.
 
-    The complete ones are counted, or listed too if `verbose`.
+    There is a line for each store that is not complete; the complete ones are counted, or listed
+    too if `verbose`.
     """
     code = [] if found.state == "running" else [f"exit {found.exit_code}"]
     reason = [] if found.reason == found.state else [found.reason]
@@ -38,13 +40,29 @@ def lines_of(found: "Status", verbose: bool) -> Iterator[str]:
     known = ", ".join(f"{word} {when}" for word, when in times if when is not None)
     if known:
         yield f"  {known}"
+    if found.generation is not None:
+        yield f"  current{_since(found.generation)}: {line_of(found.generation)}"
+    for refused in found.refused:
+        yield f"  refused{_since(refused)}: {line_of(refused)}"
     complete = [of for of in found.stores.values() if of["state"] == "complete"]
     for store, progress in found.stores.items():
         if verbose or progress not in complete:
             yield f"  {store}: {_told(progress)}"
-    if complete and not verbose:
+    if verbose:
+        return
+    earlier = sum(of.get("earlier", False) for of in complete)
+    if len(complete) > earlier:
         reused = sum(of.get("reused", False) for of in complete)
-        yield f"  {len(complete)} of {len(found.stores)} stores complete, {reused} reused"
+        num_stores = len(found.stores) - earlier
+        yield f"  {len(complete) - earlier} of {num_stores} stores complete, {reused} reused"
+    if earlier:
+        yield f"  {earlier} stores of earlier invocations, complete"
+
+
+def _since(generation: Mapping[str, Any]) -> str:
+    """` for 7:30:00`, as long as its age is known."""
+    age = generation["age_seconds"]
+    return "" if age is None else f" for {timedelta(seconds=age)}"
 
 
 def _told(progress: Mapping[str, Any]) -> str:

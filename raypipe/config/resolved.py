@@ -1,6 +1,7 @@
 """A recipe as YAML with its defaults written out, each with its source."""
 
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from pydantic.fields import FieldInfo
 from raypipe.config.fields import Section, Source
 from raypipe.config.words import in_words
 from raypipe.config.yaml import MAX_BYTES, escaped, expand, parse_yaml
-from raypipe.errors import InputError
+from raypipe.errors import InputError, shown
 from raypipe.regular import check_regular
 
 HEADER = "# Resolved: overrides applied, variables expanded, defaults filled in with their source."
@@ -75,6 +76,56 @@ def read_resolved(path: Path) -> dict[str, Any]:
     if not isinstance(found, str | None):
         raise InputError(f"{path}: stores: expected a place, found {in_words(found)}; {remedy}")
     return document.data
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedKey:
+    """A key of a recipe with its value before and now; None where there is none."""
+
+    key: str
+    """With dots: `models.minilm.settings.passage_limit`."""
+    old: Any
+    new: Any
+
+    def __str__(self) -> str:
+        """`models.minilm.settings.passage_limit 254 -> 64`."""
+        both = (self.old, self.new)
+        old, new = ("not set" if value is None else shown(value) for value in both)
+        return f"{self.key} {old} -> {new}"
+
+    def decides(self) -> bool:
+        """Whether it may change a stage's settings, and not content, places or resources alone."""
+        section, last = self.key.partition(".")[0], self.key.rpartition(".")[2]
+        if section == "resources":
+            return last == "precision"
+        return section in ("collection", "queries", "models", "stages") and last not in _CONTENT
+
+
+_CONTENT = ("input", "file", "qrels")
+
+
+def changed_keys(path: Path, recipe: Section) -> list[ChangedKey]:
+    """The keys in which a recipe differs from the one that `resolved_yaml` wrote to a file.
+
+    Raises:
+        InputError: no such file, or what it holds is no recipe.
+    """
+    document = parse_yaml(resolved_yaml(recipe), origin=str)
+    expand(document, {})
+    old, new = dict(_leaves(read_resolved(path))), dict(_leaves(document.data))
+    return [
+        ChangedKey(key, old.get(key), new.get(key))
+        for key in dict.fromkeys([*new, *old])
+        if old.get(key) != new.get(key)
+    ]
+
+
+def _leaves(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict) and value:
+        for key, inner in value.items():
+            yield from _leaves(inner, f"{prefix}.{key}" if prefix else str(key))
+    else:
+        yield prefix, value
 
 
 def _entry(name: str, value: Any, *, indent: str, comment: str = "") -> Iterator[str]:

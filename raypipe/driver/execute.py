@@ -15,11 +15,11 @@ from raypipe.driver.place import LazyBackends
 from raypipe.driver.workspace import Refs, Workspace, begun_store, complete_store, read_refs
 from raypipe.errors import (
     LEAVE_INPUTS,
+    FullError,
     IncompleteError,
     InputError,
     RaypipeError,
     RefusedError,
-    StorageError,
 )
 from raypipe.names import Role, StoreName, Thing
 from raypipe.stages.stage import Sizing, Stage
@@ -175,7 +175,8 @@ class Execution:
             manifest = ledger.publish(self.max_failed_rows, one_numerics=self.numerics_one)
             # Only a store that a single invocation computed has a time.
             seconds = None if report.num_reused else report.working_seconds
-            told = {"working_seconds": seconds, "copied": report.num_copied}
+            copied = rows_copied(ledger) if report.num_reused else report.num_copied
+            told = {"working_seconds": seconds, "copied": copied}
             ledger.note({"event": "published", **told})
             ledger.storage.sweep()
             return manifest, report
@@ -299,6 +300,20 @@ def _published(workspace: Workspace, manifest: Manifest) -> Mapping[str, Json]:
     return next((event for event in attempts if event.get("event") == "published"), {})
 
 
+def rows_copied(ledger: Ledger) -> int:
+    """Rows of a store that were copied from older ones, by whichever invocation, as its log says.
+
+    A shard that was committed and never told, since its driver was killed between the two, counts
+    as computed. The log is read whole, which in a bucket is a request for each line.
+    """
+    copied: dict[Json, int] = {}
+    for line in ledger.storage.newest(f"{ledger.folder}/attempts.jsonl"):
+        for event in events(line):
+            if event.get("event") == "done" and isinstance(event.get("copied"), int):
+                copied.setdefault(event.get("shard"), event["copied"])
+    return sum(copied.values())
+
+
 _LAST_LINES = 20
 """Publishing is the last event, unless others computed the store at the same time."""
 
@@ -351,14 +366,14 @@ def check_space(storage: Storage, stage: Stage, ledger: Ledger) -> None:
     """Returns nothing if the pending shards fit the free space of the stores.
 
     Raises:
-        StorageError: they do not fit; the message gives the needed and the free bytes.
+        FullError: they do not fit; the message gives the needed and the free bytes.
     """
     free = storage.free_bytes()
     if free is None:
         return
     needed = estimated_bytes(stage, ledger.shards, ledger.pending())
     if needed > free:
-        raise StorageError(
+        raise FullError(
             f"{ledger.store}: {storage.uri}: expected {size_of(needed)} free for the "
             f"missing shards, found {size_of(free)}; free space there, or name another place with "
             "the recipe key `stores`. Committed work is kept"

@@ -221,7 +221,10 @@ def with_topics(
             nothing is written.
     """
     if frozen and (changes := _changes(recipe, workspace)):
-        raise RefusedError("--frozen: " + "\n".join(changes))
+        keys = ", ".join(changes)
+        raise RefusedError(
+            f"--frozen: {keys}; set that back, or run once without --frozen to take the change"
+        )
     queries = {
         name: queries if queries.car is None else _made(name, queries, queries.car, workspace, say)
         for name, queries in recipe.queries.items()

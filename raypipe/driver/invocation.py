@@ -27,6 +27,7 @@ from raypipe.errors import (
     RaypipeError,
     RefusedError,
     StorageError,
+    cause_of,
     ending_of,
 )
 from raypipe.regular import check_regular
@@ -98,6 +99,7 @@ def invocation(workspace: Workspace, recipe: str) -> Iterator[dict[str, Any]]:
         except BaseException as error:
             code, reason = ending_of(error)
             summary |= {"status": "failed", "exit": code, "reason": reason}
+            summary["cause"] = cause_of(error)
             if not workspace.written:  # so what an earlier invocation left still stands
                 summary.setdefault("files", before)
             raise
@@ -166,7 +168,9 @@ def last_run(folder: Path) -> str | None:
         return None
 
 
-def record_end(folder: Path, before: str | None, code: int, reason: str) -> None:
+def record_end(
+    folder: Path, before: str | None, code: int, reason: str, cause: str | None = None
+) -> None:
     """Write how the command ended, unless summary.json says so or another one is at work.
 
     Nothing is written in a folder that is no workspace or one of another format, or if its lease
@@ -177,6 +181,7 @@ def record_end(folder: Path, before: str | None, code: int, reason: str) -> None
         before: its `last_run` before the command.
         code: the exit code.
         reason: one line.
+        cause: a word for it; see `cause_of`.
     """
     if not (folder / "workspace.json").is_file():
         return
@@ -190,7 +195,8 @@ def record_end(folder: Path, before: str | None, code: int, reason: str) -> None
         with working_in(folder, own):
             if _is_said(folder, before, code, mine=mine):  # by who worked there until now
                 return
-            ended = {"status": "failed" if code else "complete", "exit": code, "reason": reason}
+            state = {"status": "failed" if code else "complete", "exit": code}
+            ended = {**state, "reason": reason, "cause": cause}
             standing = _standing(folder)
             if last_run(folder) == before:  # of the last invocation only this is still true
                 kept = {key: standing[key] for key in ("workspace", "files") if key in standing}

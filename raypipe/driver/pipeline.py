@@ -30,10 +30,10 @@ from raypipe.driver.recipe.read_first import collection_problems, read_first
 from raypipe.driver.recipe.system import System
 from raypipe.driver.signals import interruptible
 from raypipe.driver.workspace import Workspace
-from raypipe.errors import InputError, RaypipeError, ending_of
+from raypipe.errors import InputError, LimitError, RaypipeError, ending_of
 from raypipe.names import StoreName
 from raypipe.package import VERSION
-from raypipe.storage.generations import Generation, generation_numbers, generations_held
+from raypipe.storage.generations import Generation, generations_held, record_numbers
 from raypipe.storage.records import digest
 from raypipe.vocabulary import Unit
 
@@ -83,6 +83,8 @@ class Pipeline:
     """Filled step by step; see `invocation`."""
     chosen: Devices
     backends: LazyBackends
+    next_number: int
+    """Of the next generation, when the invocation began."""
     base: Generation | None
     """The current generation, on which the next one is built."""
     reading: Generation | None
@@ -121,7 +123,7 @@ def run_pipeline(
         interruptible() as should_stop,
         generations_held(
             workspace.stores, recipe.name, builds=options.reindex, reading=options.reading
-        ) as (base, reading),
+        ) as (number, base, reading),
     ):
         began = time.monotonic()
         recipe, chosen, backends = _place(recipe, options, say, should_stop)
@@ -134,6 +136,7 @@ def run_pipeline(
             summary=summary,
             chosen=chosen,
             backends=backends,
+            next_number=number,
             base=base,
             reading=reading,
             watcher=watcher,
@@ -208,7 +211,7 @@ def _open(
         on_making=pipeline.backends.warm,
     )
     if frozen and not found:
-        refuse_changes(named, workspace, models)
+        refuse_changes(named, workspace, models, written=recipe)
     if reads_files:
         found = [*found, *collection_problems(named)]
     judgements = read_first(named, found)
@@ -321,16 +324,26 @@ def _agree(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
 
 def _publish(pipeline: Pipeline, limits: Sequence[DriftLimit], built: Built) -> None:
     """The next generation, unless a limit refuses it; see `publish`."""
-    summary, stores, name = pipeline.summary, pipeline.workspace.stores, pipeline.recipe.name
-    keep = pipeline.options.keep
-    summary["generation"] = publish(pipeline.workspace, Publication(pipeline.base, limits), built)
-    if keep is not None:
-        try:
-            retire_older(stores, name, keep)
-        except OSError as error:  # the generation is published all the same
-            why = ending_of(error).reason
-            pipeline.say(f"warning: the generation is current, but none was retired: {why}")
-    summary["generations"] = generation_numbers(stores, name)
+    summary, stores = pipeline.summary, pipeline.workspace.stores
+    publication = Publication(pipeline.next_number, pipeline.base, limits)
+    try:
+        summary["generation"] = publish(pipeline.workspace, publication, built)
+    except LimitError:
+        _retire(pipeline)  # night after night may be refused
+        raise
+    _retire(pipeline)
+    summary["generations"] = record_numbers(stores, pipeline.recipe.name)
+
+
+def _retire(pipeline: Pipeline) -> None:
+    """Retire what `--keep` does not keep; what was built is published or refused all the same."""
+    if pipeline.options.keep is None:
+        return
+    try:
+        retire_older(pipeline.workspace.stores, pipeline.recipe.name, pipeline.options.keep)
+    except OSError as error:
+        why = ending_of(error).reason
+        pipeline.say(f"warning: of the older generations none was retired: {why}")
 
 
 def summary_of(

@@ -21,7 +21,7 @@ _SEAL = b',\n "sha256": "'
 def new_summary(recipe: str | None) -> dict[str, Json]:
     """The summary of an invocation that begins, with an id of its own."""
     run = uuid.uuid4().hex[:12]
-    state = {"status": "running", "exit": None, "reason": None}
+    state = {"status": "running", "exit": None, "reason": None, "cause": None}
     return {"format": FORMAT, **state, "began": now(), "run": run, "recipe": recipe}
 
 

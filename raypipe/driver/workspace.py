@@ -4,9 +4,8 @@ import logging
 import os
 import secrets
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from raypipe.driver.mirror import address_of, own_storage, write_out
@@ -151,23 +150,6 @@ class Workspace:
                 refs.sources[store] = before
         refs.stores[store] = fingerprint
         self._write_refs(refs)
-
-    @contextmanager
-    def keeping(self, places: Collection[str]) -> Iterator[None]:
-        """Refer to other stores too, NAME/FINGERPRINT, while the block runs."""
-        added = {*places} - read_refs(self.stores, self.id).places()
-        self._refer_beside(added, set())
-        try:
-            yield
-        finally:
-            with suppress(OSError):  # the next complete invocation forgets them
-                self._refer_beside(set(), added)
-
-    def _refer_beside(self, added: set[str], removed: set[str]) -> None:
-        refs = read_refs(self.stores, self.id)
-        beside = refs.beside - removed | added
-        if beside != refs.beside:
-            self._write_refs(replace(refs, beside=beside))
 
     def forget_sources(self) -> None:
         """Give up the sources, at the end of a complete invocation, and what it did not use."""

@@ -1,22 +1,29 @@
 """Generations of an index: records that are created once; the newest is current.
 
-    generations/NAME/0000007.json          its stores, by name, and what is told of it
-    generations/NAME/0000007.retired       it is about to be deleted: no new reader may take it
-    generations/NAME/0000007.readers/...   the leases of its readers
-    generations/NAME/refused/0000008.json  what a limit kept from becoming a generation
+    generations/NAME/0000007.json         its stores, by name, what is told of it, and whether a
+                                          limit refused it: then it is never current
+    generations/NAME/0000007.retired      it is about to be deleted, or was: no new reader may take
+                                          it, and its number is never used again
+    generations/NAME/0000007.readers/...  the leases of its readers
+    generations/NAME/0000008.claims/...   the stores of one that is about to be created
 
-Creation is exclusive: whoever builds on generation n creates n+1, and of two only one succeeds.
+Creation is exclusive. Whoever creates a generation, a refused one too, has read the next number
+before anything else and creates that one or none, so of two that build on the same generation only
+one succeeds, however long the other was paused.
 
 The stores of a generation stay while somebody reads them: a reader creates its lease, then looks
 for the mark; whoever deletes creates the mark, then looks for leases. So at least one of them sees
 the other, whatever their clocks say.
+
+The stores of one that is about to be created stay by its claim, which no other process removes
+before its number is used: from then on it cannot be created.
 """
 
 import errno
 import re
 import secrets
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 
 from raypipe.errors import CorruptError, InputError
@@ -28,7 +35,6 @@ from raypipe.storage.storage import Storage
 from raypipe.storage.store import Stored
 
 ROOT = "generations"
-REFUSED = "refused"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +47,13 @@ class Generation:
     """Store name -> fingerprint."""
     facts: Mapping[str, Json] = field(default_factory=dict)
     """When it was made and what changed, for `history`; they decide nothing."""
+    refused: str | None = None
+    """The limits that it is beyond, which kept it from becoming current."""
+
+    def told(self) -> dict[str, Json]:
+        """The number and facts, and why it was refused."""
+        refused = {} if self.refused is None else {"refused": self.refused}
+        return {"number": self.number, **refused, **self.facts}
 
     def stored(self, storage: Storage, store: str) -> Stored | None:
         """One of its stores; None if it has none of that name, or the store was deleted."""
@@ -50,41 +63,54 @@ class Generation:
 
 
 def create_generation(storage: Storage, generation: Generation) -> bool:
-    """Create the record; False if there is one of this number, and nothing is changed."""
-    return storage.create(_record(generation.name, generation.number), _sealed(generation))
+    """Create the record; False if its number was used before, and nothing is changed."""
+    name, number = generation.name, generation.number
+    if not storage.create(_record(name, number), _sealed(generation)):
+        return False
+    if storage.exists(retired_name(name, number)):  # the record of that number was deleted
+        storage.delete(_record(name, number))
+        return False
+    return True
 
 
-def refuse_generation(storage: Storage, generation: Generation) -> None:
-    """Keep what would have become a generation; what was refused before it under this number goes.
+@contextmanager
+def claimed(storage: Storage, generation: Generation) -> Iterator[None]:
+    """While the block runs, gc keeps the stores of a generation that is about to be created.
 
-    Its stores are kept until it is accepted, or refused again under the same number, or until
-    `retire_older` forgets it.
+    The claim of a killed process keeps them until the number is used.
     """
-    storage.replace(_refused(generation.name, generation.number), _sealed(generation))
-
-
-def refused_generation(storage: Storage, name: str, number: int) -> Generation | None:
-    """What was refused under this number; None if nothing was, or it was accepted."""
+    name = f"{claims_folder(generation.name, generation.number)}/{secrets.token_hex(8)}.json"
+    storage.create(name, _sealed(generation))
     try:
-        return _read(storage, _refused(name, number), name, number)
-    except FileNotFoundError:
-        return None
+        yield
+    finally:
+        with suppress(OSError):  # it is over once the number is used
+            storage.delete(name)
 
 
-def refused_numbers(storage: Storage, name: str) -> list[int]:
-    """The numbers under which something was refused, ascending."""
-    return _numbers(storage, name, rf"{REFUSED}/(\d{{7,}})\.json")
+def claims(storage: Storage) -> list[str]:
+    """The names of all claims in a root of stores."""
+    form = re.compile(rf"{ROOT}/[^/]+/\d{{7,}}\.claims/[0-9a-f]{{16}}\.json")
+    return [file for file in storage.names(ROOT) if form.fullmatch(file)]
 
 
-def forget_refused(storage: Storage, name: str, numbers: Collection[int]) -> None:
-    """Remove what was refused under these numbers; its stores are then no longer kept for it."""
-    for number in refused_numbers(storage, name):
-        if number in numbers:
-            storage.delete(_refused(name, number))
+def claims_that_ended(storage: Storage) -> list[str]:
+    """The claims on numbers that were used since, so that they keep nothing."""
+    ended = []
+    for claim in claims(storage):
+        _, name, folder, _ = claim.split("/")
+        if int(folder.partition(".")[0]) < next_number(storage, name):
+            ended.append(claim)
+    return ended
 
 
-def generation_numbers(storage: Storage, name: str) -> list[int]:
-    """The numbers of the generations that are not retired, ascending.
+def next_number(storage: Storage, name: str) -> int:
+    """One more than the highest number that a generation ever had, a refused one too."""
+    return max(_numbers(storage, name, r"(\d{7,})\.(?:json|retired)"), default=0) + 1
+
+
+def record_numbers(storage: Storage, name: str) -> list[int]:
+    """The numbers of the generations that are not retired, refused ones too, ascending.
 
     The folder is listed: a record is there whole or not at all, and numbers may be missing.
     """
@@ -92,49 +118,139 @@ def generation_numbers(storage: Storage, name: str) -> list[int]:
     return [n for n in _numbers(storage, name, r"(\d{7,})\.json") if n not in retired]
 
 
+def generation_numbers(storage: Storage, name: str) -> list[int]:
+    """The numbers of the generations that are neither retired nor refused, ascending.
+
+    Their records are read; a damaged one counts, since nobody knows that it was refused.
+    """
+    numbers = []
+    for number in record_numbers(storage, name):
+        try:
+            if _read(storage, name, number).refused is not None:
+                continue
+        except FileNotFoundError:
+            continue  # deleted since
+        except CorruptError:
+            pass
+        numbers.append(number)
+    return numbers
+
+
+def standing_generations(storage: Storage, name: str) -> list[Generation]:
+    """The generations that are not retired, refused ones too, ascending.
+
+    Raises:
+        CorruptError: a record is damaged.
+    """
+    found = []
+    for number in record_numbers(storage, name):
+        with suppress(FileNotFoundError):  # deleted since
+            found.append(_read(storage, name, number))
+    return found
+
+
+def refused_since(storage: Storage, name: str, current: Generation | None) -> list[Generation]:
+    """The refused generations that are newer than the current one, ascending."""
+    least = 0 if current is None else current.number
+    found = []
+    for number in record_numbers(storage, name):
+        if number > least:
+            with suppress(FileNotFoundError):
+                found.append(_read(storage, name, number))
+    return [each for each in found if each.refused is not None]
+
+
 def read_generation(storage: Storage, name: str, number: int) -> Generation:
-    """A generation that is not retired.
+    """A generation that is neither retired nor refused.
 
     Raises:
         InputError: there is none of this number; the message names those that there are.
         CorruptError: its record is damaged.
     """
-    try:
-        if not storage.exists(retired_name(name, number)):
-            return _read(storage, _record(name, number), name, number)
-    except FileNotFoundError:
-        pass
+    found = _standing(storage, name, number)
+    if found is not None and found.refused is None:
+        return found
+    if found is not None:
+        why = (
+            "it was refused and never became current; `raypipe reindex RECIPE --out DIR --accept "
+            f"{number}` publishes it"
+        )
+    else:
+        why = no_record(storage, name, number)
     standing = ", ".join(map(str, generation_numbers(storage, name))) or "none"
-    raise InputError(f"generation {number} of {name}: no such generation; there are: {standing}")
+    raise InputError(f"generation {number} of {name}: {why}; there are: {standing}")
+
+
+def refused_generation(storage: Storage, name: str, number: int) -> Generation:
+    """A refused generation that is not retired.
+
+    Raises:
+        InputError: there is none of this number; the message names those that there are.
+        CorruptError: its record is damaged.
+    """
+    found = _standing(storage, name, number)
+    if found is not None and found.refused is not None:
+        return found
+    why = no_record(storage, name, number) if found is None else "it was not refused"
+    refused = [str(g.number) for g in standing_generations(storage, name) if g.refused is not None]
+    raise InputError(
+        f"generation {number} of {name}: {why}; refused are: {', '.join(refused) or 'none'}"
+    )
+
+
+def no_record(storage: Storage, name: str, number: int) -> str:
+    """Why there is no generation of a number: it was retired, or there never was one."""
+    if 0 < number < next_number(storage, name):
+        return "it is gone, retired by `--keep` or deleted"
+    return "no such generation"
+
+
+def _standing(storage: Storage, name: str, number: int) -> Generation | None:
+    """The generation of this number, refused or not; None if it is retired or there is none."""
+    try:
+        if number < 0 or storage.exists(retired_name(name, number)):
+            return None
+        return _read(storage, name, number)
+    except FileNotFoundError:
+        return None
 
 
 def newest_generation(storage: Storage, name: str) -> Generation | None:
     """The current generation; None before the first one."""
     while True:
-        numbers = generation_numbers(storage, name)
-        if not numbers:
-            return None
         try:
-            return _read(storage, _record(name, numbers[-1]), name, numbers[-1])
+            for number in reversed(record_numbers(storage, name)):
+                found = _read(storage, name, number)
+                if found.refused is None:
+                    return found
+            return None
         except FileNotFoundError:
             continue  # deleted since; a newer one stands
 
 
 def retire(storage: Storage, name: str, number: int) -> None:
-    """Mark a generation, so that no new reader takes it."""
+    """Mark a generation, so that no new reader takes it and its number is never used again."""
     storage.create(retired_name(name, number), seal({"format": FORMAT}))
 
 
 def retired_numbers(storage: Storage, name: str) -> list[int]:
-    """The numbers of the generations that are marked but not deleted, ascending."""
+    """The numbers of the generations that are marked, deleted or not, ascending."""
     return _numbers(storage, name, r"(\d{7,})\.retired")
 
 
+def undeleted_numbers(storage: Storage, name: str) -> list[int]:
+    """Those of them of which more is left than the mark."""
+    left = {*_numbers(storage, name, r"(\d{7,})\.(?:json|readers/.*)")}
+    return [number for number in retired_numbers(storage, name) if number in left]
+
+
 def generation_files(storage: Storage, name: str, number: int) -> list[str]:
-    """A retired generation's files in the order of deletion; the mark goes last."""
-    readers = list(storage.names(readers_folder(name, number)))
-    files = [_record(name, number), *readers, retired_name(name, number)]
-    return [file for file in files if file in readers or storage.exists(file)]
+    """A retired generation's files in the order of deletion; the mark stays."""
+    record = _record(name, number)
+    return [
+        *([record] if storage.exists(record) else []),
+        *storage.names(readers_folder(name, number)),
+    ]
 
 
 def generation_names(storage: Storage) -> list[str]:
@@ -154,8 +270,8 @@ def none_yet(storage: Storage, name: str) -> str:
 
 
 def generation_records(storage: Storage) -> list[str]:
-    """Names of the records of all generations and refused ones in a root of stores."""
-    form = re.compile(rf"{ROOT}/[^/]+/({REFUSED}/)?\d{{7,}}\.json")
+    """Names of the records of all generations in a root of stores, refused ones too."""
+    form = re.compile(rf"{ROOT}/[^/]+/\d{{7,}}\.json")
     return [file for file in storage.names(ROOT) if form.fullmatch(file)]
 
 
@@ -168,28 +284,36 @@ def stores_of_record(storage: Storage, record: str) -> set[tuple[str, str]]:
 
 
 def held_stores(storage: Storage, leaving: Collection[str] = ()) -> set[tuple[str, str]]:
-    """(store, fingerprint) of all that generations and refused ones name.
+    """(store, fingerprint) of all that generations, refused ones and claims name.
 
-    `leaving` are names of records that do not count: they are about to be deleted.
+    `leaving` are names of records and claims that do not count: they are about to be deleted.
     """
-    kept = [record for record in generation_records(storage) if record not in leaving]
-    return {store for record in kept for store in stores_of_record(storage, record)}
+    # Claims first: of one that ends meanwhile the record is there.
+    return {
+        store
+        for files in (claims, generation_records)
+        for file in files(storage)
+        if file not in leaving
+        for store in stores_of_record(storage, file)
+    }
 
 
 def _sealed(generation: Generation) -> bytes:
     stores, facts = dict(generation.stores), dict(generation.facts)
     body = {"format": FORMAT, "name": generation.name, "number": generation.number}
-    return seal({**body, "stores": stores, "facts": facts})
+    refused = {} if generation.refused is None else {"refused": generation.refused}
+    return seal({**body, "stores": stores, "facts": facts, **refused})
 
 
-def _read(storage: Storage, file: str, name: str, number: int) -> Generation:
+def _read(storage: Storage, name: str, number: int) -> Generation:
+    file = _record(name, number)
     body = _body(storage, file)
     if (body["name"], body["number"]) != (name, number):
         raise CorruptError(
             f"{file}: expected generation {number} of {name}, found generation {body['number']} "
             f"of {body['name']}; it belongs elsewhere. Delete this one file"
         )
-    return Generation(name, number, body["stores"], body["facts"])
+    return Generation(name, number, body["stores"], body["facts"], body.get("refused"))
 
 
 class _GenerationShape(Shape):
@@ -197,6 +321,7 @@ class _GenerationShape(Shape):
     number: Count
     stores: dict[Place, Place]
     facts: dict[str, Json]
+    refused: str | None = None
 
 
 def _body(storage: Storage, file: str) -> dict[str, Json]:
@@ -225,8 +350,9 @@ def readers_folder(name: str, number: int) -> str:
     return f"{ROOT}/{name}/{number:07d}.readers"
 
 
-def _refused(name: str, number: int) -> str:
-    return f"{ROOT}/{name}/{REFUSED}/{number:07d}.json"
+def claims_folder(name: str, number: int) -> str:
+    """Where the claims on a number are."""
+    return f"{ROOT}/{name}/{number:07d}.claims"
 
 
 _MAY_NOT_WRITE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
@@ -282,8 +408,8 @@ def _remove(storage: Storage, folder: str, label: str) -> None:
 @contextmanager
 def generations_held(
     stores: Storage, name: str, *, builds: bool, reading: tuple[str, int | None] | None
-) -> Iterator[tuple[Generation | None, Generation | None]]:
-    """The generation to build on and the one to read, held while the block runs.
+) -> Iterator[tuple[int, Generation | None, Generation | None]]:
+    """The next number, the generation to build on and the one to read, held while the block runs.
 
     Args:
         stores: the root of the stores.
@@ -294,10 +420,11 @@ def generations_held(
     Raises:
         InputError: there is no such generation to read.
     """
+    number = next_number(stores, name)  # first: who publishes from here on takes it
     with ExitStack() as held:
         base = read = None
         if builds and newest_generation(stores, name) is not None:
             base = held.enter_context(held_generation(stores, name))
         if reading is not None:
             read = held.enter_context(held_generation(stores, *reading))
-        yield base, read
+        yield number, base, read

@@ -6,6 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from raypipe.cli.main import run
+from raypipe.errors import Interrupted
+from raypipe.storage.ledger import Ledger
 
 RECIPE = """
 format: 1
@@ -69,26 +71,31 @@ def test_nights_of_a_schedule(raypipe_here, folder):
     assert beyond.returncode == 5 and "overlap@10" in beyond.stderr
     status = raypipe_here("status", work)
     assert status.returncode == 5 and status.stdout.startswith("failed: exit 5")
-    assert (
-        raypipe_here("history", work).stdout.splitlines()[-1].startswith("generation 3 (refused), ")
-    )
+    last = raypipe_here("history", work).stdout.splitlines()[-1]
+    assert last.startswith("generation 3 (refused), ") and "; refused: dense on test" in last
     refused = json.loads((work / "summary.json").read_text())
     accepted = reindex("--accept", "--json")
-    assert json.loads(accepted.stdout)["number"] == 3
+    assert (json.loads(accepted.stdout)["number"], json.loads(accepted.stdout)["accepted"]) == (
+        4,
+        3,
+    )
     summary = json.loads((work / "summary.json").read_text())
-    assert (summary["exit"], summary["generation"]["number"]) == (0, 3)
+    assert (summary["exit"], summary["generation"]["number"]) == (0, 4)
     for told in ("systems", "measures", "stages", "device", "versions"):
         assert summary[told] == refused[told] and told in refused
-    assert not list((work / "stores" / "generations" / "nightly" / "refused").glob("*"))
     assert raypipe_here("status", work).returncode == 0
     assert reindex("--accept").returncode == 2
     back = raypipe_here("rollback", work)
-    assert back.stdout.strip() == "generation 4 is current, with the content of 2"
+    assert back.stdout.strip() == "generation 5 is current, with the content of 2"
     assert raypipe_here("rollback", work, "--to", "9").returncode == 2
     listed = raypipe_here("history", work).stdout.splitlines()
-    assert [line.split(",")[0] for line in listed] == [f"generation {n}" for n in (1, 2, 3, 4)]
+    assert [line.split(",")[0] for line in listed] == [
+        "generation 1", "generation 2", "generation 3 (refused)", "generation 4", "generation 5"
+    ]  # fmt: skip
+    assert listed[3].endswith("built and refused as generation 3")
     told = json.loads(raypipe_here("history", work, "--json").stdout)["generations"]
-    assert [(g["number"], g["passages"]) for g in told] == [(1, 4), (2, 5), (3, 5), (4, 5)]
+    assert [(g["number"], g["passages"]) for g in told] == [(1, 4), (2, 5), (3, 5), (4, 5), (5, 5)]
+    assert ["refused" in g for g in told] == [False, False, True, False, False]
     queries, found = folder / "queries.tsv", folder / "found"
     (folder / "passages.tsv").unlink()
     search = ("search", "--index", work, "--queries", queries, "--depth", "3", "--out", found)
@@ -158,6 +165,118 @@ def test_what_was_refused_is_verified_before_and_after_it_is_accepted(raypipe_he
     assert reindex("--accept") == 2  # nothing is left to accept, and nothing was written
     assert finds_damage()
     assert raypipe_here("verify", work).returncode == 0
+
+
+def test_of_two_refused_nights_the_one_that_is_named_is_taken(raypipe_here, folder):
+    recipe, work = folder / "my-recipe.yaml", folder / "work"
+
+    def reindex(*more, before=()):
+        return raypipe_here("reindex", *before, recipe, "--out", work, *more)
+
+    def newest():
+        found = json.loads(raypipe_here("status", work, "--json").stdout)["generation"]
+        return found["number"], found["passages"]
+
+    assert reindex().returncode == 0
+    write(folder, "run", "a zebra of")
+    assert reindex("--max-drift", "overlap@10=1").returncode == 5
+    write(folder, "run", "query", "rank")
+    second = reindex("--max-drift", "overlap@10=1")
+    assert second.returncode == 5 and "--accept 3`" in second.stderr
+    alone = reindex("--accept")
+    assert alone.returncode == 2 and "2 generations were refused since" in alone.stderr
+    assert "error:   2: 20" in alone.stderr and "error:   3: 20" in alone.stderr
+    assert newest() == (1, 4)
+    for number, why in (
+        ("1", "it was not refused"),
+        ("9", "no such"),
+        ("x1", "expected the number"),
+    ):
+        wrong = reindex(f"--accept={number}")
+        assert wrong.returncode == 2 and why in wrong.stderr
+    taken = reindex(before=("--accept", "2"))
+    assert taken.stdout == "generation 4 is current: what was built as generation 2\n"
+    assert newest() == (4, 2)
+    assert reindex("--accept", "3").returncode == 0 and newest() == (5, 3)
+    write(folder, "run")
+    assert reindex().stdout.startswith("generation 6, ")
+    assert reindex(before=("--accept",)).returncode == 2, "nothing was refused since"
+    listed = [line.split(",")[0] for line in raypipe_here("history", work).stdout.splitlines()]
+    assert listed == [
+        "generation 1", "generation 2 (refused)", "generation 3 (refused)", "generation 4",
+        "generation 5", "generation 6",
+    ]  # fmt: skip
+
+
+def test_status_says_the_current_generation_whatever_ended_last(raypipe_here, folder):
+    recipe, work = folder / "my-recipe.yaml", folder / "work"
+
+    def status():
+        done = raypipe_here("status", work, "--json")
+        told = json.loads(done.stdout)
+        assert done.returncode == told["exit_code"]
+        assert told["generation"]["age_seconds"] >= 0 and told["age_seconds"] >= 0
+        return told, told["generation"], [each["number"] for each in told["refused"]]
+
+    def reindex(*more):
+        return raypipe_here("reindex", recipe, "--out", work, *more).returncode
+
+    assert raypipe_here("pipeline", recipe, "--out", work).returncode == 0
+    told = json.loads(raypipe_here("status", work, "--json").stdout)
+    assert (told["generation"], told["refused"], told["cause"]) == (None, [], None)
+    assert reindex() == 0
+    write(folder, "the zebra", "a lease", "run", "of shards")
+    assert reindex() == 0
+    told, current, refused = status()
+    assert (told["cause"], current["number"], current["passages"], refused) == (None, 2, 4, [])
+    assert set(current["drift"]["test"]["dense"]["means"]) == {"overlap@10", "overlap@100", "rbo"}
+    write(folder, "run", "query")
+    assert reindex("--max-drift", "overlap@10=1") == 5
+    told, current, refused = status()
+    assert (told["exit_code"], told["cause"], current["number"], refused) == (5, "limit", 2, [3])
+    assert "overlap@10" in told["refused"][0]["refused"] and told["refused"][0]["drift"]["test"]
+    text = raypipe_here("status", work).stdout
+    assert text.startswith("failed: exit 5, generation 3 of nightly was built")
+    assert "\n  current for 0:00:0" in text and ": generation 2, 20" in text
+    assert "\n  refused for 0:00:0" in text and ": generation 3 (refused), 20" in text
+    assert reindex("--frozen", "stages.dense.depth=2") == 4 and status()[0]["cause"] == "refused"
+    assert reindex("--forzen") == 2 and status()[0]["cause"] == "input"
+    assert raypipe_here("rollback", work).returncode == 0
+    told, current, refused = status()
+    assert (current["number"], current["rolled_back_to"], refused) == (4, 1, [])
+    assert "the content of generation 1" in raypipe_here("status", work).stdout
+
+
+def test_a_killed_night_that_is_resumed_has_copied_what_both_invocations_did(
+    raypipe_here, folder, monkeypatch
+):
+    recipe, work = folder / "my-recipe.yaml", folder / "work"
+    texts = [f"zebra {word} lease" for word in "the of run rank query shard".split()]
+    write(folder, *texts)
+    shards = "resources.shard_tokens=9"
+
+    def rows_copied():
+        (*_, last) = json.loads(raypipe_here("history", work, "--json").stdout)["generations"]
+        return last["number"], last["rows_copied"]
+
+    def reindex():
+        return raypipe_here("reindex", recipe, "--out", work, shards).returncode
+
+    assert reindex() == 0
+    write(folder, *texts[:-1], "another")
+    with monkeypatch.context() as patch:
+        inner, done = Ledger.commit, []
+
+        def killed(ledger, *given):
+            if ledger.store == "vectors" and len(done) == 1:
+                raise Interrupted("as by a signal", 143)
+            done.extend([ledger.folder] if ledger.store == "vectors" else [])
+            return inner(ledger, *given)
+
+        patch.setattr(Ledger, "commit", killed)
+        assert reindex() == 143 and len(done) == 1
+    assert reindex() == 0
+    assert rows_copied() == (2, 10)  # word pieces and vectors of the five texts that stayed
 
 
 @pytest.mark.slow

@@ -42,6 +42,33 @@ def test_complete_stores_are_counted_where_no_details_are_wanted():
     assert counted == "  2 of 3 stores complete, 1 reused"
 
 
+def test_stores_of_earlier_invocations_are_counted_apart():
+    """A night that ended before its work has used none of them."""
+    earlier = {"state": "complete", "earlier": True}
+    failed = Status("failed", 2, "bad", {"a": earlier, "b": earlier, "c": {"state": "not begun"}})
+    assert [*lines_of(failed, verbose=False)][1:] == [
+        "  c: not begun",
+        "  2 stores of earlier invocations, complete",
+    ]
+    part = Status("complete", 0, "complete", {"a": {"state": "complete"}, "b": earlier})
+    assert [*lines_of(part, verbose=False)][1:] == [
+        "  1 of 1 stores complete, 0 reused",
+        "  1 stores of earlier invocations, complete",
+    ]
+
+
+def test_the_current_generation_and_what_was_refused_since_are_told_whatever_ended_last():
+    made = {"made": "2026-11-23T02:00:00+00:00", "passages": 5, "rows_copied": 3, "seconds": 1.5}
+    current = {"number": 2, **made, "age_seconds": 90061}
+    refused = {"number": 3, **made, "refused": "dense: overlap@10 0.1 < 0.9", "age_seconds": None}
+    found = Status("failed", 5, "beyond", generation=current, refused=[refused])
+    line = "2026-11-23T02:00:00+00:00, 5 passages, 3 rows copied, 1.5 s"
+    assert [*lines_of(found, verbose=False)][1:] == [
+        f"  current for 1 day, 1:01:01: generation 2, {line}",
+        f"  refused: generation 3 (refused), {line}; refused: dense: overlap@10 0.1 < 0.9",
+    ]
+
+
 @pytest.mark.parametrize(
     ("state", "code", "reason", "told"),
     [

@@ -125,7 +125,10 @@ def test_a_frozen_score_stage_is_compared_by_its_own_settings_alone(invocable):
     changed = load_recipe(text, overrides=["stages.mono.k0=2"], source="x")
     with pytest.raises(RefusedError) as told:
         run_pipeline(changed, folder / "w", frozen, watcher=Watching())
-    assert str(told.value) == ("--frozen: mono.dev: params.k0 1 -> 2\nmono.all: params.k0 1 -> 2")
+    assert str(told.value) == (
+        "--frozen: stages.mono.k0 1 -> 2; set that back, or run once without --frozen to take the "
+        "change\nmono.dev: params.k0 1 -> 2\nmono.all: params.k0 1 -> 2"
+    )
     for manifest in (folder / "w" / "stores").glob("dense.*/*/manifest.json"):
         manifest.unlink()  # of what has not been completed, nothing above it is compared
     ended = run_pipeline(changed, folder / "w", frozen, watcher=Watching())

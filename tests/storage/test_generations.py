@@ -8,17 +8,17 @@ from raypipe.errors import CorruptError, InputError
 from raypipe.storage.generations import (
     Generation,
     create_generation,
-    forget_refused,
     generation_files,
     generation_names,
     generation_numbers,
     held_stores,
     newest_generation,
     read_generation,
-    refuse_generation,
     refused_generation,
+    refused_since,
     retire,
     retired_numbers,
+    undeleted_numbers,
 )
 
 
@@ -71,16 +71,19 @@ def test_a_damaged_record_is_found(storage):
         newest_generation(storage, "nightly")
 
 
-def test_a_refused_build_is_kept_by_number_until_it_is_forgotten(storage):
-    refuse_generation(storage, Generation("nightly", 8, {"tokens": "a"}))
-    refuse_generation(storage, Generation("nightly", 8, {"tokens": "b"}))
-    refuse_generation(storage, Generation("nightly", 9, {"tokens": "c"}))
-    assert refused_generation(storage, "nightly", 8).stores == {"tokens": "b"}
-    assert newest_generation(storage, "nightly") is None
-    assert held_stores(storage) == {("tokens", "b"), ("tokens", "c")}
-    forget_refused(storage, "nightly", (7, 8))
-    assert refused_generation(storage, "nightly", 8) is None
-    assert refused_generation(storage, "nightly", 9) is not None
+def test_a_refused_generation_has_a_number_and_its_stores_stay_and_it_is_never_current(storage):
+    made(storage, 1)
+    refused = Generation("nightly", 2, {"tokens": "a"}, {"made": "now"}, "beyond a limit")
+    assert create_generation(storage, refused)
+    assert not create_generation(storage, Generation("nightly", 2, {"tokens": "b"}))
+    current = newest_generation(storage, "nightly")
+    assert current.number == 1 and generation_numbers(storage, "nightly") == [1]
+    assert refused_generation(storage, "nightly", 2) == refused
+    assert refused_since(storage, "nightly", current) == [refused]
+    assert held_stores(storage) == {("tokens", "fp1"), ("tokens", "a")}
+    made(storage, 3)
+    assert refused_since(storage, "nightly", newest_generation(storage, "nightly")) == []
+    assert refused_since(storage, "nightly", None) == [refused]
 
 
 def test_stores_are_held_by_every_generation_that_does_not_leave(storage):
@@ -88,13 +91,12 @@ def test_stores_are_held_by_every_generation_that_does_not_leave(storage):
     retire(storage, "nightly", 1)
     assert held_stores(storage) == {("tokens", "fp1"), ("tokens", "fp2")}
     leaving = generation_files(storage, "nightly", 1)
-    assert leaving == [
-        "generations/nightly/0000001.json",
-        "generations/nightly/0000001.retired",
-    ]
+    assert leaving == ["generations/nightly/0000001.json"]
     assert held_stores(storage, leaving) == {("tokens", "fp2")}
-    for stop in range(len(leaving)):  # killed after any file, it is never read again
-        storage.delete(leaving[stop])
-        with pytest.raises(InputError):
-            read_generation(storage, "nightly", 1)
-        assert generation_numbers(storage, "nightly") == [2]
+    storage.delete(*leaving)
+    with pytest.raises(InputError, match=r"generation 1 of nightly: it is gone.*there are: 2"):
+        read_generation(storage, "nightly", 1)
+    assert generation_numbers(storage, "nightly") == [2]
+    assert undeleted_numbers(storage, "nightly") == [] and retired_numbers(storage, "nightly") == [
+        1
+    ]

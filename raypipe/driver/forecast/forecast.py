@@ -11,7 +11,7 @@ from raypipe.driver.forecast.rates import Key, Rate, key_of, logged_rates
 from raypipe.driver.forecast.walk import BadSample, Expected, expected_stores
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.workspace import Workspace
-from raypipe.errors import StorageError
+from raypipe.errors import FullError
 from raypipe.names import StoreName
 from raypipe.stages.stage import Stage
 from raypipe.storage.store import Stored
@@ -212,13 +212,13 @@ def check_forecast(forecast: Forecast, workspace: Workspace) -> None:
     `check_space`.
 
     Raises:
-        StorageError: they do not fit; the message gives the place, the needed and the free bytes.
+        FullError: they do not fit; the message gives the place, the needed and the free bytes.
     """
     stores, older = workspace.stores, workspace.refs()
     needed = sum(line.bytes for line in forecast.lines if line.store not in older)
     free = stores.free_bytes()
     if free is not None and needed > free:
-        raise StorageError(
+        raise FullError(
             f"expected {size_of(needed)} free for the stores in {stores.uri}, found "
             f"{size_of(free)}. No stage has begun: free space there, or name another --out, or "
             "another place with the recipe key `stores`"

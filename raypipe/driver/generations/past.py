@@ -3,40 +3,34 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from raypipe.driver.generations.publish import create
+from raypipe.driver.generations.publish import create_from
 from raypipe.driver.invocation import invocation, working_in
 from raypipe.driver.summaries import standing_of
 from raypipe.driver.workspace import Workspace
-from raypipe.errors import CorruptError, IncompleteError, InputError
-from raypipe.storage.cleanup import wait_for_gc
+from raypipe.errors import CorruptError, InputError
 from raypipe.storage.generations import (
     Generation,
-    forget_refused,
     generation_names,
     generation_numbers,
     newest_generation,
+    next_number,
     none_yet,
     read_generation,
+    record_numbers,
     refused_generation,
-    refused_numbers,
+    refused_since,
+    standing_generations,
 )
 from raypipe.storage.records import Json
 from raypipe.storage.storage import Storage
 
 
 def history(stores: Storage, name: str) -> list[dict[str, Any]]:
-    """The generations that stand, oldest first: their numbers and facts.
+    """The generations that are not retired, oldest first: their numbers and facts.
 
-    What was refused since the newest, and can be accepted, comes last; it has `refused`.
+    A refused one has `refused`, which says why; it stays as long as generations of its age do.
     """
-    numbers = generation_numbers(stores, name)
-    found: list[dict[str, Any]] = [
-        {"number": number, **read_generation(stores, name, number).facts} for number in numbers
-    ]
-    refused = refused_generation(stores, name, numbers[-1] + 1 if numbers else 1)
-    if refused is not None:
-        found.append({"number": refused.number, "refused": True, **refused.facts})
-    return found
+    return [each.told() for each in standing_generations(stores, name)]
 
 
 def rollback(workspace: Workspace, name: str, to: int | None = None) -> Generation:
@@ -55,6 +49,7 @@ def rollback(workspace: Workspace, name: str, to: int | None = None) -> Generati
 
 def _rolled_back(workspace: Workspace, name: str, to: int | None) -> Generation:
     stores = workspace.stores
+    number = next_number(stores, name)  # first: who publishes from here on takes it
     numbers = generation_numbers(stores, name)
     if not numbers:
         raise InputError(none_yet(stores, name))
@@ -64,90 +59,100 @@ def _rolled_back(workspace: Workspace, name: str, to: int | None) -> Generation:
     if target == numbers[-1]:
         raise InputError(f"generation {target} of {name} is the current one")
     older = read_generation(stores, name, target)
-    facts = {**_told_of(older), "workspace": workspace.id, "rolled_back_to": target}
-    return _published(workspace, Generation(name, numbers[-1] + 1, older.stores, facts))
-
-
-def accept(workspace: Workspace, name: str) -> Generation:
-    """What the last re-indexing built beyond a limit, as the current generation.
-
-    If an earlier acceptance ended before the refusal was removed, this one removes it.
-
-    Raises:
-        InputError: nothing was refused.
-        IncompleteError: stores that it names were deleted.
-        RefusedError: the generation that it was compared with is no longer current.
-    """
-    stores = workspace.stores
-    newest = newest_generation(stores, name)
-    number = newest.number + 1 if newest else 1
-    found = refused_generation(stores, name, number)
-    if newest is not None and refused_generation(stores, name, newest.number) == newest:
-        forget_refused(stores, name, (newest.number,))
-        return newest
-    if found is None:
-        others = ", ".join(
-            line
-            for line in generation_names(stores)
-            if line != name and refused_numbers(stores, line)
-        )
-        raise InputError(
-            f"{name}: nothing was refused after generation {number - 1}, so nothing can be "
-            "accepted; what was refused before was compared with an older one: run again"
-            + (f". Something was refused of {others}: is one of them the recipe?" if others else "")
-        )
-    made = _published(workspace, Generation(name, number, found.stores, found.facts))
-    forget_refused(stores, name, (number,))
+    facts = {**_kept_facts(older), "workspace": workspace.id, "rolled_back_to": target}
+    made = Generation(name, number, older.stores, facts)
+    create_from(workspace, made)
     return made
 
 
-def _published(workspace: Workspace, generation: Generation) -> Generation:
-    """The generation; until its record says so, the workspace's refs keep its stores from gc."""
-    stores, places = workspace.stores, [f"{a}/{b}" for a, b in generation.stores.items()]
-    with workspace.keeping(places):
-        for place in places:
-            wait_for_gc(stores, place)
-        gone = [s for s in generation.stores if generation.stored(stores, s) is None]
-        if gone:
-            raise IncompleteError(
-                f"generation {generation.number} of {generation.name}: {len(gone)} of its stores "
-                f"were deleted, first {gone[0]}"
-            )
-        create(stores, generation)
-    return generation
+def accept(workspace: Workspace, name: str, refused: int | None = None) -> Generation:
+    """A new generation with the content of a refused one.
+
+    Without a number it is the one that was refused since the current generation, if there is one
+    alone. One that is current already, as an acceptance that was killed left it, is returned.
+
+    Raises:
+        InputError: there is no such refused generation, or there are several.
+        IncompleteError: stores that it names were deleted.
+        RefusedError: another invocation has published a generation at the same time.
+    """
+    stores = workspace.stores
+    number = next_number(stores, name)  # first: who publishes from here on takes it
+    newest = newest_generation(stores, name)
+    if refused is None:
+        found = _only_refused(stores, name, newest)
+    else:
+        found = refused_generation(stores, name, refused)
+    if newest is not None and newest.facts.get("accepted") == found.number:
+        return newest
+    facts = {**found.facts, "made": _now(), "workspace": workspace.id, "accepted": found.number}
+    made = Generation(name, number, found.stores, facts)
+    create_from(workspace, made)
+    return made
 
 
-def _told_of(generation: Generation) -> dict[str, Any]:
+def _only_refused(stores: Storage, name: str, current: Generation | None) -> Generation:
+    """The one that was refused since the current generation.
+
+    Raises:
+        InputError: none was, or several were.
+    """
+    found = refused_since(stores, name, current)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        lines = [f"  {each.number}: {each.facts.get('made')}, {each.refused}" for each in found]
+        raise InputError(
+            f"{name}: {len(found)} generations were refused since the current one; say which, as "
+            f"in `--accept {found[-1].number}`:\n" + "\n".join(lines)
+        )
+    after = "" if current is None else f" after generation {current.number}"
+    others = ", ".join(
+        line
+        for line in generation_names(stores)
+        if line != name and refused_since(stores, line, newest_generation(stores, line))
+    )
+    raise InputError(
+        f"{name}: nothing was refused{after}, so there is nothing to accept without a number; "
+        "`raypipe history` lists what was refused before"
+        + (f". Something was refused of {others}: is one of them the recipe?" if others else "")
+    )
+
+
+def _kept_facts(generation: Generation) -> dict[str, Any]:
     """An older generation's facts that hold for one with the same stores."""
     kept = ("passages", "measures")
     facts = {key: value for key, value in generation.facts.items() if key in kept}
-    return {**facts, "made": datetime.now(UTC).isoformat(timespec="seconds")}
+    return {**facts, "made": _now()}
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 _OF_THE_BUILD = ("systems", "measures", "notes", "stages", "device", "versions")
 
 
-def accept_refused(workspace: Workspace, name: str) -> Generation:
-    """The generation that is current now: what the last re-indexing built beyond a limit.
+def accept_refused(workspace: Workspace, name: str, refused: int | None = None) -> Generation:
+    """The generation that is current now, with the content of a refused one; see `accept`.
 
     The summary says `complete` again, and of the build what the refused invocation said, as long as
     its files stand; else those of the last complete invocation are shown.
 
     Raises:
-        InputError: nothing was refused.
+        InputError: there is no such refused generation, or there are several.
         IncompleteError: stores that it names were deleted.
-        RefusedError: another invocation is working, or the generation that it was compared with is
-            no longer current.
+        RefusedError: another invocation is working, or has published a generation at the same time.
     """
     before = _summary(workspace)
     with invocation(workspace, name) as summary:  # nobody else publishes meanwhile
-        made = accept(workspace, name)
+        made = accept(workspace, name, refused)
         built = {f"{store}/{of_it}" for store, of_it in made.stores.items()}
         same = before.get("measures") == made.facts.get("measures", {})  # by the same qrels
         if same and "files" in before and built.issubset(before.get("stores", ())):
             workspace.used |= {*before["stores"]}
             summary |= {key: before[key] for key in _OF_THE_BUILD if key in before}
-        summary["generations"] = generation_numbers(workspace.stores, name)
+        summary["generations"] = record_numbers(workspace.stores, name)
         summary["generation"] = {"number": made.number, "published": True, **made.facts}
     return made
 

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,21 +18,32 @@ from raypipe.driver.generations.drift import Drift, DriftLimit, counterpart, dri
 from raypipe.driver.measure import Measurement
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.system import System
-from raypipe.driver.workspace import Workspace, read_refs
-from raypipe.errors import LimitError, RaypipeError, RefusedError, StorageError, ending_of
+from raypipe.driver.workspace import LEASE, Workspace, read_refs
+from raypipe.errors import (
+    IncompleteError,
+    LimitError,
+    RaypipeError,
+    RefusedError,
+    StorageError,
+    ending_of,
+)
 from raypipe.names import Role, StoreName, of_collection
 from raypipe.stages.reuse.hashes import TextHashes
 from raypipe.stages.reuse.source import OLDER_HASHES
 from raypipe.stages.texts.ids import has_hashes
+from raypipe.storage.cleanup import wait_for_gc
 from raypipe.storage.generations import (
     Generation,
+    claimed,
     create_generation,
     generation_names,
     generation_numbers,
     newest_generation,
     read_generation,
-    refuse_generation,
+    refused_since,
 )
+from raypipe.storage.holder import this_process
+from raypipe.storage.lease import lease_state
 from raypipe.storage.records import Json
 from raypipe.storage.storage import Storage
 from raypipe.storage.store import Stored
@@ -46,6 +57,8 @@ _APART = (Role.COUNT,)
 class Publication:
     """What a re-indexing builds on, and what would keep it from becoming current."""
 
+    number: int
+    """The next one when the invocation began: it is published under this number or not at all."""
     base: Generation | None
     """The generation that was current when the invocation began."""
     limits: Sequence[DriftLimit] = ()
@@ -65,16 +78,17 @@ class Built:
 def publish(workspace: Workspace, wanted: Publication, built: Built) -> dict[str, Json]:
     """The number of the current generation and what changed, for the summary.
 
-    Nothing is created if every store and measure is the current generation's.
+    Nothing is created if every store and measure is the current generation's, and no second
+    refused one if they are those of one that was refused since.
 
     Raises:
         LimitError: a run drifted beyond a limit, or a limit could not be tried; the build is kept
             as refused.
-        RefusedError: another invocation has published a generation since this one began.
+        RefusedError: another invocation has taken the number since this one began, or has taken
+            over its workspace.
     """
     stores, name, base = workspace.stores, built.basis.recipe.name, wanted.base
-    number = base.number + 1 if base else 1
-    found = _generation(workspace, name, number, base, built)
+    found = _generation(workspace, name, wanted.number, base, built)
     if base is not None and _is_same(base, found):
         log.info("nothing changed: generation %d of %s stays current", base.number, name)
         return {"number": base.number, "published": False}
@@ -82,23 +96,59 @@ def publish(workspace: Workspace, wanted: Publication, built: Built) -> dict[str
         _beyond(found, base, wanted.limits) if base else _untried(workspace, name, wanted.limits)
     )
     if problems:
-        refuse_generation(stores, found)
+        refused = replace(found, refused="; ".join(problems))
+        before = [each for each in refused_since(stores, name, base) if _is_same(each, refused)]
+        if before:
+            refused = replace(refused, number=before[-1].number)
+        else:
+            create_from(workspace, refused)
+        again = ", as it was before," if before else ""
         raise LimitError(
-            f"generation {number} of {name} was built and is not current: {'; '.join(problems)}. "
-            "Look at its runs, then take it with `raypipe reindex ... --accept`, or mend the "
-            "collection and run again"
+            f"generation {refused.number} of {name} was built{again} and is not current: "
+            f"{refused.refused}. Look at its runs, then take it with `raypipe reindex ... --accept "
+            f"{refused.number}`, or mend the collection and run again"
         )
-    create(stores, found)
-    return {"number": number, "published": True, **found.facts}
+    create_from(workspace, found)
+    return {"number": found.number, "published": True, **found.facts}
+
+
+def create_from(workspace: Workspace, generation: Generation) -> None:
+    """Create the generation, unless another invocation has taken over the workspace.
+
+    Raises:
+        IncompleteError: stores that it names were deleted.
+        RefusedError: another invocation has taken over, or its number was used.
+        StorageError: see `create`.
+    """
+    refuse_overtaken(workspace)
+    try:
+        create(workspace.stores, generation)
+    except IncompleteError:
+        refuse_overtaken(workspace)  # it was the successor that deleted them
+        raise
 
 
 def create(stores: Storage, generation: Generation) -> None:
-    """Create the generation.
+    """Create the generation, whose stores gc keeps from before they are looked for.
 
     Raises:
-        RefusedError: there is one of this number, by another invocation.
+        IncompleteError: stores that it names were deleted.
+        RefusedError: its number was used by another invocation, or gc does not end.
         StorageError: it was created, and storage failed before that was certain to last.
     """
+    with claimed(stores, generation):
+        for store, fingerprint in generation.stores.items():
+            wait_for_gc(stores, f"{store}/{fingerprint}")
+        gone = [store for store in generation.stores if generation.stored(stores, store) is None]
+        if gone:
+            raise IncompleteError(
+                f"generation {generation.number} of {generation.name}: {len(gone)} of its stores "
+                f"were deleted, first {gone[0]}"
+            )
+        _create(stores, generation)
+
+
+def _create(stores: Storage, generation: Generation) -> None:
     try:
         created = create_generation(stores, generation)
     except OSError as error:
@@ -112,11 +162,28 @@ def create(stores: Storage, generation: Generation) -> None:
         ) from error
     if not created:
         newest = newest_generation(stores, generation.name)
-        assert newest is not None
+        current = "none" if newest is None else f"generation {newest.number}"
         raise RefusedError(
-            f"generation {generation.number} of {generation.name}: another invocation published "
-            f"it first, and generation {newest.number} is current. What was built here is kept: "
-            "run again to build on the current one"
+            f"generation {generation.number} of {generation.name}: another invocation used this "
+            f"number first, and {current} is current. What was built here is kept: run again to "
+            "build on the current one"
+        )
+
+
+def refuse_overtaken(workspace: Workspace) -> None:
+    """Returns nothing while no other process has the workspace's lease.
+
+    Whoever was paused and succeeded ends here. If it is paused once more behind this, its number
+    and its claim still keep what it creates whole.
+
+    Raises:
+        RefusedError: another invocation has taken over, or had.
+    """
+    lease = lease_state(workspace.own, LEASE)
+    if lease is not None and lease.holder != this_process():
+        raise RefusedError(
+            f"{workspace.folder}: another invocation has taken over this workspace, so nothing is "
+            "published here. Look at `raypipe history`, then run again"
         )
 
 
@@ -129,7 +196,7 @@ def _generation(
         "base": base.number if base else None,
         "workspace": workspace.id,
         "passages": built.basis.collection().num_rows,
-        "rows_copied": sum(result.num_copied for result in kept.values()),
+        "rows_copied": _rows_copied(base, kept),
         "seconds": round(built.seconds, 1),
         "measures": built.measurement.means,
     }
@@ -137,6 +204,19 @@ def _generation(
         facts |= _changes(workspace.stores, base, built.basis)
         facts |= _drifts(workspace.stores, base, built)
     return Generation(name, number, {str(s): r.fingerprint for s, r in kept.items()}, facts)
+
+
+def _rows_copied(base: Generation | None, kept: Mapping[StoreName, StageResult]) -> int:
+    """Rows of the stores that the base has not, which were copied when these were made.
+
+    It does not matter which invocation made them: a killed one may have, or one before it.
+    """
+    before = {} if base is None else base.stores
+    return sum(
+        result.num_copied_when_made
+        for store, result in kept.items()
+        if before.get(str(store)) != result.fingerprint
+    )
 
 
 def _is_same(base: Generation, found: Generation) -> bool:

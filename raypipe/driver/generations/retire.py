@@ -4,13 +4,14 @@ import time
 from collections.abc import Callable
 
 from raypipe.storage.generations import (
-    forget_refused,
+    claims_that_ended,
     generation_files,
     generation_names,
     generation_numbers,
     reader_leases,
+    record_numbers,
     retire,
-    retired_numbers,
+    undeleted_numbers,
 )
 from raypipe.storage.holder import Life
 from raypipe.storage.lease import lease_state
@@ -27,14 +28,16 @@ Sleep = Callable[[float], None]
 def retire_older(stores: Storage, name: str, keep: int) -> list[int]:
     """Mark all but the newest `keep` generations; returns their numbers.
 
-    What was refused is forgotten once so many newer generations exist.
+    Of the refused ones the newest `keep` stay too, but none that is older than those generations.
     """
-    numbers, keep = generation_numbers(stores, name), max(LEAST_GENERATIONS, keep)
-    old = numbers[: max(0, len(numbers) - keep)]
+    keep = max(LEAST_GENERATIONS, keep)
+    published, standing = generation_numbers(stores, name), record_numbers(stores, name)
+    refused = [number for number in standing if number not in published]
+    first = published[-keep] if len(published) >= keep else 0
+    kept = {*published[-keep:], *(number for number in refused[-keep:] if number > first)}
+    old = [number for number in standing if number not in kept]
     for number in old:
         retire(stores, name, number)
-    if numbers:
-        forget_refused(stores, name, range(numbers[-1] - keep + 1))
     return old
 
 
@@ -44,15 +47,17 @@ def unread_generations(stores: Storage, *, sleep: Sleep = time.sleep) -> list[tu
     Waits for a moment first, and for up to 10 minutes, on this process's own clock, for readers
     that cannot be seen from here.
     """
-    marked = [(name, n) for name in generation_names(stores) for n in retired_numbers(stores, name)]
+    names = generation_names(stores)
+    marked = [(name, number) for name in names for number in undeleted_numbers(stores, name)]
     if marked:
         sleep(GRACE_SECONDS)
     return [(name, n) for name, n in marked if not _is_read(stores, name, n, sleep)]
 
 
 def files_of(stores: Storage, unread: list[tuple[str, int]]) -> list[str]:
-    """The files of these generations in the order of deletion."""
-    return [file for name, number in unread for file in generation_files(stores, name, number)]
+    """The files of these generations in the order of deletion, and the claims that ended."""
+    files = [file for name, number in unread for file in generation_files(stores, name, number)]
+    return [*files, *claims_that_ended(stores)]
 
 
 def _is_read(stores: Storage, name: str, number: int, sleep: Sleep) -> bool:

@@ -6,6 +6,7 @@ Everything is read from files, so any process that sees the folder can ask, also
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,7 +21,12 @@ from raypipe.driver.workspace import LEASE, Workspace
 from raypipe.errors import InputError
 from raypipe.regular import check_regular
 from raypipe.shapes import Shape, check_shape, fits
-from raypipe.storage.generations import generation_numbers
+from raypipe.storage.generations import (
+    Generation,
+    generation_numbers,
+    newest_generation,
+    refused_since,
+)
 from raypipe.storage.lease import living
 from raypipe.storage.ledger import Ledger, events, read_manifest, read_spec
 from raypipe.storage.storage import Storage
@@ -46,10 +52,20 @@ class Status:
     """When the invocation began, in UTC, as its driver's clock has it."""
     ended: str | None = None
     """When it ended; None while it runs, and if it was killed."""
+    age_seconds: int | None = None
+    """Since it ended, or else since it began."""
+    cause: str | None = None
+    """What ended it, where several causes have one exit code: `cause_of` of raypipe.errors, or
+    killed; None while it runs, and if it is complete."""
+    generation: dict[str, Any] | None = None
+    """The current generation of the recipe: its number, facts and `age_seconds`; whatever the
+    last invocation did, since it may have failed, and a rollback is none. None if there is none."""
+    refused: list[dict[str, Any]] = field(default_factory=list)
+    """Those that were refused since, each with the same, and in `refused` why."""
 
 
 def status(folder: Path) -> Status:
-    """The state of a workspace and the progress of each of its stores.
+    """The state of a workspace, the progress of each of its stores, and its generations.
 
     Raises:
         InputError: no invocation ever began here, or its recipe.yaml cannot be read.
@@ -57,12 +73,47 @@ def status(folder: Path) -> Status:
     """
     workspace = open_workspace(folder)
     summary, ending = _last(workspace)
+    current, refused = None, []
+    if (folder / "recipe.yaml").is_file():
+        name = line_of_generations(folder)
+        current = newest_generation(workspace.stores, name)
+        refused = refused_since(workspace.stores, name, current)
+    began, ended = summary.get("began"), summary.get("ended")
     return Status(
         *ending,
         _of_stores(workspace, summary, running=ending[0] == "running"),
-        began=summary.get("began"),
-        ended=summary.get("ended"),
+        began=began,
+        ended=ended,
+        age_seconds=_age(ended or began),
+        cause=_cause(summary, ending),
+        generation=None if current is None else _aged(current),
+        refused=[_aged(each) for each in refused],
     )
+
+
+def _aged(generation: Generation) -> dict[str, Any]:
+    told = generation.told()
+    return {**told, "age_seconds": _age(told.get("made"))}
+
+
+def _age(when: object) -> int | None:
+    """Whole seconds since a time in UTC, by this machine's clock; None if it is no time."""
+    try:
+        return max(0, int((datetime.now(UTC) - datetime.fromisoformat(str(when))).total_seconds()))
+    except (ValueError, TypeError):
+        return None
+
+
+_CAUSES = {1: "bug", 2: "input", 4: "refused", 5: "limit", 130: "interrupted", 143: "interrupted"}
+"""Of a summary that says none, as earlier versions wrote it."""
+
+
+def _cause(summary: Mapping[str, Any], ending: tuple[str, int, str]) -> str | None:
+    state, code, _ = ending
+    if state == "killed":
+        return state
+    cause: str | None = summary.get("cause") or _CAUSES.get(code)
+    return cause if code else None
 
 
 def standing(folder: Path) -> dict[str, Any] | None:

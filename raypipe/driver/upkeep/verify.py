@@ -12,10 +12,9 @@ from raypipe.driver.workspace import Workspace, read_refs
 from raypipe.errors import CorruptError
 from raypipe.names import Role
 from raypipe.storage.generations import (
-    REFUSED,
     ROOT,
-    generation_numbers,
     generation_records,
+    record_numbers,
     retired_numbers,
     stores_of_record,
 )
@@ -225,7 +224,7 @@ def _standing(workspace: Workspace, summary: Mapping[str, Json]) -> Iterator[Dam
     Where workspaces share the stores, another one may have retired the oldest.
     """
     name, stores = str(summary["recipe"]), workspace.stores
-    standing = generation_numbers(stores, name)
+    standing = record_numbers(stores, name)
     missing = {*summary.get("generations", ())} - {*standing, *retired_numbers(stores, name)}
     if standing and any(Path(refs).stem != workspace.id for refs in stores.names("refs")):
         missing = {number for number in missing if number > standing[0]}
@@ -274,10 +273,10 @@ def _generations(workspace: Workspace, referred: _Referred) -> Iterator[Damage]:
             for place in stores_of_record(workspace.stores, name):
                 referred.generations.setdefault(place, []).append(name)
         except CorruptError as error:
-            then = "so that the generation before it becomes current, and "
-            if f"/{REFUSED}/" in name:
-                then = "which can no longer be accepted, and "  # what is current stays so
-            remedy = f"delete {name}, {then}run `raypipe reindex` again"
+            remedy = (
+                f"delete {name}, so that the generation before it becomes current, and run "
+                "`raypipe reindex` again"
+            )
             yield Damage(name, str(error), remedy)
 
 

@@ -35,7 +35,12 @@ def held(stores):
     ],
 )
 def test_the_newest_is_built_on_and_the_named_one_read(stores, builds, reading, expected):
-    with generations_held(stores, "nightly", builds=builds, reading=reading) as (base, read):
+    with generations_held(stores, "nightly", builds=builds, reading=reading) as (
+        number,
+        base,
+        read,
+    ):
+        assert number == 3
         found = [each for each in (base, read) if each is not None]
         assert [(each.name, each.number) for each in found] == held(stores) == expected
         assert (base is not None, read is not None) == (builds, reading is not None)
@@ -44,7 +49,7 @@ def test_the_newest_is_built_on_and_the_named_one_read(stores, builds, reading, 
 
 def test_the_first_one_is_built_on_none_and_what_is_not_there_cannot_be_read(stores):
     with generations_held(stores, "new", builds=True, reading=None) as found:
-        assert found == (None, None)
+        assert found == (1, None, None)
     with (
         pytest.raises(InputError),
         generations_held(stores, "nightly", builds=True, reading=("other", 3)),

@@ -16,6 +16,7 @@ from raypipe.storage.generations import (
     held_stores,
     newest_generation,
     read_generation,
+    record_numbers,
     refused_generation,
     retired_numbers,
 )
@@ -115,9 +116,30 @@ def test_beyond_a_limit_the_build_is_kept_and_not_current(nights):
     assert generation_numbers(nights.stores, "nightly") == [1]
     refused = refused_generation(nights.stores, "nightly", 2)
     assert set(refused.stores.items()) <= held_stores(nights.stores)
+    assert "overlap@10 0." in refused.refused and refused.facts["drift"]["test"]["dense"]
     with pytest.raises(LimitError, match="RR@10 fell by"):
-        nights.run(other, max_drift=("RR@10=0.1",))
-    assert nights.run(other, max_drift=("RR@10=1", "rbo=0"))["generation"]["number"] == 2
+        nights.run({**other, "f": "the run"}, max_drift=("RR@10=0.1",))
+    assert nights.run(other, max_drift=("RR@10=1", "rbo=0"))["generation"]["number"] == 4
+    assert record_numbers(nights.stores, "nightly") == [1, 2, 3, 4]
+
+
+def test_the_same_build_that_is_refused_again_keeps_its_number(nights):
+    nights.run(TEXTS)
+    other = {f"x{name}": text for name, text in TEXTS.items()}
+    for again in ("was built and", "was built, as it was before, and"):
+        with pytest.raises(LimitError, match=f"generation 2 of nightly {again} is not current"):
+            nights.run(other, max_drift=("overlap@10=0.9",))
+    assert record_numbers(nights.stores, "nightly") == [1, 2]
+
+
+def test_refused_nights_are_retired_by_keep_as_others_are(nights):
+    nights.run(TEXTS)
+    for number in range(2, 6):
+        texts = {f"x{name}{number}": text for name, text in TEXTS.items()}
+        with pytest.raises(LimitError, match=f"generation {number} of nightly"):
+            nights.run(texts, max_drift=("overlap@10=0.9",), keep=2)
+    assert record_numbers(nights.stores, "nightly") == [1, 4, 5]
+    assert retired_numbers(nights.stores, "nightly") == [2, 3]
 
 
 def test_a_wrong_limit_is_refused_before_any_work(nights):

@@ -10,8 +10,7 @@ from raypipe.storage.generations import (
     generation_numbers,
     held_generation,
     reader_leases,
-    refuse_generation,
-    refused_generation,
+    record_numbers,
 )
 from raypipe.storage.holder import Life, Process
 from raypipe.storage.lease import LeaseState, acquire, lease_state
@@ -46,12 +45,19 @@ def test_the_newest_are_kept_and_never_fewer_than_two(storage, keep, left):
     assert generation_numbers(storage, "nightly") == left
 
 
-def test_what_was_refused_is_forgotten_when_enough_newer_ones_exist(storage):
-    for number in (2, 3, 6):
-        refuse_generation(storage, Generation("nightly", number, {"a": "r"}))
-    retire_older(storage, "nightly", 3)  # 1 to 5 exist: three are newer than 2, two than 3
-    left = [refused_generation(storage, "nightly", number) is not None for number in (2, 3, 6)]
-    assert left == [False, True, True]
+@pytest.mark.parametrize(
+    ("keep", "left"), [(5, [1, 2, 3, 4, 5, 6, 7, 8, 9]), (3, [3, 4, 5, 7, 8, 9]), (2, [4, 5, 8, 9])]
+)
+def test_refused_ones_go_with_the_generations_of_their_age_and_are_never_more_than_these(
+    storage, keep, left
+):
+    for number in range(6, 10):
+        assert create_generation(storage, Generation("nightly", number, {"a": "r"}, {}, "beyond"))
+    retire_older(storage, "nightly", keep)
+    assert record_numbers(storage, "nightly") == left
+    assert create_generation(storage, Generation("nightly", 10, {"a": "10"}))
+    retire_older(storage, "nightly", 2)
+    assert record_numbers(storage, "nightly") == [n for n in (5, *range(8, 11)) if n in (*left, 10)]
 
 
 def test_nothing_is_waited_for_where_nothing_is_retired(storage, monkeypatch):
@@ -69,10 +75,11 @@ def test_a_generation_that_is_read_stays_until_its_reader_ends(storage, monkeypa
     files = files_of(storage, [("nightly", 1), ("nightly", 2)])
     assert [name.removeprefix("generations/nightly/") for name in files] == [
         "0000001.json",
-        "0000001.retired",
         "0000002.json",
-        "0000002.retired",
     ]
+    for file in files:
+        storage.delete(file)
+    assert unread_generations(storage, sleep=lambda seconds: pytest.fail("nothing is left")) == []
 
 
 def test_a_reader_that_comes_in_the_moment_of_grace_is_seen(storage, monkeypatch):

@@ -20,6 +20,7 @@ def test_status_of_a_killed_invocation_is_3_and_of_a_running_one_0(root):
     assert (status(root / "work").state, status(root / "work").exit_code) == ("complete", 0)
     work.write_summary({"status": "running", "exit": None, "run": "x"})
     assert (status(root / "work").state, status(root / "work").exit_code) == ("killed", 3)
+    assert status(root / "work").cause == "killed"
     held = acquire(work.own, "lease.json")
     assert (status(root / "work").state, status(root / "work").exit_code) == ("running", 0)
     held.release()
@@ -105,6 +106,7 @@ def test_status_tells_how_far_each_store_is(small_workspace, tmp_path):
     open_workspace(copied).write_summary({"status": "failed", "exit": 5, "reason": "no space"})
     found = status(copied)
     assert (found.state, found.exit_code, found.reason) == ("failed", 5, "no space")
+    assert (found.cause, found.age_seconds) == ("limit", None), "as an earlier version wrote it"
     (copied / "summary.json").unlink()
     with pytest.raises(InputError, match="no invocation has begun"):
         status(copied)

@@ -12,7 +12,7 @@ from raypipe.driver.upkeep.export import export
 from raypipe.driver.upkeep.status import open_workspace, status
 from raypipe.driver.upkeep.verify import verify
 from raypipe.errors import CorruptError, IncompleteError
-from raypipe.storage.generations import Generation, create_generation, refuse_generation
+from raypipe.storage.generations import Generation, create_generation, newest_generation
 from raypipe.storage.records import FORMAT, seal
 
 
@@ -166,14 +166,12 @@ def test_a_damaged_generation_is_named_with_its_remedy(generation):
     assert verify(generation) == []
 
 
-def test_a_damaged_refusal_changes_nothing_about_what_is_current(generation):
-    refuse_generation(generation.stores, Generation("nightly", 2, {}))
-    record = generation.stores.root / "generations" / "nightly" / "refused" / "0000002.json"
+def test_a_damaged_refused_generation_is_named_and_what_is_current_stays_so(generation):
+    assert create_generation(generation.stores, Generation("nightly", 2, {}, {}, "beyond a limit"))
+    record = generation.stores.root / "generations" / "nightly" / "0000002.json"
     record.write_bytes(record.read_bytes()[:-3])
     (damage,) = verify(generation)
-    assert damage.remedy == (
-        "delete generations/nightly/refused/0000002.json, which can no longer be accepted, and "
-        "run `raypipe reindex` again"
-    )
+    assert damage.remedy.startswith("delete generations/nightly/0000002.json, ")
     record.unlink()
     assert verify(generation) == []
+    assert newest_generation(generation.stores, "nightly").number == 1

@@ -1,5 +1,7 @@
 """Scenarios of generations and of gc: what becomes current, what goes back, what is deleted."""
 
+from dataclasses import replace
+
 import pyarrow as pa
 
 from crashes.of_storage import ROWS, stores
@@ -15,8 +17,8 @@ from raypipe.storage.generations import (
     held_generation,
     newest_generation,
     read_generation,
-    refuse_generation,
-    refused_generation,
+    refused_since,
+    standing_generations,
 )
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.payloads import read_table, write_table
@@ -69,7 +71,9 @@ def publish(root):
 
 
 def refuse(root):
-    refuse_generation(stores(root), generation(2, 2, base=1))
+    """As a re-indexing ends beyond a limit: the same build is refused once."""
+    if not refused_since(stores(root), LINE, newest_generation(stores(root), LINE)):
+        create(stores(root), replace(generation(2, 2, base=1), refused="beyond"))
 
 
 def one_refused(root):
@@ -78,9 +82,8 @@ def one_refused(root):
 
 
 def take(root):
-    """As a user accepts who repeats the command until nothing is left to accept."""
-    if refused_generation(stores(root), LINE, 2) is not None:
-        accept(Workspace(root), LINE)
+    """As a user accepts who repeats the command."""
+    accept(Workspace(root), LINE, 2)
 
 
 def two(root):
@@ -97,12 +100,12 @@ def back(root):
 
 
 def look(root):
-    """The rows of the newest generation, those of all that stand, and what is refused."""
+    """The rows of the newest generation, and of those that are refused; all can be read."""
     place = stores(root)
+    rows = {each.number: rows_of(root, each) for each in standing_generations(place, LINE)}
     numbers = generation_numbers(place, LINE)
-    rows = {n: rows_of(root, read_generation(place, LINE, n)) for n in numbers}
-    refused = refused_generation(place, LINE, numbers[-1] + 1)
-    return {"newest": rows[numbers[-1]], "refused": refused and rows_of(root, refused)}
+    refused = {number: of for number, of in rows.items() if number not in numbers}
+    return {"newest": rows[numbers[-1]], "refused": refused}
 
 
 def rows_of(root, found):
@@ -110,17 +113,12 @@ def rows_of(root, found):
     return [row["row"] for row in stored.whole_table(ROWS).to_pylist()]
 
 
-def no_longer_refused(part, seen):
-    """Accepted and not yet forgotten: it is older than the newest then."""
-    return part == "refused" and seen is None
-
-
 def three(root):
-    """Three generations of one version each; what was refused as the first."""
+    """Three generations of one version each, and before them one that was refused."""
     built(root, 1, 2, 3)
+    create(stores(root), replace(generation(1, 1), refused="beyond"))
     for number in (1, 2, 3):
-        create(stores(root), generation(number, number))
-    refuse_generation(stores(root), generation(1, 3))
+        create(stores(root), generation(number + 1, number))
 
 
 def retire(root):
@@ -132,7 +130,7 @@ def look_at_line(root):
     place = stores(root)
     numbers = generation_numbers(place, LINE)
     rows = {n: rows_of(root, read_generation(place, LINE, n)) for n in numbers}
-    return {"numbers": numbers, "kept": [rows[n] for n in (2, 3)]}
+    return {"numbers": numbers, "kept": [rows[n] for n in (3, 4)]}
 
 
 def read(root):
@@ -181,7 +179,7 @@ def in_parts(part, seen):
 SCENARIOS = [
     Scenario("a generation", one_and_a_build, publish, look),
     Scenario("a refusal", one_and_a_build, refuse, look),
-    Scenario("an acceptance", one_refused, take, look, no_longer_refused),
+    Scenario("an acceptance", one_refused, take, look, own=r".*nightly/0000003\.json"),
     Scenario("a rollback", two, back, look, own=r".*nightly/0000003\.json|stores/refs/.*"),
     Scenario("retirement", three, retire, look_at_line),
     Scenario("a reader of a generation", two, read, look),

@@ -19,8 +19,9 @@ from raypipe.driver.workspace import Workspace
 from raypipe.errors import ending_of
 from raypipe.storage import holder, lease
 
-HARMLESS = r"stores/generations/[^/]+/\d+\.readers/.*"
-"""What may stay: the lease of a killed reader, which is deleted with its generation."""
+HARMLESS = r"stores/generations/[^/]+/\d+\.(readers|claims)/.*"
+"""What may stay: the lease of a killed reader, which is deleted with its generation, and the claim
+of a killed publisher, which gc deletes once its number is used."""
 Look = Callable[[Path], dict[str, Any]]
 
 
