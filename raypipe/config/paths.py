@@ -81,14 +81,13 @@ def _moved(value: Any, kind: Holds | None, visit: Callable[[str, str], str], key
         return {name: _moved(each, kind, visit, f"{key}.{name}") for name, each in value.items()}
     if isinstance(value, tuple) and kind is Holds.PLACE:
         return tuple(visit(f"{key}.{i}", each) for i, each in enumerate(value))
-    is_place = {
-        Holds.PLACE: lambda: True,
-        Holds.MODEL: lambda: _is_folder(value),
-        Holds.EXCLUDED: lambda: value != OWN_ID,
-    }
-    if isinstance(value, str) and kind is not None and is_place[kind]():
-        return visit(key, value)
-    return value
+    return visit(key, value) if isinstance(value, str) and _is_place(value, kind) else value
+
+
+def _is_place(value: str, kind: Holds | None) -> bool:
+    if kind is Holds.MODEL:
+        return _is_folder(value)
+    return kind is Holds.PLACE or (kind is Holds.EXCLUDED and value != OWN_ID)
 
 
 def _is_folder(model: str) -> bool:

@@ -23,7 +23,7 @@ from raypipe.engines.lucene.search import (
     LuceneSearcher,
     search_all,
 )
-from raypipe.stages.excluded import Excluded
+from raypipe.stages.excluded import NOTHING, Excluded
 from raypipe.stages.run_tables import run_table
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, Stage
 from raypipe.stages.tables import RUN_ROW_BYTES, Sides, opened_blocks, query_blocks
@@ -127,7 +127,7 @@ class Bm25Stage(LuceneSearchStage):
     depth: int
     rm3: Feedback | None = None
     """Its words may be those of excluded passages, as in Anserini."""
-    excluded: Excluded = Excluded()
+    excluded: Excluded = NOTHING
 
     @property
     def spec(self) -> StageSpec:

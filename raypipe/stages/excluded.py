@@ -27,7 +27,6 @@ from raypipe.data.records import MAX_LINE_BYTES, Problems, lines
 from raypipe.errors import InputError, shown
 from raypipe.evaluation.run_files.runs import read_run
 from raypipe.ranking.candidates import positions
-from raypipe.ranking.order import ranks
 from raypipe.stages.documents.passage_map import PassageMap
 from raypipe.stages.run_tables import read_queries_of_run, run_table
 from raypipe.stages.tables import TableStage
@@ -91,6 +90,9 @@ class Excluded:
             return np.empty(0, np.int64), np.empty(0, np.int64)
         table = read_queries_of_run(self.stored, start, stop, schema.EXCLUDED)
         return table["query_row"].to_numpy().astype(np.int64), table["passage_row"].to_numpy()
+
+
+NOTHING = Excluded()
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,9 +190,9 @@ def read_excluded(path: Path) -> list[Pair]:
             pairs = (pair for _, pair in parsed_lines(path, parse, problems) if pair is not None)
         else:
             raise InputError(
-                f"{path}: expected queries and the passages that they exclude: columns query_id and "
-                f"passage_id with a header, Parquet, judgements, or lines of query and passage; "
-                f"found {shown(first.decode(errors='replace'))}"
+                f"{path}: expected queries and the passages that they exclude: columns query_id "
+                "and passage_id with a header, Parquet, judgements, a TREC run, or lines of query "
+                f"and passage; found {shown(first.decode(errors='replace'))}"
             )
     found = dict.fromkeys(_checked(path, pairs, problems))
     problems.raise_if_any()

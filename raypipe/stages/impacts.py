@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from raypipe.engines.lucene.index import IMPACTS, index_settings
 from raypipe.engines.lucene.search import Lines, LuceneSearcher, lines_of
 from raypipe.stages.bm25 import LUCENE_BYTES, IndexStage, LuceneSearchStage
-from raypipe.stages.excluded import Excluded
+from raypipe.stages.excluded import NOTHING, Excluded
 from raypipe.stages.sparse import unpacked
 from raypipe.stages.tables import Sides
 from raypipe.storage.payloads import Flat, Offsets
@@ -63,7 +63,7 @@ class ImpactSearchStage(LuceneSearchStage):
     impacts: Stored
     """Of the queries."""
     depth: int
-    excluded: Excluded = Excluded()
+    excluded: Excluded = NOTHING
 
     @property
     def spec(self) -> StageSpec:

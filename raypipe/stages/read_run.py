@@ -13,7 +13,7 @@ from raypipe.data.ids import IdIndex
 from raypipe.errors import InputError
 from raypipe.evaluation.run_files.runs import NotInPartsError, read_parts, read_run
 from raypipe.ranking.order import ranks as ranks_of
-from raypipe.stages.excluded import Excluded
+from raypipe.stages.excluded import NOTHING, Excluded
 from raypipe.stages.tables import Sides, TableStage
 from raypipe.stages.texts.ids import holds_documents, id_index
 from raypipe.storage.records import Json, Shard, hash_file
@@ -33,7 +33,7 @@ def read_stage(
     of_larger: bool = False,
     break_ties: BreakTies = "id",
     unjudged: frozenset[str] = frozenset(),
-    excluded: Excluded = Excluded(),
+    excluded: Excluded = NOTHING,
 ) -> TableStage:
     """The file's lines in their order, by query row, with its ranks and scores.
 
@@ -90,10 +90,8 @@ def read_stage(
             )
         columns = [column[kept] for column in columns]
         columns[2] = ranks_of(columns[0])
-        return excluded.cut(_table(columns, name)), {
-            "lines": len(kept),
-            "left_out": int((~kept).sum()),
-        }
+        counts = {"lines": len(kept), "left_out": int((~kept).sum())}
+        return excluded.cut(_table(columns, name)), counts
 
     stores = sides.stores() | excluded.stores()
 

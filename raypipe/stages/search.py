@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from raypipe import schema
 from raypipe.engines.exact_candidates import plan_spans
 from raypipe.stages.embeddings import query_vectors, ranked_vectors
-from raypipe.stages.excluded import Excluded
+from raypipe.stages.excluded import NOTHING, Excluded
 from raypipe.stages.run_tables import best, dense_table, read_queries_of_run
 from raypipe.stages.stage import Beat, Opened, Payload, Rows, Site, Sizing, Stage
 from raypipe.stages.tables import RUN_ROW_BYTES, Sides, TableStage, query_blocks
@@ -30,7 +30,7 @@ class PartsStage(Stage):
     embeddings: Stored
     queries: Stored
     depth: int
-    excluded: Excluded = Excluded()
+    excluded: Excluded = NOTHING
 
     @property
     def spec(self) -> StageSpec:

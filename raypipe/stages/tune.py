@@ -14,7 +14,7 @@ from raypipe.data.qrels import read_qrels
 from raypipe.engines.lucene.search import LuceneSearcher, search_all
 from raypipe.evaluation.measures import evaluate
 from raypipe.stages.bm25 import open_index
-from raypipe.stages.excluded import Excluded
+from raypipe.stages.excluded import NOTHING, Excluded
 from raypipe.stages.run_tables import run_table, with_ids
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, Stage
 from raypipe.storage.records import Shard, hash_file
@@ -34,7 +34,7 @@ class TuneStage(Stage):
     k1: Sequence[float]
     b: Sequence[float]
     depth: int
-    excluded: Excluded = Excluded()
+    excluded: Excluded = NOTHING
     needs: Needs = Needs(jvm=True)
 
     @property

@@ -19,7 +19,7 @@ from raypipe.driver.recipe.collection import counted_collection
 from raypipe.driver.recipe.stores import Stores
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.names import Role, StoreName, of_collection, of_queries, tokens_of
-from raypipe.stages.excluded import Documents, Excluded, excluded_stage
+from raypipe.stages.excluded import NOTHING, Documents, Excluded, excluded_stage
 from raypipe.stages.stage import Needs, Stage
 from raypipe.stages.tables import Sides
 from raypipe.stages.texts.ids import has_hashes, ids_stage
@@ -99,7 +99,7 @@ class Basis:
         """What takes no place in a query set's rankings of passages or of documents."""
         wanted = self.recipe.queries[name].exclude
         if wanted is None:
-            return Excluded()
+            return NOTHING
         queries, documents = self.queries(name), None
         if unit == "documents":
             role, ranked, ids = Role.EXCLUDED_DOCUMENTS, self.documents(), self.document_ids()

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from raypipe.stages.embeddings import all_vectors, query_vectors
-from raypipe.stages.excluded import Excluded
+from raypipe.stages.excluded import NOTHING, Excluded
 from raypipe.stages.run_tables import read_queries_of_run
 from raypipe.stages.search import exact_lists
 from raypipe.stages.stage import Beat, Payload, Site
@@ -26,7 +26,7 @@ def recall_stage(
     vectors: Stored,
     depth: int,
     num_queries: int,
-    excluded: Excluded = Excluded(),
+    excluded: Excluded = NOTHING,
 ) -> WholeStage:
     """Recall of a run's first 10 and of its whole depth, over queries evenly spaced in their set.
 

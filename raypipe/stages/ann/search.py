@@ -8,7 +8,7 @@ import numpy as np
 
 from raypipe.engines.ann_settings import faiss_class, faiss_version
 from raypipe.stages.embeddings import all_vectors, dim_of, query_vectors
-from raypipe.stages.excluded import Excluded
+from raypipe.stages.excluded import NOTHING, Excluded
 from raypipe.stages.search import at_most_once_a_second, lists_payload
 from raypipe.stages.stage import Beat, Opened, Payload, Rows, Site, Sizing, Stage
 from raypipe.stages.tables import RUN_ROW_BYTES, Sides, query_blocks
@@ -35,7 +35,7 @@ class AnnSearchStage(Stage):
     """Passages proposed for each place."""
     ef_search: int | None = None
     probes: int | None = None
-    excluded: Excluded = Excluded()
+    excluded: Excluded = NOTHING
     """A query that excludes n passages is proposed n more, so that these take no one's place."""
 
     @property

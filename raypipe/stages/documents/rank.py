@@ -9,7 +9,7 @@ import pyarrow as pa
 from raypipe.ranking.documents import document_run, log_odds, passage_run, probabilities
 from raypipe.ranking.order import ranks
 from raypipe.stages.documents.passage_map import PassageMap
-from raypipe.stages.excluded import Excluded
+from raypipe.stages.excluded import NOTHING, Excluded
 from raypipe.stages.run_tables import read_queries_of_run
 from raypipe.stages.tables import RUN_ROW_BYTES, Sides, TableStage, num_lines
 from raypipe.storage.records import Json, Shard
@@ -80,7 +80,7 @@ def passages_run_stage(
     sides: Sides,
     documents: int,
     at_most: int | None,
-    excluded: Excluded = Excluded(),
+    excluded: Excluded = NOTHING,
 ) -> TableStage:
     """A run of all passages of a run's documents, in the order of the documents.
 

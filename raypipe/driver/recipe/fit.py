@@ -1,0 +1,190 @@
+"""How judgements fit a collection and a query set: judged passages that are not there measure 0."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from raypipe import schema
+from raypipe.config import Recipe
+from raypipe.config.fields import OWN_ID
+from raypipe.config.stages import Bm25Search, Tuned
+from raypipe.data.formats.registry import get_format
+from raypipe.data.qrels import read_qrels
+from raypipe.data.queries import read_queries
+from raypipe.data.reading import ids_in
+from raypipe.driver.recipe.basis import Basis
+from raypipe.errors import InputError
+from raypipe.evaluation.measures import some
+from raypipe.stages.texts.ids import id_index
+from raypipe.vocabulary import Unit
+
+READ_BYTES = 100_000_000
+"""Of a collection's files, in which ids are looked for before a run: a few seconds of one core."""
+Judgements = Mapping[tuple[str, Unit], pa.Table]
+"""By query set and what they judge, schema.QRELS."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """How many of the judged passages, or documents, and queries are there."""
+
+    unit: Unit
+    judged: int
+    """Different passages, or documents, of the judgements."""
+    present: int
+    judged_queries: int
+    present_queries: int
+    queries: int
+    """Of the query set."""
+    lacking: tuple[str, ...]
+    """A few ids that the collection does not have."""
+
+    def lines(self) -> list[str]:
+        """What is said of it, a line for each number that is not all."""
+        told = []
+        if self.present < self.judged:
+            counts = f"{self.present:,} of {self.judged:,} judged {self.unit}"
+            told.append(f"{counts} are in the collection")
+        if self.present_queries < self.judged_queries:
+            counts = f"{self.present_queries:,} of {self.judged_queries:,} judged queries"
+            told.append(f"{counts} are in the query set; each of the others counts 0")
+        if self.present_queries < self.queries:
+            told.append(f"{self.present_queries:,} of {self.queries:,} queries are judged")
+        return told
+
+    def problems(self, qrels: str) -> list[str]:
+        """A line if no judged passage, or no judged query, is there: all systems would count 0."""
+        lacking = []
+        if not self.present:
+            shown = some(self.lacking)
+            where = f"0 of {self.judged:,} judged {self.unit} are in the collection ({shown})"
+            lacking.append(f"{where}; name the judgements of this collection")
+        if not self.present_queries:
+            where = f"0 of {self.judged_queries:,} judged queries are in the query set"
+            lacking.append(f"{where}; name the judgements of this query set")
+        return [f"{qrels}: {each}, otherwise every measure is 0" for each in lacking]
+
+
+def fit_of(
+    judged: pa.Table,
+    unit: Unit,
+    query_ids: Collection[str],
+    is_there: Callable[[list[str]], Iterable[bool]],
+) -> Fit:
+    """How judgements, schema.QRELS, fit these queries, and the passages that `is_there` knows."""
+    ids = pc.unique(judged["passage_id"]).to_pylist()
+    queries, of_set = pc.unique(judged["query_id"]).to_pylist(), {*query_ids}
+    lacking = [each for each, there in zip(ids, is_there(ids), strict=True) if not there]
+    return Fit(
+        unit=unit,
+        judged=len(ids),
+        present=len(ids) - len(lacking),
+        judged_queries=len(queries),
+        present_queries=sum(query in of_set for query in queries),
+        queries=len(of_set),
+        lacking=tuple(lacking[:10]),
+    )
+
+
+def fit_in_stores(basis: Basis, query_set: str, unit: Unit, judged: pa.Table) -> Fit:
+    """How judgements fit the stored collection and query set."""
+    ids = basis.ids() if unit == "passages" else basis.document_ids()
+    index = id_index(basis.ranked(unit), ids)
+    query_ids = basis.queries(query_set).table(schema.QUERIES)["query_id"].to_pylist()
+    return fit_of(judged, unit, query_ids, lambda ids: index.rows_of(ids) >= 0)
+
+
+def refuse_unfit(basis: Basis, judgements: Judgements) -> None:
+    """Returns nothing if, of each query set that is measured or tuned on, something is judged.
+
+    It completes the collection's stores, and nothing else.
+
+    Raises:
+        InputError: no judged passage or query of a set is there.
+    """
+    recipe, judged = basis.recipe, dict(judgements)
+    for stage in recipe.stages.values():
+        if isinstance(stage, Bm25Search) and isinstance(stage.bm25, Tuned):
+            tuned = stage.bm25.tune.queries
+            qrels = recipe.queries[tuned].qrels
+            assert qrels is not None  # a rule of the recipe
+            judged.setdefault((tuned, "passages"), read_qrels(Path(qrels)))
+    problems = []
+    for (query_set, unit), table in judged.items():
+        qrels = recipe.queries[query_set].qrels_of(unit)
+        problems += fit_in_stores(basis, query_set, unit, table).problems(str(qrels))
+    if problems:
+        raise InputError(problems)
+
+
+def fit_of_files(recipe: Recipe, judgements: Judgements) -> list[str]:
+    """What is said of judgements before a run, by the files of the collection, read as a whole.
+
+    Nothing is said of passages that are made of documents, of collections that are no files, and of
+    more than READ_BYTES: a run looks at them once its collection is stored.
+
+    Raises:
+        InputError: no judged passage or query of a set is there.
+    """
+    lines, problems = list[str](), list[str]()
+    for (query_set, unit), judged in judgements.items():
+        queries = recipe.queries[query_set]
+        is_there = _in_files(recipe, unit)
+        if is_there is None or queries.file is None:
+            continue
+        ids = [query_id for query_id, _ in read_queries(Path(queries.file))]
+        fit = fit_of(judged, unit, ids, is_there)
+        problems += fit.problems(str(queries.qrels_of(unit)))
+        lines += [f"{query_set}: {line}" for line in fit.lines()]
+    if problems:
+        raise InputError(problems)
+    return lines
+
+
+def _in_files(recipe: Recipe, unit: Unit) -> Callable[[list[str]], list[bool]] | None:
+    """Whether each of some ids is in the collection's files; None if that is not looked for."""
+    wanted, split = recipe.collection, recipe.collection.split
+    fields = None if wanted.fields is None else wanted.fields.model_dump(exclude_none=True)
+    kind = get_format(wanted.format, fields)
+    parse: Callable[[Any], tuple[str, ...]] | None
+    if split is None or split.by == "given":
+        parse = kind.parse if unit == "passages" else kind.home
+    else:
+        parse = kind.document if unit == "documents" else None
+    if parse is None or kind.stream is not None:
+        return None
+    files = kind.files([Path(path) for path in wanted.input])
+    if sum(file.stat().st_size for file in files) > READ_BYTES:
+        return None
+    read = partial(ids_in, files, kind, parse, wanted.errors)
+
+    def is_there(ids: list[str]) -> list[bool]:
+        open_ = {*ids}
+        for each in read():
+            open_.discard(each)
+            if not open_:
+                break
+        return [each not in open_ for each in ids]
+
+    return is_there
+
+
+def excluded_line(basis: Basis, query_set: str, unit: Unit) -> list[str]:
+    """What is said of the passages, or documents, that take no place in a query set's rankings."""
+    exclude = basis.recipe.queries[query_set].exclude
+    stored = basis.excluded(query_set, unit).stored
+    if exclude is None or stored is None:
+        return []
+    facts = stored.manifest.records[0].facts
+    present, of_set, pairs = (int(facts[name]) for name in ("present", "of_set", "pairs"))
+    if exclude == OWN_ID:
+        told = f"{present:,} of {of_set:,} queries have {unit} of their own id, which are left out"
+        return [f"exclude: own-id: {told}"]
+    told = f"{present:,} of {of_set:,} excluded {unit} are in the collection, and left out"
+    others = f"; {pairs - of_set:,} are of other queries" if pairs > of_set else ""
+    return [f"exclude: {Path(exclude).name}: {told}{others}"]
