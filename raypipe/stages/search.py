@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -30,7 +30,7 @@ class PartsStage(Stage):
     embeddings: Stored
     queries: Stored
     depth: int
-    excluded: Excluded = NOTHING
+    excluded: Excluded = field(default=NOTHING, kw_only=True)
 
     @property
     def spec(self) -> StageSpec:

@@ -4,12 +4,11 @@ import json
 
 import numpy as np
 import pytest
-from long_collection import commit
-from lucene_here import built_here
+from lucene_here import built_here, packed
 from zebra_texts import TEXTS
 
 from raypipe import schema
-from raypipe.engines.lucene.index import IMPACTS, pack_folder
+from raypipe.engines.lucene.index import IMPACTS
 from raypipe.engines.lucene.search import Feedback
 from raypipe.stages.bm25 import Bm25Stage
 from raypipe.stages.impacts import ImpactSearchStage
@@ -19,11 +18,6 @@ from raypipe.stages.tune import TuneStage, chosen
 from raypipe.storage.records import Shard, hash_file
 
 pytestmark = pytest.mark.jvm
-
-
-def packed(stores, folder, num_rows):
-    pack_folder(folder, stores.scratch / "packed.tar")
-    return commit(stores.storage, "lucene", [(stores.scratch / "packed.tar", num_rows)])
 
 
 def lines(stored):

@@ -141,9 +141,13 @@ def dense_search(
     model_folder = basis.model(encoded.model)
     of_queries = vectors(basis, stage.index, encoded.model, query_set)
     parts, store = of_stage(name, query_set, Role.PARTS), of_stage(name, query_set)
-    found_by = (name, encoded.stored, of_queries, stage.depth, basis.excluded(query_set))
+    found_by, excluded = (name, encoded.stored, of_queries, stage.depth), basis.excluded(query_set)
     sparse = model_folder.encoder.is_sparse
-    search = SparsePartsStage(*found_by, model_folder.dim) if sparse else PartsStage(*found_by)
+    search = (
+        SparsePartsStage(*found_by, model_folder.dim, excluded=excluded)
+        if sparse
+        else PartsStage(*found_by, excluded=excluded)
+    )
     found = basis.stores.ensure(parts, search)
     merge = merge_stage(name, found, basis.sides(query_set), stage.depth)
     merged = basis.stores.ensure(store, merge)
