@@ -142,8 +142,7 @@ def run_pipeline(
         try:
             basis, execution, judgements = _open(pipeline, problems)
             _forecast(pipeline, basis, execution)
-            if judgements:  # once the collection is stored, and yesterday's result still stands
-                refuse_unfit(basis, judgements)
+            refuse_unfit(basis, judgements)
             last = summary.get("last_complete", {})  # until the work begins
             systems = _make_stores(pipeline, basis)
             measurement = measure(basis, workspace, systems, execution.results, judgements, last)

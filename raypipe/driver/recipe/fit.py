@@ -102,24 +102,30 @@ def fit_in_stores(basis: Basis, query_set: str, unit: Unit, judged: pa.Table) ->
 def refuse_unfit(basis: Basis, judgements: Judgements) -> None:
     """Returns nothing if, of each query set that is measured or tuned on, something is judged.
 
-    It completes the collection's stores, and nothing else.
+    If there is such a set, the collection's stores are completed first, and nothing else is: no
+    file of the last invocation is written over yet.
 
     Raises:
         InputError: no judged passage or query of a set is there.
     """
-    recipe, judged = basis.recipe, dict(judgements)
-    for stage in recipe.stages.values():
-        if isinstance(stage, Bm25Search) and isinstance(stage.bm25, Tuned):
-            tuned = stage.bm25.tune.queries
-            qrels = recipe.queries[tuned].qrels
-            assert qrels is not None  # a rule of the recipe
-            judged.setdefault((tuned, "passages"), read_qrels(Path(qrels)))
     problems = []
-    for (query_set, unit), table in judged.items():
-        qrels = recipe.queries[query_set].qrels_of(unit)
-        problems += fit_in_stores(basis, query_set, unit, table).problems(str(qrels))
+    for (query_set, unit), judged in _with_tuned(basis.recipe, judgements).items():
+        qrels = basis.recipe.queries[query_set].qrels_of(unit)
+        problems += fit_in_stores(basis, query_set, unit, judged).problems(str(qrels))
     if problems:
         raise InputError(problems)
+
+
+def _with_tuned(recipe: Recipe, judgements: Judgements) -> Judgements:
+    """The judgements, and those of the query sets that BM25's parameters are tuned on."""
+    tuned: dict[tuple[str, Unit], pa.Table] = {}
+    for stage in recipe.stages.values():
+        if isinstance(stage, Bm25Search) and isinstance(stage.bm25, Tuned):
+            query_set = stage.bm25.tune.queries
+            qrels = recipe.queries[query_set].qrels
+            assert qrels is not None  # a rule of the recipe
+            tuned[query_set, "passages"] = read_qrels(Path(qrels))
+    return {**judgements, **tuned}
 
 
 def fit_of_files(recipe: Recipe, judgements: Judgements) -> list[str]:
@@ -132,7 +138,7 @@ def fit_of_files(recipe: Recipe, judgements: Judgements) -> list[str]:
         InputError: no judged passage or query of a set is there.
     """
     lines, problems = list[str](), list[str]()
-    for (query_set, unit), judged in judgements.items():
+    for (query_set, unit), judged in _with_tuned(recipe, judgements).items():
         queries = recipe.queries[query_set]
         is_there = _in_files(recipe, unit)
         if is_there is None or queries.file is None:
