@@ -161,9 +161,9 @@ def ids_in(
     for path in files:
         with open_binary(path) as stream:
             for record in kind.split.records(stream, name=str(path), at=0, first=0, skip=0):
-                found = _record(record, parse, kind.split, errors, Tally())
-                if not isinstance(found, str):
-                    yield found[0]
+                parsed = _record(record, parse, kind.split, errors, Tally())
+                if not isinstance(parsed, str):
+                    yield parsed[0]
 
 
 def _sound(

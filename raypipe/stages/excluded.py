@@ -26,7 +26,7 @@ from raypipe.data.qrels import read_qrels
 from raypipe.data.records import MAX_LINE_BYTES, Problems, lines
 from raypipe.errors import InputError, shown
 from raypipe.evaluation.run_files.runs import read_run
-from raypipe.ranking.candidates import positions
+from raypipe.ranking.candidates import missing
 from raypipe.stages.documents.passage_map import PassageMap
 from raypipe.stages.run_tables import read_queries_of_run, run_table
 from raypipe.stages.tables import TableStage
@@ -66,11 +66,9 @@ class Excluded:
         """Whether each line of a ranking stays, bool [N]."""
         if self.stored is None or not len(query_rows):
             return np.ones(len(query_rows), bool)
-        held = self._pairs(int(query_rows.min()), int(query_rows.max()) + 1)
-        of_lines = (query_rows.astype(np.int64), passage_rows.astype(np.int64))
-        third = tuple(np.zeros(len(of[0]), np.int64) for of in (of_lines, held))
-        stays: NDArray[np.bool_] = positions((*of_lines, third[0]), (*held, third[1])) < 0
-        return stays
+        excluded = self._pairs(int(query_rows.min()), int(query_rows.max()) + 1)
+        lines = (query_rows.astype(np.int64), passage_rows)
+        return missing(*((*pairs, np.zeros_like(pairs[0])) for pairs in (lines, excluded)))
 
     def cut(self, run: pa.Table, depth: int | None = None) -> pa.Table:
         """The run (schema.RUN) without what is excluded, ranked anew, of each query the first
@@ -78,9 +76,9 @@ class Excluded:
         if self.stored is None:
             return run
         columns = [run[name].to_numpy() for name in ("query_row", "passage_row", "score")]
-        kept = self.keeps(columns[0], columns[1])
-        columns = [column[kept] for column in columns]
-        names = run["scored_by"].filter(pa.array(kept))
+        stays = self.keeps(columns[0], columns[1])
+        columns = [column[stays] for column in columns]
+        names = run["scored_by"].filter(pa.array(stays))
         table = run_table(*columns, scored_by="").set_column(4, "scored_by", names)
         return table if depth is None else table.filter(pa.array(table["rank"].to_numpy() <= depth))
 
@@ -194,11 +192,11 @@ def read_excluded(path: Path) -> list[Pair]:
                 "and passage_id with a header, Parquet, judgements, a TREC run, or lines of query "
                 f"and passage; found {shown(first.decode(errors='replace'))}"
             )
-    found = dict.fromkeys(_checked(path, pairs, problems))
+    distinct = dict.fromkeys(_checked(path, pairs, problems))
     problems.raise_if_any()
-    if not found:
+    if not distinct:
         raise InputError(f"{path}: no pair of a query and a passage in the file")
-    return [*found]
+    return [*distinct]
 
 
 def _columns(table: pa.Table) -> Iterator[Pair]:

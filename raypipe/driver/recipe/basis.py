@@ -97,8 +97,8 @@ class Basis:
 
     def excluded(self, name: str, unit: Unit = "passages") -> Excluded:
         """What takes no place in a query set's rankings of passages or of documents."""
-        wanted = self.recipe.queries[name].exclude
-        if wanted is None:
+        exclude = self.recipe.queries[name].exclude
+        if exclude is None:
             return NOTHING
         queries, documents = self.queries(name), None
         if unit == "documents":
@@ -107,7 +107,7 @@ class Basis:
             role, ranked, ids = Role.EXCLUDED, self.collection(), self.ids()
             if self.recipe.collection.split is not None:
                 documents = Documents(self.documents(), self.document_ids(), self.passage_map())
-        stage = excluded_stage(wanted, queries, ranked, ids, documents)
+        stage = excluded_stage(exclude, queries, ranked, ids, documents)
         return Excluded(self.once(of_queries(name, role), lambda: stage))
 
     def unjudged(self, name: str) -> frozenset[str]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,15 @@ from raypipe.data.reading import ids_in
 from raypipe.driver.recipe.basis import Basis
 from raypipe.errors import InputError
 from raypipe.evaluation.measures import some
-from raypipe.stages.texts.ids import id_index
+from raypipe.stages.texts.ids import all_ids, id_index
 from raypipe.vocabulary import Unit
 
 READ_BYTES = 100_000_000
 """Of a collection's files, in which ids are looked for before a run: a few seconds of one core."""
 Judgements = Mapping[tuple[str, Unit], pa.Table]
 """By query set and what they judge, schema.QRELS."""
+IsThere = Callable[[list[str]], list[bool]]
+"""Whether each of some ids is in the collection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,35 +49,35 @@ class Fit:
 
     def lines(self) -> list[str]:
         """What is said of it, a line for each number that is not all."""
-        told = []
+        lines = []
         if self.present < self.judged:
             counts = f"{self.present:,} of {self.judged:,} judged {self.unit}"
-            told.append(f"{counts} are in the collection")
+            lines.append(f"{counts} are in the collection")
         if self.present_queries < self.judged_queries:
             counts = f"{self.present_queries:,} of {self.judged_queries:,} judged queries"
-            told.append(f"{counts} are in the query set; each of the others counts 0")
+            lines.append(f"{counts} are in the query set; each of the others counts 0")
         if self.present_queries < self.queries:
-            told.append(f"{self.present_queries:,} of {self.queries:,} queries are judged")
-        return told
+            lines.append(f"{self.present_queries:,} of {self.queries:,} queries are judged")
+        return lines
 
     def problems(self, qrels: str) -> list[str]:
         """A line if no judged passage, or no judged query, is there: all systems would count 0."""
-        lacking = []
+        problems = []
         if not self.present:
-            shown = some(self.lacking)
-            where = f"0 of {self.judged:,} judged {self.unit} are in the collection ({shown})"
-            lacking.append(f"{where}; name the judgements of this collection")
+            counts = f"0 of {self.judged:,} judged {self.unit} are in the collection"
+            text = f"{counts} ({some(self.lacking)}); name the judgements of this collection"
+            problems.append(text)
         if not self.present_queries:
-            where = f"0 of {self.judged_queries:,} judged queries are in the query set"
-            lacking.append(f"{where}; name the judgements of this query set")
-        return [f"{qrels}: {each}, otherwise every measure is 0" for each in lacking]
+            counts = f"0 of {self.judged_queries:,} judged queries are in the query set"
+            problems.append(f"{counts}; name the judgements of this query set")
+        return [f"{qrels}: {each}, otherwise every measure is 0" for each in problems]
 
 
 def fit_of(
     judged: pa.Table,
     unit: Unit,
     query_ids: Collection[str],
-    is_there: Callable[[list[str]], Iterable[bool]],
+    is_there: IsThere,
 ) -> Fit:
     """How judgements, schema.QRELS, fit these queries, and the passages that `is_there` knows."""
     ids = pc.unique(judged["passage_id"]).to_pylist()
@@ -92,11 +95,17 @@ def fit_of(
 
 
 def fit_in_stores(basis: Basis, query_set: str, unit: Unit, judged: pa.Table) -> Fit:
-    """How judgements fit the stored collection and query set."""
-    ids = basis.ids() if unit == "passages" else basis.document_ids()
-    index = id_index(basis.ranked(unit), ids)
+    """How judgements fit the stored collection and query set.
+
+    Documents are few, and need no index for this.
+    """
     query_ids = basis.queries(query_set).table(schema.QUERIES)["query_id"].to_pylist()
-    return fit_of(judged, unit, query_ids, lambda ids: index.rows_of(ids) >= 0)
+    if unit == "documents":
+        documents = basis.documents()
+        is_there = _among(lambda: chain.from_iterable(all_ids(documents)))
+        return fit_of(judged, unit, query_ids, is_there)
+    index = id_index(basis.collection(), basis.ids())
+    return fit_of(judged, unit, query_ids, lambda ids: (index.rows_of(ids) >= 0).tolist())
 
 
 def refuse_unfit(basis: Basis, judgements: Judgements) -> None:
@@ -152,11 +161,12 @@ def fit_of_files(recipe: Recipe, judgements: Judgements) -> list[str]:
     return lines
 
 
-def _in_files(recipe: Recipe, unit: Unit) -> Callable[[list[str]], list[bool]] | None:
+def _in_files(recipe: Recipe, unit: Unit) -> IsThere | None:
     """Whether each of some ids is in the collection's files; None if that is not looked for."""
-    wanted, split = recipe.collection, recipe.collection.split
-    fields = None if wanted.fields is None else wanted.fields.model_dump(exclude_none=True)
-    kind = get_format(wanted.format, fields)
+    collection, split = recipe.collection, recipe.collection.split
+    given = collection.fields
+    fields = None if given is None else given.model_dump(exclude_none=True)
+    kind = get_format(collection.format, fields)
     parse: Callable[[Any], tuple[str, ...]] | None
     if split is None or split.by == "given":
         parse = kind.parse if unit == "passages" else kind.home
@@ -164,18 +174,22 @@ def _in_files(recipe: Recipe, unit: Unit) -> Callable[[list[str]], list[bool]] |
         parse = kind.document if unit == "documents" else None
     if parse is None or kind.stream is not None:
         return None
-    files = kind.files([Path(path) for path in wanted.input])
+    files = kind.files([Path(path) for path in collection.input])
     if sum(file.stat().st_size for file in files) > READ_BYTES:
         return None
-    read = partial(ids_in, files, kind, parse, wanted.errors)
+    return _among(partial(ids_in, files, kind, parse, collection.errors))
+
+
+def _among(read: Callable[[], Iterable[str]]) -> IsThere:
+    """Whether each of some ids is among those that are read, until all of them are seen."""
 
     def is_there(ids: list[str]) -> list[bool]:
-        open_ = {*ids}
+        unseen = {*ids}
         for each in read():
-            open_.discard(each)
-            if not open_:
+            unseen.discard(each)
+            if not unseen:
                 break
-        return [each not in open_ for each in ids]
+        return [each not in unseen for each in ids]
 
     return is_there
 
@@ -189,8 +203,8 @@ def excluded_line(basis: Basis, query_set: str, unit: Unit) -> list[str]:
     facts = stored.manifest.records[0].facts
     present, of_set, pairs = (int(facts[name]) for name in ("present", "of_set", "pairs"))
     if exclude == OWN_ID:
-        told = f"{present:,} of {of_set:,} queries have {unit} of their own id, which are left out"
-        return [f"exclude: own-id: {told}"]
-    told = f"{present:,} of {of_set:,} excluded {unit} are in the collection, and left out"
+        counts = f"{present:,} of {of_set:,} queries have {unit} of their own id"
+        return [f"exclude: own-id: {counts}, which are left out"]
+    counts = f"{present:,} of {of_set:,} excluded {unit} are in the collection, and left out"
     others = f"; {pairs - of_set:,} are of other queries" if pairs > of_set else ""
-    return [f"exclude: {Path(exclude).name}: {told}{others}"]
+    return [f"exclude: {Path(exclude).name}: {counts}{others}"]

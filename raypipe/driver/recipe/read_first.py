@@ -105,16 +105,16 @@ def _of_runs(recipe: Recipe, query_set: str, known: set[str]) -> list[str]:
     return problems
 
 
-def _of_exclusions(file: Path, known: set[str] | None, queries: str | None) -> list[str]:
+def _of_exclusions(file: Path, query_ids: set[str] | None, queries: str | None) -> list[str]:
     """Problems of a file of excluded passages, and a line if it is of no query of the set."""
     problems: list[str] = []
     pairs = _tried(read_excluded, file, problems) or []
     ids = {query_id for query_id, _ in pairs}
-    if pairs and known is not None and known.isdisjoint(ids):
+    if pairs and query_ids is not None and query_ids.isdisjoint(ids):
         problems.append(
-            f"{file}: expected passages that queries of {queries} (such as {some(sorted(known))}) "
-            f"exclude, found those of other queries only ({some(sorted(ids))}); name the file of "
-            "this query set"
+            f"{file}: expected passages that queries of {queries} exclude (such as "
+            f"{some(sorted(query_ids))}), found those of other queries only ({some(sorted(ids))}); "
+            "name the file of this query set"
         )
     return problems
 

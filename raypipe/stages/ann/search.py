@@ -87,7 +87,7 @@ class AnnSearchStage(Stage):
         for more in np.unique(counts).tolist():  # a query's result depends on its own number alone
             these = np.flatnonzero(counts == more)
             ef_search = None if self.ef_search is None else self.ef_search + more
-            found, of_found = approximate_topk(
+            best, of_best = approximate_topk(
                 index,
                 queries[these],
                 shards,
@@ -96,7 +96,7 @@ class AnnSearchStage(Stage):
                 threads=site.threads,
                 beat=at_most_once_a_second(beat),
             )
-            rows[these, : found.shape[1]], scores[these, : found.shape[1]] = found, of_found
+            rows[these, : best.shape[1]], scores[these, : best.shape[1]] = best, of_best
         return lists_payload(
             site,
             shard,

@@ -102,8 +102,8 @@ def passages_run_stage(
         known = PassageMap(passage_map)
         most = None if at_most is None else excluded.depth(at_most, shard.start, shard.stop)
         places, rows = known.passages(lines["passage_row"].to_numpy(), most)
-        kept = excluded.keeps(lines["query_row"].to_numpy()[places], rows)
-        places, rows = places[kept], rows[kept]
+        stays = excluded.keeps(lines["query_row"].to_numpy()[places], rows)
+        places, rows = places[stays], rows[stays]
         if at_most is not None:
             first = ranks(places) <= at_most
             places, rows = places[first], rows[first]
