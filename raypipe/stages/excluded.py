@@ -26,7 +26,6 @@ from raypipe.data.qrels import read_qrels
 from raypipe.data.records import MAX_LINE_BYTES, Problems, lines
 from raypipe.errors import InputError, shown
 from raypipe.evaluation.run_files.runs import read_run
-from raypipe.ranking.candidates import missing
 from raypipe.stages.documents.passage_map import PassageMap
 from raypipe.stages.run_tables import read_queries_of_run, run_table
 from raypipe.stages.tables import TableStage
@@ -66,9 +65,11 @@ class Excluded:
         """Whether each line of a ranking stays, bool [N]."""
         if self.stored is None or not len(query_rows):
             return np.ones(len(query_rows), bool)
-        excluded = self._pairs(int(query_rows.min()), int(query_rows.max()) + 1)
-        lines = (query_rows.astype(np.int64), passage_rows)
-        return missing(*((*pairs, np.zeros_like(pairs[0])) for pairs in (lines, excluded)))
+        excluded = _keys(*self._pairs(int(query_rows.min()), int(query_rows.max()) + 1))
+        lines = _keys(query_rows, passage_rows)
+        places = np.searchsorted(excluded, lines)  # a few pairs among many lines
+        stays: NDArray[np.bool_] = np.append(excluded, -1)[places] != lines
+        return stays
 
     def cut(self, run: pa.Table, depth: int | None = None) -> pa.Table:
         """The run (schema.RUN) without what is excluded, ranked anew, of each query the first
@@ -91,6 +92,11 @@ class Excluded:
 
 
 NOTHING = Excluded()
+
+
+def _keys(query_rows: NDArray[np.integer], passage_rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """One int64 a pair; they sort by query, then passage."""
+    return (query_rows.astype(np.int64) << 32) | passage_rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,8 @@ from raypipe.vocabulary import Unit
 
 READ_BYTES = 100_000_000
 """Of a collection's files, in which ids are looked for before a run: a few seconds of one core."""
+FIRST = 100
+"""Judgements that are looked at first: where some of them fit, the rest need not be looked up."""
 Judgements = Mapping[tuple[str, Unit], pa.Table]
 """By query set and what they judge, schema.QRELS."""
 IsThere = Callable[[list[str]], list[bool]]
@@ -119,8 +121,9 @@ def refuse_unfit(basis: Basis, judgements: Judgements) -> None:
     """
     problems = []
     for (query_set, unit), judged in _with_tuned(basis.recipe, judgements).items():
-        qrels = basis.recipe.queries[query_set].qrels_of(unit)
-        problems += fit_in_stores(basis, query_set, unit, judged).problems(str(qrels))
+        qrels = str(basis.recipe.queries[query_set].qrels_of(unit))
+        if fit_in_stores(basis, query_set, unit, judged.slice(0, FIRST)).problems(qrels):
+            problems += fit_in_stores(basis, query_set, unit, judged).problems(qrels)
     if problems:
         raise InputError(problems)
 

@@ -169,3 +169,11 @@ def test_judged_documents_are_looked_for_among_the_documents(here, tiny_model, c
     for words in (["plan", "mine.yaml"], ["pipeline", "mine.yaml", "--out", "work"]):
         assert run(words)[0] == 2
         assert "0 of 1 judged documents are in the collection (a#0)" in capsys.readouterr().err
+
+
+def test_judgements_whose_first_lines_alone_are_of_others_are_taken(here):
+    others = "".join(f"z{i} 0 x{i} 1\n" for i in range(fit.FIRST + 1))
+    (here / "qrels.txt").write_text(f"{others}q1 0 a 1\n")
+    assert run(["pipeline", "mine.yaml", "--out", "work"])[0] == 0
+    line = "- 1 of 102 judged passages are in the collection\n"
+    assert line in (here / "work" / "table.md").read_text()
