@@ -86,13 +86,12 @@ class AnnSearchStage(Stage):
         scores = np.zeros((len(queries), places), np.float32)
         for more in np.unique(counts).tolist():  # a query's result depends on its own number alone
             these = np.flatnonzero(counts == more)
-            ef_search = None if self.ef_search is None else self.ef_search + more
             best, of_best = approximate_topk(
                 index,
                 queries[these],
                 shards,
                 depth=self.depth + more,
-                effort=Effort(self.depth * self.refine + more, ef_search, self.probes),
+                effort=Effort(self.depth * self.refine + more, self.ef_search, self.probes),
                 threads=site.threads,
                 beat=at_most_once_a_second(beat),
             )
