@@ -7,6 +7,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -21,13 +22,15 @@ from raypipe.data.reading import ids_in
 from raypipe.driver.recipe.basis import Basis
 from raypipe.errors import InputError
 from raypipe.evaluation.measures import some
-from raypipe.stages.texts.ids import all_ids, id_index
+from raypipe.stages.texts.ids import all_ids, column_of_rows, id_index
 from raypipe.vocabulary import Unit
 
 READ_BYTES = 100_000_000
 """Of a collection's files, in which ids are looked for before a run: a few seconds of one core."""
 FIRST = 100
 """Judgements that are looked at first: where some of them fit, the rest need not be looked up."""
+COMPARED = 20
+"""Queries whose texts are compared with the passages of their own ids."""
 Judgements = Mapping[tuple[str, Unit], pa.Table]
 """By query set and what they judge, schema.QRELS."""
 IsThere = Callable[[list[str]], list[bool]]
@@ -202,7 +205,7 @@ def excluded_line(basis: Basis, query_set: str, unit: Unit) -> list[str]:
     exclude = basis.recipe.queries[query_set].exclude
     stored = basis.excluded(query_set, unit).stored
     if exclude is None or stored is None:
-        return []
+        return _own_line(basis, query_set) if unit == "passages" else []
     facts = stored.manifest.records[0].facts
     present, of_set, pairs = (int(facts[name]) for name in ("present", "of_set", "pairs"))
     if exclude == OWN_ID:
@@ -211,3 +214,24 @@ def excluded_line(basis: Basis, query_set: str, unit: Unit) -> list[str]:
     counts = f"{present:,} of {of_set:,} excluded {unit} are in the collection, and left out"
     others = f"; {pairs - of_set:,} are of other queries" if pairs > of_set else ""
     return [f"exclude: {Path(exclude).name}: {counts}{others}"]
+
+
+def _own_line(basis: Basis, query_set: str) -> list[str]:
+    """A line if queries are passages of the collection, by id and by the text of one of the first.
+
+    Numbers are often ids of both without meaning the same.
+    """
+    queries, collection = basis.queries(query_set).table(schema.QUERIES), basis.collection()
+    rows = id_index(collection, basis.ids()).rows_of(queries["query_id"].to_pylist())
+    first = np.flatnonzero(rows >= 0)[:COMPARED]
+    texts = zip(
+        queries["text"].take(first).to_pylist(),
+        column_of_rows(collection, rows[first], "text"),
+        strict=True,
+    )
+    if not any(query.strip() and passage.endswith(query) for query, passage in texts):
+        return []
+    return [
+        f"{(rows >= 0).sum():,} of {len(rows):,} queries have passages of their own id, with the "
+        "query's text, and may be their own best results; exclude: own-id leaves these out"
+    ]

@@ -177,3 +177,12 @@ def test_judgements_whose_first_lines_alone_are_of_others_are_taken(here):
     assert run(["pipeline", "mine.yaml", "--out", "work"])[0] == 0
     line = "- 1 of 102 judged passages are in the collection\n"
     assert line in (here / "work" / "table.md").read_text()
+
+
+def test_ids_of_queries_and_passages_that_merely_coincide_are_no_advice(here, capsys):
+    (here / "qrels.txt").write_text("a 0 b 1\n")
+    for text, advised in {"another text": False, "zebra": True}.items():
+        (here / "queries.tsv").write_text(f"a\t{text}\nb\trank\n")
+        assert run(["pipeline", "mine.yaml", "--out", "work"])[0] == 0
+        line = "- 2 of 2 queries have passages of their own id, with the query's text"
+        assert (line in capsys.readouterr().out) is advised

@@ -76,6 +76,9 @@ def test_no_run_no_score_and_no_measure_has_a_querys_own_passage(pipeline):
     assert summary["systems"]["test"]["mono"]["inferences"] == 8 * 3  # k0 counts none of them
     line = "exclude: own-id: 6 of 8 queries have passages of their own id, which are left out"
     assert line in summary["notes"]["test"]["passages"] and line in (out / "table.md").read_text()
+    advice = "6 of 8 queries have passages of their own id, with the query's text, and may be"
+    assert any(each.startswith(advice) for each in before["notes"]["test"]["passages"])
+    assert not any(each.startswith(advice) for each in summary["notes"]["test"]["passages"])
     assert not any(each.startswith("exclude:") for each in before["notes"]["test"]["passages"])
 
 
