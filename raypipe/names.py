@@ -12,6 +12,7 @@ a rendered name apart, whatever the names are:
     documents@collection  windows@collection  homes@collection  map@collection
     document-ids@collection                    of a collection whose passages are parts of documents
     queries@dev
+    excluded@dev  excluded-documents@dev       what takes no place in its rankings
     tokens@minilm  tokens@minilm.dev           of the collection; of a training's query set
     examples@NAME  weights@NAME                of a training set; of a training
     weights@NAME.PHASE                         of a phase of a training
@@ -46,6 +47,8 @@ class Role(Enum):
     MAP = "map"
     DOCUMENT_IDS = "document-ids"
     QUERIES = "queries"
+    EXCLUDED = "excluded"
+    EXCLUDED_DOCUMENTS = "excluded-documents"
     TOKENS = "tokens"
     PIECES = "pieces"
     SCORES = "scores"
@@ -71,6 +74,8 @@ _THINGS = {
     Role.MAP: Thing.COLLECTION,
     Role.DOCUMENT_IDS: Thing.COLLECTION,
     Role.QUERIES: Thing.QUERIES,
+    Role.EXCLUDED: Thing.QUERIES,
+    Role.EXCLUDED_DOCUMENTS: Thing.QUERIES,
     Role.TOKENS: Thing.MODEL,
     Role.RESULT: Thing.STAGE,
     Role.PARTS: Thing.STAGE,
@@ -121,9 +126,9 @@ def of_collection(role: Role) -> StoreName:
     return StoreName(role, Thing.COLLECTION.value)
 
 
-def of_queries(query_set: str) -> StoreName:
-    """The name of a query set's store."""
-    return StoreName(Role.QUERIES, query_set)
+def of_queries(query_set: str, role: Role = Role.QUERIES) -> StoreName:
+    """The name of one of a query set's stores: QUERIES, or what its rankings leave out."""
+    return StoreName(role, query_set)
 
 
 def of_stage(name: str, query_set: str | None = None, role: Role = Role.RESULT) -> StoreName:

@@ -35,6 +35,10 @@ RUN = pa.schema(
 aggregated pairs by their order in the run below. In a run of documents `passage_row` is the
 document's row."""
 
+EXCLUDED = pa.schema([("query_row", pa.int32()), ("passage_row", pa.int64())])
+"""Passages that take no place in a query's rankings, ordered by both; of runs of documents, the
+documents."""
+
 CANDIDATES = pa.schema(
     [("query_row", pa.int32()), ("passage_row", pa.int64()), ("other_row", pa.int64())]
 )

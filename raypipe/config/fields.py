@@ -106,10 +106,15 @@ class Holds(Enum):
 
     PLACE = "place"
     MODEL = "model"
+    EXCLUDED = "excluded"
 
 
 Location = Annotated[Text, AfterValidator(_location), Holds.PLACE]
 """A path, relative to the recipe's folder while it is written, or a URI."""
+OWN_ID = "own-id"
+"""In the place of a file: every query excludes the passage of its own id."""
+ExcludedPlace = Annotated[Text, AfterValidator(_location), Holds.EXCLUDED]
+"""`own-id`, or a path as `Location`."""
 ModelPlace = Annotated[Text, Holds.MODEL]
 """A folder, the name of a packaged model or that of a hub's."""
 Measure = Annotated[Text, AfterValidator(_measure)]

@@ -10,6 +10,7 @@ from raypipe.config.fields import (
     AllOrCount,
     AutoOrCount,
     Count,
+    ExcludedPlace,
     Listed,
     Location,
     Measure,
@@ -125,6 +126,9 @@ class QuerySet(Section):
     """Judgements of documents, for runs of documents."""
     only_judged: Annotated[bool, Source(OWN)] = False
     """Keep only queries with judgements, as BEIR does: its queries file holds all splits."""
+    exclude: ExcludedPlace | None = None
+    """Passages that take no place in a query's rankings: `own-id` for the passage of the query's
+    own id, as BEIR's evaluation has it, or a file of queries and passages (docs/collections.md)."""
     builtin: Literal["dev", "test", "train"] | None = None
     """Instead of a file: the set of python-docs."""
     report: Annotated[bool, Source(OWN)] = True

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
-from raypipe.config.fields import Holds, Section
+from raypipe.config.fields import OWN_ID, Holds, Section
 from raypipe.config.parts import PACKAGED_MODELS
 from raypipe.config.parts import Collection as CollectionPart
 from raypipe.config.phases import PhasedTraining, trainings_of
@@ -81,11 +81,13 @@ def _moved(value: Any, kind: Holds | None, visit: Callable[[str, str], str], key
         return {name: _moved(each, kind, visit, f"{key}.{name}") for name, each in value.items()}
     if isinstance(value, tuple) and kind is Holds.PLACE:
         return tuple(visit(f"{key}.{i}", each) for i, each in enumerate(value))
-    if isinstance(value, str) and (
-        kind is Holds.PLACE or (kind is Holds.MODEL and _is_folder(value))
-    ):
-        return visit(key, value)
-    return value
+    return visit(key, value) if isinstance(value, str) and _is_place(value, kind) else value
+
+
+def _is_place(value: str, kind: Holds | None) -> bool:
+    if kind is Holds.MODEL:
+        return _is_folder(value)
+    return kind is Holds.PLACE or (kind is Holds.EXCLUDED and value != OWN_ID)
 
 
 def _is_folder(model: str) -> bool:
@@ -141,6 +143,7 @@ _EXPECTED = {
     "queries": "a queries file",
     "qrels": "a qrels file",
     "document_qrels": "a qrels file",
+    "exclude": "own-id, or a file of queries and passages",
     "runs": "a run file",
     "run": "a run file",
     "texts": "a file of queries and passages",
@@ -195,6 +198,6 @@ def missing_inputs(
         if not path.exists():
             hint = (key.startswith("models.") and similar(path, PACKAGED_MODELS)) or ";"
             problems.append(f"{key}: {path}: no such file or folder{hint} expected {wanted}")
-        elif "qrels" in key.split(".") and path.is_dir():
+        elif {"qrels", "exclude"} & {*key.split(".")} and path.is_dir():
             problems.append(f"{key}: {path}: a folder; expected {wanted}")
     return problems

@@ -150,6 +150,22 @@ def first_problems(
     return problems.told()
 
 
+def ids_in(
+    files: Sequence[Path], kind: Format, parse: Callable[[Any], Parsed], errors: Errors
+) -> Iterator[str]:
+    """The id of every record that can be parsed, in order; problems are another reading's to tell.
+
+    Raises:
+        InputError: a file cannot be read.
+    """
+    for path in files:
+        with open_binary(path) as stream:
+            for record in kind.split.records(stream, name=str(path), at=0, first=0, skip=0):
+                parsed = _record(record, parse, kind.split, errors, Tally())
+                if not isinstance(parsed, str):
+                    yield parsed[0]
+
+
 def _sound(
     path: Path,
     records: Iterator[Parsed | str],

@@ -124,6 +124,7 @@ def with_datasets(recipe: Recipe, folder: Path) -> tuple[Recipe, set[Path]]:
                 "file": located(queries.file, _queries, "queries.jsonl"),
                 "qrels": located(queries.qrels, _qrels, "qrels.txt"),
                 "document_qrels": located(queries.document_qrels, _qrels, "qrels.txt"),
+                "exclude": located(queries.exclude, _qrels, "qrels.txt"),
             }
         )
         for key, queries in recipe.queries.items()

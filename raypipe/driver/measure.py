@@ -18,6 +18,7 @@ from raypipe.config.parts import RUN_ENDINGS
 from raypipe.config.recipe import larger_collections
 from raypipe.driver.execute import StageResult
 from raypipe.driver.recipe.basis import Basis
+from raypipe.driver.recipe.fit import excluded_line, fit_in_stores
 from raypipe.driver.recipe.system import Chain, ScoreRequest, System
 from raypipe.driver.workspace import Workspace
 from raypipe.evaluation.exports import write_msmarco, write_trec
@@ -241,6 +242,8 @@ def measure(
             per_query |= measured
             apart = apart_of(recipe.evaluate, larger, measured)
             notes = notes_of(basis, recipe.evaluate, query_set, measured, counts, unit)
+            notes += fit_in_stores(basis, query_set, unit, judged).lines()
+            notes += excluded_line(basis, query_set, unit)
             notes += [OUTSIDE] if any(larger[name] is not None for name in measured) else []
             notes += dict.fromkeys(line for system in of_unit for line in system.approximate)
             notes += [system.note for system in of_unit if system.note]

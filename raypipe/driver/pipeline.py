@@ -25,6 +25,7 @@ from raypipe.driver.models import open_or_tell, with_commits
 from raypipe.driver.place import LazyBackends, WorkPlace, backends_at, devices_at, sizing_of
 from raypipe.driver.recipe.basis import Basis, basis_at
 from raypipe.driver.recipe.compare import refuse_changes
+from raypipe.driver.recipe.fit import refuse_unfit
 from raypipe.driver.recipe.graph import systems_of
 from raypipe.driver.recipe.read_first import collection_problems, read_first
 from raypipe.driver.recipe.system import System
@@ -146,6 +147,7 @@ def run_pipeline(
         try:
             basis, execution, judgements = _open(pipeline, problems)
             _forecast(pipeline, basis, execution)
+            refuse_unfit(basis, judgements)
             last = summary.get("last_complete", {})  # until the work begins
             systems = _make_stores(pipeline, basis)
             measurement = measure(basis, workspace, systems, execution.results, judgements, last)

@@ -28,6 +28,8 @@ WORDS = {
     Role.MAP: "the passages of each document",
     Role.DOCUMENT_IDS: "ids of the documents",
     Role.QUERIES: "queries",
+    Role.EXCLUDED: "excluded passages",
+    Role.EXCLUDED_DOCUMENTS: "excluded documents",
     Role.TOKENS: "word pieces",
     Role.PIECES: "word pieces of the candidates",
     Role.SCORES: "scores",

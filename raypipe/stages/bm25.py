@@ -23,6 +23,7 @@ from raypipe.engines.lucene.search import (
     LuceneSearcher,
     search_all,
 )
+from raypipe.stages.excluded import NOTHING, Excluded
 from raypipe.stages.run_tables import run_table
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, Stage
 from raypipe.stages.tables import RUN_ROW_BYTES, Sides, opened_blocks, query_blocks
@@ -86,11 +87,13 @@ class LuceneSearchStage(Stage):
     sides: Sides
     index: Stored
     depth: int
+    excluded: Excluded
     needs = Needs(jvm=True)
 
     @abstractmethod
-    def lines(self, searcher: LuceneSearcher, shard: Shard) -> Lines:
-        """What the queries of a block find; the block's first is at position 0."""
+    def lines(self, searcher: LuceneSearcher, shard: Shard, depth: int) -> Lines:
+        """The first `depth` that each query of a block finds; the block's first is at position
+        0."""
 
     def shards(self, sizing: Sizing) -> list[Shard]:
         """Query blocks."""
@@ -106,8 +109,10 @@ class LuceneSearchStage(Stage):
         return opened_blocks(site, partial(self._block, searcher), close=searcher.close)
 
     def _block(self, searcher: LuceneSearcher, shard: Shard) -> pa.Table:
-        positions, rows, scores = self.lines(searcher, shard)
-        return run_table(positions + shard.start, rows, scores, scored_by=self.name)
+        depth = self.excluded.depth(self.depth, shard.start, shard.stop)
+        positions, rows, scores = self.lines(searcher, shard, depth)
+        table = run_table(positions + shard.start, rows, scores, scored_by=self.name)
+        return self.excluded.cut(table, self.depth)
 
 
 @dataclass(frozen=True)
@@ -121,22 +126,24 @@ class Bm25Stage(LuceneSearchStage):
     b: float
     depth: int
     rm3: Feedback | None = None
+    """Its words may be those of excluded passages, as in Anserini."""
+    excluded: Excluded = NOTHING
 
     @property
     def spec(self) -> StageSpec:
-        """The index, the queries and the parameters of the search."""
+        """The index, the queries, what they exclude and the parameters of the search."""
         params: dict[str, Json] = {"k1": self.k1, "b": self.b}
         params |= {"depth": self.depth, "name": self.name}
         if self.rm3 is not None:
             params["rm3"] = self.rm3.to_json()
-        stores = {"index": self.index} | self.sides.stores()
+        stores = {"index": self.index} | self.sides.stores() | self.excluded.stores()
         return spec_over("bm25", 1, params, stores, produces="run")
 
-    def lines(self, searcher: LuceneSearcher, shard: Shard) -> Lines:
+    def lines(self, searcher: LuceneSearcher, shard: Shard, depth: int) -> Lines:
         """See LuceneSearchStage."""
         queries = self.sides.queries.table(schema.QUERIES, shard.start, shard.stop)
         texts = queries["text"].to_pylist()
-        return search_all(searcher, texts, k1=self.k1, b=self.b, depth=self.depth, rm3=self.rm3)
+        return search_all(searcher, texts, k1=self.k1, b=self.b, depth=depth, rm3=self.rm3)
 
 
 def open_index(index: Stored, folder: Path) -> LuceneSearcher:

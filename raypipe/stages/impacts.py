@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from raypipe.engines.lucene.index import IMPACTS, index_settings
 from raypipe.engines.lucene.search import Lines, LuceneSearcher, lines_of
 from raypipe.stages.bm25 import LUCENE_BYTES, IndexStage, LuceneSearchStage
+from raypipe.stages.excluded import NOTHING, Excluded
 from raypipe.stages.sparse import unpacked
 from raypipe.stages.tables import Sides
 from raypipe.storage.payloads import Flat, Offsets
@@ -62,17 +63,19 @@ class ImpactSearchStage(LuceneSearchStage):
     impacts: Stored
     """Of the queries."""
     depth: int
+    excluded: Excluded = NOTHING
 
     @property
     def spec(self) -> StageSpec:
-        """The index, the queries with their impacts, and the depth."""
+        """The index, the queries with their impacts, what they exclude, and the depth."""
         params = {"depth": self.depth, "name": self.name}
         stores = {"index": self.index, "impacts": self.impacts} | self.sides.stores()
+        stores |= self.excluded.stores()
         return spec_over("impact-search", 1, params, stores, produces="run")
 
-    def lines(self, searcher: LuceneSearcher, shard: Shard) -> Lines:
+    def lines(self, searcher: LuceneSearcher, shard: Shard, depth: int) -> Lines:
         """See LuceneSearchStage."""
-        return search_impacts(searcher, *self.impacts.tokens(shard.start, shard.stop), self.depth)
+        return search_impacts(searcher, *self.impacts.tokens(shard.start, shard.stop), depth)
 
 
 def search_impacts(searcher: LuceneSearcher, flat: Flat, offsets: Offsets, depth: int) -> Lines:

@@ -13,6 +13,7 @@ from raypipe.data.ids import IdIndex
 from raypipe.errors import InputError
 from raypipe.evaluation.run_files.runs import NotInPartsError, read_parts, read_run
 from raypipe.ranking.order import ranks as ranks_of
+from raypipe.stages.excluded import NOTHING, Excluded
 from raypipe.stages.tables import Sides, TableStage
 from raypipe.stages.texts.ids import holds_documents, id_index
 from raypipe.storage.records import Json, Shard, hash_file
@@ -32,6 +33,7 @@ def read_stage(
     of_larger: bool = False,
     break_ties: BreakTies = "id",
     unjudged: frozenset[str] = frozenset(),
+    excluded: Excluded = NOTHING,
 ) -> TableStage:
     """The file's lines in their order, by query row, with its ranks and scores.
 
@@ -49,6 +51,7 @@ def read_stage(
         break_ties: how the file's equal scores are ordered; see `read_run`.
         unjudged: queries of the queries file that the set leaves out; so are the run's lines of
             them.
+        excluded: what is left out too; ranks then count the lines that are kept.
     """
     params: dict[str, Json] = {"name": name}
     params |= {"of_larger": True} if of_larger else {}
@@ -79,7 +82,7 @@ def read_stage(
         order = order[queries[order] >= 0]
         columns = [column[order] for column in (queries, passages, ranks, scores)]
         if not of_larger:
-            return _table(columns, name)
+            return excluded.cut(_table(columns, name))
         kept = columns[1] >= 0
         if not kept.any():
             raise InputError(
@@ -87,13 +90,16 @@ def read_stage(
             )
         columns = [column[kept] for column in columns]
         columns[2] = ranks_of(columns[0])
-        return _table(columns, name), {"lines": len(kept), "left_out": int((~kept).sum())}
+        counts = {"lines": len(kept), "left_out": int((~kept).sum())}
+        return excluded.cut(_table(columns, name)), counts
+
+    stores = sides.stores() | excluded.stores()
 
     def spec() -> StageSpec:
         content = {"content:run": hash_file(file)}
-        return spec_over("read", 1, params, sides.stores(), produces="run", content=content)
+        return spec_over("read", 1, params, stores, produces="run", content=content)
 
-    return TableStage(name, spec, sides.stores(), block, divided=False, file=file)
+    return TableStage(name, spec, stores, block, divided=False, file=file)
 
 
 def _table(columns: Sequence[NDArray[np.generic]], name: str) -> pa.Table:

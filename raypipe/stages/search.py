@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from raypipe import schema
 from raypipe.engines.exact_candidates import plan_spans
 from raypipe.stages.embeddings import query_vectors, ranked_vectors
+from raypipe.stages.excluded import NOTHING, Excluded
 from raypipe.stages.run_tables import best, dense_table, read_queries_of_run
 from raypipe.stages.stage import Beat, Opened, Payload, Rows, Site, Sizing, Stage
 from raypipe.stages.tables import RUN_ROW_BYTES, Sides, TableStage, query_blocks
@@ -29,12 +30,14 @@ class PartsStage(Stage):
     embeddings: Stored
     queries: Stored
     depth: int
+    excluded: Excluded = field(default=NOTHING, kw_only=True)
 
     @property
     def spec(self) -> StageSpec:
-        """The embeddings of both sides, and the depth."""
+        """The embeddings of both sides, the depth, and what is excluded."""
         params = {"depth": self.depth, "name": self.name}
         stores = {"embeddings": self.embeddings, "queries": self.queries}
+        stores |= self.excluded.stores()
         return spec_over("search-parts", 1, params, stores, produces="parts")
 
     def shards(self, sizing: Sizing) -> list[Shard]:
@@ -59,8 +62,19 @@ class PartsStage(Stage):
     def _run(self, site: Site, shard: Shard, skip: Rows, beat: Beat) -> Payload:
         queries = query_vectors(self.queries, shard.start, shard.stop)
         blocks = self._blocks(shard, beat)
-        found = exact_lists(queries, blocks, depth=self.depth, site=site, beat=beat)
-        return lists_payload(site, shard, self.queries, *found, scored_by=self.name)
+        found = exact_lists(queries, blocks, depth=self.fetched(shard), site=site, beat=beat)
+        return self.payload(site, shard, *found)
+
+    def fetched(self, shard: Shard) -> int:
+        """How many places are fetched of each span, to fill `depth`."""
+        return self.excluded.depth(self.depth, shard.start, shard.stop)
+
+    def payload(
+        self, site: Site, shard: Shard, rows: NDArray[np.int64], scores: NDArray[np.float32]
+    ) -> Payload:
+        """The run of a block's lists, without what is excluded."""
+        cut = partial(self.excluded.cut, depth=self.depth)
+        return lists_payload(site, shard, self.queries, rows, scores, scored_by=self.name, cut=cut)
 
     def _blocks(self, shard: Shard, beat: Beat) -> Iterator[tuple[int, NDArray[np.float16]]]:
         for record, first, last in self.embeddings.overlapping(shard.span_start, shard.span_stop):
@@ -114,12 +128,13 @@ def lists_payload(
     scores: NDArray[np.float32],
     *,
     scored_by: str,
+    cut: Callable[[pa.Table], pa.Table],
     **facts: Json,
 ) -> Payload:
-    """The run of a block's lists [Q, K]; queries in quarantine get no line."""
+    """The run of a block's lists [Q, K], after `cut`; queries in quarantine get no line."""
     without = [q for q in queries.manifest.skipped_rows if shard.start <= q < shard.stop]
     rows[[query - shard.start for query in without]] = -1
-    table = dense_table(shard.start, rows, scores, scored_by=scored_by)
+    table = cut(dense_table(shard.start, rows, scores, scored_by=scored_by))
     path = site.scratch / f"{shard.index}.parquet"
     return Payload(path, {"rows": write_table(path, schema.RUN, [table]), **facts})
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from raypipe.errors import RowsFailed
 from raypipe.stages.encode import FORM, EncodeStage
-from raypipe.stages.search import PartsStage, at_most_once_a_second, lists_payload
+from raypipe.stages.search import PartsStage, at_most_once_a_second
 from raypipe.stages.stage import Beat, Payload, Rows, Site
 from raypipe.storage.payloads import Flat, Offsets, concatenate, map_tokens, taken, write_tokens
 from raypipe.storage.records import Shard
@@ -164,14 +164,15 @@ class SparsePartsStage(PartsStage):
     def spec(self) -> StageSpec:
         """As PartsStage."""
         params = {"depth": self.depth, "name": self.name}
-        stores = {"impacts": self.embeddings, "queries": self.queries}
+        stores = {"impacts": self.embeddings, "queries": self.queries} | self.excluded.stores()
         return spec_over("sparse-parts", 1, params, stores, produces="parts")
 
     def _run(self, site: Site, shard: Shard, skip: Rows, beat: Beat) -> Payload:
         queries = self.queries.tokens(shard.start, shard.stop)
         span, beaten = (shard.span_start, shard.span_stop), at_most_once_a_second(beat)
-        found = sparse_lists(*queries, self.embeddings, span, self.num_words, self.depth, beaten)
-        return lists_payload(site, shard, self.queries, *found, scored_by=self.name)
+        depth = self.fetched(shard)
+        found = sparse_lists(*queries, self.embeddings, span, self.num_words, depth, beaten)
+        return self.payload(site, shard, *found)
 
 
 def sparse_lists(

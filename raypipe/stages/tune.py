@@ -14,6 +14,7 @@ from raypipe.data.qrels import read_qrels
 from raypipe.engines.lucene.search import LuceneSearcher, search_all
 from raypipe.evaluation.measures import evaluate
 from raypipe.stages.bm25 import open_index
+from raypipe.stages.excluded import NOTHING, Excluded
 from raypipe.stages.run_tables import run_table, with_ids
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, Stage
 from raypipe.storage.records import Shard, hash_file
@@ -33,14 +34,15 @@ class TuneStage(Stage):
     k1: Sequence[float]
     b: Sequence[float]
     depth: int
+    excluded: Excluded = NOTHING
     needs: Needs = Needs(jvm=True)
 
     @property
     def spec(self) -> StageSpec:
-        """Index, queries, judgements, the grid and the measure."""
+        """Index, queries and what they exclude, judgements, the grid and the measure."""
         params: dict[str, Any] = {"measure": self.measure, "k1": list(self.k1), "b": list(self.b)}
         params["depth"] = self.depth
-        stores = {"index": self.index, "queries": self.queries}
+        stores = {"index": self.index, "queries": self.queries} | self.excluded.stores()
         content = {"content:qrels": hash_file(self.qrels)}
         return spec_over("tune", 1, params, stores, produces="parameters", content=content)
 
@@ -80,8 +82,10 @@ class TuneStage(Stage):
         warn: bool,
     ) -> float:
         texts = queries["text"].to_pylist()
-        lines = search_all(searcher, texts, k1=k1, b=b, depth=self.depth)
-        run = with_ids(run_table(*lines, scored_by="tune"), queries, self.collection)
+        depth = self.excluded.depth(self.depth, 0, len(texts))
+        lines = search_all(searcher, texts, k1=k1, b=b, depth=depth)
+        table = self.excluded.cut(run_table(*lines, scored_by="tune"), self.depth)
+        run = with_ids(table, queries, self.collection)
         return evaluate(run, qrels, [self.measure], warn=warn).mean[self.measure]
 
 

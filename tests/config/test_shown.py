@@ -59,7 +59,7 @@ PIECES = list(pieces())
 
 def test_pieces_are_found_in_the_pages():
     pages = Counter(piece.id.partition("-")[0] for piece in PIECES)
-    assert pages["recipes"] == 4 and pages["collections"] == 2 and pages["models"] == 4
+    assert pages["recipes"] == 4 and pages["collections"] == 3 and pages["models"] == 4
 
 
 def test_the_page_of_recipes_shows_the_recipe_of_the_readme_which_is_run():

@@ -124,18 +124,36 @@ def test_a_complete_summary_holds_no_earlier_one(tmp_path):
     assert "last_complete" not in read_summary(tmp_path / "work")
 
 
+def test_a_collection_that_is_bad_or_of_other_judgements_hides_no_finished_result(
+    mine, raypipe_here, told
+):
+    """It is stored, and the judgements are looked up in it, before anything is written over."""
+    raypipe_here("pipeline", mine, "--out", "work")
+    expected, passages = told("table")[:2], Path("passages.tsv").read_bytes()
+    for after, problem in {
+        b"".join(b"x%d\ta\n" % i for i in range(1000)) + b"p9\t\xff\n": "not UTF-8",
+        b"other\ttext\n": "0 of 2 judged passages are in the collection (p0, p1)",
+    }.items():
+        Path("passages.tsv").write_bytes(after)
+        ended = raypipe_here("pipeline", mine, "--out", "work")
+        assert ended.returncode == 2 and problem in ended.stderr
+        assert told("table")[:2] == expected
+        assert raypipe_here("verify", "work").returncode == 0
+    Path("passages.tsv").write_bytes(passages)
+    assert raypipe_here("pipeline", mine, "--out", "work", "--frozen").returncode == 0
+
+
 def test_what_failed_in_its_work_is_not_complete(mine, raypipe_here, told):
     """The files may be its own; a later refusal changes nothing of that."""
     raypipe_here("pipeline", mine, "--out", "work")
-    passages = Path("passages.tsv").read_bytes()
-    Path("passages.tsv").write_bytes(
-        passages + b"".join(b"x%d\ta\n" % i for i in range(1000)) + b"p9\t\xff\n"
-    )
+    Path("run.trec").write_text("1 Q0 nowhere 1 1 theirs\n")
+    recipe, read = mine.read_text(), "  theirs: {do: read, runs: {test: run.trec}}\nevaluate:"
+    mine.write_text(recipe.replace("evaluate:", read))
     assert raypipe_here("pipeline", mine, "--out", "work").returncode == 2
     assert told("table")[0] == 3
+    mine.write_text(recipe)
     assert raypipe_here("pipeline", mine, "--out", "work", "stages.mono.k9=1").returncode == 2
     assert told("table")[0] == 3
-    Path("passages.tsv").write_bytes(passages)
     assert raypipe_here("pipeline", mine, "--out", "work", "--frozen").returncode == 0
     assert told("table")[0] == 0
 

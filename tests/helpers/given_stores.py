@@ -30,6 +30,7 @@ VERSIONS = {
     "documents-run": 1,
     "encode": 2,
     "examples": 4,
+    "excluded": 1,
     "fuse": 1,
     "homes": 1,
     "ids": 2,

@@ -3,9 +3,10 @@
 import json
 
 import numpy as np
+from long_collection import commit
 
 from raypipe.engines.lucene import build
-from raypipe.engines.lucene.index import ROWS_FILE, make_timeless
+from raypipe.engines.lucene.index import ROWS_FILE, make_timeless, pack_folder
 
 
 def built_here(folder, texts, *, language="en", rows=None, ids=None):
@@ -24,3 +25,9 @@ def built_here(folder, texts, *, language="en", rows=None, ids=None):
     make_timeless(index)
     np.save(index / ROWS_FILE, np.arange(len(texts)) if rows is None else np.array(rows))
     return index, [json.loads(line) for line in (folder / "ids").read_text().splitlines()]
+
+
+def packed(stores, folder, num_rows):
+    """The store of an index folder."""
+    pack_folder(folder, stores.scratch / "packed.tar")
+    return commit(stores.storage, "lucene", [(stores.scratch / "packed.tar", num_rows)])

@@ -178,11 +178,12 @@ def test_the_table_says_what_is_to_be_known(small_workspace):
     work, outcome, said = small_workspace
     assert said[0].startswith("device: CPU") and outcome.table == (work / "table.md").read_text()
     notes = [line for line in outcome.table.splitlines() if line.startswith("- ")]
-    assert notes[-4:] == [
+    assert notes[-5:] == [
         "- relevant: grade 1",
         "- 5 passages, 3 queries",
         "- ms/query: wall time of the whole chain over all queries, loading excluded",
         "- given: judged queries without a result, each counting 0: 1",
+        "- 2 of 3 queries are judged",
     ]
     assert "- topics: two of them" in notes and "## other" not in outcome.table
     assert "Difference to given, with a 95% interval and wins/ties/losses:" in outcome.table

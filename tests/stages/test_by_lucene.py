@@ -1,17 +1,18 @@
 """Stages that search an index by Lucene: the lines of a block, the choice of k1 and b."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from long_collection import commit
-from lucene_here import built_here
+from lucene_here import built_here, packed
 from zebra_texts import TEXTS
 
 from raypipe import schema
-from raypipe.engines.lucene.index import IMPACTS, pack_folder
+from raypipe.engines.lucene.index import IMPACTS
 from raypipe.engines.lucene.search import Feedback
 from raypipe.stages.bm25 import Bm25Stage
+from raypipe.stages.excluded import Excluded
 from raypipe.stages.impacts import ImpactSearchStage
 from raypipe.stages.stage import Site, Sizing
 from raypipe.stages.tables import Sides
@@ -19,11 +20,6 @@ from raypipe.stages.tune import TuneStage, chosen
 from raypipe.storage.records import Shard, hash_file
 
 pytestmark = pytest.mark.jvm
-
-
-def packed(stores, folder, num_rows):
-    pack_folder(folder, stores.scratch / "packed.tar")
-    return commit(stores.storage, "lucene", [(stores.scratch / "packed.tar", num_rows)])
 
 
 def lines(stored):
@@ -67,6 +63,9 @@ def test_impacts_are_searched_by_the_queries_own_block(stores, tmp_path):
     found = stores.finished(stage, Sizing(shard_queries=2))
     assert lines(found) == [(0, 0, 1), (0, 2, 2), (2, 0, 1), (2, 1, 2)]
     assert found.whole_table(schema.RUN)["score"].to_pylist() == [240, 2, 120, 20]
+    excluded = Excluded(stores.tables(schema.EXCLUDED, [[0, 2], [2, 0]], ranges=[(0, 3)]))
+    without = stores.finished(replace(stage, excluded=excluded), Sizing(shard_queries=2))
+    assert lines(without) == [(0, 0, 1), (2, 1, 1), (2, 2, 2)]
     assert stage.spec.params == {"depth": 2, "name": "own"} and stage.spec.produces == "run"
     assert stage.spec.inputs == {
         "index": index.identity, "impacts": asked.identity,
@@ -108,3 +107,7 @@ def test_the_best_k1_and_b_are_chosen_of_equal_ones_the_smallest(
     shallow = TuneStage(collection, index, queries, qrels, "RR@10", (0.0,), (0.25,), depth=1)
     of_shallow = stores.finished(shallow)
     assert '"value": 0.0' in of_shallow.path(of_shallow.manifest.records[0]).read_text()
+    excluded = Excluded(stores.tables(schema.EXCLUDED, [[0], [0]], ranges=[(0, 3)]))
+    without = stores.finished(replace(shallow, excluded=excluded))  # the first of q0 is another
+    assert '"value": 0.5' in without.path(without.manifest.records[0]).read_text()
+    assert {*without.spec.inputs} == {*spec.inputs, "excluded"}

@@ -17,6 +17,7 @@ from raypipe.driver.inputs import with_local_files
 from raypipe.driver.mirror import default_stores
 from raypipe.driver.models import open_or_tell, with_commits
 from raypipe.driver.place import LazyBackends, WorkPlace, devices_at, sizing_of
+from raypipe.driver.recipe.fit import fit_of_files
 from raypipe.driver.recipe.read_first import read_first
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError
@@ -93,7 +94,7 @@ def make_plan(recipe: Recipe, out: Path) -> Plan:
     with tempfile.TemporaryDirectory(prefix="raypipe-plan-") as folder:
         workspace = Workspace(Path(folder) / "work")
         named, sources = with_local_files(recipe, workspace)
-        read_first(named, problems)
+        unfit = fit_of_files(named, read_first(named, problems))
         backends = LazyBackends(InlineBackend, chosen.num_actors)
         sizing = sizing_of(named.resources, chosen)
         try:
@@ -116,6 +117,7 @@ def make_plan(recipe: Recipe, out: Path) -> Plan:
         sources_of_rates = ["those of the last run's log"] if logged else []
         sources_of_rates += ["those of a probe on this machine"] if probed else []
         notes = ["RAY_ADDRESS is not looked at"] if os.environ.get("RAY_ADDRESS") else []
+        notes += unfit
         if sources_of_rates:
             notes.append(f"the models' rates are {' and '.join(sources_of_rates)}")
         return Plan(forecast_of(expected, logged | probed, notes), chosen)

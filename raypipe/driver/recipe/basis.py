@@ -19,6 +19,7 @@ from raypipe.driver.recipe.collection import counted_collection
 from raypipe.driver.recipe.stores import Stores
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.names import Role, StoreName, of_collection, of_queries, tokens_of
+from raypipe.stages.excluded import NOTHING, Documents, Excluded, excluded_stage
 from raypipe.stages.stage import Needs, Stage
 from raypipe.stages.tables import Sides
 from raypipe.stages.texts.ids import has_hashes, ids_stage
@@ -93,6 +94,21 @@ class Basis:
             return QueriesStage(Path(queries.file), only, self.sources)
 
         return self.once(of_queries(name), stage)
+
+    def excluded(self, name: str, unit: Unit = "passages") -> Excluded:
+        """What takes no place in a query set's rankings of passages or of documents."""
+        exclude = self.recipe.queries[name].exclude
+        if exclude is None:
+            return NOTHING
+        queries, documents = self.queries(name), None
+        if unit == "documents":
+            role, ranked, ids = Role.EXCLUDED_DOCUMENTS, self.documents(), self.document_ids()
+        else:
+            role, ranked, ids = Role.EXCLUDED, self.collection(), self.ids()
+            if self.recipe.collection.split is not None:
+                documents = Documents(self.documents(), self.document_ids(), self.passage_map())
+        stage = excluded_stage(exclude, queries, ranked, ids, documents)
+        return Excluded(self.once(of_queries(name, role), lambda: stage))
 
     def unjudged(self, name: str) -> frozenset[str]:
         """The ids of the queries that a query set of `only_judged` leaves out of its file."""

@@ -65,7 +65,8 @@ def bm25_search(
             k1, b = _tuned(basis, name, stage, tune, index)
         case _:
             assert_never(stage.bm25)
-    bm25 = Bm25Stage(name, sides, index, k1, b, stage.depth, feedback(stage))
+    excluded = basis.excluded(query_set)
+    bm25 = Bm25Stage(name, sides, index, k1, b, stage.depth, feedback(stage), excluded)
     store = of_stage(name, query_set)
     stored = basis.stores.ensure(store, bm25)
     model = "BM25" if stage.rm3 is None else "BM25+RM3"
@@ -94,6 +95,7 @@ def _tuned(
             k1=tune.k1,
             b=tune.b,
             depth=stage.depth,
+            excluded=basis.excluded(tune.queries),
         )
 
     k1, b = chosen(basis.once(store, grid))
@@ -139,9 +141,13 @@ def dense_search(
     model_folder = basis.model(encoded.model)
     of_queries = vectors(basis, stage.index, encoded.model, query_set)
     parts, store = of_stage(name, query_set, Role.PARTS), of_stage(name, query_set)
-    found_by = (name, encoded.stored, of_queries, stage.depth)
+    found_by, excluded = (name, encoded.stored, of_queries, stage.depth), basis.excluded(query_set)
     sparse = model_folder.encoder.is_sparse
-    search = SparsePartsStage(*found_by, model_folder.dim) if sparse else PartsStage(*found_by)
+    search = (
+        SparsePartsStage(*found_by, model_folder.dim, excluded=excluded)
+        if sparse
+        else PartsStage(*found_by, excluded=excluded)
+    )
     found = basis.stores.ensure(parts, search)
     merge = merge_stage(name, found, basis.sides(query_set), stage.depth)
     merged = basis.stores.ensure(store, merge)
@@ -164,7 +170,8 @@ def _impact_search(
 ) -> System:
     of_queries, sides = vectors(basis, embeddings, index.model, query_set), basis.sides(query_set)
     store = of_stage(name, query_set)
-    search = ImpactSearchStage(name, sides, index.stored, of_queries, stage.depth)
+    excluded = basis.excluded(query_set)
+    search = ImpactSearchStage(name, sides, index.stored, of_queries, stage.depth, excluded)
     stored = basis.stores.ensure(store, search)
     chain = Chain((of_stage(embeddings, query_set), store))
     return System(name, "run", stored, chain, "collection", index.model, index.start_weights)
@@ -224,6 +231,7 @@ def ann_search(
         lists = lists_of(built.ivf_pq, embeddings.num_rows)
         read = max(1, lists // PROBED_SHARE) if stage.ann.probes == "auto" else stage.ann.probes
         probes = min(read, lists)
+    excluded = basis.excluded(query_set)
     search = AnnSearchStage(
         name,
         index.stored,
@@ -235,10 +243,12 @@ def ann_search(
         stage.ann.refine,
         ef_search,
         probes,
+        excluded,
     )
     store, recall_store = of_stage(name, query_set), of_stage(name, query_set, Role.RECALL)
     stored = basis.stores.ensure(store, search)
-    recall = recall_stage(stored, embeddings, of_queries, stage.depth, stage.ann.recall_queries)
+    measured_on = (stage.depth, stage.ann.recall_queries, excluded)
+    recall = recall_stage(stored, embeddings, of_queries, *measured_on)
     found = measured(basis.stores.ensure(recall_store, recall))
     chain = Chain((of_stage(built.embeddings, query_set), store))
     return System(
@@ -289,6 +299,7 @@ def given_run(basis: Basis, name: str, stage: GivenRun, query_set: str) -> Syste
         of_larger=larger is not None,
         break_ties=stage.break_ties,
         unjudged=basis.unjudged(query_set),
+        excluded=basis.excluded(query_set, stage.of),
     )
     stored = basis.stores.ensure(of_stage(name, query_set), read)
     what = "as read" if larger is None else f"as read, a ranking of {larger}"

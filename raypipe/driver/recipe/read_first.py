@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from raypipe.config import Recipe
+from raypipe.config.fields import OWN_ID
 from raypipe.config.stages import GivenRun
 from raypipe.data.formats.registry import get_format
 from raypipe.data.qrels import read_qrels
@@ -19,6 +20,7 @@ from raypipe.errors import InputError
 from raypipe.evaluation.measures import check_grades, some
 from raypipe.evaluation.names import parse_measures
 from raypipe.evaluation.run_files.runs import NotInPartsError, read_parts, read_run
+from raypipe.stages.excluded import read_excluded
 from raypipe.stages.read_run import unknown_ids
 from raypipe.vocabulary import Unit, units
 
@@ -46,7 +48,10 @@ def read_first(recipe: Recipe, others: Sequence[str] = ()) -> Mapping[tuple[str,
         if queries.report and queries.file is not None:
             read = _tried(read_queries, Path(queries.file), problems)
             known_ids = None if read is None else {query_id for query_id, _ in read}
-            problems += [] if known_ids is None else _of_runs(recipe, name, known_ids)
+            if known_ids is not None:
+                problems += _of_runs(recipe, name, known_ids)
+        if queries.exclude not in (None, OWN_ID):
+            problems += _of_exclusions(Path(queries.exclude), known_ids, queries.file)
         measured = queries.report and recipe.evaluate is not None
         of_others: list[list[str]] = []
         for unit in units():
@@ -97,6 +102,20 @@ def _of_runs(recipe: Recipe, query_set: str, known: set[str]) -> list[str]:
                 part = _tried(read_run, file, problems) if small else None
             unknown = set() if part is None else {*part["query_id"].to_pylist()} - known
             problems += unknown_ids(file, "query", unknown)
+    return problems
+
+
+def _of_exclusions(file: Path, query_ids: set[str] | None, queries: str | None) -> list[str]:
+    """Problems of a file of excluded passages, and a line if it is of no query of the set."""
+    problems: list[str] = []
+    pairs = _tried(read_excluded, file, problems) or []
+    ids = {query_id for query_id, _ in pairs}
+    if pairs and query_ids is not None and query_ids.isdisjoint(ids):
+        problems.append(
+            f"{file}: expected passages that queries of {queries} exclude (such as "
+            f"{some(sorted(query_ids))}), found those of other queries only ({some(sorted(ids))}); "
+            "name the file of this query set"
+        )
     return problems
 
 

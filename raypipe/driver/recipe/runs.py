@@ -89,6 +89,7 @@ def passages(
         basis.sides(query_set),
         stage.documents,
         stage.at_most,
+        basis.excluded(query_set),
     )
     store = of_stage(name, query_set)
     stored = basis.stores.ensure(store, made)

@@ -11,6 +11,7 @@ from raypipe.config.yaml import parse_yaml
 from raypipe.data.formats.registry import format_of
 from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries
+from raypipe.driver.recipe.fit import fit_of_files
 from raypipe.driver.recipe.read_first import collection_problems, read_first
 from raypipe.driver.verbs.single_stage import split_of
 from raypipe.errors import InputError
@@ -38,7 +39,7 @@ def write_recipe(
 
     Raises:
         InputError: `out` is there; a file is in no form that is read; the judgements are of other
-            queries; or a model neither encodes nor scores.
+            queries or passages; or a model neither encodes nor scores.
     """
     if os.path.lexists(out):
         raise InputError(f"{out}: it is there already; name another file with --recipe")
@@ -47,7 +48,9 @@ def write_recipe(
             raise InputError(f"{place}: init looks at files of this machine; name a local copy")
     text = _text(passages, queries, qrels, models, out)
     recipe = load_recipe(text, base=out.parent, source=str(out))
-    read_first(recipe, collection_problems(recipe))
+    unfit = fit_of_files(recipe, read_first(recipe, collection_problems(recipe)))
+    command, rest = text.split("\n", 1)
+    text = "\n".join([command, *(f"# {line}" for line in unfit), rest])
     replace_file(out, text.encode())
     return text
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from raypipe.config import Recipe, load_recipe, read_resolved, recipe_text
+from raypipe.config.fields import OWN_ID
 from raypipe.config.parts import PACKAGED_MODELS, Model
 from raypipe.config.rules import DOCUMENTS
 from raypipe.config.yaml import parse_yaml
@@ -292,6 +293,7 @@ def beir_recipe(folder: Path, split: str, model: str, overrides: list[str]) -> R
         raise InputError(lacking)
     body: dict[str, Any] = parse_yaml(recipe_text("english"), origin=str).data
     files = {"file": str(found["queries"]), "qrels": str(found["qrels"]), "only_judged": True}
+    files["exclude"] = OWN_ID  # as BEIR's evaluation does
     body["collection"]["input"] = str(folder.absolute())
     body["queries"] = {split: files}
     if model != BEIR_MODEL:

@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 
 from raypipe.stages.embeddings import all_vectors, query_vectors
+from raypipe.stages.excluded import NOTHING, Excluded
 from raypipe.stages.run_tables import read_queries_of_run
 from raypipe.stages.search import exact_lists
 from raypipe.stages.stage import Beat, Payload, Site
@@ -20,7 +21,12 @@ CUTOFF = 10
 
 
 def recall_stage(
-    run: Stored, embeddings: Stored, vectors: Stored, depth: int, num_queries: int
+    run: Stored,
+    embeddings: Stored,
+    vectors: Stored,
+    depth: int,
+    num_queries: int,
+    excluded: Excluded = NOTHING,
 ) -> WholeStage:
     """Recall of a run's first 10 and of its whole depth, over queries evenly spaced in their set.
 
@@ -32,14 +38,17 @@ def recall_stage(
         chosen = _chosen(vectors, num_queries)
         queries = query_vectors(vectors, shard.start, shard.stop)[chosen]
         blocks = all_vectors(embeddings)
-        rows, _ = exact_lists(queries, blocks, depth=depth, site=site, beat=beat)
+        fetched = excluded.depth(depth, shard.start, shard.stop)
+        rows, _ = exact_lists(queries, blocks, depth=fetched, site=site, beat=beat)
         table = read_queries_of_run(run, shard.start, shard.stop)
         owners, found = table["query_row"].to_numpy(), table["passage_row"].to_numpy()
         recalls: dict[int, list[float]] = {min(CUTOFF, depth): [], depth: []}
         for query, exact in zip(chosen, rows, strict=True):
             first, last = np.searchsorted(owners, (query, query + 1))
+            exact = exact[exact >= 0]
+            exact = exact[excluded.keeps(np.full(len(exact), query), exact)]
             for cutoff, values in recalls.items():
-                wanted = exact[:cutoff][exact[:cutoff] >= 0]
+                wanted = exact[:cutoff]
                 if len(wanted):
                     values.append(
                         float(np.isin(wanted, found[first : min(last, first + cutoff)]).mean())
@@ -49,7 +58,7 @@ def recall_stage(
         path.write_text(json.dumps({"queries": len(chosen), "recall": means}, sort_keys=True))
         return Payload(path, {"rows": shard.num_rows})
 
-    stores = {"run": run, "embeddings": embeddings, "vectors": vectors}
+    stores = {"run": run, "embeddings": embeddings, "vectors": vectors} | excluded.stores()
     params: dict[str, Json] = {"depth": depth, "queries": num_queries}
     spec = partial(spec_over, "ann-recall", 1, params, stores, produces="recall")
     return WholeStage(spec, vectors, write)

@@ -8,6 +8,7 @@ import numpy as np
 
 from raypipe.engines.ann_settings import faiss_class, faiss_version
 from raypipe.stages.embeddings import all_vectors, dim_of, query_vectors
+from raypipe.stages.excluded import NOTHING, Excluded
 from raypipe.stages.search import at_most_once_a_second, lists_payload
 from raypipe.stages.stage import Beat, Opened, Payload, Rows, Site, Sizing, Stage
 from raypipe.stages.tables import RUN_ROW_BYTES, Sides, query_blocks
@@ -34,10 +35,13 @@ class AnnSearchStage(Stage):
     """Passages proposed for each place."""
     ef_search: int | None = None
     probes: int | None = None
+    excluded: Excluded = NOTHING
+    """A query that excludes n passages is proposed n more, so that these take no one's place."""
 
     @property
     def spec(self) -> StageSpec:
-        """The index, the embeddings of both sides, every setting and faiss's version."""
+        """The index, the embeddings of both sides, every setting, faiss's version, and what is
+        excluded."""
         params = {
             "name": self.name,
             "depth": self.depth,
@@ -48,6 +52,7 @@ class AnnSearchStage(Stage):
         }
         stores = {"index": self.index, "embeddings": self.embeddings, "vectors": self.vectors}
         stores |= self.sides.stores() | ({"centres": self.centres} if self.centres else {})
+        stores |= self.excluded.stores()
         return spec_over("ann-search", 1, params, stores, produces="run")
 
     def shards(self, sizing: Sizing) -> list[Shard]:
@@ -75,17 +80,31 @@ class AnnSearchStage(Stage):
         from raypipe.engines.ann import Effort, approximate_topk
 
         queries = query_vectors(self.vectors, shard.start, shard.stop)
-        found = approximate_topk(
-            index,
-            queries,
-            shards,
-            depth=self.depth,
-            effort=Effort(self.depth * self.refine, self.ef_search, self.probes),
-            threads=site.threads,
-            beat=at_most_once_a_second(beat),
-        )
+        counts = self.excluded.counts(shard.start, shard.stop)
+        places = self.depth + int(counts.max(initial=0))
+        rows = np.full((len(queries), places), -1, np.int64)
+        scores = np.zeros((len(queries), places), np.float32)
+        for more in np.unique(counts).tolist():  # a query's result depends on its own number alone
+            these = np.flatnonzero(counts == more)
+            best, of_best = approximate_topk(
+                index,
+                queries[these],
+                shards,
+                depth=self.depth + more,
+                effort=Effort(self.depth * self.refine + more, self.ef_search, self.probes),
+                threads=site.threads,
+                beat=at_most_once_a_second(beat),
+            )
+            rows[these, : best.shape[1]], scores[these, : best.shape[1]] = best, of_best
         return lists_payload(
-            site, shard, self.vectors, *found, scored_by=self.name, numerics=faiss_class()
+            site,
+            shard,
+            self.vectors,
+            rows,
+            scores,
+            scored_by=self.name,
+            cut=partial(self.excluded.cut, depth=self.depth),
+            numerics=faiss_class(),
         )
 
 

@@ -7,7 +7,9 @@ import numpy as np
 import pyarrow as pa
 
 from raypipe.ranking.documents import document_run, log_odds, passage_run, probabilities
+from raypipe.ranking.order import ranks
 from raypipe.stages.documents.passage_map import PassageMap
+from raypipe.stages.excluded import NOTHING, Excluded
 from raypipe.stages.run_tables import read_queries_of_run
 from raypipe.stages.tables import RUN_ROW_BYTES, Sides, TableStage, num_lines
 from raypipe.storage.records import Json, Shard
@@ -78,6 +80,7 @@ def passages_run_stage(
     sides: Sides,
     documents: int,
     at_most: int | None,
+    excluded: Excluded = NOTHING,
 ) -> TableStage:
     """A run of all passages of a run's documents, in the order of the documents.
 
@@ -88,15 +91,22 @@ def passages_run_stage(
         sides: the queries and the passages.
         documents: number of documents of each query whose passages are taken.
         at_most: number of passages of a document, the first ones; None for all.
+        excluded: passages that are not taken.
     """
     params: dict[str, Json] = {"documents": documents, "at_most": at_most}
-    stores = {"run": run, "map": passage_map} | sides.stores()
+    stores = {"run": run, "map": passage_map} | sides.stores() | excluded.stores()
 
     def block(shard: Shard) -> pa.Table:
         lines = read_queries_of_run(run, shard.start, shard.stop)
         lines = lines.filter(pa.array(lines["rank"].to_numpy() <= documents))
         known = PassageMap(passage_map)
-        places, rows = known.passages(lines["passage_row"].to_numpy(), at_most)
+        most = None if at_most is None else excluded.depth(at_most, shard.start, shard.stop)
+        places, rows = known.passages(lines["passage_row"].to_numpy(), most)
+        stays = excluded.keeps(lines["query_row"].to_numpy()[places], rows)
+        places, rows = places[stays], rows[stays]
+        if at_most is not None:
+            first = ranks(places) <= at_most
+            places, rows = places[first], rows[first]
         return passage_run(lines, places, rows, scored_by=name)
 
     def num_bytes() -> int:  # with the mean number of passages of a document

@@ -9,6 +9,7 @@ from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.first_stages import bm25_search
 from raypipe.driver.recipe.graph import Graph
 from raypipe.driver.recipe.system import System
+from raypipe.stages.excluded import NOTHING
 
 
 def test_stores_are_asked_for_once(invocable):
@@ -85,7 +86,9 @@ def test_a_search_of_words_is_bm25s_with_its_settings_and_names_rm3_if_it_expand
 ):
     recipe, asked = load_recipe(BM25, source="words"), []
     stores = SimpleNamespace(ensure=lambda store, stage: asked.append((str(store), stage)))
-    basis = SimpleNamespace(recipe=recipe, stores=stores, sides=lambda query_set: query_set)
+    basis = SimpleNamespace(
+        recipe=recipe, stores=stores, sides=lambda query_set: query_set, excluded=lambda _: NOTHING
+    )
     inputs = {"lucene": System("lucene", "index", "stored")}
     found = bm25_search(basis, name, recipe.stages[name], "test", inputs)
     assert (found.model, found.produces, found.reranks) == (model, "run", "collection")
@@ -93,4 +96,4 @@ def test_a_search_of_words_is_bm25s_with_its_settings_and_names_rm3_if_it_expand
     assert [store] == list(map(str, found.chain.stores)) == [f"{name}.test"]
     rm3 = stage.rm3 and (stage.rm3.fb_docs, stage.rm3.fb_terms)
     assert (stage.k1, stage.b, stage.depth, rm3) == settings
-    assert (stage.sides, stage.index) == ("test", "stored")
+    assert (stage.sides, stage.index, stage.excluded) == ("test", "stored", NOTHING)

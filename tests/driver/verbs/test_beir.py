@@ -9,7 +9,12 @@ from raypipe.cli.main import run
 from raypipe.driver.verbs.single_stage import beir_recipe
 from raypipe.errors import InputError
 
-TEXTS = {"d1": "a zebra runs", "d2": "the lease of a shard", "d3": "ranks and shards"}
+TEXTS = {
+    "d1": "a zebra runs",
+    "d2": "the lease of a shard",
+    "d3": "ranks and shards",
+    "q1": "zebra",  # the query itself, which BEIR's evaluation leaves out
+}
 QUERIES = {"q1": "zebra", "q2": "shard lease", "q3": "nobody judged this"}
 
 
@@ -32,7 +37,7 @@ def test_the_recipe_reads_the_folders_files_and_its_query_set_is_the_split(folde
     recipe = beir_recipe(folder, "dev", "minilm", ["stages.dense.depth=7"])
     (name,) = recipe.queries
     found = recipe.queries[name]
-    assert name == "dev" and found.only_judged
+    assert name == "dev" and found.only_judged and found.exclude == "own-id"
     assert found.file == str(folder / "queries.jsonl.gz")
     assert found.qrels == str(folder / "qrels" / "dev.tsv.gz")
     assert recipe.collection.input == (str(folder),)
@@ -59,5 +64,7 @@ def test_the_table_has_bm25_the_encoder_both_and_the_reranker(folder, tiny_model
         assert f"| {system} " in table
     assert "| encoder " in table and "minilm" not in table.replace("general-mono", "")
     assert "(n=2)" in table and "- topics: small, test" in table
+    line = "exclude: own-id: 1 of 2 queries have passages of their own id, which are left out"
+    assert f"- {line}\n" in table
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert summary["measures"]["test"]["bm25"]["nDCG@10"] == 1.0

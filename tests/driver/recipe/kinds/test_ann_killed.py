@@ -15,7 +15,7 @@ RECIPE = """
 format: 1
 name: near
 collection: {{format: msmarco-v1, input: {folder}/passages.tsv}}
-queries: {{test: {{file: {folder}/queries.tsv}}}}
+queries: {{test: {{file: {folder}/queries.tsv, exclude: {folder}/pairs.tsv}}}}
 models: {{tiny: {{path: {model}}}}}
 stages:
   embeddings: {{do: encode, model: tiny}}
@@ -42,6 +42,7 @@ def test_killed_indexes_and_searches_leave_the_bytes_of_a_calm_job(tiny_model, t
     lines = [f"p{row}\t{text}\n" for row, text in enumerate(texts)]
     (tmp_path / "passages.tsv").write_text("".join(lines))
     (tmp_path / "queries.tsv").write_text("".join(f"q{row}\tzebra {row}\n" for row in range(7)))
+    (tmp_path / "pairs.tsv").write_text("".join(f"q{row % 3} p{row}\n" for row in range(30)))
     (tmp_path / "recipe.yaml").write_text(RECIPE.format(folder=tmp_path, model=tiny_model))
     helpers = Path(__file__).parents[3] / "helpers"
     environment = {**os.environ, "PYTHONPATH": f"{helpers.parent.parent}:{helpers}"}
