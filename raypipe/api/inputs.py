@@ -18,8 +18,8 @@ from raypipe.data.formats.fields import checked_id
 from raypipe.data.qrels import read_qrels
 from raypipe.data.records import Problems
 from raypipe.errors import InputError, shown
-from raypipe.evaluation.run_files.parquet import table_lines
 from raypipe.evaluation.run_files.runs import ranked, read_run
+from raypipe.evaluation.run_files.tables import table_lines
 from raypipe.hub_names import hub_name
 from raypipe.ranking.by_id import SHOWN
 from raypipe.ranking.candidates import Keys, missing
