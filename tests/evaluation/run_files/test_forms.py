@@ -92,13 +92,13 @@ def test_a_third_column_is_a_rank_or_a_score_by_all_lines_or_refused(write, form
         assert "query_id TAB passage_id TAB rank, or query_id TAB passage_id TAB score" in told
         return
     assert form_of(path) == form
-    sign = {RANKS: 1, SCORES: -1, NO_ORDER: 0}[form]
-    assert order(path, unordered=True) == [
-        (query, f"p{place}")
-        for query, values in queries.items()
-        for place in np.argsort([sign * float(v) for v in values.split()], kind="stable")
-        if form != SCORES or len({*values.split()}) == len(values.split())
-    ] or (form == SCORES and "250 250" in queries["a"])
+    expected = []
+    for query, values in queries.items():
+        rows = [(float(value), f"p{n}") for n, value in enumerate(values.split())]
+        if form != NO_ORDER:
+            rows.sort(reverse=form == SCORES)
+        expected += [(query, passage) for _, passage in rows]
+    assert order(path, unordered=True) == expected
 
 
 def test_the_header_that_the_refusal_names_decides(write):
@@ -236,7 +236,7 @@ def trec_files(draw):
     return draw(st.sampled_from(["", "\ufeff"])) + text, plain
 
 
-@settings(deadline=None, max_examples=300, derandomize=True)
+@settings(deadline=None, max_examples=150, derandomize=True)
 @given(trec_files(), st.sampled_from([bytes, gzip.compress, bz2.compress, zstandard.compress]))
 def test_a_trec_file_is_read_as_by_trec_eval(tmp_path_factory, file, pack):
     text, plain = file
@@ -323,15 +323,8 @@ def tables_of_pairs(folder):
 def test_candidates_without_an_order_stand_in_that_of_the_file_where_they_are_enough(tmp_path):
     for path in tables_of_pairs(tmp_path):
         assert is_unordered(path)
-        assert lines(path, unordered=True) == [
-            ("2", "7", 1, 1.0),
-            ("2", "5", 2, 0.5),
-            ("1", "30", 1, 1.0),
-        ] or sorted(lines(path, unordered=True)) == [
-            ("1", "30", 1, 1.0),
-            ("2", "5", 2, 0.5),
-            ("2", "7", 1, 1.0),
-        ]
+        found = [("2", "7", 1, 1.0), ("2", "5", 2, 0.5), ("1", "30", 1, 1.0)]
+        assert lines(path, unordered=True) == found
         assert "expected a rank or a score for each passage, found neither" in refused(path)
 
 
