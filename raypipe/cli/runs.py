@@ -172,7 +172,7 @@ def check(
 
     board = _board(task)
     refuse_missing(run, queries, qrels)
-    lines = read_run_lines(run, break_ties=break_ties)
+    lines = read_run_lines(run, form=board.form, break_ties=break_ties)
     ids = [query for query, _ in read_queries(queries)] if queries else None
     findings = check_lines(
         lines, board, queries=ids, fewer_rows=allow_fewer_rows, break_ties=break_ties

@@ -115,13 +115,18 @@ class RunLines:
             yield ids[codes[start]], start, stop
 
 
-def read_run_lines(path: Path, *, break_ties: BreakTies = "id") -> RunLines:
+def read_run_lines(path: Path, *, form: str = "", break_ties: BreakTies = "id") -> RunLines:
     """The run of a file; of any form but TREC and MS MARCO it is a table.
+
+    Args:
+        path: see `read_run`.
+        form: the board's; where it is msmarco, a third column that may be ranks or scores is ranks.
+        break_ties: see `read_run`.
 
     Raises:
         InputError: a file that is not a run.
     """
-    form = form_of(path)
+    form = form_of(path, undecided="msmarco" if form == "msmarco" else None)
     if form not in ("trec", "msmarco"):
         return of_table(read_run(path, break_ties=break_ties), path)
     lines = read_lines(path, form)

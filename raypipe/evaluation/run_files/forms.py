@@ -28,12 +28,17 @@ EXPECTED = (
 """What a run file may be."""
 
 
-def form_of(path: Path) -> str:
+def form_of(path: Path, *, undecided: str | None = None) -> str:
     """parquet; table, a text whose first line names its columns; or one of `lines.TEXT_FORMATS`.
 
     Empty lines and comments count for nothing. Where a line fits two forms, the next ones decide.
     The third of three columns is a rank if each query has 1 to n, in any order. It is a score if it
     never rises within a query, or is no whole number somewhere.
+
+    Args:
+        path: see `read_run`.
+        undecided: the form of three columns that the lines leave open, where something else tells
+            it, such as a board's rules; they are refused without it.
 
     Raises:
         InputError: not a file, none of the forms, two of them to the last line, or a third column
@@ -42,7 +47,7 @@ def form_of(path: Path) -> str:
     if is_parquet(path):
         return "parquet"
     fitting: set[str] | None = None
-    undecided = _Undecided()
+    earlier = _Earlier()
     for line in _lines(path):
         if fitting is None:
             if _is_table(path, line):
@@ -52,7 +57,7 @@ def form_of(path: Path) -> str:
         else:
             remaining = fitting & _forms_of_line(line)
         if len(remaining) > 1:
-            remaining = remaining - undecided.excluded(line)
+            remaining = remaining - earlier.excluded(line)
         if len(remaining) < 2:
             fitting = remaining or fitting  # a line that fits none is told where it is read
             break
@@ -61,11 +66,11 @@ def form_of(path: Path) -> str:
         if fitting is None:
             raise InputError(f"{path}: no lines; expected a run")
         if len(fitting) > 1 and "qrels" not in fitting:
-            return undecided.trec_or_refused(path, fitting)
+            return earlier.trec_or_refused(path, fitting)
     if "qrels" in fitting:
         raise InputError(f"{path}: these are qrels (query 0 passage relevance); expected a run")
     form = next(each for each in ("trec", "three", "colbert", "top1000") if each in fitting)
-    return _of_three(path) if form == "three" else form
+    return _of_three(path, undecided) if form == "three" else form
 
 
 def _lines(path: Path) -> Iterator[bytes]:
@@ -132,7 +137,7 @@ def _is_number(word: bytes) -> bool:
     return b"_" not in word
 
 
-class _Undecided:
+class _Earlier:
     """What earlier lines say of a later one, as long as several forms fit."""
 
     def __init__(self) -> None:
@@ -183,7 +188,7 @@ class _Undecided:
         )
 
 
-def _of_three(path: Path) -> str:
+def _of_three(path: Path, undecided: str | None) -> str:
     """The form of a file of three columns; msmarco where a line is not of it, which its reader
     then names."""
     problems, queries, values, first, whole = LineProblems(path), [], [], 1, True
@@ -204,6 +209,8 @@ def _of_three(path: Path) -> str:
     try:
         return third_column(codes, np.concatenate(values), whole=whole)
     except InputError as error:
+        if undecided is not None:
+            return undecided
         raise InputError(
             f"{path}: {error}; say which by a first line that names the columns: query_id TAB "
             "passage_id TAB rank, or query_id TAB passage_id TAB score"
