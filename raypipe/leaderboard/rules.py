@@ -173,8 +173,8 @@ _LINE = re.compile(rb"^[^\t\n\r ]+\t[^\t\n\r ]+\t[0-9]+$", re.MULTILINE)
 def _tags(path: Path, block: bytes) -> dict[str, None]:
     """The tags, in order of first appearance; each is decoded once."""
     columns, _ = split_words(without_comments(block), TREC_COLUMNS, 1, LineProblems(path))
-    found = dict.fromkeys(columns[-1] if columns else ())
-    return dict.fromkeys(word.decode(errors="replace") for word in found)
+    words = dict.fromkeys(columns[-1] if columns else ())
+    return dict.fromkeys(word.decode(errors="replace") for word in words)
 
 
 def check_lines(
