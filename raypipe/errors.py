@@ -22,6 +22,14 @@ def visible(text: str) -> str:
     return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
+_ENDS = re.compile(r"[\n\t\u2028\u2029]")
+
+
+def in_one_cell(text: str) -> str:
+    """The text, such as a file's name, with tabs and line ends written out as well."""
+    return _ENDS.sub(lambda found: found[0].encode("unicode_escape").decode(), visible(text))
+
+
 MOST_SHOWN = 60
 
 

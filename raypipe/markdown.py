@@ -3,6 +3,8 @@
 import re
 from collections.abc import Sequence
 
+from raypipe.errors import visible
+
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """Control characters, and those that turn the direction of the text after them."""
 
@@ -22,8 +24,8 @@ def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list
 
 
 def cell(text: str) -> str:
-    """The text on one line, `|` escaped."""
-    return " ".join(text.split()).replace("|", "\\|")
+    """The text on one line, `|` escaped, and control characters written out."""
+    return visible(" ".join(text.split())).replace("|", "\\|")
 
 
 def bullet(text: str) -> str:

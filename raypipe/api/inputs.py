@@ -18,8 +18,8 @@ from raypipe.data.formats.fields import checked_id
 from raypipe.data.qrels import read_qrels
 from raypipe.data.records import Problems
 from raypipe.errors import InputError, shown
-from raypipe.evaluation.run_files.parquet import table_lines
-from raypipe.evaluation.run_files.runs import ranked, read_run
+from raypipe.evaluation.run_files.runs import is_unordered, ranked, read_run
+from raypipe.evaluation.run_files.tables import table_lines
 from raypipe.hub_names import hub_name
 from raypipe.ranking.by_id import SHOWN
 from raypipe.ranking.candidates import Keys, missing
@@ -197,6 +197,74 @@ def _text_problem(text: Any) -> str:
 Run: TypeAlias = pa.Table | Mapping[str, Mapping[str, float]] | str | Path
 """A table with query_id, passage_id, score and, if it decides the order, rank; a dictionary
 query id -> passage id -> score; or the path of a run file."""
+CandidateLists: TypeAlias = Run | Mapping[str, Sequence[str]]
+"""A run, or candidates without ranks and scores: a table with query_id and passage_id, a dictionary
+query id -> list of passage ids, or the path of such a file."""
+
+
+class CandidateRun(NamedTuple):
+    """Candidates as a run."""
+
+    run: pa.Table
+    """`schema.RUN_FILE`."""
+    unordered: int
+    """The most candidates of a query, if they have no ranks and scores; else 0."""
+
+    def refuse_cut(self, k: int) -> None:
+        """Returns nothing if the first k of each query are all, or have an order.
+
+        Raises:
+            InputError: k would leave out candidates by their place in the list.
+        """
+        if k < self.unordered:
+            raise InputError(
+                f"k: the candidates have neither ranks nor scores, and a query has "
+                f"{self.unordered:,}, of which {k:,} would take the first of the list; give "
+                f"k={self.unordered} or more, or scores"
+            )
+
+
+def candidates_of(given: CandidateLists, name: str = "run") -> CandidateRun:
+    """The candidates as a run; without ranks and scores those of a query stand as given.
+
+    Raises:
+        InputError: not a run and not such candidates, with the first ten problems.
+    """
+    if isinstance(given, str | Path):
+        run, without = read_run(given, unordered=True), is_unordered(Path(given))
+    elif isinstance(given, Mapping):
+        without = bool(given) and all(isinstance(each, list | tuple) for each in given.values())
+        run = _ranked(_table_of_lists(given, name), name) if without else run_of(given, name)
+    elif is_table(given):
+        table = table_of(given, name)
+        lines = table_lines(Path(name), table)
+        without = lines.rank is None and lines.score is None
+        run = _ranked(table, name)
+    else:
+        return CandidateRun(run_of(given, name), 0)  # which refuses it
+    return CandidateRun(run, (pc.max(run["rank"]).as_py() or 0) if without else 0)
+
+
+def _ranked(table: pa.Table, name: str) -> pa.Table:
+    if not len(table):
+        return schema.RUN_FILE.empty_table()
+    return ranked(Path(name), table_lines(Path(name), table), "parquet", unordered=True)
+
+
+def _table_of_lists(given: Mapping[Any, Any], name: str) -> pa.Table:
+    problems, queries, passages = Problems(), list[str](), list[str]()
+    for query, listed in given.items():
+        for passage in listed:
+            try:
+                ids = id_of(query, "query id"), id_of(passage, "passage id")
+            except ValueError as error:
+                problems.add(f"{name}: query {query!r}, passage {passage!r}: {error}")
+                continue
+            queries.append(ids[0])
+            passages.append(ids[1])
+    problems.raise_if_any()
+    types = pa.schema([("query_id", pa.string()), ("passage_id", pa.string())])
+    return pa.table([queries, passages], schema=types)
 
 
 def run_of(given: Run, name: str = "run") -> pa.Table:

@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from raypipe import schema
 from raypipe.api.inputs import (
+    CandidateLists,
     Given,
-    Run,
     Scores,
     Texts,
+    candidates_of,
     count_of,
     held_scores,
     ids_of,
@@ -24,7 +25,6 @@ from raypipe.api.inputs import (
     number_of,
     placed,
     refuse_missing,
-    run_of,
     settings_of,
     texts_of,
 )
@@ -150,7 +150,7 @@ def score(
 ) -> NDArray[np.float32]: ...
 @overload
 def score(
-    candidates: Run,
+    candidates: CandidateLists,
     queries: Given,
     passages: Given,
     model: str | Path = ...,
@@ -162,7 +162,7 @@ def score(
     precision: str = ...,
 ) -> pa.Table: ...
 def score(
-    candidates: Tuples | Run,
+    candidates: Tuples | CandidateLists,
     queries: Given | None = None,
     passages: Given | None = None,
     model: str | Path = "minilm-mono",
@@ -184,7 +184,9 @@ def score(
     every ordered pair of a query's first k. `rerank` accepts both.
 
     Args:
-        candidates: a list of tuples of texts, or a run (a table, a dictionary, a path).
+        candidates: a list of tuples of texts, or a run (a table, a dictionary, a path). Without
+            ranks and scores a table with query_id and passage_id is enough, or a dictionary query
+            id -> list of passage ids; then k may not leave any of them out.
         queries: for a run, its queries: a list, a dictionary id -> text or a table.
         passages: for a run, its passages, and any others.
         model: `general-mono`, for Python's documentation `minilm-mono` or `minilm-duo`, or the
@@ -209,11 +211,13 @@ def score(
         raise InputError("score: a run needs queries and passages; tuples of texts need neither")
     asked, answers = texts_of(queries, "query"), texts_of(passages, "passage")
     k = _candidates(k, opened)
-    return _scores_of_run(run_of(candidates), asked, answers, k, *placed(opened, device, precision))
+    given = candidates_of(candidates)
+    given.refuse_cut(k)
+    return _scores_of_run(given.run, asked, answers, k, *placed(opened, device, precision))
 
 
 def rerank(
-    run: Run,
+    run: CandidateLists,
     queries: Given | None = None,
     passages: Given | None = None,
     model: str | Path = "minilm-mono",
@@ -238,7 +242,8 @@ def rerank(
     earlier call or any other source; then no queries are needed.
 
     Args:
-        run: a table, a dictionary query id -> passage id -> score, or a path.
+        run: a table, a dictionary query id -> passage id -> score, or a path; or candidates without
+            ranks and scores, as in `score`, which no blend applies to.
         queries: a list of texts, a dictionary id -> text, or a table with query_id and text.
         passages: likewise; a table has passage_id and text.
         model: `general-mono`, for Python's documentation `minilm-mono` or `minilm-duo`, or the
@@ -268,7 +273,10 @@ def rerank(
     for name, value, known in (("method", method or "sum", methods), ("tail", tail, words(Tail))):
         if value not in known:
             raise InputError(f"{name}: expected one of {', '.join(known)}; found {value!r}")
-    table = run_of(run)
+    given = candidates_of(run)
+    table = given.run
+    if blend and given.unordered:
+        raise InputError("blend: the candidates have no scores to blend with; give blend=0")
     if k is not None:
         k = count_of("k", k)
     if blend is not None:
@@ -284,12 +292,14 @@ def rerank(
         opened = model_of(model, preset, settings=settings_of(prompts))
         if opened.reranker.kind == "mono":
             _refuse_method(method)
-            how = blend_of(opened.reranker, blend)
+            how = None if given.unordered else blend_of(opened.reranker, blend)
         elif blend is not None:
             raise InputError("blend: for a monoBERT model; remove it")
         k = _candidates(k, opened)
+        given.refuse_cut(k)
         scores = _scores_of_run(table, asked, answers, k, *placed(opened, device, precision))
     k = k or pc.max(table["rank"]).as_py() or 1
+    given.refuse_cut(k)
     query_ids = first_seen([table]) if asked is None else asked.ids
     ids = ascending([table]) if answers is None else answers.ids
     rows = with_rows(table, query_ids, ids, name="run")

@@ -78,7 +78,7 @@ def write_run(run: Run, path: str | Path, *, tag: str = "raypipe", form: str | N
 
 
 def read_run(path: str | Path) -> pa.Table:
-    """The run in a file, TREC, MS MARCO, top1000 or Parquet, by its content.
+    """The run in a file: TREC, MS MARCO, Tevatron, ColBERT, top1000, CSV or Parquet, by content.
 
     Columns query_id, passage_id, rank from 1 and score float32; the order is that of
     `raypipe.evaluation.run_files.runs.read_run`, which also names the errors.

@@ -8,7 +8,7 @@ import typer
 
 from raypipe.cli.options import MEASURED, AsJson, Measures, Qrels, Ties, missing, refuse_missing
 from raypipe.cli.terminal import print_result
-from raypipe.errors import InputError
+from raypipe.errors import InputError, in_one_cell
 from raypipe.leaderboard.boards import BOARDS, Board
 from raypipe.markdown import cell, markdown_table
 
@@ -83,19 +83,19 @@ def _tables(found: "Compared", names: list[str], base: str) -> list[str]:
         lines += markdown_table(header, [_cells(row) for row in rows])
         lines.append("")
     lines.append(
-        f"Differences to {base}. Holm's correction covers the {found.family} comparisons above "
-        "(runs x measures) and uses the p of the randomisation test. Unjudged: share of the rows "
-        "without a judgement, up to the measure's cutoff or 10."
+        f"Differences to {in_one_cell(base)}. Holm's correction covers the {found.family} "
+        "comparisons above (runs x measures) and uses the p of the randomisation test. Unjudged: "
+        "share of the rows without a judgement, up to the measure's cutoff or 10."
     )
     return lines
 
 
 def _cells(row: "Comparison") -> list[str]:
     if row.difference is None:
-        return [cell(row.run), f"{row.mean:.4f}", *["-"] * 6, f"{row.unjudged:.3f}"]
+        return [cell(in_one_cell(row.run)), f"{row.mean:.4f}", *["-"] * 6, f"{row.unjudged:.3f}"]
     found = row.difference
     return [
-        cell(row.run),
+        cell(in_one_cell(row.run)),
         f"{row.mean:.4f}",
         f"{found.mean:+.4f}",
         f"[{found.low:+.4f}, {found.high:+.4f}]",
@@ -115,7 +115,7 @@ def _write_per_query(path: Path, found: "Compared", names: list[str], base: str)
         before = found.per_query[base].per_query[measure]
         for run, measured in found.per_query.items():
             lines += [
-                f"{query}\t{measure}\t{run}\t{value!r}\t{value - before[query]!r}\n"
+                f"{query}\t{measure}\t{in_one_cell(run)}\t{value!r}\t{value - before[query]!r}\n"
                 for query, value in measured.per_query[measure].items()
             ]
     with path.open("x", encoding="utf-8") as out:
@@ -172,7 +172,7 @@ def check(
 
     board = _board(task)
     refuse_missing(run, queries, qrels)
-    lines = read_run_lines(run, break_ties=break_ties)
+    lines = read_run_lines(run, form=board.form, break_ties=break_ties)
     ids = [query for query, _ in read_queries(queries)] if queries else None
     findings = check_lines(
         lines, board, queries=ids, fewer_rows=allow_fewer_rows, break_ties=break_ties

@@ -304,7 +304,12 @@ def run_stages(
 
 
 def score(
-    run: Annotated[Path, typer.Option(help="A run file: TREC, MS MARCO, top1000 or Parquet.")],
+    run: Annotated[
+        Path,
+        typer.Option(
+            help="A run file in any form, or a table of query_id and passage_id (Parquet, CSV)."
+        ),
+    ],
     collection: Collection,
     queries: Annotated[Path, typer.Option(help="A queries file.")],
     model: Annotated[

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from raypipe.errors import visible
+from raypipe.errors import in_one_cell, visible
 from raypipe.markdown import cell, markdown_table, plain
 
 LEFT = "a pipe was closed before all was written to it, as stdout is by `| head`"
@@ -139,7 +139,11 @@ def show(text: str) -> None:
 
 
 def show_columns(lines: Rows) -> None:
-    """Print lines of cells, the header first: a table on a terminal, with tabs elsewhere."""
+    """Print lines of cells, the header first: a table on a terminal, with tabs elsewhere.
+
+    A cell's own tabs, line ends and other control characters are written out.
+    """
+    lines = [[*map(in_one_cell, line)] for line in lines]
     if sys.stdout.isatty():
         show("\n".join(markdown_table(lines[0], [[*map(cell, line)] for line in lines[1:]])))
     else:

@@ -145,7 +145,7 @@ def gc(
 def evaluate(
     runs: Annotated[
         list[Path],
-        typer.Argument(metavar="RUN...", help="Run files: TREC, MS MARCO or Parquet."),
+        typer.Argument(metavar="RUN...", help="Run files: TREC, MS MARCO, CSV, Parquet."),
     ],
     qrels: Qrels,
     measures: Measures = MEASURED,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from raypipe.errors import visible
 from raypipe.evaluation.compare import Comparison
 from raypipe.evaluation.names import counts_in
 from raypipe.evaluation.significance import Difference
@@ -320,8 +321,8 @@ def latex(tables: Sequence[Results]) -> str:
 
 
 def escaped(text: str) -> str:
-    """The text on one line, with LaTeX's own characters escaped."""
-    return "".join(_ESCAPES.get(each, each) for each in " ".join(text.split()))
+    """The text on one line, control characters written out, with LaTeX's own escaped."""
+    return "".join(_ESCAPES.get(each, each) for each in visible(" ".join(text.split())))
 
 
 def _latex_table(table: Results) -> str:

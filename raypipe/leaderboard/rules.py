@@ -11,8 +11,15 @@ from numpy.typing import NDArray
 
 from raypipe.errors import InputError
 from raypipe.evaluation.run_files.columns import Codes, encode
-from raypipe.evaluation.run_files.lines import line_blocks, read_lines, sniff
-from raypipe.evaluation.run_files.parquet import is_parquet
+from raypipe.evaluation.run_files.forms import form_of
+from raypipe.evaluation.run_files.lines import (
+    TREC_COLUMNS,
+    LineProblems,
+    line_blocks,
+    read_lines,
+    split_words,
+    without_comments,
+)
 from raypipe.evaluation.run_files.runs import read_run
 from raypipe.leaderboard.boards import Board
 from raypipe.vocabulary import BreakTies
@@ -108,13 +115,18 @@ class RunLines:
             yield ids[codes[start]], start, stop
 
 
-def read_run_lines(path: Path, *, break_ties: BreakTies = "id") -> RunLines:
+def read_run_lines(path: Path, *, form: str = "", break_ties: BreakTies = "id") -> RunLines:
     """The run of a file; of any form but TREC and MS MARCO it is a table.
+
+    Args:
+        path: see `read_run`.
+        form: the board's; where it is msmarco, a third column that may be ranks or scores is ranks.
+        break_ties: see `read_run`.
 
     Raises:
         InputError: a file that is not a run.
     """
-    form = "table" if is_parquet(path) else sniff(path)
+    form = form_of(path, undecided="msmarco" if form == "msmarco" else None)
     if form not in ("trec", "msmarco"):
         return of_table(read_run(path, break_ties=break_ties), path)
     lines = read_lines(path, form)
@@ -142,7 +154,7 @@ def _raw(path: Path, form: str) -> tuple[str, tuple[str, ...]]:
                 expected = "expected query TAB passage TAB rank, a whole number; found"
                 return f"line {number}: {expected} {line[:60]!r}", ()
         elif len(tags) < 3:
-            tags.update(_last_words(block))
+            tags.update(_tags(path, block))
         first += block.count(b"\n")
     return "", tuple(tags)[:3]
 
@@ -158,10 +170,11 @@ def _wrong_lines(block: bytes, first: int) -> Iterator[tuple[int, str]]:
 _LINE = re.compile(rb"^[^\t\n\r ]+\t[^\t\n\r ]+\t[0-9]+$", re.MULTILINE)
 
 
-def _last_words(block: bytes) -> dict[str, None]:
+def _tags(path: Path, block: bytes) -> dict[str, None]:
     """The tags, in order of first appearance; each is decoded once."""
-    found = dict.fromkeys(block.split()[5::6])
-    return dict.fromkeys(word.decode(errors="replace") for word in found)
+    columns, _ = split_words(without_comments(block), TREC_COLUMNS, 1, LineProblems(path))
+    words = dict.fromkeys(columns[-1] if columns else ())
+    return dict.fromkeys(word.decode(errors="replace") for word in words)
 
 
 def check_lines(

@@ -106,17 +106,17 @@ def filled_run(
     The file's own order is checked first. `queries` are the ids of the side's queries, if it has
     them.
     """
-    lines = read_run_lines(side.run, break_ties=side.break_ties)
+    lines = read_run_lines(side.run, form=board.form, break_ties=side.break_ties)
     own = check_lines(lines, board, fewer_rows=True)
     kept = [
         f for f in own if f.rule in ("file format", "ranks", "repeated passages", "passage ids")
     ]
     if lines.form == "trec":  # the scores decide, as in trec_eval; pack writes new ranks
-        lines = _ranking_of(side.run, side.break_ties)
+        lines = _ranking_of(side.run, board, side.break_ties)
         kept = [f for f in kept if f.rule != "ranks"]
     noted = [f for f in kept if not f.ok or (f.rule == "file format" and not f.applies)]
     rankings = lines.rankings()
-    before = None if side.fill is None else _ranking_of(side.fill, side.break_ties)
+    before = None if side.fill is None else _ranking_of(side.fill, board, side.break_ties)
     earlier = before.rankings() if before is not None else {}
     named = list(dict.fromkeys([*(queries or ()), *rankings]))
     depth = _depth(board, rankings)
@@ -145,9 +145,9 @@ def _scores(filled: Filled, own: RunLines, earlier: RunLines | None) -> Scores:
     return found
 
 
-def _ranking_of(path: Path, break_ties: BreakTies) -> RunLines:
+def _ranking_of(path: Path, board: Board, break_ties: BreakTies) -> RunLines:
     """The run in the order that counts: for a TREC file, that of its scores, as in read_run."""
-    lines = read_run_lines(path, break_ties=break_ties)
+    lines = read_run_lines(path, form=board.form, break_ties=break_ties)
     return of_table(read_run(path, break_ties=break_ties), path) if lines.form == "trec" else lines
 
 

@@ -21,8 +21,7 @@ from raypipe.data.split import LINES
 from raypipe.driver.recipe.read_first import read_first
 from raypipe.driver.training.place import start_model
 from raypipe.errors import InputError
-from raypipe.evaluation.run_files.lines import sniff
-from raypipe.evaluation.run_files.parquet import is_parquet
+from raypipe.evaluation.run_files.forms import form_of
 from raypipe.models.folder.model_folder import ModelFolder, resolve_model
 from raypipe.report.published import Input, Planned, Reproduction, inputs
 from raypipe.storage.compression import open_binary
@@ -157,7 +156,7 @@ def _of_pipeline(recipe: Recipe, wanted: Mapping[str, WantedInput]) -> list[str]
     checks += _of_collection(recipe.collection, wanted)
     for stage in recipe.stages.values():
         runs = stage.runs.values() if isinstance(stage, GivenRun) else ()
-        checks += [partial(_is_run, Path(path)) for path in runs if path in wanted]
+        checks += [partial(form_of, Path(path)) for path in runs if path in wanted]
     for name, model in recipe.models.items():
         if model.path in wanted or model.path in PACKAGED_MODELS:
             resolved = partial(resolve_model, model.path, model.preset)
@@ -249,11 +248,6 @@ def _read_some(name: str, paths: list[Path]) -> None:
                 ) from None
 
 
-def _is_run(path: Path) -> None:
-    if not is_parquet(path):
-        sniff(path)
-
-
 def _is_triples(path: Path) -> None:
     with open_binary(path) as stream:
         line = next(lines(stream, name=str(path)), b"")
@@ -268,7 +262,7 @@ def _is_triples(path: Path) -> None:
 _READERS: dict[str, Callable[[Path], object]] = {
     "queries": read_queries,
     "qrels": read_qrels,
-    "run": _is_run,
+    "run": form_of,
     "triples": _is_triples,
     "texts": _is_triples,
 }

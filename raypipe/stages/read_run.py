@@ -6,12 +6,18 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from raypipe import schema
 from raypipe.data.ids import IdIndex
 from raypipe.errors import InputError
-from raypipe.evaluation.run_files.runs import NotInPartsError, read_parts, read_run
+from raypipe.evaluation.run_files.runs import (
+    NotInPartsError,
+    is_unordered,
+    read_parts,
+    read_run,
+)
 from raypipe.ranking.order import ranks as ranks_of
 from raypipe.stages.excluded import NOTHING, Excluded
 from raypipe.stages.tables import Sides, TableStage
@@ -38,8 +44,10 @@ def read_stage(
     """The file's lines in their order, by query row, with its ranks and scores.
 
     With `of_larger`, ranks count the lines that are kept, and the facts say how many lines the
-    file has and how many of them were left out. It raises InputError for ids that are not in the
-    collection or the query set, with the first ten, and if no line is kept.
+    file has and how many of them were left out. Of candidates without ranks and scores, in the
+    order of the file, the facts say how many the longest list has: `unordered`. It raises
+    InputError for ids that are not in the collection or the query set, with the first ten, and if
+    no line is kept.
 
     Args:
         name: of the run.
@@ -65,11 +73,12 @@ def read_stage(
             of_larger,
         )
         try:  # in parts, since the ids of a whole run are large
-            found = [rows.of(part) for part in read_parts(file, break_ties=break_ties)]
+            parts = read_parts(file, break_ties=break_ties, unordered=True)
+            found = [rows.of(part) for part in parts]
         except NotInPartsError:
             rows.unknown_queries.clear()
             rows.unknown_passages.clear()
-            found = [rows.of(read_run(file, break_ties=break_ties))]
+            found = [rows.of(read_run(file, break_ties=break_ties, unordered=True))]
         kind = "document" if holds_documents(sides.collection) else "passage"
         for each, unknown in (
             ("query", rows.unknown_queries - unjudged),
@@ -82,7 +91,8 @@ def read_stage(
         order = order[queries[order] >= 0]
         columns = [column[order] for column in (queries, passages, ranks, scores)]
         if not of_larger:
-            return excluded.cut(_table(columns, name))
+            run = excluded.cut(_table(columns, name))
+            return run, _unordered(file, run)
         kept = columns[1] >= 0
         if not kept.any():
             raise InputError(
@@ -90,14 +100,15 @@ def read_stage(
             )
         columns = [column[kept] for column in columns]
         columns[2] = ranks_of(columns[0])
-        counts = {"lines": len(kept), "left_out": int((~kept).sum())}
-        return excluded.cut(_table(columns, name)), counts
+        facts = {"lines": len(kept), "left_out": int((~kept).sum())}
+        run = excluded.cut(_table(columns, name))
+        return run, {**facts, **_unordered(file, run)}
 
     stores = sides.stores() | excluded.stores()
 
     def spec() -> StageSpec:
         content = {"content:run": hash_file(file)}
-        return spec_over("read", 1, params, stores, produces="run", content=content)
+        return spec_over("read", 2, params, stores, produces="run", content=content)
 
     return TableStage(name, spec, stores, block, divided=False, file=file)
 
@@ -105,6 +116,11 @@ def read_stage(
 def _table(columns: Sequence[NDArray[np.generic]], name: str) -> pa.Table:
     names = pa.repeat(pa.scalar(name, pa.string()), len(columns[0]))
     return pa.table([*columns, names], schema=schema.RUN)
+
+
+def _unordered(file: Path, run: pa.Table) -> dict[str, Json]:
+    longest = pc.max(run["rank"]).as_py() or 0
+    return {"unordered": longest} if is_unordered(file) else {}
 
 
 def unknown_ids(file: Path, kind: str, unknown: set[str]) -> list[str]:

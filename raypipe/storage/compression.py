@@ -21,6 +21,10 @@ _BUFFER_BYTES = 1 << 20
 _ZSTD_SKIPPABLE = tuple(bytes([low]) + b"\x2a\x4d\x18" for low in range(0x50, 0x60))
 
 
+MAX_WINDOW_BYTES = 128 << 20
+"""Memory that a zstd frame may ask for; also the most that `zstd -d` gives without an option."""
+
+
 class _Codec(NamedTuple):
     name: str
     new: Callable[[], Any]
@@ -51,7 +55,7 @@ def _zstd_codec() -> _Codec:
     # block).
     return _Codec(
         "zstd",
-        lambda: zstandard.ZstdDecompressor().decompressobj(),
+        lambda: zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW_BYTES).decompressobj(),
         lambda decoder, data: iter([decoder.decompress(data)]),
         2 << 10,
         zstandard.ZstdError,
@@ -72,13 +76,15 @@ def _codec(head: bytes) -> _Codec | None:
 def _blocks(source: BinaryIO, codec: _Codec, path: Path, *, wary: bool) -> Iterator[bytes]:
     """The unpacked bytes of every member; InputError if it is truncated, damaged or a bomb."""
     decoder, reached, taken, num_packed = codec.new(), 0, 0, path.stat().st_size
+    head = b""
     while data := source.read(codec.chunk_bytes):
         while data:
             if decoder.eof:
                 data = data.lstrip(b"\0")  # padding after the last member is allowed
                 if not data:
                     break
-                decoder = codec.new()
+                decoder, head = codec.new(), b""
+            head = (head + data)[:_ZSTD_HEAD_BYTES]
             try:
                 for block in codec.feed(decoder, data):
                     reached += len(block)
@@ -91,6 +97,8 @@ def _blocks(source: BinaryIO, codec: _Codec, path: Path, *, wary: bool) -> Itera
                                 pass
                     yield block
             except codec.error as error:
+                if codec.name == "zstd":
+                    _refuse_window(path, head)
                 raise InputError(
                     f"{path}: damaged {codec.name} data after byte {reached:,} of the unpacked"
                     f" text ({error}); fetch the file again"
@@ -102,6 +110,30 @@ def _blocks(source: BinaryIO, codec: _Codec, path: Path, *, wary: bool) -> Itera
         raise InputError(
             f"{path}: cut off: the {codec.name} data stop after byte {reached:,} of the unpacked"
             " text, before their end mark; fetch the file again"
+        )
+
+
+_ZSTD_HEAD_BYTES = 18
+"""The longest header of a frame."""
+
+
+def _refuse_window(path: Path, head: bytes) -> None:
+    """Returns nothing if the frame that begins so asks for no more than `MAX_WINDOW_BYTES`.
+
+    Raises:
+        InputError: a larger window, as `zstd --long=28` or more makes.
+    """
+    import zstandard
+
+    try:
+        window = zstandard.get_frame_parameters(head).window_size
+    except zstandard.ZstdError:  # no frame at all
+        return
+    if window > MAX_WINDOW_BYTES:
+        raise InputError(
+            f"{path}: expected zstd data with a window of at most {MAX_WINDOW_BYTES >> 20} MiB, "
+            f"found {window / (1 << 20):,.0f} MiB, as `zstd --long` makes; pack it again: "
+            "zstd -d --long=31 -c FILE | zstd -o OTHER"
         )
 
 

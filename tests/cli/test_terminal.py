@@ -10,7 +10,9 @@ from on_terminal import on_terminal
 from rich.cells import cell_len
 from rich.console import Console
 
+from raypipe.cli.main import run as command
 from raypipe.cli.terminal import show, show_columns, tables_of
+from raypipe.evaluation.tables import escaped
 from raypipe.markdown import cell, markdown_table
 
 SYSTEMS = ["bm25", "dense-of-minilm", "bm25-then-mono-then-duo"]
@@ -197,3 +199,25 @@ def test_no_cell_is_cut_and_no_line_is_wider(lines, width):
     first = "".join(line[0] for line in lines)
     whole = "".join(each for line in lines for each in line)
     assert words(shown) == words(whole + first * (len(tables) - 1))
+
+
+def test_the_name_of_a_run_stays_in_its_cell_and_commands_no_terminal(tmp_path, capsys):
+    for name in ("a\nb\t\x1b[31m.trec", "plain.trec"):
+        (tmp_path / name).write_text("q Q0 d 1 2 x\nq Q0 e 2 1 x\n")
+    (tmp_path / "qrels").write_text("q 0 d 1\n")
+    runs = [f"{tmp_path}/a\nb\t\x1b[31m.trec", f"{tmp_path}/plain.trec"]
+    options = ["--qrels", f"{tmp_path}/qrels", "--measures", "RR@10"]
+    written = f"{tmp_path}/a\\nb\\t\\x1b[31m.trec"
+    assert command(["evaluate", *runs, *options])[0] == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == ["run\tRR@10 (n=1)", f"{written}\t1.0000", f"{runs[1]}\t1.0000"]
+    per_query = tmp_path / "per-query.tsv"
+    assert command(["compare", *runs, *options, "--per-query", str(per_query)])[0] == 0
+    out = capsys.readouterr().out
+    assert out.count(written) == 2 and "\x1b" not in out
+    assert f"Differences to {written}. Holm" in out
+    assert per_query.read_text().splitlines()[1] == f"q\tRR@10\t{written}\t1.0\t0.0"
+    assert command(["evaluate", *runs, *options, "--json"])[0] == 0
+    assert "\x1b" not in capsys.readouterr().out
+    assert cell("a\x1b[1mb\nc|d") == "a\\x1b[1mb c\\|d"
+    assert escaped("a\x1b\nb_") == r"a\textbackslash{}x1b b\_"

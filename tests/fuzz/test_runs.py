@@ -7,6 +7,7 @@ import pytest
 from fuzzing import fuzz, many, read_or_refused
 from mutants_of import mutants_of, unpacked
 
+from raypipe.evaluation.run_files.forms import form_of
 from raypipe.evaluation.run_files.runs import NotInPartsError, read_parts, read_run
 from raypipe.leaderboard.rules import read_run_lines
 
@@ -23,23 +24,37 @@ TOP1000 = b"""1\tp1\tfirst query\ta text
 1\tp2\tfirst query\tb\xe2\x80\xa8c
 2\tp4\tsecond "query"\t\xc2\x85 d
 """
-TEXTS = {"trec": TREC, "msmarco": MSMARCO, "top1000": TOP1000}
+SCORED = b"q1\tp1\t9\nq1\tp2\t8.5\nq1\tp3\t7\n2\tp1\t1\n"
+COLBERT = b"q1\tp1\t1\t9.5\nq1\tp2\t2\t8\n2\tp1\t1\t30\n2\t7\t2\t-3\n"
+TEXTS = {
+    "trec": TREC,
+    "msmarco": MSMARCO,
+    "scored": SCORED,
+    "colbert": COLBERT,
+    "top1000": TOP1000,
+}
 
 
-def simple_lines(plain):
-    """(query, passage) of each line that is not blank, and the scores of a TREC file.
-
-    The first line decides the format: three tabs, six words or three.
-    """
-    kept = [line for line in plain.removeprefix(b"\xef\xbb\xbf").split(b"\n") if line.split()]
-    first = kept[0].rstrip(b"\r")
-    if first.count(b"\t") == 3:
+def simple_lines(plain, form):
+    """(query, passage) of each line that is neither empty nor a comment, and any scores."""
+    kept = [
+        line
+        for line in plain.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+        if line.split() and not line.lstrip().startswith(b"#")
+    ]
+    if form == "top1000":
         return [tuple(part.decode() for part in line.split(b"\t")[:2]) for line in kept], {}
+    passage, score, columns = {
+        "trec": (2, 4, 6),
+        "msmarco": (1, None, 3),
+        "scored": (1, 2, 3),
+        "unordered": (1, None, 3),
+        "colbert": (1, 3, 4),
+    }[form]
     words = [line.split() for line in kept]
-    assert {len(row) for row in words} in ({6}, {3})
-    trec = len(words[0]) == 6
-    rows = [(row[0].decode(), row[2 if trec else 1].decode()) for row in words]
-    scores = [np.float32(float(row[4])) for row in words] if trec else []
+    assert all(len(row) == columns or (form == "trec" and len(row) > columns) for row in words)
+    rows = [(row[0].decode(), row[passage].decode()) for row in words]
+    scores = [] if score is None else [np.float32(float(row[score])) for row in words]
     return rows, dict(zip(rows, scores, strict=False))
 
 
@@ -72,7 +87,7 @@ def check(path, data):
         assert parts is None
         assert str(path) in refused
         return False
-    check_table(table, *simple_lines(unpacked(data)))
+    check_table(table, *simple_lines(unpacked(data), form_of(path)))
     assert parts is None or parts.equals(table)
     assert len(lines.rank) == len(table)
     return True

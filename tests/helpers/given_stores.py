@@ -43,7 +43,7 @@ VERSIONS = {
     "passages-run": 1,
     "prepare": 1,
     "queries": 1,
-    "read": 1,
+    "read": 2,
     "rerank": 1,
     "score": 1,
     "search": 1,

@@ -26,7 +26,7 @@ def test_only_a_broken_rule_refuses():
 def lines_of(tmp_path, text):
     path = tmp_path / "run"
     path.write_text(text)
-    return read_run_lines(path)
+    return read_run_lines(path, form="msmarco")
 
 
 @pytest.mark.fault(47, "a wrong line is named by its number")
@@ -55,7 +55,9 @@ def test_rankings_of_lines_are_by_rank_within_each_query(tmp_path):
 
 
 def check(tmp_path, text, board=SMALL, **options):
-    return check_lines(read_run_lines(write(tmp_path / "run", text)), board, **options)
+    return check_lines(
+        read_run_lines(write(tmp_path / "run", text), form=board.form), board, **options
+    )
 
 
 def test_a_good_run_breaks_no_rule_and_what_does_not_apply_is_told(tmp_path):

@@ -195,3 +195,19 @@ def test_a_file_of_an_ordinary_ratio_is_unpacked_once_also_by_a_wary_reader(tmp_
         first = stream.read(1)
         path.unlink()  # a second look at it would fail
         assert first + stream.read() == content
+
+
+def test_a_frame_with_a_window_beyond_128_mib_is_refused_with_what_packs_it_again(tmp_path):
+    """As `zstd --long=28` writes it; 2**27 bytes are what `zstd -d` takes without an option."""
+    for exponent, num_frames in ((27, 1), (28, 1), (31, 2)):
+        params = zstandard.ZstdCompressionParameters(window_log=exponent, strategy=1, hash_log=6)
+        frame = zstandard.ZstdCompressor(compression_params=params).compressobj()
+        first = PACK[".zst"](TEXT) if num_frames == 2 else b""
+        path = write(tmp_path, "x.zst", first + frame.compress(TEXT) + frame.flush())
+        if exponent == 27:
+            assert read(path) == TEXT
+            continue
+        found = f"{1 << exponent - 20:,} MiB"
+        told = rf"x\.zst: expected zstd .* at most 128 MiB, found {found}, .*--long=31"
+        with pytest.raises(InputError, match=told):
+            read(path)

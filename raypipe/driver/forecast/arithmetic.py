@@ -26,7 +26,7 @@ from raypipe.driver.forecast.amounts import (
     held,
     sample_of_files,
 )
-from raypipe.evaluation.run_files.runs import read_run
+from raypipe.evaluation.run_files.runs import is_unordered, read_run
 from raypipe.models.folder.model_folder import ModelFolder, layouts_of, open_tokenizer
 from raypipe.models.folder.settings import PairConventions
 from raypipe.ranking.candidates import Keys, missing
@@ -201,10 +201,12 @@ class Arithmetic:
                 else:  # a run file that leaves queries out
                     lines = np.full(stores["queries"].num_rows, float(params["depth"]))
             case TableStage(file=Path() as file):
-                counts = np.unique(read_run(file)["query_id"].to_numpy(False), return_counts=True)
+                run = read_run(file, unordered=True)
+                counts = np.unique(run["query_id"].to_numpy(False), return_counts=True)
                 lines = counts[1].astype(np.float64)
+                facts = {"unordered": int(lines.max())} if is_unordered(file) else {}
                 if params.get("of_larger"):
-                    facts, note = {"left_out": 0, "lines": int(lines.sum())}, _LEFT_OUT
+                    facts, note = {"left_out": 0, "lines": int(lines.sum()), **facts}, _LEFT_OUT
             case TableStage(spec=StageSpec(stage="documents-run" | "passages-run" as kind)):
                 lines, facts_of_map = self._lines(stores["run"]), self.of(stores["map"]).facts
                 mean = int(facts_of_map["rows"]) / int(facts_of_map["documents"])

@@ -304,7 +304,20 @@ def given_run(basis: Basis, name: str, stage: GivenRun, query_set: str) -> Syste
     stored = basis.stores.ensure(of_stage(name, query_set), read)
     what = "as read" if larger is None else f"as read, a ranking of {larger}"
     note = "" if larger is None else left_out(name, larger, stored)
-    return System(name, "run", stored, reranks=what, model=file.name, unit=stage.of, note=note)
+    unordered = int(stored.manifest.records[0].facts.get("unordered", 0))
+    if unordered:
+        note += "; " if note else ""
+        note += f"{name}: candidates without ranks and scores, in the order of their file"
+    return System(
+        name,
+        "run",
+        stored,
+        reranks=what,
+        model=file.name,
+        unit=stage.of,
+        unordered=unordered,
+        note=note,
+    )
 
 
 def left_out(name: str, larger: str, stored: Stored) -> str:

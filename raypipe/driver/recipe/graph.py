@@ -81,12 +81,13 @@ class Graph:
         """The system of a stage, after completing what it reads; an index has no query set.
 
         Raises:
-            InputError: a model or file does not fit the stage.
+            InputError: a model or file does not fit the stage, which may need an order.
         """
         stage = self.basis.recipe.stages[name]
         key = (name, None if stage.produces == "index" else query_set)
         if key not in self._known:
             inputs = {other: self.system(other, query_set) for other in stage.inputs}
+            rerank.refuse_unordered(name, stage, inputs)
             made = system_of(self.basis, name, stage, query_set, inputs)
             told = [line for one in (*inputs.values(), made) for line in one.approximate]
             self._known[key] = replace(made, approximate=tuple(dict.fromkeys(told)))

@@ -96,10 +96,10 @@ def _of_runs(recipe: Recipe, query_set: str, known: set[str]) -> list[str]:
         if isinstance(stage, GivenRun) and query_set in stage.runs:
             file = Path(stage.runs[query_set])
             try:
-                part = next(read_parts(file, break_ties=stage.break_ties), None)
+                part = next(read_parts(file, break_ties=stage.break_ties, unordered=True), None)
             except NotInPartsError:  # it must be read whole, and the stage does that
                 small = file.stat().st_size <= SMALL_BYTES
-                part = _tried(read_run, file, problems) if small else None
+                part = _tried(partial(read_run, unordered=True), file, problems) if small else None
             unknown = set() if part is None else {*part["query_id"].to_pylist()} - known
             problems += unknown_ids(file, "query", unknown)
     return problems

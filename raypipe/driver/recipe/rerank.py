@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from raypipe import schema
-from raypipe.config.stages import Aggregate, Bm25Search, DuoScore, GivenRun, MonoScore
+from raypipe.config.stages import Aggregate, Bm25Search, DuoScore, GivenRun, MonoScore, Stage
 from raypipe.driver.models import check_kind
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.system import Chain, ScoreRequest, System
@@ -48,11 +48,13 @@ def scores(
     found, chain = scored(basis, scores, model, RunCandidates(run, request))
     blended = note = ""
     if isinstance(stage, MonoScore):
-        blend = blend_of(basis, model, name, stage)
+        blend = None if before.unordered else blend_of(basis, model, name, stage)
         blended = "" if blend is None else f", blend {blend.weight:g}"
         own, over_bm25 = model.reranker.blend, model.reranker.blend_over_bm25
         given = isinstance(basis.recipe.stages[stage.run], GivenRun)
-        if given and stage.blend is None and over_bm25 not in (None, own):
+        if before.unordered and stage.blend is None and own:
+            note = f"{name}: no blend, since {stage.run} has no order of its own"
+        elif given and stage.blend is None and over_bm25 not in (None, own):
             note = f"{name}: blend {own:g}, of {stage.model}'s settings; if {stage.run} is of BM25 "
             note += f"alone, set blend to {over_bm25:g}"
         final = rerank_stage(name, run, base, request, stage.tail, sides, found, blend)
@@ -71,6 +73,33 @@ def scores(
         first=k,
         note=note,
     )
+
+
+def refuse_unordered(name: str, stage: Stage, inputs: Mapping[str, System]) -> None:
+    """Returns nothing if the stage needs no order that its inputs lack.
+
+    Raises:
+        InputError: candidates without ranks and scores would be cut, blended, or read as a ranking.
+    """
+    problems = []
+    for run, system in inputs.items():
+        lists = f"stages.{name}: {run} has candidates without ranks and scores"
+        if not system.unordered:
+            continue
+        if not isinstance(stage, MonoScore | DuoScore):
+            problems.append(f"{lists}, and {stage.do} needs their order; score them first")
+            continue
+        key, k = ("k0", stage.k0) if isinstance(stage, MonoScore) else ("k1", stage.k1)
+        if k < system.unordered:
+            problems.append(
+                f"{lists}, up to {system.unordered:,} for a query, of which {key} {k:,} would take "
+                f"the first of the file; write {key}: {system.unordered} or more (--depth of "
+                "raypipe score), or give the file a column rank or score"
+            )
+        if isinstance(stage, MonoScore) and stage.blend:
+            problems.append(f"{lists} to blend with; write blend: 0")
+    if problems:
+        raise InputError(problems)
 
 
 def model_of(basis: Basis, name: str, stage: MonoScore | DuoScore) -> ModelFolder:

@@ -64,5 +64,7 @@ class System:
     """Of an approximate search, against exact search."""
     approximate: tuple[str, ...] = ()
     """What every table says below it of each approximate search that the system goes back to."""
+    unordered: int = 0
+    """The most candidates of a query, if the run is a file without ranks and scores."""
     note: str = ""
     """What every table with the system says below it."""

@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -227,8 +228,30 @@ def write_run(stores: Storage, spec: StageSpec, stored: Stored, out: Path) -> in
 
 def write_pairs(stores: Storage, spec: StageSpec, stored: Stored, out: Path) -> int:
     """Columns query_id, passage_id, other_id, probability (that the passage is more relevant)."""
-    queries, collection = sides_of(stores, spec)
-    pairs: pa.Table = stored.whole_table(schema.SCORES)
+    pairs = stored.whole_table(schema.SCORES)
+    return _write_pairs(pairs, *sides_of(stores, spec), out)
+
+
+def write_scores(stores: Storage, spec: StageSpec, stored: Stored, out: Path) -> int:
+    """Columns query_id, passage_id and score of every scored candidate; pairs as `write_pairs`.
+
+    Rows are by query and position of the passage, not by score; those in quarantine are left out.
+    """
+    base = spec.params["base"]
+    assert isinstance(base, Mapping)
+    texts = replace(spec, inputs={**spec.inputs, **base["inputs"]})
+    queries, collection = sides_of(stores, texts)
+    scores: pa.Table = stored.whole_table(schema.SCORES)
+    if (scores["other_row"].to_numpy() >= 0).any():
+        return _write_pairs(scores, queries, collection, out)
+    query_ids = queries.table(schema.QUERIES)["query_id"].take(scores["query_row"])
+    ids = pa.array(ids_of_rows(collection, scores["passage_row"].to_numpy()), pa.string())
+    columns = {"query_id": query_ids, "passage_id": ids, "score": scores["score"]}
+    pq.write_table(pa.table(columns), out / "scores.parquet")
+    return int(scores.num_rows)
+
+
+def _write_pairs(pairs: pa.Table, queries: Stored, collection: Stored, out: Path) -> int:
     sides = [
         pa.array(ids_of_rows(collection, pairs[name].to_numpy()), pa.string())
         for name in ("passage_row", "other_row")
@@ -254,7 +277,7 @@ def export(
     numpy: embeddings.npy (fp16 [rows, dim]) and ids.txt. faiss: `index` (flat, inner product) and
     `docid`, pyserini's folder of a dense index; or the index of an `ann` stage, and `docid`.
     pyserini: a Lucene folder, or a collection or impacts as JSON lines. parquet: a collection,
-    embeddings, a run or a duoBERT model's pairs, with original ids.
+    embeddings, a run, a reranker's scores or a duoBERT model's pairs, with original ids.
 
     Args:
         store: STORES/NAME or STORES/NAME/FINGERPRINT; see `which_store`.
@@ -415,5 +438,6 @@ _WRITERS: dict[tuple[str, str], Callable[..., int]] = {
     ("passages", "parquet"): write_passages,
     ("pairs", "parquet"): write_pairs,
     ("run", "parquet"): write_run,
+    ("scores", "parquet"): write_scores,
 }
 """The exporting functions, by what a store holds and the requested form."""

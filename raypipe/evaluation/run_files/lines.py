@@ -1,5 +1,6 @@
-"""Text run files as columns, in file order: TREC, MS MARCO and the four-column top1000."""
+"""Text run files without a header as columns, in file order: TREC, MS MARCO, ColBERT, top1000."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -8,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from raypipe import foreign
 from raypipe.errors import InputError
 from raypipe.evaluation.run_files.columns import SHOWN, Codes, encode
 from raypipe.regular import check_not_utf16
@@ -93,10 +93,20 @@ class LineProblems:
             raise InputError(self.shown)
 
 
+_COMMENT = re.compile(rb"^[ \t\r\x0b\x0c]*#[^\n]*", re.MULTILINE)
+
+
+def without_comments(block: bytes) -> bytes:
+    """The block with an empty line in the place of each that begins with #, as in trec_eval 10."""
+    return _COMMENT.sub(b"", block) if b"#" in block else block
+
+
 def split_words(
     block: bytes, expected: int, first: int, problems: LineProblems
 ) -> tuple[list[list[bytes]], NDArray[np.int64]]:
     """The columns of a block whose lines have `expected` words or none, and their line numbers.
+
+    What follows the sixth column of a TREC line is left out, as in trec_eval.
 
     Counting words per line in numpy and splitting the block once takes 33 to 50 ms for 4 MiB;
     splitting line by line takes 90 to 107 (measured on one core).
@@ -109,17 +119,26 @@ def split_words(
     begins[1:] &= blank[:-1]
     line_starts = np.concatenate([[0], np.flatnonzero(data == 10)[:-1] + 1])
     counts = np.add.reduceat(begins, line_starts, dtype=np.int64)
-    wrong = np.flatnonzero((counts != expected) & (counts != 0))
+    longer = counts > expected if expected == TREC_COLUMNS else np.zeros(len(counts), np.bool_)
+    wrong = np.flatnonzero((counts != expected) & (counts != 0) & ~longer)
     if len(wrong):
         lines = block.split(b"\n")
         for at in wrong:
-            problems.add(
-                first + int(at),
-                f"expected {expected} columns; found {counts[at]} in {quoted(lines[at])}",
-            )
+            problems.add(first + int(at), _columns_problem(expected, int(counts[at]), lines[at]))
         return [], np.empty(0, dtype=np.int64)
+    if longer.any():
+        block = b"\n".join(
+            b" ".join(line.split(None, expected)[:expected]) for line in block.split(b"\n")
+        )
     words = block.split()
     return [words[column::expected] for column in range(expected)], np.flatnonzero(counts) + first
+
+
+def _columns_problem(expected: int, count: int, line: bytes) -> str:
+    remedy = ""
+    if expected == TREC_COLUMNS and count == expected - 1:
+        remedy = "; is the tag missing? trec_eval expects one too, such as `run` at each line's end"
+    return f"expected {expected} columns; found {count} in {quoted(line)}{remedy}"
 
 
 def split_tabs(
@@ -190,6 +209,7 @@ def quoted(content: bytes) -> str:
     return repr(text if len(text) <= 80 else text[:77] + "...")
 
 
+TREC_COLUMNS = 6
 _IS_SPACE = np.isin(np.arange(256), list(b" \t\n\r\x0b\x0c"))
 
 
@@ -222,14 +242,16 @@ class TextFormat(NamedTuple):
 
 
 TEXT_FORMATS = {
-    "trec": TextFormat(6, query=0, passage=2, rank=3, score=4),
+    "trec": TextFormat(TREC_COLUMNS, query=0, passage=2, rank=3, score=4),
     "msmarco": TextFormat(3, query=0, passage=1, rank=2),
+    "scored": TextFormat(3, query=0, passage=1, score=2),
+    "unordered": TextFormat(3, query=0, passage=1),
+    "colbert": TextFormat(4, query=0, passage=1, rank=2, score=3),
     "top1000": TextFormat(4, query=0, passage=1, split=split_tabs),
 }
-"""`query Q0 passage rank score tag`; `query passage rank`; `query passage querytext text`.
-`_format` tells them apart by a file's first line."""
-EXPECTED = "6 columns (TREC), 3 (MS MARCO), 4 with tabs (top1000) or Parquet"
-"""What a run file may be."""
+"""`query Q0 passage rank score tag`; `query passage rank`; Tevatron's `query passage score`;
+ColBERT's `query passage -1`, without an order; its `query passage rank score`; and `query passage
+querytext text`. `forms.form_of` tells which of them a file is."""
 
 
 def read_lines(path: Path, form: str) -> Lines:
@@ -263,46 +285,6 @@ def lines_of(blocks: list[Block]) -> Lines:
     return Lines(queries, passages, rank, score, np.concatenate(columns[4]))
 
 
-def sniff(path: Path) -> str:
-    """The text format of the file, from its first line that is not blank.
-
-    Raises:
-        InputError: none of `TEXT_FORMATS`; the message says so if the file holds qrels, CSV or
-            JSON.
-    """
-    for block in line_blocks(path, block_bytes=1 << 16):
-        line = next((line for line in block.split(b"\n") if line.strip()), None)
-        if line is not None:
-            return _format(path, line)
-    raise InputError(f"{path}: no lines; expected a run")
-
-
-def _format(path: Path, line: bytes) -> str:
-    if line.lstrip().startswith(b"{"):
-        raise InputError(
-            f"{path}: expected {EXPECTED}; found JSON: write it as lines of `query Q0 passage rank "
-            "score tag`, as ranx does with Run.from_file(PATH).save(OTHER, kind='trec')"
-        )
-    header = foreign.header_of(line, foreign.RUN, "query_id", "passage_id")
-    if header is not None and header.separator != " ":
-        if [name.strip().lower() for name in header.names] == ["query-id", "corpus-id", "score"]:
-            raise InputError(f"{path}: these are qrels (BEIR's header); expected a run")
-        raise InputError(
-            f"{path}: expected {EXPECTED}; found a header of columns, {', '.join(header.names)}: "
-            f"write it as Parquet, as pandas does with read_csv(PATH, dtype="
-            f"{{{header.columns['query_id']!r}: str, {header.columns['passage_id']!r}: str}}, "
-            f"sep={header.separator!r}).to_parquet(OTHER)"
-        )
-    words, tabbed = line.split(), line.rstrip(b"\r").split(b"\t")
-    if len(words) == 4 and words[1] in (b"0", b"Q0") and words[3].lstrip(b"-").isdigit():
-        raise InputError(f"{path}: these are qrels (query 0 passage relevance); expected a run")
-    if len(tabbed) == 4:
-        return "top1000"
-    if len(words) in (3, 6):
-        return "trec" if len(words) == 6 else "msmarco"
-    raise InputError(f"{path}: expected {EXPECTED}; found {len(words)} in {quoted(line)}")
-
-
 def parsed_blocks(path: Path, form: str, problems: LineProblems) -> Iterator[Block]:
     """Query ids, passage ids, ranks, scores and line numbers of the file, some lines at a time.
 
@@ -310,14 +292,20 @@ def parsed_blocks(path: Path, form: str, problems: LineProblems) -> Iterator[Blo
     """
     layout, first = TEXT_FORMATS[form], 1
     for block in line_blocks(path, block_bytes=BLOCK_BYTES):
-        columns, numbers = layout.split(block, layout.num_columns, first, problems)
+        if b"\0" in block:
+            _add_nul(block, first, problems)
+        if form != "trec" and b"#" in block:
+            _add_comments(block, layout, first, problems)
+        columns, numbers = layout.split(
+            without_comments(block), layout.num_columns, first, problems
+        )
         first += block.count(b"\n")
         if not len(numbers):
             continue
         rank = score = None
         if layout.rank is not None:
             # trec_eval ignores the rank of a TREC run, so an invalid one is not a problem.
-            wanted = problems if layout.score is None else None
+            wanted = None if form == "trec" else problems
             rank = numbers_of(columns[layout.rank], numbers, wanted, "rank")
         if layout.score is not None:
             score = numbers_of(columns[layout.score], numbers, problems, "score")
@@ -325,3 +313,22 @@ def parsed_blocks(path: Path, form: str, problems: LineProblems) -> Iterator[Blo
         passage_id = texts_of(columns[layout.passage], numbers, problems)
         if not (query_id.null_count or passage_id.null_count):
             yield query_id, passage_id, rank, score, numbers
+
+
+def _add_nul(block: bytes, first: int, problems: LineProblems) -> None:
+    """Note the first NUL, at which trec_eval stops without a word."""
+    at = block.index(b"\0")
+    number = first + block.count(b"\n", 0, at)
+    line = block[block.rfind(b"\n", 0, at) + 1 :].partition(b"\n")[0]
+    problems.add(number, f"a NUL character in {quoted(line)}; is this a text file?")
+
+
+def _add_comments(block: bytes, layout: TextFormat, first: int, problems: LineProblems) -> None:
+    """Note comments that have the tabs of a line of ranking: is # the first letter of an id?"""
+    for comment in _COMMENT.finditer(block):
+        if comment[0].count(b"\t") >= layout.num_columns - 1:
+            problems.add(
+                first + block.count(b"\n", 0, comment.start()),
+                f"a line that begins with # is a comment, and {quoted(comment[0])} has the columns "
+                "of a ranking; write the run in TREC's form without the #, or delete the line",
+            )

@@ -15,16 +15,17 @@ from numpy.typing import NDArray
 from raypipe import schema
 from raypipe.errors import InputError
 from raypipe.evaluation.run_files.columns import SHOWN, Codes, decode, places, repeats, unprintable
+from raypipe.evaluation.run_files.forms import form_of
 from raypipe.evaluation.run_files.lines import (
+    TEXT_FORMATS,
     Block,
     LineProblems,
     Lines,
     lines_of,
     parsed_blocks,
     read_lines,
-    sniff,
 )
-from raypipe.evaluation.run_files.parquet import is_parquet, read_parquet
+from raypipe.evaluation.run_files.tables import read_columns, read_parquet, read_table
 from raypipe.vocabulary import BreakTies
 
 logger = logging.getLogger(__name__)
@@ -32,17 +33,22 @@ PART_LINES = 100_000
 """Lines of a part at least, but for the last; they and their block take about 200 MB."""
 
 
-def read_run(path: str | Path, *, break_ties: BreakTies = "id") -> pa.Table:
+def read_run(
+    path: str | Path, *, break_ties: BreakTies = "id", unordered: bool = False
+) -> pa.Table:
     """The run, `schema.RUN_FILE`: queries in order of first appearance, best first within each.
 
-    What decides the order, and the score if the file has none:
+    What decides the order, and the score if the file has none (`forms.form_of` tells the form):
 
     - trec: descending score as float32, then descending passage id, as in trec_eval; the rank
       column is ignored, with a warning if it contradicts this order.
+    - scored (Tevatron's query, passage, score): as trec.
     - msmarco: the rank; gaps are closed, with a warning; score 1/rank.
-    - top1000: unordered candidates; the order of the file is used as rank; score 1/rank.
-    - parquet, with a column for the query, the passage, and the score or the rank under any name of
-      `raypipe.foreign`: the rank if there is one, otherwise as trec.
+    - colbert (query, passage, rank, score): the rank, which the scores may not contradict.
+    - parquet and table, with a column for the query and the passage, and one for the rank or the
+      score, under any name of `raypipe.foreign`: the rank if there is one, otherwise as trec.
+    - top1000; with `unordered` also a parquet or table without rank and score, and ColBERT's
+      query, passage, -1: the order of the file, with a warning; score 1/rank.
 
     Ranks begin at 1, or in every query at 0.
 
@@ -50,35 +56,69 @@ def read_run(path: str | Path, *, break_ties: BreakTies = "id") -> pa.Table:
         path: plain, .gz, .bz2 or .zst, recognised by its content.
         break_ties: id orders equal scores by passage id as above; rank keeps the file's order among
             them, that of its ranks or, without ranks, of its lines.
+        unordered: whether candidates without ranks and scores are enough.
 
     Raises:
         InputError: a file that is not such a run; scores that are not finite in float32; a passage
             twice for one query, or two passages at one rank; the first ten with line numbers.
     """
     path = Path(path)
-    form = "parquet" if is_parquet(path) else sniff(path)
-    lines = read_parquet(path) if form == "parquet" else read_lines(path, form)
-    return ranked(path, lines, form, break_ties)
+    form = form_of(path)
+    if form == "parquet":
+        lines = read_parquet(path)
+    else:
+        lines = read_table(path) if form == "table" else read_lines(path, form)
+    return ranked(path, lines, form, break_ties, unordered=unordered)
 
 
-def ranked(path: Path, lines: Lines, form: str, break_ties: BreakTies = "id") -> pa.Table:
+def is_unordered(path: Path) -> bool:
+    """Whether a run file has candidates without ranks and scores.
+
+    Raises:
+        InputError: it has no form of a run.
+    """
+    form = form_of(path)
+    if form in TEXT_FORMATS:
+        return TEXT_FORMATS[form].rank is None and TEXT_FORMATS[form].score is None
+    return {"rank", "score"}.isdisjoint(read_columns(path))
+
+
+def ranked(
+    path: Path,
+    lines: Lines,
+    form: str,
+    break_ties: BreakTies = "id",
+    *,
+    unordered: bool = False,
+) -> pa.Table:
     """The run of these lines, `schema.RUN_FILE`; order and errors are those of `read_run`.
 
     Args:
         path: the name of the lines in messages.
-        lines: the lines of a file, or of a table in memory (`parquet.table_lines`).
-        form: parquet, or one that `sniff` tells.
+        lines: the lines of a file, or of a table in memory (`tables.table_lines`).
+        form: see `forms.form_of`.
         break_ties: see `read_run`.
+        unordered: see `read_run`.
     """
-    table, queries = ordered(path, lines, form, break_ties)
+    table, queries = ordered(path, lines, form, break_ties, unordered=unordered)
     warn(path, form, queries, break_ties)
     return table
 
 
 def ordered(
-    path: Path, lines: Lines, form: str, break_ties: BreakTies = "id"
+    path: Path,
+    lines: Lines,
+    form: str,
+    break_ties: BreakTies = "id",
+    *,
+    unordered: bool = False,
 ) -> tuple[pa.Table, list[str]]:
     """The run of these lines, and the queries whose ranks contradict its order; see `ranked`."""
+    if lines.rank is None and lines.score is None and form != "top1000" and not unordered:
+        raise InputError(
+            f"{path}: expected a rank or a score for each passage, found neither: candidates "
+            "without an order are for `read` in a recipe, `raypipe score` and raypipe.score"
+        )
     lines = _from_one(form, lines)
     refuse(path, lines, form)
     best = _best_first(form, lines, break_ties)
@@ -143,11 +183,13 @@ def refuse(path: Path, lines: Lines, form: str) -> None:
             f"{len(group)} times; keep one"
         )
     problems += _rest(path, len(twice))
-    if form not in ("trec", "msmarco"):  # whose columns end at white space
+    if form in ("top1000", "parquet", "table"):  # columns of the others end at white space
         problems += _id_problems(path, where, "query", lines.queries, lines)
         problems += _id_problems(path, where, "passage", lines.passages, lines)
     if form != "trec" and lines.rank is not None:
         problems += _rank_problems(path, where, lines, lines.rank)
+    if form == "colbert" and not problems:
+        problems += _contradictions(path, lines)
     if problems:
         raise InputError(problems)
 
@@ -184,6 +226,21 @@ def _rank_problems(path: Path, where: str, lines: Lines, rank: NDArray[np.float3
     return problems + _rest(path, len(tied))
 
 
+def _contradictions(path: Path, lines: Lines) -> list[str]:
+    """Problems with scores that rise from one rank to the next."""
+    assert lines.rank is not None and lines.score is not None
+    by_rank = np.lexsort((lines.rank, lines.queries.codes))
+    same = np.diff(lines.queries.codes[by_rank]) == 0
+    rising = np.flatnonzero(same & (np.diff(lines.score[by_rank]) > 0))
+    return [
+        f"{path}: lines {lines.number[by_rank[at]]} and {lines.number[by_rank[at + 1]]}: expected "
+        f"scores that fall with the ranks of query {_name(lines.queries, by_rank[at])} (query, "
+        f"passage, rank, score); found {lines.score[by_rank[at]]:g} before "
+        f"{lines.score[by_rank[at + 1]]:g}"
+        for at in rising[:SHOWN]
+    ] + _rest(path, len(rising))
+
+
 def contradicted(form: str, lines: Lines, best: NDArray[np.int64]) -> list[str]:
     """The queries whose rank column differs from the run's order, `best`, in that order."""
     if lines.rank is None:
@@ -209,6 +266,12 @@ def warn(path: Path, form: str, queries: list[str], break_ties: BreakTies = "id"
         message += " as in trec_eval (first: query %s)"
     if queries:
         logger.warning(message, path, len(queries), queries[0])
+    if form == "top1000":
+        logger.warning(
+            "%s: top1000 has neither ranks nor scores: each query's passages are taken in the order"
+            " of the file, which measures nothing",
+            path,
+        )
 
 
 def _rest(path: Path, count: int) -> list[str]:
@@ -224,7 +287,11 @@ class NotInPartsError(Exception):
 
 
 def read_parts(
-    path: Path, *, num_lines: int = PART_LINES, break_ties: BreakTies = "id"
+    path: Path,
+    *,
+    num_lines: int = PART_LINES,
+    break_ties: BreakTies = "id",
+    unordered: bool = False,
 ) -> Iterator[pa.Table]:
     """The parts of the run, `schema.RUN_FILE`, one after the other; together they are `read_run`'s.
 
@@ -232,21 +299,24 @@ def read_parts(
         path: a text file, plain or compressed.
         num_lines: lines of a part at least, but for the last; a query stays in one part.
         break_ties: see `runs.read_run`.
+        unordered: see `runs.read_run`.
 
     Raises:
-        NotInPartsError: a Parquet file, a query whose lines stand far apart, or lines that are not
-            a run. What was read before counts for nothing.
+        NotInPartsError: a file with named columns, a query whose lines stand far apart, or lines
+            that are not a run. What was read before counts for nothing.
     """
-    if is_parquet(path):
-        raise NotInPartsError
     try:
-        yield from _parts(path, num_lines, break_ties)
+        yield from _parts(path, num_lines, break_ties, unordered)
     except InputError as error:
         raise NotInPartsError from error
 
 
-def _parts(path: Path, num_lines: int, break_ties: BreakTies) -> Iterator[pa.Table]:
-    form = sniff(path)
+def _parts(
+    path: Path, num_lines: int, break_ties: BreakTies, unordered: bool
+) -> Iterator[pa.Table]:
+    form = form_of(path)
+    if form not in TEXT_FORMATS:
+        raise NotInPartsError
     problems = LineProblems(path)
     finished: set[str] = set()
     contradicted: list[str] = []
@@ -257,7 +327,7 @@ def _parts(path: Path, num_lines: int, break_ties: BreakTies) -> Iterator[pa.Tab
         if not finished.isdisjoint(names):
             raise NotInPartsError
         finished.update(names)
-        table, queries = ordered(path, lines, form, break_ties)
+        table, queries = ordered(path, lines, form, break_ties, unordered=unordered)
         contradicted += queries
         yield table
     problems.refuse()

@@ -43,6 +43,7 @@ class Made:
 
     inputs: dict
     approximate: tuple[str, ...] = ()
+    unordered: int = 0
 
 
 def test_a_system_is_made_once_and_an_index_once_for_all_query_sets(invocable, monkeypatch):

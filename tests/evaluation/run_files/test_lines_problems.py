@@ -32,7 +32,7 @@ def test_the_order_of_a_long_unordered_file_is_that_of_the_file(read):
 
 def test_ten_problems_of_a_kind_are_shown_and_eleven_are_ten_and_one_more(read):
     for count in (10, 11, 13):
-        bad = "".join(f"1\tp{n}\t0\n" for n in range(count))
+        bad = "query_id\tpassage_id\trank\n" + "".join(f"1\tp{n}\t0\n" for n in range(count))
         found = [p for p in problems(read, bad) if "expected a rank from 1" in p]
         assert len(found) == 10
         rest = [p for p in problems(read, bad) if "more like these" in p]

@@ -87,7 +87,7 @@ def test_msmarco_is_ordered_by_rank_and_scored_by_its_reciprocal(read):
 
 def test_missing_msmarco_ranks_are_closed_up_and_told(read, caplog):
     with caplog.at_level(logging.WARNING):
-        found = read("5\t30\t4\n5\t10\t1\n")
+        found = read("5\t10\t1\n5\t30\t4\n")
     assert [line[1:3] for line in lines(found)] == [("10", 1), ("30", 2)]
     assert "ranks are missing" in caplog.text
 
@@ -162,11 +162,13 @@ def test_scores_that_are_not_finite_in_float32_are_refused(read, score):
     assert "line 2: score" in found and "finite" in found
 
 
-@pytest.mark.fault(40, "lines of 5 and 7 columns are named by their numbers")
+@pytest.mark.fault(40, "lines of 5 and 4 columns are named by their numbers")
 def test_bad_lines_are_named_with_their_numbers(read):
-    found = problems(read, "1 Q0 a 1 1 x\n1 Q0 b 2 1\n1 Q0 c 3 1 x y\n")
-    assert "line 2: expected 6 columns; found 5 in '1 Q0 b 2 1'" in found[0]
-    assert "line 3: expected 6 columns; found 7" in found[1]
+    found = problems(read, "1 Q0 a 1 1 x\n1 Q0 b 2 1\n1 Q0 c 3\n")
+    assert "line 2: expected 6 columns; found 5 in '1 Q0 b 2 1'; is the tag missing?" in found[0]
+    assert "line 3: expected 6 columns; found 4 in '1 Q0 c 3'" in found[1]
+    assert "is the tag missing?" in problems(read, "1 Q0 a 1 1\n1 Q0 b 2 1\n")[0]
+    assert "line 2: a NUL character" in problems(read, "1 Q0 a 1 1 x\n1 Q0 b\0 2 0 x\n")[0]
     assert (
         "line 2: score: expected a number; found '1_0'"
         in (problems(read, "1 Q0 a 1 1 x\n1 Q0 b 2 1_0 x\n")[0])
@@ -182,13 +184,14 @@ def test_line_numbers_go_on_across_blocks(read):
 
 
 def test_msmarco_ranks_that_give_no_order_are_refused(read):
-    found = problems(read, "1\ta\t0\n1\tb\t1.5\n1\tc\t3\n1\td\t3\n")
-    assert "line 1: expected a rank from 1; found 0" in found[0]
-    assert "line 2: expected a rank from 1; found 1.5" in found[1]
-    assert "lines 3 and 4: two passages at rank 3 of query 1" in found[2]
+    header = "query_id\tpassage_id\trank\n"
+    found = problems(read, f"{header}1\ta\t0\n1\tb\t1.5\n1\tc\t3\n1\td\t3\n")
+    assert "line 2: expected a rank from 1; found 0" in found[0]
+    assert "line 3: expected a rank from 1; found 1.5" in found[1]
+    assert "lines 4 and 5: two passages at rank 3 of query 1" in found[2]
     assert "line 1: rank: expected a number" in problems(read, "1\ta\tx\n")[0]
-    assert "found nan" in problems(read, "1\ta\tnan\n")[0]
-    assert "found inf" in problems(read, "1\ta\tinf\n")[0]
+    assert "found nan" in problems(read, f"{header}1\ta\tnan\n")[0]
+    assert "found inf" in problems(read, f"{header}1\ta\tinf\n")[0]
 
 
 @pytest.mark.fault(35, "an empty run and one of empty lines are refused")

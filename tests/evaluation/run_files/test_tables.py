@@ -15,12 +15,13 @@ def changed(name, values):
     return GOOD.set_column(GOOD.column_names.index(name), name, values)
 
 
-@pytest.mark.fault(34, "each of 10 tables with a wrong, missing or null column is refused by name")
+@pytest.mark.fault(34, "each of 11 tables with a wrong, missing or null column is refused by name")
 @pytest.mark.parametrize(
     ("table", "told"),
     [
         (GOOD.drop(["query_id"]), "missing query_id; found passage_id, rank, score"),
-        (GOOD.drop(["score", "rank", "passage_id"]), "missing passage_id, score; found query_id"),
+        (GOOD.drop(["score", "rank", "passage_id"]), "missing passage_id; found query_id"),
+        (GOOD.drop(["score", "rank"]), "expected a rank or a score for each passage"),
         (changed("query_id", pa.array([1.5])), "query_id: expected strings; found double"),
         (changed("passage_id", pa.array([b"p"])), "passage_id: expected strings; found .*binary"),
         (changed("passage_id", pa.array([["p"]])), "passage_id: expected strings; found list"),
