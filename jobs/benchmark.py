@@ -28,7 +28,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-FOLDERS = [ROOT, ROOT / "tests" / "helpers", ROOT / "tests" / "benchmarks"]
+FOLDERS = [ROOT / "tests" / "helpers", ROOT / "tests" / "benchmarks"]
 TUNED = Path.home() / ".cache" / "raypipe" / "benchmark.json"
 PARTS = ("encode", "mono", "mono-large", "duo", "duo-large")
 SEARCH = "search"
@@ -117,6 +117,11 @@ def keep(tuned, file):
 
 
 if __name__ == "__main__":
-    sys.flags.safe_path or sys.path.pop(0)  # this folder: its tokenize.py hides Python's own
+    # In the place of this folder, whose tokenize.py hides Python's own: the one that has raypipe.
+    above = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    sys.path[: not sys.flags.safe_path] = [above]
+    from raypipe.isolation import leave_folder
+
+    leave_folder(sys.path.pop(0), os.getcwd())
     sys.path[:0] = [str(folder) for folder in FOLDERS]
     main()
