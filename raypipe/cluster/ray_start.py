@@ -4,6 +4,7 @@ Loopback alone may reach a cluster, or only those who know its token.
 """
 
 import ctypes
+import errno
 import json
 import logging
 import os
@@ -105,8 +106,28 @@ def keep_token_private(*, create: bool) -> None:
     """Let nobody else read the token in ~/.ray/auth_token, which Ray writes for all to read.
 
     `create`: make it first if there is none, as Ray would do when it starts.
+
+    Raises:
+        InputError: HOME is no folder in which that can be.
     """
     path = Path.home() / ".ray" / "auth_token"
+    try:
+        _keep_private(path, create)
+    except OSError as error:
+        if error.errno in _DISK:
+            raise
+        raise InputError(
+            f"HOME={Path.home()}: expected a folder in which Ray can keep its token, {path}; "
+            f"found: {error.strerror}. Set HOME to a folder that you can write to, or work without "
+            "Ray: resources.backend=inline"
+        ) from error
+
+
+_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+"""Errors of a disk, which may be over when the same command runs again."""
+
+
+def _keep_private(path: Path, create: bool) -> None:
     if create and not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
@@ -287,10 +308,12 @@ def start_local(*, num_cpus: int, num_gpus: int = 0, threads: int = 1) -> LocalR
     discard the processes that it keeps ready and start a new one for each actor.
 
     Raises:
-        InputError: this process has a Ray already.
+        InputError: this process has a Ray already, or HOME or the temporary folder does not suit.
         IncompleteError: Ray does not start, for example on a machine that is too busy.
     """
     _refuse_second()
+    _check_temporary_folder()
+    keep_token_private(create=True)
     reaper = Reaper()
     os.environ.update(ENVIRONMENT)
     environment = actor_environment(threads)
@@ -298,7 +321,6 @@ def start_local(*, num_cpus: int, num_gpus: int = 0, threads: int = 1) -> LocalR
     before = {name: os.environ.get(name) for name in environment | path}
     _set(environment | path)
     try:
-        keep_token_private(create=True)
         with loopback_only() as options, fewer_daemons(), java_keeps_its_signals():
             ray.init(
                 address="local",
@@ -326,6 +348,42 @@ def start_local(*, num_cpus: int, num_gpus: int = 0, threads: int = 1) -> LocalR
     for name in _submitted():
         inherited.pop(name, None)  # Ray sets these for every worker, whatever its environment
     return LocalRay(reaper, inherited)
+
+
+_SOCKET = "/ray/session_2026-01-31_23-59-59_999999_{}/sockets/plasma_store"
+"""The longest path of a socket below Ray's temporary folder, with the driver's number."""
+_SOCKET_BYTES = 107
+"""Of a path that Linux takes for a socket."""
+
+
+def _check_temporary_folder() -> None:
+    """Returns nothing where Ray can keep its sockets.
+
+    Raises:
+        InputError: the path is too long for a socket or relative, or there can be no folder.
+    """
+    name = next((name for name in ("RAY_TMPDIR", "TMPDIR") if name in os.environ), None)
+    if name is None:
+        return
+    place, problem = os.environ[name], ""
+    longest = _SOCKET_BYTES - len(_SOCKET.format(os.getpid()))
+    if not os.path.isabs(place):
+        problem = "a relative path"
+    elif len(os.fsencode(place)) > longest:
+        problem = f"{len(os.fsencode(place))} bytes, and the paths of its sockets would be too long"
+    else:
+        try:
+            os.makedirs(os.path.join(place, "ray"), exist_ok=True)
+        except OSError as error:
+            if error.errno in _DISK:
+                raise
+            problem = f"no folder that can be used: {error.strerror}"
+    if problem:
+        raise InputError(
+            f"{name}={place}: expected for Ray the absolute path of a folder, of at most "
+            f"{longest} bytes; found {problem}. Set RAY_TMPDIR to such a folder, for example "
+            "RAY_TMPDIR=/tmp, or work without Ray: resources.backend=inline"
+        )
 
 
 def _set(variables: Mapping[str, str | None]) -> None:
