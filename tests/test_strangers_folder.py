@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from canaries import console_script, environment, put_canaries
 from safetensors.torch import load_file
 
 from raypipe.cli.main import app
+from raypipe.package import FOLDER
 
 RECIPE = """
 format: 1
@@ -173,3 +175,54 @@ def test_a_command_runs_nothing_of_the_current_folder(folder, verb):
     done = folder.run([*folder.raypipe, *words(verb)])
     assert folder.told() == []
     assert done.returncode == ENDS_WITH.get(verb, 0), done.stderr
+
+
+ON_RAY = ("resources.backend=ray", "resources.actors=1", "resources.threads=1")
+BM25 = "stages:\n  lucene: {do: index}\n  bm25: {do: search, index: lucene, depth: 5}"
+
+
+@pytest.mark.slow
+@pytest.mark.ray
+@pytest.mark.jvm
+def test_rays_workers_and_java_run_nothing_of_the_current_folder(folder):
+    (folder.place / "bm25.yaml").write_text(RECIPE.replace("stages:", BM25))
+    done = folder.run([*folder.raypipe, "pipeline", "bm25.yaml", "--out", "on-ray", *ON_RAY])
+    assert folder.told() == []
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.ray
+def test_a_training_on_ray_runs_nothing_of_the_current_folder(folder):
+    done = folder.run(
+        [*folder.raypipe, "train", "training.yaml", "--out", "ray-trained", *ON_RAY[:1]]
+    )
+    assert folder.told() == []
+    assert done.returncode == 0, done.stderr
+
+
+def imported_by_python(folder: Path) -> list[str]:
+    """What `python -m` itself imports, from the current folder if it is there, before raypipe."""
+    folder.mkdir()
+    (folder / "nothing.py").write_text("import sys\nprint(*sys.modules)\n")
+    command = [sys.executable, "-m", "nothing"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+@pytest.mark.slow
+@pytest.mark.ray
+@pytest.mark.jvm
+def test_where_raypipe_lies_in_the_current_folder_it_alone_is_taken(models, tmp_path):
+    """Other bytes than those that are installed: a worker that finds these is refused."""
+    theirs = Folder(tmp_path, models)
+    left_out = ("raypipe", *imported_by_python(tmp_path / "empty"))
+    put_canaries(theirs.place, theirs.log, leave_out=left_out)
+    shutil.copytree(FOLDER, theirs.place / "raypipe", ignore=shutil.ignore_patterns("__pycache__"))
+    with (theirs.place / "raypipe" / "schema.py").open("a") as file:
+        file.write("# another version\n")
+    (theirs.place / "bm25.yaml").write_text(RECIPE.replace("stages:", BM25))
+    command = [sys.executable, "-m", "raypipe"]
+    done = theirs.run([*command, "pipeline", "bm25.yaml", "--out", "work", *ON_RAY])
+    assert theirs.told() == []
+    assert done.returncode == 0, done.stderr
