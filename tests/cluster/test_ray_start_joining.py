@@ -246,7 +246,7 @@ def test_workers_of_a_job_leave_its_directory_and_find_the_drivers_raypipe(
         (
             "TMPDIR",
             f"/tmp/{'x' * 100}",
-            r"TMPDIR=/tmp/x+: .*at most \d+ bytes; found 105 bytes, and",
+            r"TMPDIR=/tmp/x+: .*at most \d+ bytes; found 105 bytes",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""A training starts where the environment, the recipe and the workspace have a blank in their paths."""
+"""A training whose environment, recipe and workspace have a blank in their paths."""
 
 import json
 import os
@@ -17,7 +17,7 @@ def test_a_training_on_ray_starts_where_every_path_has_a_blank(small_recipe, tmp
     (place / "env").symlink_to(Path(sys.executable).parent.parent)
     recipe = place / "my recipe.yaml"
     resources = {"backend": "ray", "workers": 2}
-    recipe.write_text(small_recipe(steps=2, resources=resources).read_text())
+    recipe.write_text(small_recipe(resources=resources).read_text())
     python = place / "env" / "bin" / Path(sys.executable).name
     command = [python, "-m", "raypipe", "train", recipe, "--out", place / "the work"]
     kept = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
