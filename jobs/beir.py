@@ -1,9 +1,15 @@
 """`raypipe beir` as the driver of a Ray job; docs/cluster.md says how to submit it."""
 
+import os
 import sys
 
 if __name__ == "__main__":
-    sys.flags.safe_path or sys.path.pop(0)  # this folder: its tokenize.py hides Python's own
+    # In the place of this folder, whose tokenize.py hides Python's own: the one that has raypipe.
+    above = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    sys.path[: not sys.flags.safe_path] = [above]
+    from raypipe.isolation import leave_folder
+
+    leave_folder(sys.path.pop(0), os.getcwd())
     from raypipe.cli.job import run_job
 
     run_job("beir", sys.argv[1:])

@@ -35,7 +35,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-FOLDERS = [ROOT / name for name in (".", "tests/helpers", "tests/benchmarks", "tests/gpu")]
+FOLDERS = [ROOT / "tests" / name for name in ("helpers", "benchmarks", "gpu")]
 TUNED = Path.home() / ".cache" / "raypipe" / "benchmark.json"
 TESTS, MACHINE, TRAIN, SEARCH = "tests", "the machine", "train", "search"
 PARTS = (TESTS, "encode", "mono", "mono-large", "duo", "duo-large", TRAIN, SEARCH)
@@ -237,6 +237,11 @@ def search_of(quick, tuned):
 
 
 if __name__ == "__main__":
-    sys.flags.safe_path or sys.path.pop(0)  # this folder: its tokenize.py hides Python's own
+    # In the place of this folder, whose tokenize.py hides Python's own: the one that has raypipe.
+    above = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    sys.path[: not sys.flags.safe_path] = [above]
+    from raypipe.isolation import leave_folder
+
+    leave_folder(sys.path.pop(0), os.getcwd())
     sys.path[:0] = [str(folder) for folder in FOLDERS]
     main()

@@ -2,14 +2,11 @@
 
 The names below are the Python API: numpy arrays, Arrow tables and lists of texts in and out,
 without Ray unless a recipe names it as its backend; only `run` and `open_index` need a workspace.
-Each name is imported when it is first used, so that `import raypipe` loads nothing else.
+Each name is imported when it is first used, so that `import raypipe` loads nothing else. It must
+not: `raypipe.isolation` says why.
 """
 
-from typing import TYPE_CHECKING
-
-from raypipe.package import VERSION
-
-__version__ = VERSION
+TYPE_CHECKING = False  # mypy takes a variable of this name for true
 __all__ = [
     "compare",
     "encode",
@@ -25,6 +22,9 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from raypipe.package import VERSION
+
+    __version__ = VERSION
     from raypipe.api.models import encode, rerank, score, search
     from raypipe.api.runs import compare, evaluate, fuse, read_run, write_run
     from raypipe.api.workspace import open_index, run
@@ -49,9 +49,11 @@ else:
     }
 
     def __getattr__(name):
-        """One of the names above, imported now."""
+        """One of the names above, or the version, imported now."""
         from importlib import import_module
 
+        if name == "__version__":
+            return import_module("raypipe.package").VERSION
         if name in _LEFT:
             raise AttributeError(f"raypipe.{name} is no longer there: {_LEFT[name]}")
         if name not in _MODULES:

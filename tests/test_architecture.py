@@ -18,6 +18,7 @@ LAYERS = [
         "markdown",
         "names",
         "hub_names",
+        "isolation",
         "numerics",
         "package",
         "regular",

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from canaries import put_canaries_that_give_way
 from free_ports import free_ports
 from killed_jobs import durable_bytes
 from patience import end_all
@@ -31,6 +32,8 @@ pytestmark = pytest.mark.ray
 REPOSITORY = Path(__file__).parent.parent
 SCHEDULE = REPOSITORY / "docs" / "reindexing.md"
 SHARDS = 60
+MODULES = ("json", "numpy", "psutil", "pyarrow", "secrets", "ssl", "torch", "types", "yaml")
+HOOKS = ("sitecustomize", "usercustomize")
 RECIPE = """
 format: 1
 name: job
@@ -329,3 +332,30 @@ def test_a_folder_that_is_not_shared_is_found_before_work_starts(head, files, tm
     assert "one folder that every node mounts" in log
     assert summary(out)["exit"] == 2
     assert not list((tmp_path / "apart").glob("*/*/shards/*")), "no shard was computed"
+
+
+@pytest.mark.slow
+@pytest.mark.jvm
+@pytest.mark.parametrize("isolated", [True, False])
+def test_of_a_jobs_working_directory_raypipe_alone_is_taken(head, files, tmp_path, isolated):
+    """A `sitecustomize.py` there is run by Python itself, before any script, but for `python -I`.
+
+    raypipe is another version than the installed one: a worker that finds that one is refused.
+    """
+    theirs, log = tmp_path / "theirs", tmp_path / "log"
+    shutil.copytree(head.working_dir, theirs)
+    with (theirs / "raypipe" / "schema.py").open("a") as file:
+        file.write("# another version\n")
+    put_canaries_that_give_way(theirs, log, MODULES + (HOOKS if isolated else ()))
+    recipe = files / "bm25.yaml"
+    bm25 = "stages:\n  lucene: {do: index}\n  bm25: {do: search, index: lucene, depth: 5}"
+    recipe.write_text(RECIPE.replace("stages:", bm25))
+    python = ("python", "-I") if isolated else ("python",)
+    job = (*python, "jobs/pipeline.py", recipe, "--out", tmp_path / "work")
+    submitted = head.submit(*job, options=("--working-dir", theirs))
+    said, _ = submitted.communicate()
+    assert submitted.returncode == 0, said
+    # Ray's own supervisor of jobs, before any program of the user's, is the cluster's first job.
+    lines = log.read_text().splitlines()
+    assert [line for line in lines if line.split()[1] != "01000000"] == []
+    assert lines, "the directory is where Ray's own processes look"

@@ -27,7 +27,7 @@ def job_problems(arguments: Sequence[str], environment: Mapping[str, str]) -> li
     if not environment.get("RAY_ADDRESS"):
         problems.append(
             "RAY_ADDRESS: expected the cluster that accepted this job, found none; submit it with "
-            "`ray job submit --address ... -- python jobs/...`, or run `raypipe` for one machine"
+            "`ray job submit --address ... -- python -I jobs/...`, or run `raypipe` for one machine"
         )
     out = value_of_out(arguments)
     if out is None or not (Path(out).is_absolute() or in_bucket(out)):

@@ -4,10 +4,12 @@ Loopback alone may reach a cluster, or only those who know its token.
 """
 
 import ctypes
+import errno
 import json
 import logging
 import os
 import secrets
+import shlex
 import signal
 import socket
 import subprocess
@@ -15,22 +17,25 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.error import HTTPError
 
 import psutil
 import ray
 from ray._private import parameter, ray_constants, services
+from ray.job_config import JobConfig
 
 from raypipe import numerics
 from raypipe.cluster.reaper import Reaper
 from raypipe.errors import IncompleteError, InputError, RaypipeError, RefusedError, first_line
+from raypipe.isolation import child_environment
+from raypipe.package import FOLDER
 
 ASK_SECONDS = 5.0
 ASK_CHILD_SECONDS = 30.0
@@ -101,8 +106,28 @@ def keep_token_private(*, create: bool) -> None:
     """Let nobody else read the token in ~/.ray/auth_token, which Ray writes for all to read.
 
     `create`: make it first if there is none, as Ray would do when it starts.
+
+    Raises:
+        InputError: HOME is no folder in which that can be.
     """
     path = Path.home() / ".ray" / "auth_token"
+    try:
+        _keep_private(path, create)
+    except OSError as error:
+        if error.errno in _DISK:
+            raise
+        raise InputError(
+            f"HOME={Path.home()}: expected a folder in which Ray can keep its token, {path}; "
+            f"found: {error.strerror}. Set HOME to a folder that you can write to, or work without "
+            "Ray: resources.backend=inline"
+        ) from error
+
+
+_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+"""Errors of a disk, which may be over when the same command runs again."""
+
+
+def _keep_private(path: Path, create: bool) -> None:
     if create and not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
@@ -122,11 +147,12 @@ def _refuses_strangers(gcs: str) -> bool:
 
     Ray reads the mode once in a process, so that the client is another process.
     """
-    variables = {k: v for k, v in os.environ.items() if not k.startswith("RAY_AUTH_")}
+    inherited = child_environment().items()
+    variables = {name: value for name, value in inherited if not name.startswith("RAY_AUTH_")}
     variables["RAY_AUTH_MODE"] = "disabled"
     try:
         asked = subprocess.run(
-            [sys.executable, "-c", _ASK, gcs],
+            [sys.executable, "-P", "-c", _ASK, gcs],
             env=variables,
             capture_output=True,
             timeout=ASK_CHILD_SECONDS,
@@ -164,9 +190,14 @@ ENVIRONMENT = {
     "RAY_DEDUP_LOGS": "0",
     "RAY_gcs_rpc_server_reconnect_timeout_s": "10",  # notice a dead head soon; reruns are cheap
 }
-OF_CLIENT = {**ENVIRONMENT, "RAY_gcs_rpc_server_reconnect_timeout_s": "600"}
+OF_CLIENT = {
+    **ENVIRONMENT,
+    "RAY_gcs_rpc_server_reconnect_timeout_s": "600",
+    "RAY_OVERRIDE_JOB_RUNTIME_ENV": "1",
+}
 """A client of Ray ends its process with exit code 1 so many seconds after its head. The driver of a
-joined cluster looks for the head itself, and ends before that with its own code."""
+joined cluster looks for the head itself, and ends before that with its own code. The last one lets
+`_of_joined` extend the modules that a job was submitted with."""
 HEAD_FAILURES = 5
 """So many failures to reach a cluster's head, a second apart, mean that it has ended."""
 
@@ -277,17 +308,19 @@ def start_local(*, num_cpus: int, num_gpus: int = 0, threads: int = 1) -> LocalR
     discard the processes that it keeps ready and start a new one for each actor.
 
     Raises:
-        InputError: this process has a Ray already.
+        InputError: this process has a Ray already, or HOME or the temporary folder does not suit.
         IncompleteError: Ray does not start, for example on a machine that is too busy.
     """
     _refuse_second()
+    _check_temporary_folder()
+    keep_token_private(create=True)
     reaper = Reaper()
     os.environ.update(ENVIRONMENT)
     environment = actor_environment(threads)
-    before = {name: os.environ.get(name) for name in environment}
-    os.environ.update(environment)
+    path = _python_path()
+    before = {name: os.environ.get(name) for name in environment | path}
+    _set(environment | path)
     try:
-        keep_token_private(create=True)
         with loopback_only() as options, fewer_daemons(), java_keeps_its_signals():
             ray.init(
                 address="local",
@@ -297,6 +330,8 @@ def start_local(*, num_cpus: int, num_gpus: int = 0, threads: int = 1) -> LocalR
                 object_store_memory=OBJECT_STORE_BYTES,
                 logging_level=logging.ERROR,
                 log_to_driver=False,
+                runtime_env=_python_of_workers(),
+                **_without_folders(),
                 **options,
             )
     except Exception as error:
@@ -308,15 +343,113 @@ def start_local(*, num_cpus: int, num_gpus: int = 0, threads: int = 1) -> LocalR
             "or without Ray: resources.backend=inline"
         ) from error
     finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        _set(before)
     inherited = {**ENVIRONMENT, **environment}
     for name in _submitted():
         inherited.pop(name, None)  # Ray sets these for every worker, whatever its environment
     return LocalRay(reaper, inherited)
+
+
+_SOCKET = "/ray/session_2026-01-31_23-59-59_999999_{}/sockets/plasma_store"
+"""The longest path of a socket below Ray's temporary folder, with the driver's number."""
+_SOCKET_BYTES = 107
+"""Of a path that Linux takes for a socket."""
+
+
+def _check_temporary_folder() -> None:
+    """Returns nothing where Ray can keep its sockets.
+
+    Raises:
+        InputError: the path is too long for a socket or relative, or there can be no folder.
+    """
+    name = next((name for name in ("RAY_TMPDIR", "TMPDIR") if name in os.environ), None)
+    if name is None:
+        return
+    place, problem = os.environ[name], ""
+    longest = _SOCKET_BYTES - len(_SOCKET.format(os.getpid()))
+    if not os.path.isabs(place):
+        problem = "a relative path"
+    elif len(os.fsencode(place)) > longest:
+        problem = f"{len(os.fsencode(place))} bytes, and the paths of its sockets would be too long"
+    else:
+        try:
+            os.makedirs(os.path.join(place, "ray"), exist_ok=True)
+        except OSError as error:
+            if error.errno in _DISK:
+                raise
+            problem = f"no folder that can be used: {error.strerror}"
+    if problem:
+        raise InputError(
+            f"{name}={place}: expected for Ray the absolute path of a folder, of at most "
+            f"{longest} bytes; found {problem}. Set RAY_TMPDIR to such a folder, for example "
+            "RAY_TMPDIR=/tmp, or work without Ray: resources.backend=inline"
+        )
+
+
+def _set(variables: Mapping[str, str | None]) -> None:
+    for name, value in variables.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+
+
+def _python_path() -> dict[str, str | None]:
+    """The variables by which the Pythons of this machine's Ray find raypipe and no user's files.
+
+    A raypipe that is installed is where every Python looks. Any other, such as one in the current
+    folder, is taken alone by the module `sitecustomize` in SITE.
+    """
+    safe = child_environment()
+    path: dict[str, str | None] = {
+        name: safe.get(name) for name in ("PYTHONPATH", "PYTHONSAFEPATH")
+    }
+    if not _installed():
+        path["PYTHONPATH"] = os.pathsep.join(filter(None, [str(SITE), path["PYTHONPATH"]]))
+        path["RAYPIPE_FOLDER"] = str(FOLDER.parent)
+    return path
+
+
+SITE = FOLDER / "cluster" / "site"
+
+
+def _installed() -> bool:
+    """Whether other Pythons of this environment find this raypipe."""
+    return str(FOLDER.parent) in sys.path[1:]  # the first may be the script's own
+
+
+class _NoFolders(list[str]):
+    """What Ray sends to its workers as the driver's folders; none are added."""
+
+    def extend(self, folders: Iterable[str]) -> None:
+        """Leave them out."""
+
+
+def _without_folders() -> dict[str, Any]:
+    """The options of `ray.init` with which workers do not look into this process's folders.
+
+    Ray would put the current folder and the script's before everything else on their path, and
+    under `uv run` send the current folder as a working directory.
+
+    Source: `ray._private.worker.connect` and `init` of Ray 2.60.
+    """
+    job = JobConfig()
+    job._py_driver_sys_path = _NoFolders()
+    hooked = ray_constants.RAY_RUNTIME_ENV_HOOK in os.environ  # the user's own
+    return {"job_config": job, "_skip_env_hook": not hooked}
+
+
+def _python_of_workers() -> dict[str, str]:
+    """The runtime environment with which a worker starts although Python's path has a blank.
+
+    Ray hands the path to bash as it is. Where a node has no such Python, it is that on its PATH.
+
+    Source: `ray._private.runtime_env.context.RuntimeEnvContext.exec_worker` of Ray 2.60.
+    """
+    quoted = shlex.quote(sys.executable)
+    if quoted == sys.executable:
+        return {}
+    return {"py_executable": f'"$(command -v {quoted} || command -v python)"'}
 
 
 @contextmanager
@@ -397,7 +530,7 @@ def job_environment() -> dict[str, str]:
     left out: Ray refuses a variable that is set twice.
     """
     submitted = _submitted()
-    wanted = {**ENVIRONMENT, **numerics.for_workers()}
+    wanted = {**ENVIRONMENT, **numerics.for_workers(), "PYTHONSAFEPATH": "1"}
     return {name: value for name, value in wanted.items() if name not in submitted}
 
 
@@ -412,8 +545,34 @@ def _refuse_second() -> None:
 
 def _submitted() -> dict[str, str]:
     """The variables that this job was submitted with; empty outside of a job."""
+    return dict(_environment_of_job().get("env_vars") or {})
+
+
+def _environment_of_job() -> dict[str, Any]:
+    """The runtime environment that this job was submitted with; empty outside of a job."""
     config = json.loads(os.environ.get("RAY_JOB_CONFIG_JSON_ENV_VAR") or "{}")
-    return dict((config.get("runtime_env") or {}).get("env_vars") or {})
+    return dict(config.get("runtime_env") or {})
+
+
+def _of_joined() -> dict[str, Any]:
+    """The runtime environment of a joined cluster's workers.
+
+    Where Ray puts a job's working directory on their path, or raypipe is not installed, the module
+    `sitecustomize` in SITE is sent to them. It leaves that directory, and takes raypipe alone from
+    where this process has it, relative to the directory if it is there: each node has its own copy.
+    """
+    submitted = _environment_of_job()
+    environment: dict[str, Any] = {"env_vars": job_environment(), **_python_of_workers()}
+    if "py_executable" in submitted:
+        environment.pop("py_executable", None)
+    if submitted.get("working_dir") or not _installed():
+        own = str(SITE / "sitecustomize")
+        environment["py_modules"] = [own, *(submitted.get("py_modules") or ())]
+    if not _installed():
+        _, unpacked, within = str(FOLDER.parent).partition(f"{os.sep}working_dir_files{os.sep}")
+        place = within.partition(os.sep)[2] or "." if unpacked else str(FOLDER.parent)
+        environment["env_vars"]["RAYPIPE_FOLDER"] = place
+    return environment
 
 
 def _join(address: str) -> str:
@@ -430,7 +589,8 @@ def _join(address: str) -> str:
     settings = {
         "logging_level": logging.ERROR,
         "log_to_driver": False,
-        "runtime_env": {"env_vars": job_environment()},
+        "runtime_env": _of_joined(),
+        **({} if address.startswith("ray://") else _without_folders()),
     }
     try:
         with java_keeps_its_signals():

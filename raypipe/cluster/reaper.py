@@ -1,14 +1,15 @@
 """A child process that outlives its driver by a second, to end what Ray leaves running.
 
 Ray's daemons die with the driver that started them, but its agents check for their parent only
-occasionally, so a killed driver would leave processes behind for longer than a rerun waits. `python
--m raypipe.cluster.reaper PID` keeps a list of PID's descendants. When its standard input closes,
+occasionally, so a killed driver would leave processes behind for longer than a rerun waits.
+`raypipe.cluster.reaper PID` keeps a list of PID's descendants. When its standard input closes,
 which happens however the driver ends, it kills those that still run. A process that began between
 the last look and the driver's end is recognised by MARK in its environment, which descendants
 inherit.
 """
 
 import json
+import logging
 import os
 import select
 import subprocess
@@ -20,19 +21,25 @@ from collections.abc import Sequence
 
 import psutil
 
+from raypipe.isolation import child_environment, python_command
 from raypipe.storage.holder import Life, Process, running_process
 
 LOOK_SECONDS = 0.5
 LAST_LOOKS = 4
 MARK = "RAYPIPE_DESCENDS_FROM"
+PAUSES = (0.0, 1.0, 5.0, 30.0)
+"""Seconds before the first, second .. replacement in a row; then there is no other."""
+STEADY_SECONDS = 60.0
+"""A child that ran so long begins a new row."""
+log = logging.getLogger(__name__)
 
 
 class Reaper:
-    """Keeps one such child running until `close`; a killed child is replaced."""
+    """Keeps one such child running until `close`; a killed child is replaced, within limits."""
 
     def __init__(self) -> None:
         """Starts a child that watches the descendants of this process."""
-        self._closing = False
+        self._closing = threading.Event()
         self._mark = f"{psutil.Process().pid}-{uuid.uuid4().hex}"
         os.environ[MARK] = self._mark
         self._child = self._start()
@@ -41,7 +48,7 @@ class Reaper:
 
     def close(self) -> None:
         """End the child, which first ends the remaining processes."""
-        self._closing = True
+        self._closing.set()
         assert self._child.stdin is not None
         self._child.stdin.close()
         self._thread.join(timeout=10)
@@ -50,18 +57,42 @@ class Reaper:
 
     def _start(self) -> subprocess.Popen[bytes]:
         own = psutil.Process()
-        command = [sys.executable, "-m", "raypipe.cluster.reaper", str(own.pid)]
+        command = python_command("raypipe.cluster.reaper", str(own.pid))
         # This is for a reaper that replaces another: the driver may die before the new one has
         # looked for the first time, and Ray's agents overwrite the environment with their titles.
         command += [text for process in _descendants(own) if (text := _identity(process))]
         # It has its own session: Ctrl-C is for the driver.
-        return subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+        return subprocess.Popen(
+            command, env=child_environment(), stdin=subprocess.PIPE, start_new_session=True
+        )
 
     def _watch(self) -> None:
-        self._child.wait()
-        while not self._closing:
+        in_a_row = 0
+        while True:
+            began = time.monotonic()
+            code = self._child.wait()
+            in_a_row = 1 if time.monotonic() - began > STEADY_SECONDS else in_a_row + 1
+            if self._closing.is_set():
+                return
+            if in_a_row > len(PAUSES):
+                log.warning(
+                    "the process that ends what a killed driver leaves behind has ended %d times "
+                    "in a row, the last time with code %d, and is not started again; if this "
+                    "driver is killed, Ray's processes may run on for a minute",
+                    in_a_row,
+                    code,
+                )
+                return
+            pause = PAUSES[in_a_row - 1]
+            log.warning(
+                "the process that ends what a killed driver leaves behind has ended with code %d; "
+                "another starts in %g s",
+                code,
+                pause,
+            )
+            if self._closing.wait(pause):
+                return
             self._child = self._start()
-            self._child.wait()
 
 
 def reap(pid: int, identities: Sequence[str] = ()) -> None:

@@ -4,11 +4,14 @@ Ray is a fake here: the real one, which the tests marked `ray` start, cannot be 
 step, nor to listen on another network.
 """
 
+import json
 import os
 import socket
+import sys
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from types import SimpleNamespace
 
 import psutil
@@ -17,6 +20,9 @@ import pytest
 from raypipe.cluster import ray_start
 from raypipe.cluster.ray_start import ENVIRONMENT, JoinedRay, LocalRay, connect, start_local
 from raypipe.errors import IncompleteError, InputError, RefusedError
+from raypipe.package import FOLDER
+
+NEAR, FAR = ("127.0.0.1", True), ("10.0.0.5", True)
 
 
 class Closing:
@@ -140,6 +146,12 @@ EXPECTED = {
 }
 
 
+def folders_of(job):
+    """Where workers look first, once Ray has added the folders of this process."""
+    job._py_driver_sys_path.extend(["/home/user"])
+    return list(job._py_driver_sys_path)
+
+
 def test_a_cluster_of_this_process_is_asked_for_what_is_given(use, monkeypatch):
     ray = use()
     reaper = Closing()
@@ -147,16 +159,122 @@ def test_a_cluster_of_this_process_is_asked_for_what_is_given(use, monkeypatch):
     local = start_local(num_cpus=3, num_gpus=2)
     (asked,) = ray.asked
     assert asked.pop("logging_level") == 40
+    assert folders_of(asked.pop("job_config")) == []
     assert asked == {
         "address": "local", "num_cpus": 3, "num_gpus": 2, "include_dashboard": False,
         "object_store_memory": 200 * 1024 * 1024, "log_to_driver": False,
-        "_node_ip_address": "127.0.0.1",
+        "_node_ip_address": "127.0.0.1", "runtime_env": {}, "_skip_env_hook": True,
     }  # fmt: skip
     assert {name: os.environ[name] for name in EXPECTED} == EXPECTED
     start_local(num_cpus=1)
     assert ray.asked[1]["num_gpus"] == 0
     local.close()
     assert reaper.closed
+
+
+BLANK = "/a b/bin/python"
+ANY = f"\"$(command -v '{BLANK}' || command -v python)\""
+
+
+def test_a_python_whose_path_has_a_blank_is_quoted_for_the_shell(use, monkeypatch):
+    ray = use([NEAR])
+    monkeypatch.setattr(ray_start, "Reaper", Closing)
+    monkeypatch.setattr(sys, "executable", BLANK)
+    start_local(num_cpus=1)
+    connect("x:1")
+    own, joined = ray.asked
+    assert own["runtime_env"] == {"py_executable": ANY}
+    assert joined["runtime_env"]["py_executable"] == ANY
+    given = '{"runtime_env": {"py_executable": "python -I"}}'
+    monkeypatch.setenv("RAY_JOB_CONFIG_JSON_ENV_VAR", given)
+    connect("x:1")
+    assert "py_executable" not in ray.asked[-1]["runtime_env"]
+
+
+@pytest.mark.parametrize("hook", [None, "their.hook"])
+def test_a_hook_of_the_users_own_is_kept_and_that_for_uv_is_not(use, monkeypatch, hook):
+    """It would make the current folder the working directory of every worker."""
+    ray = use([NEAR])
+    if hook:
+        monkeypatch.setenv("RAY_RUNTIME_ENV_HOOK", hook)
+    connect("x:1")
+    assert ray.asked[0]["_skip_env_hook"] is (hook is None)
+    assert folders_of(ray.asked[0]["job_config"]) == []
+
+
+SENT = str(FOLDER / "cluster" / "site" / "sitecustomize")
+UNPACKED = "/tmp/ray/session/runtime_resources/working_dir_files/_ray_pkg_0a"
+
+
+@pytest.mark.parametrize(
+    ("submitted", "lies_in", "modules", "folder"),
+    [
+        ({}, None, None, None),
+        ({"working_dir": "gcs://_ray_pkg_0a.zip"}, None, [SENT], None),
+        ({"working_dir": "gcs://0a.zip", "py_modules": ["gcs://0b.zip"]}, None,
+         [SENT, "gcs://0b.zip"], None),
+        ({"working_dir": "gcs://_ray_pkg_0a.zip"}, UNPACKED, "own", "."),
+        ({"working_dir": "gcs://_ray_pkg_0a.zip"}, f"{UNPACKED}/checkout", "own", "checkout"),
+        ({}, "/shared/checkout", "own", "/shared/checkout"),
+    ],
+)  # fmt: skip
+def test_workers_of_a_job_leave_its_directory_and_find_the_drivers_raypipe(
+    use, monkeypatch, submitted, lies_in, modules, folder
+):
+    ray = use([NEAR])
+    monkeypatch.setenv("RAY_JOB_CONFIG_JSON_ENV_VAR", json.dumps({"runtime_env": submitted}))
+    monkeypatch.setattr(sys, "path", ["/bin", str(FOLDER.parent)])
+    if lies_in:
+        place = Path(lies_in) / "raypipe"
+        monkeypatch.setattr(ray_start, "FOLDER", place)
+        monkeypatch.setattr(ray_start, "SITE", place / "cluster" / "site")
+        modules = [str(place / "cluster" / "site" / "sitecustomize")]
+    connect("x:1")
+    asked = ray.asked[0]["runtime_env"]
+    assert asked.get("py_modules") == modules
+    assert asked["env_vars"].get("RAYPIPE_FOLDER") == folder
+    assert asked["env_vars"]["PYTHONSAFEPATH"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        ("HOME", "/dev/null", r"HOME=.*Ray can keep its token.*Not a directory.*Set HOME"),
+        ("TMPDIR", "/dev/null", r"TMPDIR=.*found no folder.*Not a directory.*Set RAY_TMPDIR"),
+        ("RAY_TMPDIR", "/dev/null/below", r"RAY_TMPDIR=.*Not a directory"),
+        ("TMPDIR", "relative", r"TMPDIR=relative: expected.*absolute.*found a relative path"),
+        (
+            "TMPDIR",
+            f"/tmp/{'x' * 100}",
+            r"TMPDIR=/tmp/x+: .*at most \d+ bytes; found 105 bytes",
+        ),
+    ],
+)
+def test_a_folder_that_ray_cannot_use_is_refused_with_what_helps(
+    use, monkeypatch, variable, value, said
+):
+    use(error=AssertionError("nothing may start"))
+    monkeypatch.setattr(ray_start, "Reaper", None)
+    for name in ("TMPDIR", "RAY_TMPDIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(InputError, match=rf"(?s){said}.*resources.backend=inline"):
+        start_local(num_cpus=1)
+
+
+def test_the_longest_temporary_folder_that_is_accepted_leaves_room_for_a_socket(use, monkeypatch):
+    """107 bytes are what Linux takes; the rest is a session's folder, as Ray 2.60 names it."""
+    ray = use()
+    monkeypatch.setattr(ray_start, "Reaper", Closing)
+    monkeypatch.setattr(os, "makedirs", lambda path, exist_ok: None)
+    socket_of = "/ray/session_2026-11-28_04-01-00_314317_{}/sockets/plasma_store".format
+    fits = "/" + "x" * (106 - len(socket_of(os.getpid())))
+    monkeypatch.setenv("RAY_TMPDIR", fits)
+    start_local(num_cpus=1)
+    assert len(ray.asked) == 1
+    monkeypatch.setenv("RAY_TMPDIR", fits + "x")
+    with pytest.raises(InputError, match="too long"):
+        start_local(num_cpus=1)
 
 
 @pytest.mark.parametrize("own", [None, "7"])
@@ -187,9 +305,6 @@ def test_a_cluster_that_does_not_start_leaves_nothing_behind(use, monkeypatch):
     with pytest.raises(IncompleteError, match="Ray did not start on this machine: no port; run"):
         start_local(num_cpus=1, threads=3)
     assert reaper.closed and "OMP_NUM_THREADS" not in os.environ
-
-
-NEAR, FAR = ("127.0.0.1", True), ("10.0.0.5", True)
 
 
 @pytest.mark.fault(41, "an open cluster that a network reaches is refused, and left")

@@ -147,3 +147,30 @@ def test_processes_with_another_mark_are_not_this_drivers(monkeypatch):
         gone = psutil.Process(child.pid)
         child.wait()
     assert reaper._descendants(gone) == set()
+
+
+def test_a_reaper_that_cannot_start_is_tried_a_few_times_and_then_given_up(monkeypatch, caplog):
+    monkeypatch.setattr(reaper, "PAUSES", (0.0, 0.1))
+    monkeypatch.setattr(
+        reaper, "python_command", lambda *words: [sys.executable, "-c", "raise SystemExit(7)"]
+    )
+    before = time.monotonic()
+    failing = Reaper()
+    failing._thread.join()
+    assert time.monotonic() - before >= 0.1
+    failing.close()
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == 3
+    assert all("ended with code 7; another starts" in line for line in said[:2])
+    assert "has ended 3 times in a row, the last time with code 7, and is not started" in said[2]
+
+
+def test_a_reaper_that_ran_for_a_while_is_replaced_without_end(monkeypatch):
+    monkeypatch.setattr(reaper, "PAUSES", (0.0,))
+    monkeypatch.setattr(reaper, "STEADY_SECONDS", 0.0)
+    kept = Reaper()
+    for _ in range(3):
+        child = kept._child
+        child.kill()
+        until(lambda child=child: kept._child is not child)
+    kept.close()

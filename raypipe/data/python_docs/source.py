@@ -22,7 +22,7 @@ from pathlib import Path
 from types import ModuleType
 
 from raypipe.errors import InputError
-from raypipe.package import FOLDER
+from raypipe.isolation import child_environment, python_command
 
 _LEFT_OUT = frozenset(
     "__main__ antigravity ctypes.macholib dbm.gnu distutils encodings ensurepip idlelib lib2to3"
@@ -163,12 +163,8 @@ def builtin_sections() -> Iterator[DocSection]:
     A new interpreter reads them: libraries replace builtins in processes that use them (Ray does so
     with print), and the sections must not depend on what else was imported.
     """
-    root = str(FOLDER.parent)
-    code = (
-        f"import sys; sys.path.insert(0, {root!r}); "
-        "from raypipe.data.python_docs.source import print_sections; print_sections()"
-    )
-    done = subprocess.run([sys.executable, "-I", "-c", code], stdout=subprocess.PIPE, check=True)
+    command, environment = python_command(__name__), child_environment()
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
     for name, title, heading, text in json.loads(done.stdout):
         yield DocSection(name=name, title=title, heading=heading, text=text)
 
@@ -254,3 +250,7 @@ def _is_package(path: Path) -> bool:
     is_source = (path / "__init__.py").is_file() or path.suffix == ".py"
     public = not top.startswith("_") and top not in _LEFT_OUT_PARTS
     return is_source and public and top not in sys.stdlib_module_names
+
+
+if __name__ == "__main__":
+    print_sections()

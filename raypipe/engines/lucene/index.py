@@ -12,7 +12,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tarfile
 import time
 import zlib
@@ -27,7 +26,7 @@ from numpy.typing import NDArray
 
 from raypipe.engines.lucene.java import Lucene, anserini_jar, find_java
 from raypipe.errors import CorruptError, IncompleteError
-from raypipe.package import FOLDER
+from raypipe.isolation import child_environment, python_command
 from raypipe.storage.payloads import writing
 
 ENGLISH = "en"
@@ -119,16 +118,14 @@ _JAVA_BLANKS = "".join(map(chr, range(0x21)))
 
 def _run_lucene(arguments: Sequence[object], log: Path, beat: Callable[[], None]) -> None:
     find_java()  # report a missing Java in this process
-    command = [sys.executable, "-m", "raypipe.engines.lucene.build", *map(str, arguments)]
-    here = str(FOLDER.parent)  # this package, wherever it is installed
-    path = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))
+    command = python_command("raypipe.engines.lucene.build", *map(str, arguments))
     with log.open("wb") as out:
         child = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,
-            env={**os.environ, "PYTHONPATH": path},
+            env=child_environment(),
             preexec_fn=_die_with_parent,
         )
         while child.poll() is None:
