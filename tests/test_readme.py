@@ -219,8 +219,13 @@ def test_the_recipe_as_shown_runs_resumes_is_published_and_checked(small_files, 
     (recipe,) = re.findall(r"^```yaml\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
     queries = (small_files / "queries.test.tsv").read_text().splitlines(keepends=True)[:10]
     (tmp_path / "queries.tsv").write_text("".join(queries))
-    shutil.copy(small_files / "passages.tsv", tmp_path)
-    shutil.copy(small_files / "qrels.test.txt", tmp_path / "qrels.txt")
+    lines = [x.split("\t", 1) for x in (small_files / "passages.tsv").read_text().splitlines()]
+    ids = {passage: f"msmarco_passage_01_{number}" for number, (passage, _) in enumerate(lines)}
+    passages = "".join(f"{ids[passage]}\t{text}\n" for passage, text in lines)
+    (tmp_path / "passages.tsv").write_text(passages)
+    judged = [line.split() for line in (small_files / "qrels.test.txt").read_text().splitlines()]
+    qrels = "".join(f"{query} 0 {ids[passage]} {grade}\n" for query, _, passage, grade in judged)
+    (tmp_path / "qrels.txt").write_text(qrels)
     (init,) = shown("raypipe init")
     assert run_in(tmp_path, init).returncode == 0
     written = (tmp_path / "my-recipe.yaml").read_text().partition("\n")[2]
@@ -238,9 +243,19 @@ def test_the_recipe_as_shown_runs_resumes_is_published_and_checked(small_files, 
     night = run_in(tmp_path, [word for word in reindex if word != "--frozen"])
     assert night.returncode == 0, night.stderr
     assert night.stdout.splitlines()[-1].startswith("generation 1, ")
-    (check,) = shown("raypipe leaderboard check", commands_of(README))
-    checked = run_in(tmp_path, check)
-    assert checked.returncode == 2 and "ok     scores" in checked.stdout, "ids are not MS MARCO's"
+    whole = (tmp_path / "work/runs/queries/general-mono.trec").read_text().splitlines()
+    (cut,), (check,), (pack,) = (
+        shown(f"raypipe {verb}", commands_of(README))
+        for verb in ("fuse", "leaderboard check", "leaderboard pack")
+    )
+    too_deep = run_in(tmp_path, [*check[:-3], "work/runs/queries/general-mono.trec", *check[-2:]])
+    assert too_deep.returncode == 2 and "depth: 10 queries have more than 100" in too_deep.stderr
+    for command in (cut, check, pack):
+        done = run_in(tmp_path, command)
+        assert done.returncode == 0, done.stderr
+    packed = (tmp_path / "work/leaderboard/submissions/mine/eval.trec").read_text().splitlines()
+    expected = [line.split()[:5] for line in whole if int(line.split()[3]) <= 100]
+    assert [line.split()[:5] for line in packed] == expected
 
 
 def test_folders_of_the_tree_exist_and_are_all_there():

@@ -91,7 +91,7 @@ def read_run(path: str | Path) -> pa.Table:
 
 def fuse(
     runs: Sequence[Run],
-    method: FusionMethod = "rrf",
+    method: FusionMethod | None = None,
     *,
     weights: Sequence[float] | None = None,
     k: float | None = None,
@@ -100,13 +100,14 @@ def fuse(
 ) -> pa.Table:
     """One run over the union of the queries: query_id, passage_id, rank from 1, score float32.
 
-    Ties are ordered by the position in `passages`, as in a pipeline; without `passages` by
-    ascending passage id, as strings, as in `raypipe fuse`.
+    A single run is cut at `depth`, in its own order and with its own scores. Otherwise ties are
+    ordered by the position in `passages`, as in a pipeline; without `passages` by ascending passage
+    id, as strings, as in `raypipe fuse`.
 
     Args:
-        runs: two or more tables, dictionaries or paths; their order matters for alternate and
-            weighted.
-        method: alternate, rrf, weighted or average.
+        runs: two or more tables, dictionaries or paths, whose order matters for alternate and
+            weighted; or one, to cut it.
+        method: alternate, rrf, weighted or average; rrf by default. One run has none.
         weights: for weighted, one per run, from 0; equal by default.
         k: the constant of rrf, for it only; 60 by default.
         depth: number of passages per query.
@@ -116,9 +117,10 @@ def fuse(
         InputError: bad runs or settings, or passages of a run that are not among `passages`.
     """
     ids = None if passages is None else texts_of(passages, "passage").ids
+    tables = listed_runs(runs)
     return fuse_by_id(
-        listed_runs(runs),
-        method=method,
+        tables,
+        method="rrf" if method is None and len(tables) > 1 else method,
         passages=ids,
         weights=None if weights is None else _weights(weights),
         k=None if k is None else number_of("k", k, low=0),

@@ -160,30 +160,13 @@ def check(
     as_json: AsJson = False,
 ) -> None:
     """Check a run against every rule of a leaderboard; exits with 2 if rules are broken."""
-    from raypipe.data.qrels import read_qrels
-    from raypipe.data.queries import read_queries
-    from raypipe.leaderboard.rules import (
-        check_lines,
-        does_not_apply,
-        holds,
-        read_run_lines,
-        refuse_broken,
-    )
+    from raypipe.leaderboard.rules import refuse_broken
+    from raypipe.leaderboard.submission import RunSide, verdict
 
     board = _board(task)
     refuse_missing(run, queries, qrels)
-    lines = read_run_lines(run, form=board.form, break_ties=break_ties)
-    ids = [query for query, _ in read_queries(queries)] if queries else None
-    findings = check_lines(
-        lines, board, queries=ids, fewer_rows=allow_fewer_rows, break_ties=break_ties
-    )
-    if board.measure is None or qrels is None:
-        why = "no qrels were named" if board.measure else f"{task} has no script of its own"
-        findings.append(does_not_apply("measure", why))
-    elif all(finding.ok for finding in findings):
-        value, num = board.measure.compute(lines.rankings(), read_qrels(qrels))
-        told = f"{board.measure.name}: {value!r} over {num:,} queries"
-        findings.append(holds("measure", told))
+    side = RunSide(run=run, queries=queries, qrels=qrels, break_ties=break_ties)
+    findings = verdict(board, side, fewer_rows=allow_fewer_rows).findings
     print_result({"rules": [f.to_json() for f in findings]}, _text(findings), as_json=as_json)
     refuse_broken(findings)
 

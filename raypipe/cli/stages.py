@@ -214,10 +214,13 @@ def _print_hits(
 
 def fuse(
     runs: Annotated[
-        list[Path], typer.Option(help="A run file; give this option two times or more.")
+        list[Path],
+        typer.Option(help="A run file; give this option two times or more, or once to cut a run."),
     ],
-    method: Annotated[str, typer.Option(help=f"{listed(FusionMethod)}.")],
     out: Annotated[Path, typer.Option("--out", help="The folder of the files; created if new.")],
+    method: Annotated[
+        str | None, typer.Option(help=f"{listed(FusionMethod)}; not for one run.")
+    ] = None,
     weights: Annotated[
         list[float] | None,
         typer.Option(
@@ -232,7 +235,7 @@ def fuse(
     break_ties: Ties = "id",
     as_json: AsJson = False,
 ) -> None:
-    """Combine run files into one: fused.trec in the folder."""
+    """Combine run files into one, or cut one at its depth: fused.trec in the folder."""
     from raypipe.driver.verbs.fuse_files import fuse_files
 
     refuse_missing(*runs)

@@ -403,8 +403,7 @@ class Score(Kind):
         """Checks that k0, k1 and each option are given for the right kind of model."""
         key = ("stages", name)
         if self.k0 is not None and self.k1 is not None:
-            text = "found k0 (for a monoBERT model) and k1 (for a duoBERT model); remove one"
-            yield Problem((*key, "k1"), text)
+            yield Problem((*key, "k1"), "found k0 (of monoBERT) and k1 (of duoBERT); remove one")
         if self.k1 is None and self.sample is not None:
             yield Problem((*key, "sample"), "for a duoBERT model only; give k1, or remove it")
         if self.k1 is not None and self.score is not None:
@@ -462,15 +461,17 @@ class DuoScore(_ResolvedScore):
 
 
 class Fuse(Kind):
-    """Fuses several runs into one; `raypipe.ranking.fuse` has each method's equation."""
+    """Fuses several runs into one; `raypipe.ranking.fuse` has each method's equation. A single run
+    is cut at `depth`, in its own order and with its own scores."""
 
     labels: ClassVar = {"fuse": "run"}
     references: ClassVar = (Reference(("runs",), "run", "list"),)
 
     do: Literal["fuse"]
-    runs: Annotated[tuple[Name, ...], Listed, Field(min_length=2)]
+    runs: Annotated[tuple[Name, ...], Listed, Field(min_length=1)]
     """Earlier run stages; `alternate` takes the first one's best passage first."""
-    method: FusionMethod
+    method: FusionMethod | None = None
+    """Needed for two runs or more; a single run has none."""
     weights: Annotated[
         tuple[NotNegative, ...] | None,
         Listed,
@@ -483,20 +484,21 @@ class Fuse(Kind):
 
     def problems(self, name: str, around: Around) -> Iterator[Problem]:
         """Checks that no run is given twice, and weights and k only with their methods."""
-        key = ("stages", name)
+        key, how, weights = ("stages", name), self.method or "one run", self.weights
         for i, run in enumerate(self.runs):
             if run in self.runs[:i]:
                 yield Problem((*key, "runs", i), f"{run} given twice; keep one of them")
-        if self.weights is not None and self.method != "weighted":
-            text = f"for method weighted only, not {self.method}; remove them"
+        if (self.method is None) != (len(self.runs) == 1):
+            yield Problem((*key, "method"), "expected one for two runs or more, none to cut one")
+        if weights is not None and self.method != "weighted":
+            yield Problem((*key, "weights"), f"for method weighted only, not {how}; remove them")
+        elif weights is not None and len(weights) != len(self.runs):
+            text = f"expected {len(self.runs)}, one for each of the runs; found {len(weights)}"
             yield Problem((*key, "weights"), text)
-        elif self.weights is not None and len(self.weights) != len(self.runs):
-            text = f"expected {len(self.runs)}, one for each of the runs"
-            yield Problem((*key, "weights"), f"{text}; found {len(self.weights)}")
-        elif self.weights is not None and not any(self.weights):
+        elif weights is not None and not any(weights):
             yield Problem((*key, "weights"), "expected one above 0, for something to rank by")
         if self.k is not None and self.method != "rrf":
-            yield Problem((*key, "k"), f"for method rrf only, not {self.method}; remove it")
+            yield Problem((*key, "k"), f"for method rrf only, not {how}; remove it")
 
     def resolved(self, stages: Mapping[str, Kind]) -> Kind:
         """The stage with the method's own constants filled in."""

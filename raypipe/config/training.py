@@ -71,7 +71,8 @@ class Mine(Section):
 
 
 class Negatives(Section):
-    """Passages used as irrelevant ones, drawn from runs over the training queries."""
+    """Passages used as irrelevant ones, drawn from runs over the training queries. None has the
+    text of a passage that is relevant for its query, or for another query of the same text."""
 
     runs: Annotated[tuple[Location, ...], OneOrMore] = ()
     """Run files; a passage's run and rank are kept with it."""

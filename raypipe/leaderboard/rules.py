@@ -259,6 +259,12 @@ def _query_ids(run: RunLines, board: Board) -> Finding:
     return holds(rule, f"{len(run.query_ids):,} queries")
 
 
+def _rewrite(run: RunLines, depth: int | None = None) -> str:
+    """The command that writes the run anew: in its order, with ranks from 1, cut."""
+    depth = int(np.bincount(run.queries.codes).max()) if depth is None else depth
+    return f"`raypipe fuse --runs {run.path} --depth {depth} --out FOLDER`"
+
+
 def _ranks(run: RunLines) -> Finding:
     """Checks that each query has the ranks 1, 2, 3, ..., each once.
 
@@ -277,6 +283,7 @@ def _ranks(run: RunLines) -> Finding:
         detail = (
             f"{len(np.unique(codes[wrong])):,} queries have other ranks than 1, 2, 3, ...; first: "
             f"query {run.query_ids[codes[at]]}{line}: rank {rank[at]:g} in place of {expected[at]}"
+            + (f"; {_rewrite(run)} writes them anew" if run.form == "trec" else "")
         )
         return broken(rule, detail)
     return holds(rule, "1, 2, 3, ... in every query")
@@ -306,7 +313,7 @@ def _depth(run: RunLines, depth: int | None) -> Finding:
     if len(deep):
         detail = (
             f"{len(deep):,} queries have more than {depth:,} rows; first: query "
-            f"{run.query_ids[deep[0]]} with {rows[deep[0]]:,}; cut them"
+            f"{run.query_ids[deep[0]]} with {rows[deep[0]]:,}; cut them by {_rewrite(run, depth)}"
         )
         return broken(rule, detail)
     return holds(rule, f"at most {rows.max(initial=0):,} rows per query, {depth:,} allowed")
@@ -326,7 +333,8 @@ def _rows(run: RunLines, board: Board, depth: int | None, fewer_rows: bool) -> F
     )
     if fewer_rows:
         return holds(rule, f"{detail}; accepted, as requested")
-    return broken(rule, f"{detail}; fill them from an earlier run, or allow fewer rows")
+    remedy = "fill them from an earlier run by pack --fill-dev or --fill-eval, or accept them with"
+    return broken(rule, f"{detail}; {remedy} --allow-fewer-rows")
 
 
 def _query_set(
@@ -358,15 +366,19 @@ def _query_set(
 def _scores(run: RunLines, board: Board, break_ties: BreakTies) -> Finding:
     """Checks the scores: trec_eval sorts by score, then descending id, and ignores ranks."""
     rule = "scores"
-    if board.form != "trec" or run.form != "trec" or run.score is None:
-        return does_not_apply(rule, "the file has none" if run.form != "trec" else "not read")
+    if run.form != "trec" or run.score is None:
+        return does_not_apply(rule, "the file has none")
+    if board.task == "local":
+        return does_not_apply(rule, "not read")
     order = np.lexsort((run.rank, run.queries.codes))
     codes, score = run.queries.codes[order], run.score[order]
     same = codes[1:] == codes[:-1]
     rising, tied = same & ~(score[1:] <= score[:-1]), same & (score[1:] == score[:-1])
     if rising.any() or (tied.any() and break_ties == "id"):
         found = np.flatnonzero(rising | tied)
-        remedy = "" if rising.any() else "; --break-ties rank keeps the file's order of them"
+        remedy = f"; {_rewrite(run)} writes that order"
+        if not rising.any():
+            remedy = f"; --break-ties rank keeps the file's order of them{remedy}"
         detail = (
             f"{len(found):,} lines do not score below the line above in float32; first: query "
             f"{run.query_ids[codes[found[0]]]}; trec_eval would order them by id{remedy}"

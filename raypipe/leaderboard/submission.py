@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +49,6 @@ class Filled:
     num_queries: int
     """Number of queries that got rows."""
     num_rows: int
-    num_cut: int
-    """Number of rows below the board's depth, which are left out."""
 
 
 def fill(
@@ -59,26 +58,24 @@ def fill(
     queries: Sequence[str],
     depth: int | None,
 ) -> Filled:
-    """Each query's passages up to `depth`, followed by missing ones from the earlier run.
+    """Each query's passages, followed up to `depth` by missing ones from the earlier run.
 
     Queries are in the order of `queries`; one that neither run has gets no rows.
     """
     filled: dict[str, list[str]] = {}
-    num_queries = num_rows = num_cut = 0
+    num_queries = num_rows = 0
     for query in queries:
         own = list(rankings.get(query, ()))
-        kept = own[:depth]
-        num_cut += len(own) - len(kept)
-        before = len(kept)
+        before = len(own)
         if depth is not None and before < depth:
-            known = set(kept)
+            known = set(own)
             more = [passage for passage in earlier.get(query, ()) if passage not in known]
-            kept += more[: depth - before]
-        num_queries += len(kept) > before
-        num_rows += len(kept) - before
-        if kept:
-            filled[query] = kept
-    return Filled(filled, num_queries, num_rows, num_cut)
+            own += more[: depth - before]
+        num_queries += len(own) > before
+        num_rows += len(own) - before
+        if own:
+            filled[query] = own
+    return Filled(filled, num_queries, num_rows)
 
 
 Scores = Mapping[str, Mapping[str, float]]
@@ -98,39 +95,75 @@ class RunSide:
     """How equal scores of both runs are ordered; see `read_run`."""
 
 
-def filled_run(
-    board: Board, side: RunSide, queries: Sequence[str] | None
-) -> tuple[Filled, Scores | None, list[Finding]]:
-    """The rankings to write, their scores if the board needs them, and what was cut or filled.
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a board says of a run, and the rows to hand in."""
 
-    The file's own order is checked first. `queries` are the ids of the side's queries, if it has
-    them.
+    findings: list[Finding]
+    filled: Filled | None
+    """None if a rule is broken."""
+    scores: Scores | None
+    """Of those rows, if the board needs them."""
+    measure: float | None
+    """What the board's script computes; None if nothing is computed."""
+
+
+def verdict(
+    board: Board, side: RunSide, *, query_set: str | None = None, fewer_rows: bool = False
+) -> Verdict:
+    """The findings about every rule, for `check` and `pack` alike: they agree on one file.
+
+    A rule is about the file as it is, but for the rows that an earlier run fills in.
+
+    Args:
+        board: the board with the rules.
+        side: the run, and what it is checked against.
+        query_set: which of the board's query sets it is (dev, eval); None means any.
+        fewer_rows: accept queries with fewer rows than the board's script expects.
+
+    Raises:
+        InputError: a file that is not a run.
     """
+    queries = None if side.queries is None else [query for query, _ in read_queries(side.queries)]
     lines = read_run_lines(side.run, form=board.form, break_ties=side.break_ties)
-    own = check_lines(lines, board, fewer_rows=True)
-    kept = [
-        f for f in own if f.rule in ("file format", "ranks", "repeated passages", "passage ids")
-    ]
-    if lines.form == "trec":  # the scores decide, as in trec_eval; pack writes new ranks
+    check = partial(check_lines, board=board, queries=queries, query_set=query_set)
+    findings = check(lines, fewer_rows=fewer_rows, break_ties=side.break_ties)
+    filled = scores = None
+    if side.fill is not None:
+        findings = [finding for finding in findings if finding.rule not in FILLED_RULES]
+    if all(finding.ok for finding in findings):
+        filled, scores = filled_run(board, side, lines, queries)
+        if side.fill is not None:
+            rows = f"{filled.num_rows:,} rows of {filled.num_queries:,} queries"
+            whole = of_table(rows_to_write(filled, scores), side.run)
+            of_whole = check(whole, fewer_rows=fewer_rows)
+            findings += [finding for finding in of_whole if finding.rule in FILLED_RULES]
+            findings.append(holds("filled", f"{rows} from {side.fill.name}"))
+    if not all(finding.ok for finding in findings):
+        filled = None
+    measured, measure = _measured(board, side, filled)
+    return Verdict([*findings, *measured], filled, scores, measure)
+
+
+FILLED_RULES = ("passage ids", "query ids", "rows", "query set")
+"""The rules that an earlier run's rows count for."""
+
+
+def filled_run(
+    board: Board, side: RunSide, lines: RunLines, queries: Sequence[str] | None
+) -> tuple[Filled, Scores | None]:
+    """The rankings to write, and their scores if the board needs them.
+
+    `queries` are the ids of the side's queries, if it has them.
+    """
+    if lines.form == "trec":  # the scores decide, as in trec_eval
         lines = _ranking_of(side.run, board, side.break_ties)
-        kept = [f for f in kept if f.rule != "ranks"]
-    noted = [f for f in kept if not f.ok or (f.rule == "file format" and not f.applies)]
     rankings = lines.rankings()
     before = None if side.fill is None else _ranking_of(side.fill, board, side.break_ties)
     earlier = before.rankings() if before is not None else {}
     named = list(dict.fromkeys([*(queries or ()), *rankings]))
-    depth = _depth(board, rankings)
-    filled = fill(rankings, earlier, queries=named, depth=depth)
-    scores = _scores(filled, lines, before) if board.form == "trec" else None
-    notes = [replace(f, rule=f"{side.run.name}: {f.rule}") for f in noted]
-    if side.fill is None:
-        notes.append(does_not_apply("filled", "no earlier run was named"))
-    else:
-        rows = f"{filled.num_rows:,} rows of {filled.num_queries:,} queries"
-        notes.append(holds("filled", f"{rows} from {side.fill.name}"))
-    if filled.num_cut:
-        notes.append(holds("cut", f"{filled.num_cut:,} rows below rank {depth:,}"))
-    return filled, scores, notes
+    filled = fill(rankings, earlier, queries=named, depth=_depth(board, rankings))
+    return filled, _scores(filled, lines, before) if board.form == "trec" else None
 
 
 def _scores(filled: Filled, own: RunLines, earlier: RunLines | None) -> Scores:
@@ -204,21 +237,20 @@ def pack(
     check_folder(folder, "--out ")
     body = read_metadata(metadata) if metadata is not None else {}
     findings = {"submission": check_metadata(board, submission, body, [folder, *earlier])}
-    tables: dict[str, pa.Table] = {}
-    measure: dict[str, float] = {}
-    for name, side in sides.items():
-        queries = None if side.queries is None else [q for q, _ in read_queries(side.queries)]
-        filled, scores, notes = filled_run(board, side, queries)
-        tables[name] = rows_to_write(filled, scores)
-        lines = replace(of_table(tables[name], side.run), form=board.form, tags=(submission,))
-        findings[name] = [
-            *notes,
-            *check_lines(lines, board, queries=queries, query_set=name, fewer_rows=fewer_rows),
-            *_measured(board, side, filled, measure),
-        ]
+    verdicts = {
+        name: verdict(board, side, query_set=name, fewer_rows=fewer_rows)
+        for name, side in sides.items()
+    }
+    findings |= {name: of_side.findings for name, of_side in verdicts.items()}
     refuse_broken(
         [replace(f, rule=f"{name}: {f.rule}") for name, found in findings.items() for f in found]
     )
+    tables, measure = {}, {}
+    for name, of_side in verdicts.items():
+        assert of_side.filled is not None
+        tables[name] = rows_to_write(of_side.filled, of_side.scores)
+        if of_side.measure is not None and board.measure is not None:
+            measure[board.measure.name] = of_side.measure
     _write(board, folder, submission, tables, body if board.metadata else None)
     check = {
         "task": board.task,
@@ -231,19 +263,22 @@ def pack(
 
 
 def _measured(
-    board: Board, side: RunSide, filled: Filled, measure: dict[str, float]
-) -> list[Finding]:
+    board: Board, side: RunSide, filled: Filled | None
+) -> tuple[list[Finding], float | None]:
+    """The finding about the measure, and its value; none of a run with a broken rule."""
     rule = "measure"
     if board.measure is None:
-        return [does_not_apply(rule, f"{board.task} has no script of its own")]
+        return [does_not_apply(rule, f"{board.task} has no script of its own")], None
     if side.qrels is None:
-        return [does_not_apply(rule, "no qrels were named")]
+        return [does_not_apply(rule, "no qrels were named")], None
+    if filled is None:
+        return [], None
     qrels = read_qrels(side.qrels)
-    value, num = board.measure.compute(filled.rankings, qrels)
     if not set(qrels["query_id"].to_pylist()) & set(filled.rankings):
-        return [broken(rule, f"{side.qrels} judges no query of the run")]
-    measure[board.measure.name] = value
-    return [holds(rule, f"{board.measure.name}: {value!r} over {num:,} queries of the qrels")]
+        return [broken(rule, f"{side.qrels} judges no query of the run")], None
+    value, num = board.measure.compute(filled.rankings, qrels)
+    detail = f"{board.measure.name}: {value!r} over {num:,} queries of the qrels"
+    return [holds(rule, detail)], value
 
 
 def _write(

@@ -61,13 +61,15 @@ def ascending(runs: Sequence[pa.Table]) -> pa.Array:
 def fuse_by_id(
     runs: Sequence[pa.Table],
     *,
-    method: str,
+    method: str | None,
     passages: pa.Array | None = None,
     weights: Sequence[float] | None = None,
     k: float | None = None,
     depth: int | None = None,
 ) -> pa.Table:
-    """One run (schema.RUN_FILE) from several; see `fuse_tables` for the arguments and errors.
+    """One run (schema.RUN_FILE) from several, or a cut one.
+
+    See `fuse_tables` for the arguments and errors.
 
     `passages` are the collection's ids in row order, which decides ties; without them, ties are
     ordered by ascending passage id, as strings.

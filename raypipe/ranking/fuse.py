@@ -191,7 +191,7 @@ class Run:
 def fuse_tables(
     runs: Sequence[pa.Table],
     *,
-    method: str,
+    method: str | None,
     scored_by: str,
     weights: Sequence[float] | None = None,
     k: float | None = None,
@@ -199,10 +199,12 @@ def fuse_tables(
 ) -> pa.Table:
     """One run (`schema.RUN`) over the union of the runs' queries, by query row, best first.
 
+    A single run is cut at `depth`: its lines keep their order, their scores and their stages.
+
     Args:
         runs: tables of `schema.RUN`; the rank column decides the order; lines may be in any order.
-        method: one of `METHODS`; each one's function above has its equation.
-        scored_by: the name of the fusing stage, for every line of the result.
+        method: one of `METHODS`; each one's function above has its equation. None for one run.
+        scored_by: the name of the fusing stage, for every line of a fused result.
         weights: one per run, from 0 but not all 0, for `weighted` only; None gives each run 1 /
             number of runs.
         k: the constant of `rrf`, from 0, for it only; None is 60.
@@ -212,20 +214,56 @@ def fuse_tables(
         InputError: bad arguments, or a run with a NaN, a repeated passage, ranks that are not
             1..n, or (for weighted and average) a query whose scores come from several stages.
     """
-    rule = _rule(method, num_runs=len(runs), weights=weights, k=k, depth=depth)
+    rule = None
+    if len(runs) == 1:
+        _check_cut(method, weights=weights, k=k, depth=depth)
+    else:
+        rule = _rule(method, num_runs=len(runs), weights=weights, k=k, depth=depth)
     opened = [Run(table, name=f"run {number}") for number, table in enumerate(runs, start=1)]
     problems = [problem for run in opened for problem in run.problems()]
     if method in ("weighted", "average"):
         problems += [problem for run in opened for problem in run.mixed_scales()]
     if problems:
         raise InputError(problems)
+    if rule is None:
+        return _cut(opened[0], depth)
     query_rows = np.unique(np.concatenate([run.query_rows for run in opened]))
     fused = [rule([run.ranking(row) for run in opened]) for row in query_rows.tolist()]
     return _table(query_rows, fused, scored_by)
 
 
+def _check_cut(
+    method: str | None,
+    *,
+    weights: Sequence[float] | None,
+    k: float | None,
+    depth: int | None,
+) -> None:
+    """Refuse settings that one run has no use for."""
+    given = {"method": method, "weights": weights, "k": k}
+    names = [name for name, value in given.items() if value is not None]
+    problems = []
+    if names:
+        problems.append(
+            f"fuse: one run is cut at its depth, without method, weights and k; found "
+            f"{' and '.join(names)}: remove them, or give more runs"
+        )
+    if depth is not None and depth < 1:
+        problems.append(f"fuse: depth: expected 1 or more; found {depth}")
+    if problems:
+        raise InputError(problems)
+
+
+def _cut(run: Run, depth: int | None) -> pa.Table:
+    """The run's lines (`schema.RUN`) up to a rank, by query row and rank."""
+    keep = slice(None) if depth is None else run.rank <= depth
+    stages = pa.array(run.stages, pa.string()).take(pa.array(run.scored_by[keep]))
+    columns = [run.queries[keep], run.rows[keep], run.rank[keep], run.scores[keep], stages]
+    return pa.table(columns, schema=schema.RUN)
+
+
 def _rule(
-    method: str,
+    method: str | None,
     *,
     num_runs: int,
     weights: Sequence[float] | None,
@@ -236,8 +274,8 @@ def _rule(
     problems = []
     if method not in METHODS:
         problems.append(f"fuse: method: expected one of {', '.join(METHODS)}; found {method!r}")
-    if num_runs < 2:
-        problems.append(f"fuse: expected two runs or more; found {num_runs}")
+    if not num_runs:
+        problems.append("fuse: expected a run to cut, or two or more to fuse; found none")
     if weights is not None and method != "weighted":
         problems.append(f"fuse: weights are for method weighted; remove them or change {method!r}")
     if weights is not None and len(weights) != num_runs:

@@ -1,4 +1,4 @@
-"""The stage that fuses several runs of a query set into one."""
+"""The stage that fuses several runs of a query set into one, or cuts a single one."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -16,7 +16,7 @@ def fuse_stage(
     name: str,
     runs: Mapping[str, Stored],
     sides: Sides,
-    method: str,
+    method: str | None,
     depth: int,
     weights: Sequence[float] | None = None,
     k: float | None = None,
@@ -27,7 +27,7 @@ def fuse_stage(
         name: of the fused run.
         runs: in the recipe's order, which `alternate` and `weighted` follow.
         sides: the queries, and the passages or documents.
-        method: alternate, rrf or weighted.
+        method: alternate, rrf, weighted or average; None cuts a single run.
         depth: number of candidates that are kept of each query.
         weights: by run, of `weighted` alone.
         k: of `rrf` alone.

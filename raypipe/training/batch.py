@@ -97,15 +97,15 @@ def read_batch(sources: Sequence[ExampleSource], numbers: Int64) -> Batch:
         passage_rows[own] = examples.passage_rows[within[own]]
         if teacher is not None and examples.teacher is not None:
             teacher[own] = examples.teacher[within[own]]
+    query = gathered([source.queries.part for source in sources], of_source, query_rows)
+    parts = [source.passages.part for source in sources]
+    passage = gathered(parts, np.repeat(of_source, width), passage_rows.reshape(-1))
+    positive = _positive(sources, of_source, query_rows, passage_rows)
     return Batch(
-        query=gathered([source.queries.part for source in sources], of_source, query_rows),
-        passage=gathered(
-            [source.passages.part for source in sources],
-            np.repeat(of_source, width),
-            passage_rows.reshape(-1),
-        ),
+        query=query,
+        passage=passage,
         num_passages=width,
-        positive=_positive(sources, of_source, query_rows, passage_rows),
+        positive=_by_text(positive, query, passage),
         teacher=teacher,
         labels=labels,
         judged=None if judged.all() else judged,
@@ -116,10 +116,11 @@ def read_batch(sources: Sequence[ExampleSource], numbers: Int64) -> Batch:
 def _positive(
     sources: Sequence[ExampleSource], of_source: Int64, query_rows: Int64, passage_rows: Int64
 ) -> NDArray[np.bool_]:
-    """The batch's judged pairs, and each example's own first passage.
+    """The batch's judged pairs, and each example's own first passage, by a source's judgements.
 
-    Only a source's own judgements are known. Two sources over one collection treat each other's
-    passages as irrelevant, like any unjudged passage.
+    RepBERT's targets are all passages of the batch that the qrels have for the query. A copy of one
+    is a target too, and so is what is judged for another query of the same text: the model reads
+    the same words, so a judgement of them holds whatever their id.
     """
     num, width = passage_rows.shape
     found = np.zeros((num, num * width), bool)
@@ -127,11 +128,33 @@ def _positive(
     for number in np.unique(of_source):
         own = np.flatnonzero(of_source == number)
         columns = np.flatnonzero(np.repeat(of_source == number, width))
-        queries, passages = np.meshgrid(query_rows[own], flat[columns], indexing="ij")
-        relevant = sources[number].examples.are_relevant(queries, passages)
-        found[np.ix_(own, columns)] = relevant
+        queries, passages = query_rows[own][:, None], flat[columns][None, :]
+        found[np.ix_(own, columns)] = sources[number].examples.are_relevant(queries, passages)
     found[np.arange(num), np.arange(num) * width] = True
     return found
+
+
+def _by_text(
+    positive: NDArray[np.bool_], query: TextSlice, passage: TextSlice
+) -> NDArray[np.bool_]:
+    """The same for all texts with the same word pieces, from whichever source they come.
+
+    So sources that share queries or passages do not take each other's relevant ones, as far as the
+    batch has them, for irrelevant.
+    """
+    queries, passages = _firsts(query), _firsts(passage)
+    found = np.zeros_like(positive)
+    rows, columns = np.nonzero(positive)
+    found[queries[rows], passages[columns]] = True
+    return found[np.ix_(queries, passages)]
+
+
+def _firsts(texts: TextSlice) -> Int64:
+    """The first place with the pieces of each text."""
+    firsts: dict[bytes, int] = {}
+    ends = texts.starts + texts.counts
+    pieces = (texts.flat[a:b].tobytes() for a, b in zip(texts.starts, ends, strict=True))
+    return np.array([firsts.setdefault(each, n) for n, each in enumerate(pieces)], np.int64)
 
 
 @dataclass(frozen=True, slots=True)

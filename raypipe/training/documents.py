@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from raypipe.config.training import Negatives
 from raypipe.stages.documents.passage_map import PassageMap
-from raypipe.training.examples import Examples, pair_keys
+from raypipe.training.examples import Examples, RelevantTexts, pair_keys
 from raypipe.training.judgements import Judged
 from raypipe.training.negatives import (
     Drawn,
@@ -58,6 +58,7 @@ def document_examples(
     judged: Judged,
     runs: Sequence[TrainingRun],
     passages: DocumentPassages,
+    relevant_texts: RelevantTexts,
     best: BestPassages | None,
     window: Negatives,
     *,
@@ -73,6 +74,7 @@ def document_examples(
         judged: the documents, by query row.
         runs: runs of documents, the sources of negatives.
         passages: the documents' passages.
+        relevant_texts: the texts of the known documents' passages, which are no negatives.
         best: None keeps all passages.
         window: ranks of documents, and counts.
         seed: the seed of the draws.
@@ -83,7 +85,7 @@ def document_examples(
     left_out = 0
     for query in sorted(judged.relevant):
         documents = pool(query, runs, spans, window, judged.known.get(query, set()))
-        negatives = _negatives(documents, passages)
+        negatives = _negatives(query, documents, passages, relevant_texts, short)
         rng = np.random.default_rng([seed, query])
         for document in reached(query, judged.relevant[query], runs, spans, window, short):
             own = passages.of(document)
@@ -119,9 +121,18 @@ class _Negatives:
         return int(self.rows[number]), run, rank
 
 
-def _negatives(documents: list[Negative], passages: DocumentPassages) -> _Negatives:
+def _negatives(
+    query: int,
+    documents: list[Negative],
+    passages: DocumentPassages,
+    relevant_texts: RelevantTexts,
+    short: Short,
+) -> _Negatives:
     rows = np.array([document for document, _, _ in documents], np.int64)
-    return _Negatives(documents, *passages.map.passages(rows, passages.at_most))
+    places, of_documents = passages.map.passages(rows, passages.at_most)
+    keep = ~relevant_texts.include(np.full(len(of_documents), query), of_documents)
+    short.copies += int((~keep).sum())
+    return _Negatives(documents, places[keep], of_documents[keep])
 
 
 def _drawn(

@@ -41,7 +41,12 @@ class Examples:
     first_stage: Float32 | None = None
     """[N, L]: z, the first stage's score from 0 to 1."""
     relevant: Int64 | None = None
-    """Sorted `query_row << 32 | passage_row` of every pair known as relevant."""
+    """Sorted `query_row << 32 | passage_row` of every pair known as relevant, of the first rows
+    with their texts."""
+    query_copies: Int64 | None = None
+    """[2, C]: rows whose text an earlier row has too, ascending, and the first row with it."""
+    passage_copies: Int64 | None = None
+    """[2, C]: the same of the passages of these examples."""
 
     @property
     def num_examples(self) -> int:
@@ -59,13 +64,61 @@ class Examples:
         return self.runs is None or self.labels is not None or NO_RUN in self.runs[:1, 0]
 
     def are_relevant(self, query_rows: Int64, passage_rows: Int64) -> NDArray[np.bool_]:
-        """Whether pairs are known as relevant, elementwise for arrays of one shape."""
-        keys = pair_keys(query_rows, passage_rows)
-        if self.relevant is None or not len(self.relevant):
-            return np.zeros(keys.shape, bool)
-        places = np.searchsorted(self.relevant, keys).clip(max=len(self.relevant) - 1)
-        found: NDArray[np.bool_] = self.relevant[places] == keys
-        return found
+        """Whether pairs are known as relevant by their texts, in the shape of both, broadcast."""
+        if self.relevant is None:
+            return np.zeros(np.broadcast_shapes(query_rows.shape, passage_rows.shape), bool)
+        texts = RelevantTexts(self.relevant, self.query_copies, self.passage_copies)
+        return texts.include(query_rows, passage_rows)
+
+
+@dataclass(frozen=True, slots=True)
+class RelevantTexts:
+    """The pairs known as relevant, by text: a copy of a query or passage counts as its first row.
+
+    So a passage is relevant for a query, whatever its id, if its text is that of a passage which is
+    judged relevant for this query, or for another query of the same text.
+    """
+
+    keys: Int64
+    """Sorted pair keys of first rows."""
+    query_copies: Int64 | None
+    """[2, C], as those of `Examples`; None means that no text stands twice."""
+    passage_copies: Int64 | None
+
+    @classmethod
+    def of(
+        cls, pairs: Int64, query_copies: Int64 | None, passage_copies: Int64 | None
+    ) -> "RelevantTexts":
+        """The texts of pairs, given as keys of any rows."""
+        firsts = first_rows(query_copies, pairs >> 32), first_rows(passage_copies, pairs & _ROW)
+        return cls(np.unique(pair_keys(*firsts)), query_copies, passage_copies)
+
+    def include(self, query_rows: Int64, passage_rows: Int64) -> NDArray[np.bool_]:
+        """Whether pairs have the texts of relevant ones, in the shape of both, broadcast."""
+        queries = first_rows(self.query_copies, query_rows)
+        passages = first_rows(self.passage_copies, passage_rows)
+        return are_among(self.keys, pair_keys(queries, passages))
+
+
+_ROW = (1 << 32) - 1
+
+
+def first_rows(copies: Int64 | None, rows: Int64) -> Int64:
+    """The first row with the text of each row, in their shape; see `Examples.query_copies`."""
+    if copies is None or not copies.shape[1]:
+        return rows
+    places = np.searchsorted(copies[0], rows).clip(max=copies.shape[1] - 1)
+    firsts: Int64 = np.where(copies[0][places] == rows, copies[1][places], rows)
+    return firsts
+
+
+def are_among(keys: Int64, values: Int64) -> NDArray[np.bool_]:
+    """Whether each value is one of the sorted keys, in the shape of the values."""
+    if not len(keys):
+        return np.zeros(values.shape, bool)
+    places = np.searchsorted(keys, values).clip(max=len(keys) - 1)
+    among: NDArray[np.bool_] = keys[places] == values
+    return among
 
 
 def pair_keys(query_rows: Int64, passage_rows: Int64) -> Int64:

@@ -13,6 +13,7 @@ from raypipe import schema
 from raypipe.config.training import Negatives, TrainingSet
 from raypipe.errors import InputError
 from raypipe.stages.documents.passage_map import PassageMap
+from raypipe.stages.reuse.hashes import TextHashes
 from raypipe.stages.stage import Beat, Opened, Payload, Rows, Site, Sizing, Stage
 from raypipe.stages.texts.ids import id_index
 from raypipe.storage.records import Json, Shard, canonical, digest, hash_file
@@ -24,9 +25,22 @@ from raypipe.training.documents import (
     document_examples,
     known_pairs,
 )
-from raypipe.training.examples import Examples, distinct, permuted, write_examples
+from raypipe.training.examples import (
+    Examples,
+    Int64,
+    RelevantTexts,
+    distinct,
+    permuted,
+    write_examples,
+)
 from raypipe.training.guard import Dropped, Guard, lines_about, refused_queries
-from raypipe.training.judgements import Judged, RowsOf, judged_passages, triple_examples
+from raypipe.training.judgements import (
+    Judged,
+    RowsOf,
+    judged_passages,
+    triple_examples,
+    without_copies,
+)
 from raypipe.training.negatives import (
     Short,
     Taught,
@@ -45,6 +59,8 @@ class OfDocuments:
 
     map: Stored
     """The map between passages and documents."""
+    ids: Stored
+    """The id index of the passages, with the hashes of their texts."""
     scores: Stored | None
     """A run of an earlier phase's model over the passages of the relevant documents."""
 
@@ -67,6 +83,7 @@ def examples_of_documents(
     found: OfDocuments,
     judged: Judged,
     runs: Sequence[TrainingRun],
+    relevant_texts: RelevantTexts,
     window: Negatives,
     *,
     seed: int,
@@ -79,10 +96,21 @@ def examples_of_documents(
         best = BestPassages(wanted.documents.best, Taught(ranking_of(found.scores)))
     passages = DocumentPassages(PassageMap(found.map), wanted.documents.passages)
     examples, not_best = document_examples(
-        judged, runs, passages, best, window, seed=seed, short=short
+        judged, runs, passages, relevant_texts, best, window, seed=seed, short=short
     )
     number = sum(map(len, judged.relevant.values()))
     return examples, {"documents": {"relevant": number, "not_best": not_best}}
+
+
+def query_copies(texts: Sequence[str]) -> Int64:
+    """The rows of queries whose text an earlier one has too, with the first row: int64 [2, n].
+
+    Capital letters and runs of white space make no other text.
+    """
+    firsts: dict[str, int] = {}
+    rows = [firsts.setdefault(" ".join(text.lower().split()), n) for n, text in enumerate(texts)]
+    pairs = np.stack([np.arange(len(rows)), np.array(rows, np.int64)])
+    return pairs[:, pairs[0] != pairs[1]]
 
 
 def nothing_left(wanted: TrainingSet, name: str, facts: Mapping[str, Any]) -> str:
@@ -101,7 +129,7 @@ def nothing_left(wanted: TrainingSet, name: str, facts: Mapping[str, Any]) -> st
     )
 
 
-SEMANTICS = 4
+SEMANTICS = 5
 
 
 @dataclass(frozen=True)
@@ -184,11 +212,12 @@ class ExamplesStage(Stage):
         refused = refused_queries(texts, self.guard, dropped)
         index = id_index(self.collection, self.ids)
         left_out = self._left_out(index.rows_of)
-        judged = Judged()
+        judged, same_queries = Judged(), query_copies(texts)
         if self.wanted.qrels is not None:
             # If there are triples and qrels, the triples are counted.
             counts = dropped if self.wanted.triples is None else Dropped()
             judged = judged_passages(self.wanted, rows, index.rows_of, refused, self.guard, counts)
+        runs = runs_without(self.runs, left_out, dropped)
         if self.wanted.triples is not None:
             examples = triple_examples(
                 Path(self.wanted.triples),
@@ -200,14 +229,30 @@ class ExamplesStage(Stage):
                 scratch,
                 lambda: beat(()),
             )
+            pairs = distinct(examples.query_rows, examples.passage_rows[:, 0])
+            relevant_texts = self._texts(np.union1d(pairs, judged.pairs()), same_queries)
+            examples, short.copies = without_copies(examples, relevant_texts)
         elif self.documents is not None:
             assert self.wanted.negatives is not None
-            runs, window = runs_without(self.runs, left_out, dropped), self.wanted.negatives
+            pairs = known_pairs(judged, PassageMap(self.documents.map))
+            relevant_texts = self._texts(pairs, same_queries)
+            # Of whole documents only the queries are compared; of their passages the texts too.
+            of_documents = RelevantTexts.of(judged.pairs(), same_queries, None)
+            runs = self._without_copies(runs, judged, of_documents, refused, short)
             examples, more_facts = examples_of_documents(
-                self.wanted, self.documents, judged, runs, window, seed=self.seed, short=short
+                self.wanted,
+                self.documents,
+                judged,
+                runs,
+                relevant_texts,
+                self.wanted.negatives,
+                seed=self.seed,
+                short=short,
             )
         else:
-            examples = self._drawn(judged, refused, left_out, dropped, short)
+            relevant_texts = self._texts(judged.pairs(), same_queries)
+            runs = self._without_copies(runs, judged, relevant_texts, refused, short)
+            examples = self._drawn(judged, runs, refused, short)
         if self.wanted.blend is not None:
             examples = with_first_stages(
                 examples,
@@ -216,7 +261,7 @@ class ExamplesStage(Stage):
                 none=self.wanted.blend.none,
                 seed=self.seed,
             )
-        examples = replace(examples, relevant=self._pairs(judged, examples))
+        examples = self._with_relevant(examples, relevant_texts)
         examples = _first(examples, self.wanted.examples_at_most, self.seed)
         facts = {
             "rows": shard.num_rows,
@@ -236,29 +281,57 @@ class ExamplesStage(Stage):
         write_examples(path, examples)
         return Payload(path, facts)
 
-    def _pairs(self, judged: Judged, examples: Examples) -> NDArray[np.int64] | None:
-        """Every pair known as relevant, sorted: those of the qrels, or of the triples.
+    def _texts(self, pairs: Int64, same_queries: Int64) -> RelevantTexts:
+        """The texts of relevant pairs; two passages are copies if their texts are equal bytes."""
+        ids = self.ids if self.documents is None else self.documents.ids
+        return RelevantTexts.of(pairs, same_queries, TextHashes(ids).copies())
 
-        Pairs of the triples are used if a batch's passages are each other's negatives.
+    def _with_relevant(self, examples: Examples, relevant_texts: RelevantTexts) -> Examples:
+        """The examples with what is relevant for their queries: by the qrels, and the triples.
+
+        Pairs of the triples alone are used if a batch's passages are each other's negatives.
         """
-        if self.wanted.qrels is None:
-            if not self.in_batch:
-                return None
-            return distinct(examples.query_rows, examples.passage_rows[:, 0])
-        if self.documents is not None:
-            return known_pairs(judged, PassageMap(self.documents.map))
-        return judged.pairs()
+        if self.wanted.qrels is None and not self.in_batch:
+            return examples
+        queries, passages = relevant_texts.query_copies, relevant_texts.passage_copies
+        assert queries is not None and passages is not None
+        if passages.size:
+            passages = passages[
+                :, np.isin(passages[0], distinct(examples.passage_rows.reshape(-1)))
+            ]
+        return replace(
+            examples,
+            relevant=relevant_texts.keys,
+            query_copies=queries if queries.size else None,
+            passage_copies=passages if passages.size else None,
+        )
+
+    def _without_copies(
+        self,
+        runs: Sequence[TrainingRun],
+        judged: Judged,
+        relevant_texts: RelevantTexts,
+        refused: set[int],
+        short: Short,
+    ) -> list[TrainingRun]:
+        """The runs without what is no negative by its text, counted where it could be one."""
+        cleared, pairs, window = [], judged.pairs(), self.wanted.negatives or self.wanted.pairs
+        assert window is not None
+        first = 1 if self.wanted.negatives is None else self.wanted.negatives.first
+        learnt = set(judged.relevant)
+        if self.wanted.pairs is not None:  # queries without a relevant passage are learnt too
+            learnt = set(range(self.queries.num_rows)) - refused
+        for run in runs:
+            others, queries, ranks = run.without_copies(pairs, relevant_texts)
+            near = (ranks >= first) & (ranks <= window.last) & np.isin(queries, sorted(learnt))
+            short.copies += int(near.sum())
+            cleared.append(others)
+        return cleared
 
     def _drawn(
-        self,
-        judged: Judged,
-        refused: set[int],
-        left_out: NDArray[np.int64],
-        dropped: Dropped,
-        short: Short,
+        self, judged: Judged, runs: Sequence[TrainingRun], refused: set[int], short: Short
     ) -> Examples:
         pairs, window = self.wanted.pairs, self.wanted.negatives
-        runs = runs_without(self.runs, left_out, dropped)
         if pairs is not None:
             return labelled_examples(judged.relevant, judged.known, runs, pairs.last, refused)
         assert window is not None

@@ -239,6 +239,10 @@ def lines_about(name: str, facts: Mapping[str, Any]) -> list[str]:
         (short["without_teacher"], "relevant passages without a teacher's score"),
         (short["negatives_without_teacher"], "negatives without a teacher's score"),
         (short["filtered"], "negatives that the teacher scores above the relevant passage"),
+        (
+            short.get("copies"),
+            "negatives with the text of a passage that is relevant for their query",
+        ),
         (short.get("lists"), "unlabelled lists of queries with too few passages"),
         (short.get("passages_without_teacher"), "passages without a teacher's score"),
     ]

@@ -13,7 +13,7 @@ from raypipe.data.qrels import read_qrels
 from raypipe.data.records import lines
 from raypipe.errors import InputError
 from raypipe.storage.compression import open_binary
-from raypipe.training.examples import Examples, pair_keys
+from raypipe.training.examples import ROWS_AT_ONCE, Examples, RelevantTexts, pair_keys
 from raypipe.training.guard import Dropped, Guard
 
 RowsOf = Callable[[Sequence[str]], NDArray[np.int64]]
@@ -146,6 +146,24 @@ def triple_examples(
     return Examples(_mapped(files[0], (kept,)), _mapped(files[1], (kept, 2)))
 
 
+def without_copies(triples: Examples, relevant_texts: RelevantTexts) -> tuple[Examples, int]:
+    """The triples whose irrelevant passage is not relevant by its text, and the number of others.
+
+    Mapped triples are moved together in their own files.
+    """
+    queries, passages = triples.query_rows, triples.passage_rows
+    end = 0
+    for start in range(0, len(queries), ROWS_AT_ONCE):
+        part = slice(start, start + ROWS_AT_ONCE)
+        rows = queries[part].astype(np.int64)
+        keep = ~relevant_texts.include(rows, passages[part, 1].astype(np.int64))
+        stop = end + int(keep.sum())
+        if stop < start + len(keep):
+            queries[end:stop], passages[end:stop] = queries[part][keep], passages[part][keep]
+        end = stop
+    return Examples(queries[:end], passages[:end]), len(queries) - end
+
+
 def _parsed(
     path: Path,
     chunk: list[bytes],
@@ -185,7 +203,7 @@ def _rows(rows_of: Callable[[list[str]], Int64], ids: frozenset[str]) -> Int64:
 def _mapped(path: Path, shape: tuple[int, ...]) -> Int32:
     if 0 in shape:
         return np.empty(shape, np.int32)
-    return np.memmap(path, np.int32, "r", shape=shape)
+    return np.memmap(path, np.int32, "r+", shape=shape)
 
 
 def _chunks(path: Path) -> Iterator[list[bytes]]:

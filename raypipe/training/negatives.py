@@ -11,7 +11,16 @@ from raypipe.ranking.blend import first_stage
 from raypipe.ranking.order import begins
 from raypipe.stages.run_tables import read_queries_of_run
 from raypipe.storage.store import Stored
-from raypipe.training.examples import NO_RUN, Examples, Int32, Int64, pair_keys
+from raypipe.training.examples import (
+    NO_RUN,
+    ROWS_AT_ONCE,
+    Examples,
+    Int32,
+    Int64,
+    RelevantTexts,
+    are_among,
+    pair_keys,
+)
 
 Float32 = NDArray[np.float32]
 
@@ -28,6 +37,25 @@ class TrainingRun:
     def without(self, passages: Int64) -> "TrainingRun":
         """The ranking without these passages; the others keep their ranks."""
         return self._kept(~np.isin(self.passage_rows, passages))
+
+    def without_copies(
+        self, judged: Int64, relevant_texts: RelevantTexts
+    ) -> tuple["TrainingRun", Int32, Int32]:
+        """The ranking without lines that are relevant by their text but not judged themselves.
+
+        Also the query row and the rank of each line that is left out.
+
+        Args:
+            judged: sorted keys of the judged pairs, which stay.
+            relevant_texts: the texts of those pairs.
+        """
+        keep = np.ones(len(self.query_rows), bool)
+        for start in range(0, len(keep), ROWS_AT_ONCE):
+            part = slice(start, start + ROWS_AT_ONCE)
+            queries, passages = self.query_rows[part].astype(np.int64), self.passage_rows[part]
+            is_judged = are_among(judged, pair_keys(queries, passages))
+            keep[part] = is_judged | ~relevant_texts.include(queries, passages)
+        return self._kept(keep), self.query_rows[~keep], self.ranks[~keep]
 
     def upto(self, last: int) -> "TrainingRun":
         """Ranks 1 to `last` of each query."""
@@ -89,6 +117,8 @@ class Short:
     """Unlabelled lists for which a query has too few passages."""
     passages_without_teacher: int = 0
     """Candidates of unlabelled lists that the teacher did not score."""
+    copies: int = 0
+    """Candidates, or given triples, whose irrelevant passage is relevant by its text."""
 
 
 Negative = tuple[int, int, int]

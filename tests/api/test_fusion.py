@@ -58,7 +58,8 @@ def test_empty_runs_fuse_to_an_empty_one():
 @pytest.mark.parametrize(
     ("runs", "more", "told"),
     [
-        ([A], {}, "fuse: expected two runs or more; found 1"),
+        ([A], {"method": "rrf"}, "found method: remove them, or give more runs"),
+        ([], {}, "fuse: expected a run to cut, or two or more to fuse; found none"),
         (A, {}, "runs: found dict; expected a list of runs"),
         ([A, B], {"method": "mean"}, "fuse: method: expected one of alternate, rrf"),
         ([A, B], {"weights": [1, 2]}, "fuse: weights are for method weighted"),
@@ -71,3 +72,10 @@ def test_what_cannot_be_fused_is_refused(runs, more, told):
     with pytest.raises(InputError) as refused:
         raypipe.fuse(runs, **more)
     assert told in str(refused.value)
+
+
+def test_one_run_is_cut_without_a_method():
+    found = raypipe.fuse([{"q": {"x": 3.0, "y": 2.0, "z": 2.0}, "r": {"x": 1.0}}], depth=2)
+    # z before y: equal scores are ordered by id descending, as in every file.
+    assert lines(found) == [("q", "x", 1), ("q", "z", 2), ("r", "x", 1)]
+    assert found["score"].to_pylist() == [3.0, 2.0, 1.0]

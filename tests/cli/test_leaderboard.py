@@ -86,7 +86,7 @@ def test_a_board_with_a_script_of_its_own_is_one_entry(tmp_path, monkeypatch, ca
     qrels = str(write(tmp_path / "qrels", "q1 0 a 1\nq2 0 a 1\nq3 0 a 1\n"))
     given = ["--task", "mine", "--qrels", qrels]
     assert run(["leaderboard", "check", path, *given])[0] == 0
-    assert "ok     measure: A: 0.25 over 3 queries\n" in capsys.readouterr().out
+    assert "ok     measure: A: 0.25 over 3 queries of the qrels\n" in capsys.readouterr().out
     for task, told in (
         ("mine", "no qrels were named"),
         ("local", "local has no script of its own"),

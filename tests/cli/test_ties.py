@@ -53,19 +53,25 @@ def test_a_check_names_the_flag_and_with_it_says_what_to_hand_in(tmp_path, capsy
     assert "hand in what pack --break-ties rank writes, not this file" in capsys.readouterr().out
     run.write_text(run.read_text() + "1 Q0 7 4 1.5 me\n")
     assert command([*check, "--break-ties", "rank"])[0] == 2
-    assert "--break-ties" not in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "--break-ties" not in told and f"`raypipe fuse --runs {run} --depth 4 --out" in told
 
 
-def test_pack_writes_the_order_of_the_file_with_falling_scores(tmp_path):
+def test_pack_refuses_ties_as_check_does_and_writes_either_order_if_told(tmp_path, capsys):
     run = tmp_path / "run.trec"
     run.write_text("1 Q0 10 1 2 me\n1 Q0 8 2 1 me\n1 Q0 9 3 1 me\n")
-    for ties, expected in (("id", ["10", "9", "8"]), ("rank", ["10", "8", "9"])):
-        out = tmp_path / ties
-        told = ["leaderboard", "pack", "--task", "trec-dl", "--eval", str(run), "--id", "me"]
-        assert (
-            command([*told, "--allow-fewer-rows", "--out", str(out), "--break-ties", ties])[0] == 0
-        )
-        written = read_run(out / "leaderboard" / "submissions" / "me" / "eval.trec")
+    out = tmp_path / "out"
+    pack = ["leaderboard", "pack", "--task", "trec-dl", "--id", "me", "--eval"]
+    assert command([*pack, str(run), "--out", str(out)])[0] == 2 and not out.exists()
+    assert "--break-ties rank keeps the file's order" in capsys.readouterr().err
+    by_id = ["fuse", "--runs", str(run), "--depth", "9", "--out", str(tmp_path)]
+    assert command(by_id)[0] == 0
+    for name, given, expected in (
+        ("a", [str(run), "--break-ties", "rank"], ["10", "8", "9"]),
+        ("b", [str(tmp_path / "fused.trec")], ["10", "9", "8"]),
+    ):
+        assert command([*pack, *given, "--out", str(tmp_path / name)])[0] == 0
+        written = read_run(tmp_path / name / "leaderboard" / "submissions" / "me" / "eval.trec")
         assert written["passage_id"].to_pylist() == expected
         assert len(set(written["score"].to_pylist())) == 3
 

@@ -93,7 +93,8 @@ def test_formats_and_fusions_are_those_that_are_built():
 
     known = Collection.model_fields["format"].annotation.__args__
     assert set(known) == {*FORMATS, "python-docs"}
-    assert set(Fuse.model_fields["method"].annotation.__args__) == set(METHODS)
+    method, none = Fuse.model_fields["method"].annotation.__args__
+    assert set(method.__args__) == set(METHODS) and none is type(None)
 
 
 def test_the_size_of_python_docs_is_written_down(text: str):

@@ -101,6 +101,26 @@ def test_a_broken_rule_is_the_only_problem(text: str, problems):
             "stages.fused.weights: expected 2, one for each of the runs; found 1",
         ),
         (
+            "[bm25, dense]",
+            "[bm25]",
+            "stages.fused.method: expected one for two runs or more, none to cut one",
+        ),
+        (
+            ", method: rrf",
+            "",
+            "stages.fused.method: expected one for two runs or more, none to cut one",
+        ),
+        (
+            "[bm25, dense], method: rrf",
+            "[bm25], k: 3",
+            "stages.fused.k: for method rrf only, not one run; remove it",
+        ),
+        (
+            "[bm25, dense], method: rrf",
+            "[bm25], weights: [1]",
+            "stages.fused.weights: for method weighted only, not one run; remove them",
+        ),
+        (
             "method: rrf",
             "method: weighted, weights: [0, 0.0]",
             "stages.fused.weights: expected one above 0, for something to rank by",

@@ -107,7 +107,7 @@ def test_a_wrong_value_is_told_by_line_key_expected_and_found(text: str, problem
             "method: rrf, depth: 1.5",
             "line 14: stages.fused.depth: expected a whole number; found 1.5",
         ),
-        ("[bm25, dense]", "[bm25]", "line 14: stages.fused.runs: expected at least 2; found 1"),
+        ("[bm25, dense]", "[]", "line 14: stages.fused.runs: expected at least 1; found 0"),
         (
             "[bm25, dense]",
             "bm25",

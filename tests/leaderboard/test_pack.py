@@ -1,11 +1,14 @@
 import bz2
 import gzip
 import json
+import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from small_board import GOOD, METADATA, PASSAGE, SMALL, write
 
+from raypipe.cli.main import run
 from raypipe.data.qrels import read_qrels
 from raypipe.errors import InputError
 from raypipe.leaderboard.submission import RunSide, pack
@@ -120,14 +123,20 @@ def test_short_and_missing_queries_are_filled_and_counted(tmp_path, sides):
     assert told == "5 rows of 2 queries from bm25.tsv"
 
 
-def test_rows_below_the_boards_depth_are_cut_and_counted(tmp_path, sides):
+def test_rows_below_the_boards_depth_are_refused_with_the_command_that_cuts_them(
+    tmp_path, sides, capsys
+):
     write(tmp_path / "dev.tsv", GOOD + "7\t13\t4\n7\t14\t5\n9\t7\t4\n")
-    found = packed(tmp_path, sides)
+    with pytest.raises(InputError) as refused:
+        packed(tmp_path, sides)
+    assert "dev: depth: 2 queries have more than 3 rows; first: query 7 with 5" in str(
+        refused.value
+    )
+    (command,) = re.findall("cut them by `raypipe (fuse .*)`", str(refused.value))
+    assert run([*command.replace("FOLDER", str(tmp_path / "cut")).split()]) == (0, "complete")
+    dev = replace(sides["dev"], run=tmp_path / "cut" / "fused.trec")
+    found = packed(tmp_path, {**sides, "dev": dev})
     assert bz2.decompress((found.folder / "dev.txt.bz2").read_bytes()).decode() == GOOD
-    told = {name: {f.rule: f for f in of} for name, of in found.findings.items()}
-    assert told["dev"]["cut"].detail == "3 rows below rank 3" and told["dev"]["cut"].ok
-    assert told["dev"]["filled"].detail == "no earlier run was named"
-    assert not told["dev"]["filled"].applies and "cut" not in told["eval"]
 
 
 @pytest.mark.long

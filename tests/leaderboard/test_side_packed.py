@@ -10,15 +10,14 @@ def test_a_trec_task_packs_a_trec_file_with_falling_scores(tmp_path):
     write(tmp_path / "run.trec", DL.replace(" 2.0 ", " 2.5 "))
     found = pack(
         BOARDS["trec-dl"],
-        {"eval": RunSide(run=tmp_path / "run.trec")},
+        {"eval": RunSide(run=tmp_path / "run.trec", break_ties="rank")},
         submission="mine",
         metadata=None,
         out=tmp_path / "out",
     )
     again = read_run_lines(found.folder / "eval.trec")
     assert broken(check_lines(again, BOARDS["trec-dl"])) == [] and again.tags == ("mine",)
-    # trec_eval's order of the tie: the greater id first.
-    assert again.rankings() == {"1": ["msmarco_passage_01_6", "msmarco_passage_01_5"]}
+    assert again.rankings() == {"1": ["msmarco_passage_01_5", "msmarco_passage_01_6"]}
 
 
 def pack_dl(tmp_path, run, **side):
@@ -48,14 +47,15 @@ def test_a_packed_trec_run_keeps_its_scores_and_ranks(tmp_path):
     assert scores_of(found.folder / "eval.trec") == scores_of(run)
     told = {f.rule: f for f in found.findings["eval"]}
     assert told["file format"].applies and told["file format"].ok
-    assert told["scores"].applies and told["tag"].detail == "mine"
+    assert told["scores"].applies and told["tag"].detail == "other"  # it becomes the id
+    assert (found.folder / "eval.trec").read_text().splitlines()[0].endswith(" mine")
     assert not [f for f in found.findings["eval"] if "is not a trec file" in f.detail]
 
 
 def test_a_packed_tie_is_lowered_by_one_float32_and_no_other_score_changes(tmp_path):
     lines = ["1 Q0 7 1 2.5 x", "1 Q0 6 2 2.5 x", "1 Q0 5 3 2.5 x", "1 Q0 4 4 0.25 x"]
     run = write(tmp_path / "run.trec", "\n".join(lines) + "\n")
-    written = scores_of(pack_dl(tmp_path, run).folder / "eval.trec")
+    written = scores_of(pack_dl(tmp_path, run, break_ties="rank").folder / "eval.trec")
     below = np.nextafter(np.float32(2.5), np.float32(-np.inf))
     below_that = np.nextafter(below, np.float32(-np.inf))
     assert written == {
@@ -87,5 +87,5 @@ def test_a_run_of_ranks_packed_for_a_trec_task_scores_one_by_rank(tmp_path):
     found = pack_dl(tmp_path, run)
     written = scores_of(found.folder / "eval.trec")
     assert written == {("1", "7"): (1, np.float32(1)), ("1", "6"): (2, np.float32(0.5))}
-    (told,) = [f for f in found.findings["eval"] if f.rule == "run.tsv: file format"]
+    (told,) = [f for f in found.findings["eval"] if f.rule == "file format"]
     assert told.detail == "run.tsv is not a trec file; pack writes one from it"

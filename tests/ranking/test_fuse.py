@@ -1,5 +1,7 @@
 """Fusion of whole runs, and the runs that are refused."""
 
+import math
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -87,7 +89,7 @@ def test_bad_runs_are_refused_all_at_once():
 
 def test_bad_settings_are_refused_all_at_once():
     with pytest.raises(InputError) as caught:
-        fuse_tables([BM25], method="sum", weights=[float("nan")], k=-1, depth=0, scored_by="f")
+        fuse_tables([BM25] * 2, method="sum", weights=[math.nan], k=-1, depth=0, scored_by="f")
     assert len(caught.value.problems) == 7
     with pytest.raises(InputError, match="one weight per run, 2; found 3"):
         fuse_tables([BM25, BM25], method="weighted", weights=[1, 1, 1], scored_by="f")
@@ -96,3 +98,24 @@ def test_bad_settings_are_refused_all_at_once():
 def test_empty_runs_fuse_to_an_empty_run():
     fused = fuse_tables([run(), run()], method="average", scored_by="f")
     assert fused.schema == schema.RUN and len(fused) == 0
+
+
+def test_one_run_is_cut_in_its_own_order_with_its_own_scores_and_stages():
+    mixed = pa.concat_tables(
+        [
+            run((4, 9, 2, 1.0), (4, 8, 1, 1.0), (2, 5, 1, 0.5)),
+            run((4, 7, 3, 3.0), (2, 6, 2, 9.0), scored_by="mono"),
+        ]
+    )
+    found = fuse_tables([mixed], method=None, scored_by="f", depth=2)
+    assert found.schema == schema.RUN
+    assert [tuple(line.values()) for line in found.to_pylist()] == [
+        (2, 5, 1, 0.5, "bm25"),
+        (2, 6, 2, 9.0, "mono"),
+        (4, 8, 1, 1.0, "bm25"),
+        (4, 9, 2, 1.0, "bm25"),
+    ]
+    assert len(fuse_tables([mixed], method=None, scored_by="f")) == 5
+    assert fuse_tables([run()], method=None, scored_by="f", depth=1).schema == schema.RUN
+    with pytest.raises(InputError, match="repeated"):
+        fuse_tables([run((0, 1, 1, 2.0), (0, 1, 2, 1.0))], method=None, scored_by="f", depth=1)

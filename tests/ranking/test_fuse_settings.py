@@ -27,5 +27,12 @@ def test_settings_are_refused_only_where_they_are_wrong():
     told = problems(method="average", k=60)
     assert told == ["fuse: k is for method rrf; remove it or change 'average'"]
     assert "expected one of alternate, rrf" in problems(method="mean")[0]
-    with pytest.raises(InputError, match="two runs or more; found 1"):
-        fuse_tables([a], method="rrf", scored_by="f")
+    with pytest.raises(
+        InputError, match="one run is cut at its depth, .* found method and k: remove"
+    ):
+        fuse_tables([a], method="rrf", k=3, scored_by="f")
+    with pytest.raises(InputError, match="found weights: remove") as refused:
+        fuse_tables([a], method=None, weights=[1], depth=0, scored_by="f")
+    assert len(refused.value.problems) == 2
+    with pytest.raises(InputError, match="method: expected one of alternate, .*; found None"):
+        fuse_tables([a, b], method=None, scored_by="f")

@@ -101,7 +101,7 @@ def passages(
 def fused(
     basis: Basis, name: str, stage: Fuse, query_set: str, inputs: Mapping[str, System]
 ) -> System:
-    """The runs of a query set, fused into one."""
+    """The runs of a query set, fused into one; or its only run, cut."""
     unit = inputs[stage.runs[0]].unit
     fuse = fuse_stage(
         name,
@@ -115,4 +115,5 @@ def fused(
     store = of_stage(name, query_set)
     stored = basis.stores.ensure(store, fuse)
     chain = Chain().then(*(inputs[run].chain for run in stage.runs), Chain((store,)))
-    return System(name, "run", stored, chain, " + ".join(stage.runs), stage.method, unit=unit)
+    how = stage.method or f"first {stage.depth:,}"
+    return System(name, "run", stored, chain, " + ".join(stage.runs), how, unit=unit)

@@ -182,7 +182,7 @@ def _examples_stage(
             relevant = part.folder(at.workspace, "relevant")
             at.workspace.wrote(write_relevant(relevant, name, wanted))
             scores = own.graph.system(f"{query_set}-scored", query_set).stored
-        documents = OfDocuments(basis.passage_map(), scores)
+        documents = OfDocuments(basis.passage_map(), basis.ids(), scores)
     return ExamplesStage(
         wanted=wanted,
         collection=basis.collection() if documents is None else basis.documents(),

@@ -1,4 +1,4 @@
-"""Fusion of run files without a collection: sorted ids take the place of rows."""
+"""Fuses run files, or cuts one, without a collection: sorted ids take the place of rows."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ from raypipe.vocabulary import BreakTies
 def fuse_files(
     runs: Sequence[Path],
     *,
-    method: str,
+    method: str | None,
     depth: int,
     out: Path,
     weights: Sequence[float] | None = None,
@@ -25,6 +25,7 @@ def fuse_files(
     """The numbers of queries and lines; writes fused.trec into the folder.
 
     Ties are ordered by ascending passage id, as strings, since there is no collection with rows.
+    One run is cut: it keeps the order that `read_run` gives it.
     See `fuse_tables` for the settings and errors; a file in the place of the folder is one too.
     """
     check_folder(out, "--out ")

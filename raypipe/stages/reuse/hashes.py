@@ -8,6 +8,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from raypipe import schema
+from raypipe.ranking.order import begins
 from raypipe.stages.stage import Beat, Payload, Site
 from raypipe.storage.payloads import map_tensors, write_tensors
 from raypipe.storage.records import Shard
@@ -80,3 +81,17 @@ class TextHashes:
             found[waiting[whole]] = rows[whole]
             waiting, places = waiting[~whole], places[~whole] + 1
         return found
+
+    def copies(self) -> Int64:
+        """The rows whose text an earlier row has too, with the first row that has it.
+
+        int64 [2, n], by row. It reads all sorted hashes once, and of equal ones alone the rows.
+        """
+        again = np.flatnonzero(self._sorted[1:] == self._sorted[:-1])
+        rows = self._rows[np.union1d(again, again + 1)].astype(np.int64)
+        whole = self.hashes[rows]
+        order = np.lexsort((rows, whole[:, 1], whole[:, 0]))
+        rows, is_first = rows[order], begins(whole[order, 0], whole[order, 1])
+        firsts = rows[is_first][np.cumsum(is_first) - 1]
+        pairs = np.stack([rows, firsts])[:, ~is_first]
+        return pairs[:, np.argsort(pairs[0])]

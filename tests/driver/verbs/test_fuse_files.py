@@ -1,7 +1,11 @@
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 from raypipe.cli.main import run as run_command
 from raypipe.driver.verbs.fuse_files import fuse_files
+from raypipe.evaluation.run_files.runs import read_run
 
 
 def test_run_files_are_fused_by_their_ids(tmp_path):
@@ -68,6 +72,54 @@ def test_settings_that_do_not_fit_are_refused(two_runs, tmp_path, capsys, settin
     assert run_command(command)[0] == 2
     assert told in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+FORMS = {
+    "run.trec": "q2 Q0 b 1 9 x\nq2 Q0 a 2 8.5 x\nq2 Q0 c 3 8.5 x\nq1 Q0 c 1 5 x\n",
+    "run.tsv": "q2\tb\t1\nq2\tc\t2\nq2\ta\t3\nq1\tc\t1\n",
+    "top1000.tsv": "q2\tb\tq\tp\nq2\tc\tq\tp\nq2\ta\tq\tp\nq1\tc\tq\tp\n",
+    "run.parquet": None,
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_one_run_of_any_form_is_cut_as_it_is_read(tmp_path, capsys, name):
+    path = tmp_path / name
+    if FORMS[name] is None:
+        columns = {"query_id": ["q2", "q2", "q2", "q1"], "passage_id": list("bcac"),
+                   "rank": [1, 2, 3, 1], "score": [9.0, 8.5, 8.5, 5.0]}  # fmt: skip
+        pq.write_table(pa.table(columns), path)
+    else:
+        path.write_text(FORMS[name])
+    command = ["fuse", "--runs", str(path), "--depth", "2", "--out", str(tmp_path / "out")]
+    assert run_command(command) == (0, "complete")
+    assert "2 queries, 3 lines" in capsys.readouterr().out
+    whole = read_run(path)
+    found = read_run(tmp_path / "out" / "fused.trec")
+    expected = whole.filter(pc.less_equal(whole["rank"], 2))
+    # Equal scores are c before a in TREC's order; the scores are those of the file.
+    assert found.equals(expected)
+    assert found["passage_id"].to_pylist() == ["b", "c", "c"]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (["--method", "rrf"], "found method: remove them, or give more runs"),
+        (["--k", "3", "--weights", "1"], "found weights and k: remove them, or give more runs"),
+        (["--depth", "0"], "depth"),
+    ],
+)
+def test_what_one_run_has_no_use_for_is_refused(tmp_path, capsys, given, told):
+    (tmp_path / "x").write_text("q Q0 a 1 2 x\n")
+    command = ["fuse", "--runs", str(tmp_path / "x"), *given, "--out", str(tmp_path / "out")]
+    assert run_command(command)[0] == 2
+    assert told in capsys.readouterr().err and not (tmp_path / "out").exists()
+
+
+def test_two_runs_without_a_method_are_refused(two_runs, tmp_path, capsys):
+    assert run_command([*two_runs, "--out", str(tmp_path / "out")])[0] == 2
+    assert "fuse: method: expected one of alternate" in capsys.readouterr().err
 
 
 def test_a_file_in_the_place_of_the_folder_is_refused(two_runs, tmp_path, capsys):

@@ -10,7 +10,7 @@ from raypipe.training.documents import (
     document_examples,
     known_pairs,
 )
-from raypipe.training.examples import NO_RUN
+from raypipe.training.examples import NO_RUN, RelevantTexts
 from raypipe.training.judgements import Judged
 from raypipe.training.negatives import Short, Taught
 
@@ -32,8 +32,10 @@ def draw(relevant, known=None, best=None, seed=1, at_most=3, **window):
     window = Negatives(
         **{"runs": ("run",), "first": 1, "last": 4, "per_example": 1, "examples": 1, **window}
     )
+    texts = RelevantTexts.of(known_pairs(judged, Map()), None, None)
+    passages = DocumentPassages(Map(), at_most)
     found, left_out = document_examples(
-        judged, (RUN,), DocumentPassages(Map(), at_most), best, window, seed=seed, short=short
+        judged, (RUN,), passages, texts, best, window, seed=seed, short=short
     )
     return found, left_out, short
 

@@ -7,7 +7,7 @@ import pytest
 from training_texts import keys, wanted
 
 from raypipe.config.training import TrainDocuments
-from raypipe.training.examples import NO_RUN, Examples, permuted
+from raypipe.training.examples import NO_RUN, Examples, RelevantTexts, permuted
 from raypipe.training.examples_stage import ExamplesStage, OfDocuments, _first
 from raypipe.training.guard import Guard
 
@@ -33,8 +33,11 @@ def test_of_triples_alone_the_relevant_passages_of_a_batch_are_known(in_batch, e
     """Where passages are each other's negatives; a triple is query, relevant, irrelevant."""
     stage = SimpleNamespace(wanted=wanted(qrels=None), in_batch=in_batch)
     triples = Examples(np.array([1, 0, 1]), np.array([[9, 2], [7, 3], [9, 4]]), None)
-    found = ExamplesStage._pairs(stage, None, triples)
-    assert found is None if expected is None else found.tolist() == expected
+    alone = np.empty((2, 0), np.int64)
+    texts = RelevantTexts.of(keys((1, 9), (0, 7), (1, 9)), alone, alone)
+    found = ExamplesStage._with_relevant(stage, triples, texts)
+    assert (found.relevant if expected is None else found.relevant.tolist()) == expected
+    assert found.query_copies is None and found.passage_copies is None
 
 
 @pytest.mark.parametrize("given", ["qrels", "triples"])
@@ -70,7 +73,7 @@ def test_what_is_said_of_documents_and_who_scored_them_names_the_examples():
         return stage.spec.fingerprint()
 
     def of(scores):
-        return OfDocuments(stored("map"), None if scores is None else stored(scores))
+        return OfDocuments(stored("map"), stored("i"), None if scores is None else stored(scores))
 
     best = TrainDocuments(best=5, scored_by="a")
     every = [

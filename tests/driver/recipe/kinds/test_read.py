@@ -41,3 +41,14 @@ def test_a_table_marks_a_run_over_a_larger_collection_and_prints_the_lines_lost(
     own = next(line for line in table.splitlines() if line.startswith("| own"))
     assert "a ranking of" not in own and "own ranks" not in table
     assert done.summary["systems"]["test"]["given"]["reranks"].endswith("(9 passages)")
+
+
+def test_a_stage_with_one_run_cuts_it_in_its_own_order_and_with_its_own_scores(folder):
+    text = RECIPE.replace("FOLDER", str(folder)).replace(
+        "evaluate:", "  cut:   {do: fuse, runs: [own], depth: 1}\nevaluate:"
+    )
+    recipe = load_recipe(text, source="cut")
+    done = run_pipeline(recipe, folder / "work", Options(), watcher=Watcher())
+    assert (folder / "work/runs/test/cut.trec").read_text() == "q1 Q0 p0 1 2 cut\n"
+    system = done.summary["systems"]["test"]["cut"]
+    assert (system["reranks"], system["model"]) == ("own", "first 1")
