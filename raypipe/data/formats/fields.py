@@ -24,9 +24,25 @@ def checked_id(value: str, *, field: str = "id") -> str:
     return value
 
 
-def titled(title: str | None, text: str) -> str:
-    """A passage's text: title, blank, text; the text alone if the title is missing or empty."""
-    return f"{title} {text}" if title else text
+def titled(*front: str, text: str) -> str:
+    """A passage's text, with a blank after what is in front of it; empty ones are left out."""
+    return " ".join([*filter(None, front), text])
+
+
+def document_before(delimiter: str, passage_id: str) -> str:
+    """The id of a passage's document: what is in front of the delimiter.
+
+    Raises:
+        ValueError: the delimiter is not there, there twice, or nothing is in front of it.
+    """
+    document_id, _, rest = passage_id.partition(delimiter)
+    if not document_id or not rest or delimiter in rest:
+        mark = shown(delimiter)
+        raise ValueError(
+            f"expected an id with {mark} once, between a document's id and what tells its passages "
+            f"apart, found {shown(passage_id)}; `fields` can name a field with the document's id"
+        )
+    return document_id
 
 
 def id_and_text(record: bytes) -> tuple[str, str]:
@@ -74,14 +90,19 @@ def json_id(record: dict[str, Any], *fields: str) -> str:
     raise _missing(record, *fields)
 
 
-def json_text(record: dict[str, Any], field: str) -> str:
+def json_text(record: dict[str, Any], field: str, *others: str) -> str:
     """The field's unchanged string.
+
+    Args:
+        record: an object.
+        field: its field.
+        others: names that the field could have too, for the message.
 
     Raises:
         ValueError: no such field, or not a string.
     """
     if field not in record:
-        raise _missing(record, field)
+        raise _missing(record, field, *others)
     value = record[field]
     if not isinstance(value, str):
         raise ValueError(f'expected a string in "{field}", found {shown(value)}')

@@ -51,4 +51,4 @@ class RecordsStage(CountedFiles):
         parsers = {"documents": kind.document, "passages": kind.parse, "homes": kind.home}
         parse = parsers[self.what]
         assert parse is not None  # a rule of the recipe
-        return partial(read_parsed, parse=parse, errors=self.errors)
+        return partial(read_parsed, parse=parse, split=kind.split, errors=self.errors)
