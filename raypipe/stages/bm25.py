@@ -98,7 +98,12 @@ class LuceneSearchStage(Stage):
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
-        return RUN_ROW_BYTES * self.depth * num_rows
+        return RUN_ROW_BYTES * self.places * num_rows
+
+    @property
+    def places(self) -> int:
+        """The depth, or the number of passages if they are fewer; Lucene's numbers have 32 bits."""
+        return min(self.depth, self.sides.collection.num_rows)
 
     def open(self, site: Site) -> Opened:
         """See Stage; unpacks the index into scratch, then computes each block's run."""
@@ -136,7 +141,7 @@ class Bm25Stage(LuceneSearchStage):
         """See LuceneSearchStage."""
         queries = self.sides.queries.table(schema.QUERIES, shard.start, shard.stop)
         texts = queries["text"].to_pylist()
-        return search_all(searcher, texts, k1=self.k1, b=self.b, depth=self.depth, rm3=self.rm3)
+        return search_all(searcher, texts, k1=self.k1, b=self.b, depth=self.places, rm3=self.rm3)
 
 
 def open_index(index: Stored, folder: Path) -> LuceneSearcher:

@@ -72,7 +72,7 @@ class ImpactSearchStage(LuceneSearchStage):
 
     def lines(self, searcher: LuceneSearcher, shard: Shard) -> Lines:
         """See LuceneSearchStage."""
-        return search_impacts(searcher, *self.impacts.tokens(shard.start, shard.stop), self.depth)
+        return search_impacts(searcher, *self.impacts.tokens(shard.start, shard.stop), self.places)
 
 
 def search_impacts(searcher: LuceneSearcher, flat: Flat, offsets: Offsets, depth: int) -> Lines:

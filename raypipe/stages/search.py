@@ -50,7 +50,13 @@ class PartsStage(Stage):
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
-        return RUN_ROW_BYTES * self.depth * num_rows
+        pairs = self.embeddings.num_rows * self.queries.num_rows * num_rows // max(1, num_planned)
+        return RUN_ROW_BYTES * min(self.depth * num_rows, pairs)
+
+    @property
+    def places(self) -> int:
+        """The depth, or the number of passages if they are fewer."""
+        return min(self.depth, self.embeddings.num_rows)
 
     def open(self, site: Site) -> Opened:
         """See Stage; each payload is a run of a block's queries over a span's passages."""
@@ -59,7 +65,7 @@ class PartsStage(Stage):
     def _run(self, site: Site, shard: Shard, skip: Rows, beat: Beat) -> Payload:
         queries = query_vectors(self.queries, shard.start, shard.stop)
         blocks = self._blocks(shard, beat)
-        found = exact_lists(queries, blocks, depth=self.depth, site=site, beat=beat)
+        found = exact_lists(queries, blocks, depth=self.places, site=site, beat=beat)
         return lists_payload(site, shard, self.queries, *found, scored_by=self.name)
 
     def _blocks(self, shard: Shard, beat: Beat) -> Iterator[tuple[int, NDArray[np.float16]]]:
@@ -77,8 +83,8 @@ def merge_stage(name: str, parts: Stored, sides: Sides, depth: int) -> TableStag
 
     stores = {"parts": parts} | sides.stores()
     spec = partial(spec_over, "search", 1, {"depth": depth}, stores, produces="run")
-    num_bytes = RUN_ROW_BYTES * depth * sides.queries.num_rows
-    return TableStage(name, spec, stores, block, lambda: num_bytes)
+    lines = sides.queries.num_rows * min(depth, sides.collection.num_rows)
+    return TableStage(name, spec, stores, block, lambda: RUN_ROW_BYTES * lines)
 
 
 def exact_lists(

@@ -170,7 +170,7 @@ class SparsePartsStage(PartsStage):
     def _run(self, site: Site, shard: Shard, skip: Rows, beat: Beat) -> Payload:
         queries = self.queries.tokens(shard.start, shard.stop)
         span, beaten = (shard.span_start, shard.span_stop), at_most_once_a_second(beat)
-        found = sparse_lists(*queries, self.embeddings, span, self.num_words, self.depth, beaten)
+        found = sparse_lists(*queries, self.embeddings, span, self.num_words, self.places, beaten)
         return lists_payload(site, shard, self.queries, *found, scored_by=self.name)
 
 

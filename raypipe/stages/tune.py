@@ -80,7 +80,8 @@ class TuneStage(Stage):
         warn: bool,
     ) -> float:
         texts = queries["text"].to_pylist()
-        lines = search_all(searcher, texts, k1=k1, b=b, depth=self.depth)
+        places = min(self.depth, self.collection.num_rows)
+        lines = search_all(searcher, texts, k1=k1, b=b, depth=places)
         run = with_ids(run_table(*lines, scored_by="tune"), queries, self.collection)
         return evaluate(run, qrels, [self.measure], warn=warn).mean[self.measure]
 

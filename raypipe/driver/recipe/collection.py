@@ -102,6 +102,7 @@ class CollectionFiles:
             self.sources,
             what=what,
             fields=fields,
+            delimiter=None if wanted.split is None else wanted.split.delimiter,
         )
 
     def _ensure(self, role: Role, stage: Stage) -> Stored:

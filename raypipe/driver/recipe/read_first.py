@@ -1,17 +1,19 @@
 """Reads what a recipe needs only later, before its first store: a mistake in it costs no work."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from raypipe.config import Recipe
 from raypipe.config.stages import GivenRun
-from raypipe.data.formats.registry import get_format
+from raypipe.data.formats.fields import document_before
+from raypipe.data.formats.registry import Passage, get_format
 from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries
 from raypipe.data.reading import first_problems
@@ -79,9 +81,19 @@ def collection_problems(recipe: Recipe) -> list[str]:
     if parse is not None:
         files = _tried(kind.files, [Path(path) for path in wanted.input], problems)
         if files is not None:
+            if split is not None and split.delimiter is not None and kind.parse is not None:
+                parse = partial(_in_document, kind.parse, split.delimiter)
+                kind = replace(kind, parse=parse)
             read = partial(first_problems, kind=kind, parse=parse, errors=wanted.errors)
             problems += _tried(read, files, problems) or []
     return problems
+
+
+def _in_document(parse: Callable[[Any], Passage], delimiter: str, record: Any) -> Passage:
+    """The passage, whose id names its document."""
+    passage = parse(record)
+    document_before(delimiter, passage[0])
+    return passage
 
 
 def _of_runs(recipe: Recipe, query_set: str, known: set[str]) -> list[str]:

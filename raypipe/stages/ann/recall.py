@@ -32,7 +32,8 @@ def recall_stage(
         chosen = _chosen(vectors, num_queries)
         queries = query_vectors(vectors, shard.start, shard.stop)[chosen]
         blocks = all_vectors(embeddings)
-        rows, _ = exact_lists(queries, blocks, depth=depth, site=site, beat=beat)
+        places = min(depth, embeddings.num_rows)
+        rows, _ = exact_lists(queries, blocks, depth=places, site=site, beat=beat)
         table = read_queries_of_run(run, shard.start, shard.stop)
         owners, found = table["query_row"].to_numpy(), table["passage_row"].to_numpy()
         recalls: dict[int, list[float]] = {min(CUTOFF, depth): [], depth: []}

@@ -56,7 +56,12 @@ class AnnSearchStage(Stage):
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
-        return RUN_ROW_BYTES * self.depth * num_rows
+        return RUN_ROW_BYTES * self.places * num_rows
+
+    @property
+    def places(self) -> int:
+        """The depth, or the number of passages if they are fewer."""
+        return min(self.depth, self.embeddings.num_rows)
 
     def open(self, site: Site) -> Opened:
         """See Stage; the index is held in memory. Each payload is the run of a block."""
@@ -79,8 +84,8 @@ class AnnSearchStage(Stage):
             index,
             queries,
             shards,
-            depth=self.depth,
-            effort=Effort(self.depth * self.refine, self.ef_search, self.probes),
+            depth=self.places,
+            effort=Effort(self.places * self.refine, self.ef_search, self.probes),
             threads=site.threads,
             beat=at_most_once_a_second(beat),
         )
