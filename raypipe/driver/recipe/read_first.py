@@ -1,5 +1,6 @@
 """Reads what a recipe needs only later, before its first store: a mistake in it costs no work."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -85,8 +86,18 @@ def collection_problems(recipe: Recipe) -> list[str]:
                 parse = partial(_in_document, kind.parse, split.delimiter)
                 kind = replace(kind, parse=parse)
             read = partial(first_problems, kind=kind, parse=parse, errors=wanted.errors)
-            problems += _tried(read, files, problems) or []
+            found = _tried(read, files, problems) or []
+            if wanted.format == "jsonl" and fields is None and any(map(_NO_FIELD.search, found)):
+                found.append(_OTHER_FIELDS)
+            problems += found
     return problems
+
+
+_NO_FIELD = re.compile(": expected a field ")
+_OTHER_FIELDS = (
+    "fields of other names are named in the recipe, such as collection.fields: {id: key, body: "
+    "content}, with split: {by: whole} where each object is one passage"
+)
 
 
 def _in_document(parse: Callable[[Any], Passage], delimiter: str, record: Any) -> Passage:
