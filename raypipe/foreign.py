@@ -25,7 +25,12 @@ OWN_PASSAGE_ID = (*PASSAGE_ID, "_id", "id")
 RUN = {"query_id": QUERY_ID, "passage_id": PASSAGE_ID, "rank": RANK, "score": SCORE}
 QRELS = {"query_id": QUERY_ID, "passage_id": PASSAGE_ID, "relevance": GRADE}
 QUERIES = {"query_id": OWN_QUERY_ID, "text": QUERY_TEXT}
-PASSAGES = {"passage_id": OWN_PASSAGE_ID, "title": TITLE, "text": TEXT}
+PASSAGES = {
+    "passage_id": OWN_PASSAGE_ID,
+    "title": TITLE,
+    "headings": ("headings",),
+    "text": TEXT,
+}
 """Our column -> its names, of which the first that a file has counts."""
 
 

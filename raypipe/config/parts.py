@@ -70,6 +70,9 @@ class Split(Section):
     """Words of the headings after those."""
     at_most: Count | None = None
     """Passages of a document, the first ones; None keeps all. CIP trains on 32, and ranks all."""
+    delimiter: Text | None = None
+    """For `by: given`: what ends the document's id in a passage's id, such as `#` in MS MARCO
+    v2.1's `msmarco_v2.1_doc_00_0#0_0`. Pyserini calls it max-passage delimiter."""
 
 
 class Collection(Section):

@@ -205,7 +205,8 @@ def documents_problems(collection: Collection) -> Iterator[Problem]:
     form, fields, split = collection.format, collection.fields, collection.split
     if fields is not None and form != "jsonl":
         yield Problem(("collection", "fields"), f"for format jsonl only, not {form}; remove it")
-    if fields is None and form == "jsonl" and split is not None:
+    by_id = split is not None and split.delimiter is not None
+    if fields is None and form == "jsonl" and split is not None and not by_id:
         text = "missing; expected the names of the fields, at least id and body"
         yield Problem(("collection", "fields"), text)
     if split is None:
@@ -214,7 +215,9 @@ def documents_problems(collection: Collection) -> Iterator[Problem]:
             yield Problem(("collection", "split"), text)
         return
     expected = WITH_HOMES if split.by == "given" else DOCUMENTS
-    if form not in expected:
+    if by_id:
+        yield from _of_delimiter(collection, split)
+    elif form not in expected:
         text = f"by: {split.by} is for the formats {listed(expected)}, not {form}"
         yield Problem(("collection", "split"), text)
     elif split.by == "given" and fields is not None and fields.document is None:
@@ -228,6 +231,20 @@ def documents_problems(collection: Collection) -> Iterator[Problem]:
                     ("collection", "fields", name), f"not read with by: {split.by}; remove it"
                 )
     yield from _of_split(split)
+
+
+def _of_delimiter(collection: Collection, split: Split) -> Iterator[Problem]:
+    """The delimiter is for passages whose records do not name their document."""
+    key = ("collection", "split", "delimiter")
+    form = collection.format
+    if split.by != "given":
+        yield Problem(key, f"for by: given only, not {split.by}; remove it")
+    elif form in DOCUMENTS and form != "jsonl":
+        yield Problem(key, f"for passages; {form} holds documents: remove it, and by: given")
+    elif form == "msmarco-v2":
+        yield Problem(key, "the passages of msmarco-v2 name their documents; remove it")
+    elif collection.fields is not None and collection.fields.document is not None:
+        yield Problem(key, "fields.document names the document too; remove one of them")
 
 
 def _of_split(split: Split) -> Iterator[Problem]:

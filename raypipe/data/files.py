@@ -1,7 +1,7 @@
 """The files to read from the files and folders that a user names, and their parsed lines."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -24,28 +24,35 @@ def plain_name(path: Path) -> str:
     return path.stem if path.suffix in COMPRESSED_SUFFIXES else path.name
 
 
-def find_files(inputs: Sequence[Path], *, patterns: Sequence[str], expected: str) -> list[Path]:
+def find_files(
+    inputs: Sequence[Path], *, patterns: Sequence[str], expected: str, walk: bool = False
+) -> list[Path]:
     """The named files, and the files in the named folders, in natural file-name order.
 
     Args:
         inputs: files and folders. A file is read whatever its name.
         patterns: regular expressions for names in a folder, without .gz, .bz2, .zst. Only the first
-            one that matches any file is used, so that a queries file is not read as passages.
+            one that matches any file is used, so that a queries file is not read as passages. Where
+            a pattern takes any name, one such as queries.tsv or qrels.tsv is not read either.
         expected: what a folder should hold, for the message.
+        walk: sub-folders are read too.
 
     Raises:
-        InputError: no input, no such file, an archive, one file twice, or two files that differ
-            only in their compression.
+        InputError: no input, no such file, an archive, one file twice, two files that differ only
+            in their compression, or files of the same kind in sub-folders that are not read.
     """
     problems: list[str] = [] if inputs else [f"no input named: expected {expected}"]
     found: list[Path] = []
+    deeper: list[Path] = []
     for path in inputs:
         if path.is_dir():
-            inside = _in_folder(path, patterns)
+            inside, below = _in_folder(path, patterns, walk)
             found += inside
+            deeper += below
             if not inside:
                 problems.append(
                     f"{path}: no file of this format in the folder: expected {expected}"
+                    + (f"; {below[0].parent} has some: name that folder" if below else "")
                 )
         elif not path.exists():
             problems.append(f"{path}: no such file or folder: expected {expected}")
@@ -53,18 +60,71 @@ def find_files(inputs: Sequence[Path], *, patterns: Sequence[str], expected: str
             problems.append(f"{path}: an archive; unpack it and name the files in it")
         else:
             found.append(path)
+    for path in deeper[:1] if not problems and not {*deeper} <= {*found} else ():
+        problems.append(
+            f"{path}: in a sub-folder, which is not read; name the files and folders that are the "
+            "collection, each of them"
+        )
     problems += _twice(found)
     if problems:
         raise InputError(problems)
     return sorted(found, key=natural_key)
 
 
-def _in_folder(folder: Path, patterns: Sequence[str]) -> list[Path]:
-    inside = [path for path in folder.iterdir() if path.is_file() and path.name[0] not in "._"]
+def _in_folder(folder: Path, patterns: Sequence[str], walk: bool) -> tuple[list[Path], list[Path]]:
+    """The folder's files that are read, and those of its sub-folders that could be meant too."""
+    below = sorted(_files_below(folder, set()))
+    deeper: list[Path] = []
     for pattern in patterns:
-        if matching := [path for path in inside if re.fullmatch(pattern, plain_name(path))]:
-            return matching
-    return []
+        matching = [path for path in below if re.fullmatch(pattern, plain_name(path))]
+        inside = [path for path in matching if walk or path.parent == folder]
+        deeper += [
+            path
+            for path in matching
+            if path not in inside and not any(map(_ASIDE.match, path.relative_to(folder).parts))
+        ]
+        if inside and (walk or not pattern.startswith(".*")):
+            return inside, []  # the name says which file it is
+        if inside:
+            return [path for path in inside if not _ASIDE.match(path.name)] or inside, deeper
+    return [], deeper
+
+
+_ASIDE = re.compile(r"(queries|qrels|topics|judge?ments)([._-]|$)", re.IGNORECASE)
+"""Names of files and folders that stand beside a collection."""
+
+
+def _files_below(folder: Path, seen: set[Path]) -> Iterator[Path]:
+    """The files of the folder and its sub-folders, but for hidden ones and raypipe's own."""
+    seen.add(folder.resolve())
+    for path in folder.iterdir():
+        if path.name[0] in "._":
+            continue
+        if path.is_file():
+            yield path
+        elif path.is_dir() and path.resolve() not in seen and not _is_work(path):
+            yield from _files_below(path, seen)
+
+
+def _is_work(folder: Path) -> bool:
+    """Whether it is a workspace, or a root of stores."""
+    return (folder / "workspace.json").exists() or (folder / "refs").is_dir()
+
+
+def not_read(folder: Path, files: Collection[Path]) -> list[str]:
+    """The names of what is in the folder and not among the files; `name/` is a whole sub-folder.
+
+    Hidden files are not named, nor is what raypipe has written.
+    """
+    names = []
+    for path in sorted(folder.iterdir(), key=natural_key):
+        if path.name.startswith(".") or path in files or (path.is_dir() and _is_work(path)):
+            continue
+        if path.is_dir() and any(file.is_relative_to(path) for file in files):
+            names += [f"{path.name}/{name}" for name in not_read(path, files)]
+        else:
+            names.append(f"{path.name}/" if path.is_dir() else path.name)
+    return names
 
 
 def _twice(found: Sequence[Path]) -> list[str]:

@@ -8,7 +8,7 @@ Problems are collected, so that a user sees them together.
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from raypipe.errors import InputError
+from raypipe.errors import InputError, shown
 from raypipe.regular import check_not_utf16
 
 MAX_SHOWN = 10
@@ -44,7 +44,7 @@ class Problems:
 
 def again(place: str, own_id: str, first: str, kind: str = "passage") -> str:
     """What is said of an id that two records have."""
-    return f"{place}: {kind} id {own_id!r} again, first in {first}; ids must be unique"
+    return f"{place}: {kind} id {shown(own_id)} again, first in {first}; ids must be unique"
 
 
 MAX_LINE_BYTES = 64 << 20  # a longer line is a bomb, or the file is not text

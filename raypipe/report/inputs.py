@@ -13,6 +13,7 @@ from raypipe.config.parts import PACKAGED_MODELS
 from raypipe.config.paths import recipe_inputs
 from raypipe.config.phases import PhasedTraining, trainings_of
 from raypipe.config.stages import DuoScore, Encode, GivenRun, MonoScore
+from raypipe.data.formats.json_lines import OBJECTS
 from raypipe.data.formats.registry import get_format
 from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries
@@ -236,16 +237,16 @@ def _read_some(name: str, paths: list[Path]) -> None:
     format = get_format(name)
     path = format.files(paths)[0]
     parse = format.parse or format.document
-    if parse is None or format.split is not LINES:
+    if parse is None or format.split not in (LINES, OBJECTS):
         return  # its records are no lines; what is counted first is the whole file
     with open_binary(path) as stream:
-        for number, record in enumerate(islice(lines(stream, name=str(path)), FIRST_RECORDS), 1):
+        records = format.split.records(stream, name=str(path), at=0, first=0, skip=0)
+        for number, record in enumerate(islice(records, FIRST_RECORDS), 1):
             try:
                 parse(record)
             except ValueError as error:
-                raise InputError(
-                    f"{path}: line {number}: {error}; expected passages in format {name}"
-                ) from None
+                where = f"{path}: {format.split.place(number, record)}"
+                raise InputError(f"{where}: {error}; expected passages in format {name}") from None
 
 
 def _is_triples(path: Path) -> None:

@@ -50,9 +50,12 @@ class Excluded:
         """The store, by its name in the specs of what reads it."""
         return {} if self.stored is None else {"excluded": self.stored}
 
-    def depth(self, depth: int, start: int, stop: int) -> int:
-        """How many places a search of the queries [start, stop) fetches, to fill `depth`."""
-        return depth + int(self.counts(start, stop).max(initial=0))
+    def depth(self, depth: int, start: int, stop: int, most: int) -> int:
+        """How many places a search of the queries [start, stop) fetches, to fill `depth`.
+
+        `most` is the number of passages: no ranking holds more, whatever depth was asked for.
+        """
+        return min(depth + int(self.counts(start, stop).max(initial=0)), most)
 
     def counts(self, start: int, stop: int) -> NDArray[np.int64]:
         """How many each of the queries [start, stop) excludes."""

@@ -53,7 +53,8 @@ class PartsStage(Stage):
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
-        return RUN_ROW_BYTES * self.depth * num_rows
+        pairs = self.embeddings.num_rows * self.queries.num_rows * num_rows // max(1, num_planned)
+        return RUN_ROW_BYTES * min(self.depth * num_rows, pairs)
 
     def open(self, site: Site) -> Opened:
         """See Stage; each payload is a run of a block's queries over a span's passages."""
@@ -67,7 +68,7 @@ class PartsStage(Stage):
 
     def fetched(self, shard: Shard) -> int:
         """How many places are fetched of each span, to fill `depth`."""
-        return self.excluded.depth(self.depth, shard.start, shard.stop)
+        return self.excluded.depth(self.depth, shard.start, shard.stop, self.embeddings.num_rows)
 
     def payload(
         self, site: Site, shard: Shard, rows: NDArray[np.int64], scores: NDArray[np.float32]
@@ -91,8 +92,8 @@ def merge_stage(name: str, parts: Stored, sides: Sides, depth: int) -> TableStag
 
     stores = {"parts": parts} | sides.stores()
     spec = partial(spec_over, "search", 1, {"depth": depth}, stores, produces="run")
-    num_bytes = RUN_ROW_BYTES * depth * sides.queries.num_rows
-    return TableStage(name, spec, stores, block, lambda: num_bytes)
+    lines = sides.queries.num_rows * min(depth, sides.collection.num_rows)
+    return TableStage(name, spec, stores, block, lambda: RUN_ROW_BYTES * lines)
 
 
 def exact_lists(

@@ -1,12 +1,35 @@
-"""Documents as overlapping passages of words or sentences, with the title and headings in front."""
+"""Documents as overlapping passages of words or sentences, with the title and headings in front.
+
+Text that is written without blanks, as Chinese, Japanese and Thai are, is counted in characters.
+"""
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from raypipe.vocabulary import SplitBy
 
-_LINE_ENDS = re.compile(r"[\r\n]+")
-_SENTENCE_ENDS = re.compile(r"(?<=[.!?])[\"'”’)\]]*\s+(?=[^\s.,;:!?a-z])")
+_WITHOUT_BLANKS = (
+    "\u0e00-\u109f"  # Thai, Lao, Tibetan, Burmese
+    "\u1780-\u17ff\u1950-\u19ff\u1a20-\u1aaf"  # Khmer, Tai Le, New Tai Lue, Tai Tham
+    "\u1b00-\u1b7f\ua980-\ua9ff\uaa60-\uaadf"  # Balinese, Javanese, more Burmese, Tai Viet
+    "\u2e80-\u2fff\u3001-\u312f\u3190-\u31ff"  # radicals, punctuation, kana, Bopomofo
+    "\u321f-\u325f\u3280-\ua4cf"  # squared and common Han, Yi; Korean's signs are between them
+    "\uf900-\ufaff\ufe30-\ufe4f\uff01-\uff9f"  # compatible Han, wide and narrow forms
+    "\U00011700-\U0001174f\U00016fe0-\U00018dff"  # Ahom, Tangut, Khitan
+    "\U0001aff0-\U0001b2ff\U0001f200-\U0001f2ff\U00020000-\U0003ffff"  # more kana, rarer Han
+)
+"""Characters that are written without blanks between words, but for U+3000, which is one."""
+_UNSPACED = re.compile(f"[{_WITHOUT_BLANKS}]")
+_PERHAPS_UNSPACED = re.compile("[\u0e00-\u1fff\u2e80-\U0010ffff]")
+_WORD = re.compile(rf"[{_WITHOUT_BLANKS}]|[^\s{_WITHOUT_BLANKS}]+")
+_LINE = re.compile(r"[^\r\n]+")
+_SENTENCE_END = re.compile(
+    r"""(?<=[.!?])["'”’)\]]*\s+(?=[^\s.,;:!?a-z])"""
+    r"""|(?<=[。！？｡།༎။។៕])["'”’)\]」』）】〉》]*\s*(?=[^\s。！？｡།༎။។៕"'”’)\]」』）】〉》])"""
+)
+LONGEST_SENTENCE = 100
+"""Words or characters of a sentence with text without blanks, which may have no end marks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +52,7 @@ class Splitting:
 
 def num_passages(body: str, splitting: Splitting) -> int:
     """The number of passages of a document with this body; 1 or more."""
-    return len(_starts(len(_units(body, splitting)), splitting))
+    return len(_starts(len(_units(body, splitting.by)), splitting))
 
 
 def passages_of(title: str, headings: str, body: str, splitting: Splitting) -> list[str]:
@@ -42,17 +65,16 @@ def passages_of(title: str, headings: str, body: str, splitting: Splitting) -> l
 
     Source: windows of 100 words, 50 apart, with 16 words of title and 32 of headings in front are
     those of CIP at TREC 2021 DL, section 3. Words are what white space separates; the paper does
-    not say what it calls a word.
+    not say what it calls a word. Each character of text that is written without blanks is a word
+    too, and no blank is put between such characters.
     """
     if splitting.by == "whole":
         return [" ".join(part for part in (title, headings, body) if part.strip())]
-    front = title.split()[: splitting.title_words] + headings.split()[: splitting.headings_words]
-    units = _units(body, splitting)
-    length = splitting.length
-    return [
-        " ".join([*front, *units[start : start + length]])
-        for start in _starts(len(units), splitting)
-    ]
+    limits = ((title, splitting.title_words), (headings, splitting.headings_words))
+    front = [_joined(_words(text)[:limit]) for text, limit in limits]
+    units = _units(body, splitting.by)
+    windows = (units[start : start + splitting.length] for start in _starts(len(units), splitting))
+    return [" ".join(filter(None, [*front, _joined(window)])) for window in windows]
 
 
 def sentences_of(text: str) -> list[str]:
@@ -60,20 +82,55 @@ def sentences_of(text: str) -> list[str]:
 
     A sentence ends with its line, or after `.`, `!` or `?` and closing quotes or brackets, where
     white space follows and then no lower-case letter. An abbreviation before a name ends one too.
+    After `。`, `！`, `？` and their like in Tibetan, Burmese and Khmer no white space is needed.
+    Text without blanks ends one after `LONGEST_SENTENCE` words or characters at the latest.
     """
-    return [sentence for line in _LINE_ENDS.split(text) for sentence in _of_line(line) if sentence]
+    return [text[start:stop] for start, stop in _sentence_spans(text)]
 
 
-def _of_line(line: str) -> list[str]:
-    ends = [match.end() for match in _SENTENCE_ENDS.finditer(line)]
-    bounds = zip([0, *ends], [*ends, len(line)], strict=True)
-    return [line[start:stop].strip() for start, stop in bounds]
+def _sentence_spans(text: str) -> Iterator[tuple[int, int]]:
+    for line in _LINE.finditer(text):
+        ends = [line.start() + match.end() for match in _SENTENCE_END.finditer(line[0])]
+        for start, stop in zip([line.start(), *ends], [*ends, line.end()], strict=True):
+            yield from _cut(text, start, stop)
 
 
-def _units(body: str, splitting: Splitting) -> list[str]:
-    if splitting.by == "whole":
+def _cut(text: str, start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """The sentence without white space around it; in parts if it is without blanks, and long."""
+    sentence = text[start:stop]
+    start += len(sentence) - len(sentence.lstrip())
+    stop -= len(sentence) - len(sentence.rstrip())
+    if stop - start > LONGEST_SENTENCE and _UNSPACED.search(sentence):
+        words = [match.span() for match in _WORD.finditer(text, start, stop)]
+        for first in range(0, len(words), LONGEST_SENTENCE):
+            part = words[first : first + LONGEST_SENTENCE]
+            yield part[0][0], part[-1][1]
+    elif start < stop:
+        yield start, stop
+
+
+def _units(text: str, by: SplitBy) -> list[str]:
+    """The words or sentences, each with a blank in front if white space is there in the text."""
+    if by == "whole":
         return []
-    return body.split() if splitting.by == "words" else sentences_of(body)
+    return _words(text) if by == "words" else _marked(text, _sentence_spans(text))
+
+
+def _words(text: str) -> list[str]:
+    if text.isascii() or _PERHAPS_UNSPACED.search(text) is None:
+        return [f" {word}" for word in text.split()]  # the same, faster
+    return _marked(text, (match.span() for match in _WORD.finditer(text)))
+
+
+def _marked(text: str, spans: Iterator[tuple[int, int]]) -> list[str]:
+    return [
+        f" {text[start:stop]}" if text[start - 1 : start].isspace() else text[start:stop]
+        for start, stop in spans
+    ]
+
+
+def _joined(units: list[str]) -> str:
+    return "".join(units).removeprefix(" ")
 
 
 def _starts(num_units: int, splitting: Splitting) -> range:

@@ -93,6 +93,25 @@ def test_zero_words_in_front_are_kept_as_zero():
             "would be left out; expected at most 40",
         ),
         (
+            "format: msmarco-doc-v1, split: {by: given, delimiter: x}",
+            "collection.split.delimiter: for passages; msmarco-doc-v1 holds documents: remove it, "
+            "and by: given",
+        ),
+        (
+            "format: csv, split: {by: words, delimiter: x}",
+            "collection.split.delimiter: for by: given only, not words; remove it",
+        ),
+        (
+            "format: msmarco-v2, split: {by: given, delimiter: x}",
+            "collection.split.delimiter: the passages of msmarco-v2 name their documents; remove "
+            "it",
+        ),
+        (
+            f"format: jsonl, {FIELDS}, split: {{by: given, delimiter: x}}",
+            "collection.split.delimiter: fields.document names the document too; remove one of "
+            "them",
+        ),
+        (
             "format: msmarco-doc-v2, split: {by: whole, at_most: 3}",
             "collection.split.at_most: for words and sentences, not whole; remove it",
         ),

@@ -39,6 +39,14 @@ def test_spans_and_query_blocks_do_not_show_in_the_run(stores, actors, block):
     assert found == expected and set(run["scored_by"].to_pylist()) == {"dense"}
 
 
+def test_a_depth_beyond_the_collection_takes_no_memory_and_finds_every_passage(stores):
+    embeddings = stores.vectors(np.ones((2, 2)), np.ones((3, 2)))
+    queries = stores.vectors(np.ones((4, 2)))
+    parts = stores.finished(PartsStage("dense", embeddings, queries, 10**9))
+    run = stores.finished(merge_stage("dense", parts, stores.sides(4), 10**9))
+    assert run.whole_table(schema.RUN)["passage_row"].to_pylist() == [*range(5)] * 4
+
+
 def test_a_search_has_a_shard_for_each_span_and_block(stores):
     embeddings = stores.vectors(*[np.ones((2, 2))] * 5)
     queries = stores.vectors(np.ones((4, 2)))

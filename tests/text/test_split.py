@@ -1,6 +1,8 @@
 """Documents as passages: which units each has, and what is in front."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from raypipe.text.split import Splitting, num_passages, passages_of, sentences_of
 
@@ -95,3 +97,81 @@ def test_the_whole_document_is_one_passage_of_what_it_has():
 def test_a_long_run_of_blanks_or_dots_is_split_in_moments():
     assert sentences_of("a." + " " * 100_000 + "b")[0].startswith("a.")
     assert len(sentences_of("." * 100_000)) == 1
+
+
+ZH = "北京的秋天很美丽，公园里有许多树。"
+TH = "ภาษาไทยเขียนติดกันไม่มีเว้นวรรค"
+PLAIN = Splitting(by="words", length=5, stride=3)
+UNSPACED = [ZH, "すもももモモも、ｱｲｳ！", TH, "ພາສາລາວ", "မြန်မာစာ။", "ភាសាខ្មែរ។", "བོད་སྐད།", "𠀀𠀁"]
+
+
+@pytest.mark.parametrize("text", UNSPACED)
+def test_each_character_of_text_without_blanks_counts_as_a_word(text):
+    body = text * 40
+    expected = [body[start : start + 100] for start in range(0, len(body) - 50, 50)]
+    windows = passages_of("", "", body, Splitting(by="words", length=100, stride=50))
+    assert windows == expected and num_passages(body, PAPER) == len(expected)
+
+
+def test_the_title_and_headings_are_cut_by_characters_too():
+    first, *_ = passages_of(ZH * 2, "見出し " * 20, ZH, PAPER)
+    assert first == f"{(ZH * 2)[:16]} {'見出し ' * 10}見出 {ZH}"
+
+
+def test_words_among_characters_stay_whole_and_blanks_stay_where_they_are():
+    assert passages_of("", "", "买iPhone15 手机，very  good 3.5寸", PLAIN) == [
+        "买iPhone15 手机，",
+        "机，very good 3.5",
+        "good 3.5寸",
+    ]
+    assert passages_of("", "", "あ\u3000い\nう", PLAIN) == ["あ い う"]
+
+
+@pytest.mark.parametrize(
+    "text", ["이것은 한국어 문장이다", "हिन्दी में लिखा", "“quoted” — ❤️ 👩‍👧 naïve", "㈜한국"]
+)
+def test_text_with_blanks_is_split_at_these_alone(text):
+    body = f"{text} " * 9
+    expected = [" ".join(body.split()[start : start + 5]) for start in (*range(0, 99, 3),)]
+    windows = passages_of("", "", body, PLAIN)
+    assert windows == expected[: len(windows)] and windows[-1].endswith(text.split()[-1])
+
+
+def test_sentences_without_blanks_end_at_their_own_marks():
+    text = "他说：“好！”然后走了。真的？！是。 Yes it is. Ok 3.14\nほか。」つぎ။"
+    expected = [
+        "他说：“好！”",
+        "然后走了。",
+        "真的？！",
+        "是。",
+        "Yes it is.",
+        "Ok 3.14",
+        "ほか。」",
+        "つぎ။",
+    ]
+    assert sentences_of(text) == expected
+    two = Splitting(by="sentences", length=2, stride=1)
+    assert passages_of("", "", text, two)[1:4] == [
+        "然后走了。真的？！",
+        "真的？！是。",
+        "是。 Yes it is.",
+    ]
+
+
+def test_a_sentence_without_blanks_is_cut_after_100_characters_and_a_sentence_of_words_is_not():
+    body = TH.replace(" ", "") * 10
+    assert sentences_of(body) == [body[start : start + 100] for start in range(0, len(body), 100)]
+    assert passages_of("", "", body, Splitting(by="sentences", length=10, stride=5)) == [body]
+    long = " ".join(words(0, 300))
+    assert sentences_of(long) == [long]
+
+
+@given(
+    st.text(st.sampled_from('ab 北京。！？ไทก។\u3000\n.,!"” 한'), max_size=400),
+    st.sampled_from(["words", "sentences"]),
+)
+def test_windows_side_by_side_hold_the_text(body, by):
+    side_by_side = Splitting(by=by, length=2, stride=2)
+    joined = "".join(passages_of("", "", body, side_by_side))
+    assert "".join(joined.split()) == "".join(body.split())
+    assert num_passages(body, side_by_side) == len(passages_of("", "", body, side_by_side))

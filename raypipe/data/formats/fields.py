@@ -1,6 +1,7 @@
 """Fields of one record: ids, JSON objects, text. Each function raises ValueError with the cause."""
 
 import json
+import math
 import re
 from typing import Any
 
@@ -11,22 +12,49 @@ from raypipe.errors import MOST_SHOWN, shown
 _NOT_IN_AN_ID = re.compile("[\\s\x00-\x1f\x7f-\x9f\ufeff]")
 
 
+MAX_ID_BYTES = 32_000
+"""A Lucene index, in which an id is a term, takes 32,766 bytes; passages of documents add `#N`."""
+
+
 def checked_id(value: str, *, field: str = "id") -> str:
     """The id itself, once checked.
 
     Raises:
-        ValueError: empty, or with white space or control characters in it.
+        ValueError: empty, longer than `MAX_ID_BYTES`, or with white space or control characters.
     """
     if not value:
         raise ValueError(f"empty {field}")
+    if (
+        len(value) * 4 > MAX_ID_BYTES
+        and (num := len(value.encode(errors="replace"))) > MAX_ID_BYTES
+    ):
+        raise ValueError(
+            f"expected at most {MAX_ID_BYTES:,} bytes in the {field}, found {num:,}: {shown(value)}"
+        )
     if _NOT_IN_AN_ID.search(value):
         raise ValueError(f"white space or a control character in the {field} {shown(value)}")
     return value
 
 
-def titled(title: str | None, text: str) -> str:
-    """A passage's text: title, blank, text; the text alone if the title is missing or empty."""
-    return f"{title} {text}" if title else text
+def titled(*front: str, text: str) -> str:
+    """A passage's text, with a blank after what is in front of it; empty ones are left out."""
+    return " ".join([*filter(None, front), text])
+
+
+def document_before(delimiter: str, passage_id: str) -> str:
+    """The id of a passage's document: what is in front of the delimiter.
+
+    Raises:
+        ValueError: the delimiter is not there, there twice, or nothing is in front of it.
+    """
+    document_id, _, rest = passage_id.partition(delimiter)
+    if not document_id or not rest or delimiter in rest:
+        mark = shown(delimiter)
+        raise ValueError(
+            f"expected an id with {mark} once, between a document's id and what tells its passages "
+            f"apart, found {shown(passage_id)}; `fields` can name a field with the document's id"
+        )
+    return document_id
 
 
 def id_and_text(record: bytes) -> tuple[str, str]:
@@ -69,23 +97,35 @@ def json_id(record: dict[str, Any], *fields: str) -> str:
             if isinstance(value, int) and not isinstance(value, bool):
                 value = str(value)
             if not isinstance(value, str):
-                raise ValueError(f'expected a string in "{field}", found {shown(value)}')
+                raise _no_string(field, value)
             return checked_id(value, field=field)
     raise _missing(record, *fields)
 
 
-def json_text(record: dict[str, Any], field: str) -> str:
+def json_text(record: dict[str, Any], field: str, *others: str) -> str:
     """The field's unchanged string.
+
+    Args:
+        record: an object.
+        field: its field.
+        others: names that the field could have too, for the message.
 
     Raises:
         ValueError: no such field, or not a string.
     """
     if field not in record:
-        raise _missing(record, field)
+        raise _missing(record, field, *others)
     value = record[field]
     if not isinstance(value, str):
-        raise ValueError(f'expected a string in "{field}", found {shown(value)}')
+        raise _no_string(field, value)
     return value
+
+
+def _no_string(field: str, value: object) -> ValueError:
+    text = f'expected a string in "{field}", found {shown(value)}'
+    if isinstance(value, float) and not math.isfinite(value):
+        text += ", which is no JSON (pandas writes NaN for what is missing): write null or a text"
+    return ValueError(text)
 
 
 def _missing(record: dict[str, Any], *fields: str) -> ValueError:

@@ -1,12 +1,25 @@
-"""JSON lines: passages of any names, of BEIR and Pyserini, and documents whose fields are named."""
+"""JSON: passages of any names, of BEIR and Pyserini, and documents whose fields are named.
+
+An object is a line. Where a file's first line is only the beginning of one, or of an array, its
+objects are over several lines, one after the other or in that array. Anserini's JsonCollection
+reads them so.
+"""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
 
 from raypipe import foreign
 from raypipe.data.formats.fields import json_id, json_object, json_text, titled
-from raypipe.errors import shown
+from raypipe.data.records import BOM, MAX_LINE_BYTES, chunks
+from raypipe.data.split import LINES, Counted, RecordSplit, counted
+from raypipe.errors import InputError, shown
+from raypipe.regular import check_not_utf16
+from raypipe.storage.compression import open_binary
 
 Document = tuple[str, str, str, str]
 """(document_id, title, headings, body), each as in the file; nothing is stripped."""
@@ -14,16 +27,19 @@ _SPANS = re.compile(r"\([0-9]{1,18},[0-9]{1,18}\)(,\([0-9]{1,18},[0-9]{1,18}\))*
 
 
 def parse_any(record: bytes) -> tuple[str, str]:
-    """The id and the text, under any name, behind the title and a blank if there is a title.
+    """The id and the text, under any name, behind title and headings where there are such.
+
+    Source: ir_datasets, for MS MARCO's documents and segments: title, headings, text.
 
     Raises:
         ValueError: not such an object, a bad id, or not UTF-8.
     """
     fields = json_object(record)
     passage_id = json_id(fields, *names_of(fields, foreign.PASSAGES, "passage_id"))
-    text = names_of(fields, foreign.PASSAGES, "text")[0]
-    named = foreign.columns_of(fields, foreign.PASSAGES).get("title")
-    return passage_id, _titled_text(fields, text, named)
+    text = json_text(fields, *names_of(fields, foreign.PASSAGES, "text"))
+    named = foreign.columns_of(fields, foreign.PASSAGES)
+    front = [_text_or_null(fields, named.get(name)) for name in ("title", "headings")]
+    return passage_id, titled(*front, text=text)
 
 
 def names_of(
@@ -37,7 +53,8 @@ def names_of(
 def parse_beir(record: bytes) -> tuple[str, str]:
     """`_id`, and title, blank, text; only the text if the title is missing or empty."""
     fields = json_object(record)
-    return json_id(fields, "_id"), _titled_text(fields, "text", "title")
+    title = _text_or_null(fields, "title") if "title" in fields else ""
+    return json_id(fields, "_id"), titled(title, text=json_text(fields, "text"))
 
 
 def parse_pyserini(record: bytes) -> tuple[str, str]:
@@ -79,15 +96,135 @@ def home_of(record: bytes, fields: Mapping[str, str]) -> tuple[str, str]:
     return json_id(found, fields["document"]), spans
 
 
-def _titled_text(fields: dict[str, Any], text: str, title: str | None) -> str:
-    """The text behind the title, where there is one."""
-    body = json_text(fields, text)
-    if title is None or fields.get(title) is None:
-        return body
-    return titled(json_text(fields, title), body)
-
-
 def _text_or_null(found: dict[str, Any], field: str | None) -> str:
     if field is None or (field in found and found[field] is None):
         return ""
     return json_text(found, field)
+
+
+class _Object(bytes):
+    """An object that is no line, with nothing around it."""
+
+
+class _Begins:
+    """Where objects that are in no other one begin, in blocks that come one after the other."""
+
+    def __init__(self) -> None:
+        self.depth, self.in_text, self._escaped = 0, False, False
+
+    def __call__(self, block: bytes) -> NDArray[np.intp]:
+        """The position before each of them; -1 if one begins with the block."""
+        before = []
+        at, self._escaped = int(self._escaped), False
+        while match := (_IN_TEXT if self.in_text else _AROUND).search(block, at):
+            mark, at = match[0], match.end()
+            if mark == b'"':
+                self.in_text = not self.in_text
+            elif mark == b"\\":
+                self._escaped = at == len(block)
+                at += 1
+            elif mark == b"}":
+                self.depth -= 1
+            else:
+                if not self.depth:
+                    before.append(match.start() - 1)
+                self.depth += 1
+        return np.array(before, np.intp)
+
+
+_IN_TEXT, _AROUND = re.compile(rb'["\\]'), re.compile(rb'["{}]')
+_WHITE = b" \t\r\n"
+_HEAD_BYTES = 1 << 20
+
+
+def in_lines(path: Path) -> bool:
+    """Whether each line of the file is an object, as far as its first line says."""
+    with open_binary(path) as stream:
+        return _in_lines(_head(stream))
+
+
+def _head(stream: BinaryIO) -> bytes:
+    head: bytes = stream.peek(_HEAD_BYTES)  # type: ignore[attr-defined]
+    return head.removeprefix(BOM)
+
+
+def _in_lines(head: bytes) -> bool:
+    line, newline, _ = head.partition(b"\n")
+    begins = _Begins()
+    begins(line)
+    is_part = newline and begins.depth > 0 and not begins.in_text  # no text has a line's end in it
+    return not is_part and not line.lstrip(_WHITE).startswith(b"[")
+
+
+def _count(stream: BinaryIO, name: str, every: int) -> Counted:
+    if _in_lines(_head(stream)):
+        return LINES.count(stream, name, every)
+    found = counted(stream, every, _Begins(), headers=1)  # what is in front of the first object
+    if not found.num_records:
+        with open_binary(Path(name)) as again:  # an empty array, or what is no JSON at all
+            next(_records(again, name=name, at=0, first=0, skip=0), None)
+    return found
+
+
+def _records(stream: BinaryIO, *, name: str, at: int, first: int, skip: int) -> Iterator[bytes]:
+    if first:
+        stream.seek(0)
+    head = _head(stream)
+    if first:
+        stream.seek(at)
+    if _in_lines(head):
+        yield from LINES.records(stream, name=name, at=at, first=first, skip=skip)
+        return
+    check_not_utf16(name, head)
+    in_array = head.lstrip(_WHITE).startswith(b"[")
+    parts = _parts(stream, name)
+    front, part = next(parts).removeprefix(BOM).translate(None, _WHITE), next(parts, None)
+    if not first and front != (b"" if not in_array else b"[" if part is not None else b"[]"):
+        text = shown(front[:80].decode(errors="replace"))
+        raise InputError(f"{name}: expected JSON objects or one array of them, found {text}")
+    while part is not None:
+        following = next(parts, None)
+        if not skip:
+            yield _Object(_alone(part, in_array, following is None, name))
+        skip, part = max(0, skip - 1), following
+
+
+def _parts(stream: BinaryIO, name: str) -> Iterator[bytes]:
+    """What is in front of the first object; then each object and all up to the next."""
+    begins, pending = _Begins(), list[bytes]()
+    for block in chunks(stream):
+        start = 0
+        for before in begins(block).tolist():
+            yield b"".join([*pending, block[start : before + 1]])
+            pending, start = [], before + 1
+        pending.append(block[start:])
+        if sum(map(len, pending)) > MAX_LINE_BYTES:
+            raise InputError(
+                f"{name}: an object longer than {MAX_LINE_BYTES:,} bytes; is there a quote or a "
+                "brace that does not end?"
+            )
+    yield b"".join(pending)
+
+
+def _alone(part: bytes, in_array: bool, is_last: bool, name: str) -> bytes:
+    """The object without the comma or bracket behind it.
+
+    Raises:
+        InputError: it is not there.
+    """
+    text = part.rstrip(_WHITE)
+    if not in_array:
+        return text
+    end = b"]" if is_last else b","
+    if not text.endswith(end):
+        behind = shown(text[-40:].decode(errors="replace"))
+        raise InputError(f"{name}: not a JSON array: expected {end.decode()} behind {behind}")
+    return text.removesuffix(end).rstrip(_WHITE)
+
+
+def _place(number: int, record: bytes) -> str:
+    return f"object {number:,}" if isinstance(record, _Object) else LINES.place(number, record)
+
+
+OBJECTS = RecordSplit(place=_place, count=_count, records=_records, replaced=LINES.replaced)
+"""Objects in lines, over several lines, or in an array."""

@@ -52,12 +52,14 @@ class Format:
     """One line, a passage -> its document's id and its spans there. Raises ValueError."""
 
 
-def _files(expected: str, *patterns: str) -> Callable[[Sequence[Path]], list[Path]]:
+def _files(
+    expected: str, *patterns: str, walk: bool = False
+) -> Callable[[Sequence[Path]], list[Path]]:
     """Each file named, and of each folder the files of the first pattern that any file fits."""
-    return partial(find_files, patterns=patterns, expected=expected)
+    return partial(find_files, patterns=patterns, expected=expected, walk=walk)
 
 
-_JSON_FILES = _files("*.jsonl", r".*\.jsonl", r".*\.json")
+_JSON_FILES = _files("*.jsonl or *.json", r".*\.jsonl?")
 _PARAGRAPH_FILES = _files(
     "dedup.articles-paragraphs.cbor, paragraphcorpus.cbor or *.paragraphs",
     r"paragraphcorpus\.cbor",
@@ -113,7 +115,9 @@ FORMATS = {
                 fields={"id": "docid", "title": "title", "headings": "headings", "body": "body"},
             ),
         ),
-        Format(name="jsonl", files=_JSON_FILES, parse=json_lines.parse_any),
+        Format(
+            name="jsonl", files=_JSON_FILES, parse=json_lines.parse_any, split=json_lines.OBJECTS
+        ),
         Format(name="csv", files=tables.csv_files, parse=tables.parse_csv, split=tables.RECORDS),
         Format(
             name="parquet", files=tables.parquet_files, parse=tables.parse_row, split=tables.ROWS
@@ -126,8 +130,10 @@ FORMATS = {
         ),
         Format(
             name="pyserini",
-            files=_files("*.jsonl with id and contents", r".*\.jsonl", r".*\.json"),
+            # Source: Anserini's JsonCollection and DocumentCollection, which walk sub-folders.
+            files=_files("*.jsonl or *.json with id and contents", r".*\.jsonl?", walk=True),
             parse=json_lines.parse_pyserini,
+            split=json_lines.OBJECTS,
         ),
         # Word pieces around links differ between the two.
         Format(
@@ -154,6 +160,7 @@ def get_format(name: str, fields: Mapping[str, str] | None = None) -> Format:
         return Format(
             name=name,
             files=_JSON_FILES,
+            split=json_lines.OBJECTS,
             parse=partial(json_lines.passage_of, fields=fields),
             document=partial(json_lines.document_of, fields=fields),
             home=partial(json_lines.home_of, fields=fields) if "document" in fields else None,
@@ -180,8 +187,10 @@ def format_of(path: Path, *, documents: bool = False) -> str:
         if any(plain_name(file) == "corpus.jsonl" for file in inside):
             return "beir"
         known = [file for ending in _SUFFIXES for file in inside if _ending(file) == ending]
-        if not known:
-            raise InputError(f"{path}: its format is unknown; expected {EXPECTED}")
+        try:
+            known = known or FORMATS["pyserini"].files([path])
+        except InputError:
+            raise InputError(f"{path}: its format is unknown; expected {EXPECTED}") from None
         path = known[0]
     return _of_file(path, documents)
 
@@ -196,10 +205,10 @@ def _of_file(path: Path, documents: bool) -> str:
         if ending in (".cbor", ".paragraphs"):
             return "trec-car"
         raise _unknown(path, first)
-    if not first and ending in (".jsonl", ".json"):
-        return "pyserini"  # which finds no record
-    if first.startswith(b"{") and ending != ".tsv":
-        return _of_json(first, documents)
+    if ending in (".jsonl", ".json") or (first.startswith(b"{") and ending != ".tsv"):
+        with open_binary(path) as stream:
+            objects = json_lines.OBJECTS.records(stream, name=str(path), at=0, first=0, skip=0)
+            return _of_json(next(objects, b'{"contents": ""}'), documents)
     header = foreign.header_of(first, foreign.PASSAGES, "passage_id", "text")
     if header is not None and header.separator != " ":
         return "csv"

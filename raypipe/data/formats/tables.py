@@ -110,8 +110,8 @@ def as_text(path: Path, name: str, column: pa.ChunkedArray | pa.Array) -> pa.Arr
     return column.cast(pa.string())
 
 
-_Row = tuple[str, str, str]
-"""Id, title and text."""
+_Row = tuple[str, ...]
+"""Id, title, headings and text."""
 BATCH_ROWS = 1024
 VALUE_BYTES = 8
 """Of a number in memory, and the least of a text."""
@@ -138,13 +138,13 @@ def parquet_files(inputs: Sequence[Path]) -> list[Path]:
 
 
 def parse_row(record: _Row) -> tuple[str, str]:
-    """The id and the text, behind the title and a blank if there is a title.
+    """The id and the text, behind title and headings where there are such.
 
     Raises:
         ValueError: a bad id.
     """
-    passage_id, title, text = record
-    return checked_id(passage_id), titled(title, text)
+    passage_id, *front, text = record
+    return checked_id(passage_id), titled(*front, text=text)
 
 
 def _count_rows(stream: BinaryIO, name: str, every: int) -> Counted:
@@ -199,12 +199,12 @@ def _rows(
     path: Path, batch: pa.RecordBatch, columns: dict[str, str], begins: int
 ) -> Iterator[_Row]:
     found = []
-    for own in ("passage_id", "title", "text"):
+    for own in foreign.PASSAGES:
         if own not in columns:
             found.append([""] * len(batch))
             continue
         column = as_text(path, columns[own], batch[columns[own]])
-        if own != "title" and column.null_count:
+        if own in ("passage_id", "text") and column.null_count:
             raise InputError(
                 f"{path}: column {columns[own]}: {column.null_count} of the rows from "
                 f"{begins + 1:,} on are null; expected texts"
@@ -253,7 +253,7 @@ def csv_files(inputs: Sequence[Path]) -> list[Path]:
 
 
 def parse_csv(record: _CsvRecord) -> tuple[str, str]:
-    """The id and the text, behind the title and a blank if there is a title.
+    """The id and the text, behind title and headings where there are such.
 
     Raises:
         ValueError: another number of columns than the header has, a bad id, or not UTF-8.
@@ -265,9 +265,9 @@ def parse_csv(record: _CsvRecord) -> tuple[str, str]:
         names = ", ".join(header.names)
         raise ValueError(f"expected the columns {names}, found {len(columns)} columns")
     places = header.places
-    title = columns[places["title"]] if "title" in places else ""
-    body = columns[places["text"]]
-    return checked_id(columns[places["passage_id"]]), titled(title, body)
+    front = [columns[places[name]] for name in ("title", "headings") if name in places]
+    text = columns[places["text"]]
+    return checked_id(columns[places["passage_id"]]), titled(*front, text=text)
 
 
 def _quoted(text: str, separator: str) -> list[str]:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 from raypipe.config.parts import Collection
 from raypipe.data.facts import FileFacts
+from raypipe.data.files import not_read
+from raypipe.data.formats.json_lines import OBJECTS, in_lines
 from raypipe.data.formats.registry import get_format
 from raypipe.data.official import check_known_collection, has_dense_ids
 from raypipe.data.split import LINES
@@ -52,14 +54,19 @@ class CollectionFiles:
         else:
             found = self._split()
         whole = split is not None and split.by != "given"  # then rows are no records of files
-        in_lines = get_format(self.collection.format).split.place is LINES.place
-        unit = "line" if in_lines else "record"
         # An earlier count, of other files, where only settings are compared.
         counts = [facts.num_records for facts in self.facts]
-        named = zip([f"{file}: {unit}" for file in self.files], counts, strict=False)
+        named = zip([f"{file}: {self._unit(file)}" for file in self.files], counts, strict=False)
         dense = has_dense_ids(self.facts) and split is None
         ids = ids_stage(found[Role.PASSAGES], dense, () if whole else tuple(named))
         return {**found, Role.IDS: self._ensure(Role.IDS, ids)}
+
+    def _unit(self, file: Path) -> str:
+        """What the file's records are called in messages."""
+        way = get_format(self.collection.format).split
+        if way is OBJECTS:
+            return "line" if in_lines(file) else "object"
+        return "line" if way.place is LINES.place else "record"
 
     def _split(self) -> dict[Role, Stored]:
         splitting = splitting_of(self.collection)
@@ -95,6 +102,7 @@ class CollectionFiles:
             self.sources,
             what=what,
             fields=fields,
+            delimiter=None if wanted.split is None else wanted.split.delimiter,
         )
 
     def _ensure(self, role: Role, stage: Stage) -> Stored:
@@ -112,12 +120,29 @@ def counted_collection(
     files = get_format(collection.format).files([Path(p) for p in collection.input])
     count = CountStage(files, collection.format, sources)
     facts = counted(stores.ensure(of_collection(Role.COUNT), count))
-    for warning in check_known_collection(facts):
+    for warning in check_known_collection(facts) + unread(collection, files):
         log.warning("%s", warning)
     if not sum(f.num_records for f in facts):
         what = "passages" if collection.split is None else "documents"
         raise InputError(f"{', '.join(map(str, files))}: expected {what}, found no record")
     return CollectionFiles(collection, stores, files, facts, sources)
+
+
+SHOWN = 5
+
+
+def unread(collection: Collection, files: Sequence[Path]) -> list[str]:
+    """A line for each folder of the collection with something that its format does not read.
+
+    BEIR's folders have the queries and the judgements in them too.
+    """
+    lines = []
+    for folder in (Path(p) for p in collection.input if collection.format != "beir"):
+        if folder.is_dir() and (names := not_read(folder, files)):
+            more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
+            listed = f"{', '.join(names[:SHOWN])}{more}"
+            lines.append(f"{folder}: not read as {collection.format}: {listed}")
+    return lines
 
 
 def splitting_of(collection: Collection) -> Splitting:

@@ -1,10 +1,12 @@
 """Reads what a recipe needs only later, before its first store: a mistake in it costs no work."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,7 +14,8 @@ import pyarrow.compute as pc
 from raypipe.config import Recipe
 from raypipe.config.fields import OWN_ID
 from raypipe.config.stages import GivenRun
-from raypipe.data.formats.registry import get_format
+from raypipe.data.formats.fields import document_before
+from raypipe.data.formats.registry import Passage, get_format
 from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries
 from raypipe.data.reading import first_problems
@@ -84,9 +87,29 @@ def collection_problems(recipe: Recipe) -> list[str]:
     if parse is not None:
         files = _tried(kind.files, [Path(path) for path in wanted.input], problems)
         if files is not None:
+            if split is not None and split.delimiter is not None and kind.parse is not None:
+                parse = partial(_in_document, kind.parse, split.delimiter)
+                kind = replace(kind, parse=parse)
             read = partial(first_problems, kind=kind, parse=parse, errors=wanted.errors)
-            problems += _tried(read, files, problems) or []
+            found = _tried(read, files, problems) or []
+            if wanted.format == "jsonl" and fields is None and any(map(_NO_FIELD.search, found)):
+                found.append(_OTHER_FIELDS)
+            problems += found
     return problems
+
+
+_NO_FIELD = re.compile(": expected a field ")
+_OTHER_FIELDS = (
+    "fields of other names are named in the recipe, such as collection.fields: {id: key, body: "
+    "content}, with split: {by: whole} where each object is one passage"
+)
+
+
+def _in_document(parse: Callable[[Any], Passage], delimiter: str, record: Any) -> Passage:
+    """The passage, whose id names its document."""
+    passage = parse(record)
+    document_before(delimiter, passage[0])
+    return passage
 
 
 def _of_runs(recipe: Recipe, query_set: str, known: set[str]) -> list[str]:

@@ -1,5 +1,6 @@
 """`raypipe init`: a recipe for the files that a user has, written after a look at them."""
 
+import logging
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -8,9 +9,10 @@ from pathlib import Path
 from raypipe.config import load_recipe, recipe_text
 from raypipe.config.parts import PACKAGED_MODELS
 from raypipe.config.yaml import parse_yaml
-from raypipe.data.formats.registry import format_of
+from raypipe.data.formats.registry import format_of, get_format
 from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries
+from raypipe.driver.recipe.collection import unread
 from raypipe.driver.recipe.fit import fit_of_files
 from raypipe.driver.recipe.read_first import collection_problems, read_first
 from raypipe.driver.verbs.single_stage import split_of
@@ -20,6 +22,8 @@ from raypipe.models.folder.model_folder import resolve_model
 from raypipe.models.hub import pinned, snapshot_of
 from raypipe.storage.files import replace_file
 from raypipe.uris import dataset_id, in_bucket
+
+log = logging.getLogger(__name__)
 
 GENERAL = "general-mono"
 MODELS = ("minilm", GENERAL)
@@ -51,6 +55,9 @@ def write_recipe(
     unfit = fit_of_files(recipe, read_first(recipe, collection_problems(recipe)))
     command, rest = text.split("\n", 1)
     text = "\n".join([command, *(f"# {line}" for line in unfit), rest])
+    inputs = [Path(path) for path in recipe.collection.input]
+    for line in unread(recipe.collection, get_format(recipe.collection.format).files(inputs)):
+        log.warning("%s", line)
     replace_file(out, text.encode())
     return text
 

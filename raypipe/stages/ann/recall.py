@@ -38,7 +38,7 @@ def recall_stage(
         chosen = _chosen(vectors, num_queries)
         queries = query_vectors(vectors, shard.start, shard.stop)[chosen]
         blocks = all_vectors(embeddings)
-        fetched = excluded.depth(depth, shard.start, shard.stop)
+        fetched = excluded.depth(depth, shard.start, shard.stop, embeddings.num_rows)
         rows, _ = exact_lists(queries, blocks, depth=fetched, site=site, beat=beat)
         table = read_queries_of_run(run, shard.start, shard.stop)
         owners, found = table["query_row"].to_numpy(), table["passage_row"].to_numpy()

@@ -61,7 +61,12 @@ class AnnSearchStage(Stage):
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
-        return RUN_ROW_BYTES * self.depth * num_rows
+        return RUN_ROW_BYTES * self.places * num_rows
+
+    @property
+    def places(self) -> int:
+        """The depth, or the number of passages if they are fewer."""
+        return min(self.depth, self.embeddings.num_rows)
 
     def open(self, site: Site) -> Opened:
         """See Stage; the index is held in memory. Each payload is the run of a block."""
@@ -81,17 +86,17 @@ class AnnSearchStage(Stage):
 
         queries = query_vectors(self.vectors, shard.start, shard.stop)
         counts = self.excluded.counts(shard.start, shard.stop)
-        places = self.depth + int(counts.max(initial=0))
-        rows = np.full((len(queries), places), -1, np.int64)
-        scores = np.zeros((len(queries), places), np.float32)
+        most = self.excluded.depth(self.places, shard.start, shard.stop, self.embeddings.num_rows)
+        rows = np.full((len(queries), most), -1, np.int64)
+        scores = np.zeros((len(queries), most), np.float32)
         for more in np.unique(counts).tolist():  # a query's result depends on its own number alone
             these = np.flatnonzero(counts == more)
             best, of_best = approximate_topk(
                 index,
                 queries[these],
                 shards,
-                depth=self.depth + more,
-                effort=Effort(self.depth * self.refine + more, self.ef_search, self.probes),
+                depth=min(self.places + more, most),
+                effort=Effort(self.places * self.refine + more, self.ef_search, self.probes),
                 threads=site.threads,
                 beat=at_most_once_a_second(beat),
             )

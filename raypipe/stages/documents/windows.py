@@ -58,14 +58,16 @@ class WindowsStage(Stage):
 
 
 def splitting_settings(splitting: Splitting) -> dict[str, Json]:
-    """The settings on which a passage's text depends."""
-    return asdict(splitting)
+    """The settings on which a passage's text depends, and how text without blanks is counted."""
+    counted = {} if splitting.by == "whole" else {"unspaced": "characters"}
+    return {**asdict(splitting), **counted}
 
 
 def counting_settings(splitting: Splitting) -> dict[str, Json]:
     """Those on which the number of passages depends."""
     front = ("title_words", "headings_words")
-    return {name: value for name, value in asdict(splitting).items() if name not in front}
+    settings = splitting_settings(splitting).items()
+    return {name: value for name, value in settings if name not in front}
 
 
 def first_rows(windows: Stored) -> NDArray[np.int64]:

@@ -103,8 +103,10 @@ class Request:
         """An upper bound: the number of lines, for a duoBERT model times the pairs of each."""
         if self.k1 is None:
             return num_lines(run)
-        others = self.k1 - 1 if self.sample is None else min(self.sample, self.k1 - 1)
-        return min(num_lines(run), self.k1 * run.num_rows) * others
+        lines = num_lines(run)
+        others = max(0, min(self.k1, lines) - 1)
+        others = others if self.sample is None else min(self.sample, others)
+        return min(lines, self.k1 * run.num_rows) * others
 
 
 class RunCandidates:

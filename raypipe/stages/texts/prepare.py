@@ -14,7 +14,7 @@ from raypipe.data.reading import read_records
 from raypipe.stages.stage import Beat, Opened, Payload, Rows, Site, Sizing, Stage, ranges
 from raypipe.stages.texts.counted_files import CountedFiles, ReadRecords
 from raypipe.storage.copies import on_this_node
-from raypipe.storage.records import Shard
+from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.store import Stored
 
@@ -35,7 +35,9 @@ class CountStage(Stage):
     @property
     def spec(self) -> StageSpec:
         """Sizes and times in place of the content, whose hash this stage computes."""
-        return StageSpec("count", 2, {"format": self.format}, self._stamps, "facts")
+        objects = {"records": "objects"} if self.format in ("jsonl", "pyserini") else {}
+        params: dict[str, Json] = {"format": self.format, **objects}
+        return StageSpec("count", 2, params, self._stamps, "facts")
 
     def shards(self, sizing: Sizing) -> list[Shard]:
         """One shard per file, in reading order."""
@@ -97,7 +99,10 @@ class ConvertStage(CountedFiles):
     @property
     def spec(self) -> StageSpec:
         """The content's hashes, how it is read, and the written format."""
-        params = {"format": self.format, "errors": self.errors, "passages": "parquet-1"}
+        params: dict[str, Json] = {"format": self.format, "errors": self.errors}
+        params["passages"] = "parquet-1"
+        if self.format in ("jsonl", "csv", "parquet"):
+            params["in_front"] = "title, headings"
         return StageSpec("prepare", 1, params, self.content(), "passages")
 
     def read(self) -> ReadRecords:

@@ -35,7 +35,7 @@ def test_archives_are_refused(tmp_path, name):
 
 
 def test_a_folder_gives_what_the_first_pattern_that_matches_finds(tmp_path):
-    make(tmp_path, "b.tsv", "a.tsv.gz", ".c.tsv", "_d.tsv", "sub/e.tsv", "f.txt", "a.tsvx")
+    make(tmp_path, "b.tsv", "a.tsv.gz", ".c.tsv", "_d.tsv", "sub/e.txt", "f.txt", "a.tsvx")
     found = find_files([tmp_path], patterns=["none", r".*\.tsv", r".*\.txt"], expected="x")
     assert [p.name for p in found] == ["a.tsv.gz", "b.tsv"]
 
@@ -54,7 +54,7 @@ def test_each_format_prefers_its_own_names(tmp_path):
     ]
     five = make(tmp_path / "5", "x.json", "y.jsonl")
     assert [p.name for p in v2_files([five])] == ["y.jsonl"]
-    assert [p.name for p in pyserini_files([five])] == ["y.jsonl"]
+    assert [p.name for p in pyserini_files([five])] == ["x.json", "y.jsonl"]
     six = make(tmp_path / "6", "x.json")
     assert (
         [p.name for p in v2_files([six])] == [p.name for p in pyserini_files([six])] == ["x.json"]

@@ -1,6 +1,13 @@
 import pytest
 
-from raypipe.data.formats.fields import checked_id, id_and_text, json_id, without_surrogates
+from raypipe.data.formats.fields import (
+    checked_id,
+    id_and_text,
+    json_id,
+    json_object,
+    json_text,
+    without_surrogates,
+)
 from raypipe.errors import shown
 
 
@@ -48,3 +55,21 @@ def test_lone_surrogates_are_replaced_and_pairs_are_not():
 def test_a_bad_id_is_told_with_its_field():
     with pytest.raises(ValueError, match="white space or a control character in the pid 'a b'"):
         json_id({"pid": "a b"}, "pid")
+
+
+def test_an_id_that_no_index_takes_is_refused_and_shown_cut():
+    assert checked_id("x" * 32_000) and checked_id("é" * 16_000)
+    for long in ("x" * 32_001, "é" * 16_001):
+        with pytest.raises(
+            ValueError, match="at most 32,000 bytes in the id, found 32,00"
+        ) as caught:
+            checked_id(long)
+        assert len(str(caught.value)) < 150
+
+
+def test_a_number_that_is_no_json_is_told_with_the_remedy():
+    body = json_object(b'{"title": NaN, "text": 5}')
+    with pytest.raises(ValueError, match='in "title", found nan, which is no JSON.*write null'):
+        json_text(body, "title")
+    with pytest.raises(ValueError, match='in "text", found 5$'):
+        json_text(body, "text")

@@ -104,12 +104,18 @@ BASE = StageSpec("scores", 1)
 ALL, FIRST, SAMPLE = Request(k0=5), Request(k1=7), Request(k1=7, sample=2)
 
 
+TEN = stored(Record(Shard(0, 0, 10), "aa", 9, {"rows": 100}))
+FEW = Sides(stored(Record(Shard(0, 0, 10), "aa", 9)), STORED)
+"""10 queries."""
+
+
 @pytest.mark.parametrize(
     ("stage", "expected"),
     [
         (IndexStage(COLLECTION), 3 * 1600 * 3 // 4),
         (ImpactIndexStage(stored(), impacts=COLLECTION), 3 * 1600 * 3 // 4),
-        (fuse_stage("f", {}, SIDES, method="rrf", depth=50), 32 * 50 * 300 * 3 // 4),
+        (fuse_stage("f", {"r": RUN}, SIDES, method="rrf", depth=50), 32 * 120 * 3 // 4),
+        (fuse_stage("f", {"r": TEN, "s": TEN}, FEW, method="rrf", depth=3), 32 * 30 * 3 // 4),
         # 7 of each of 10 queries, each with the 6 others, or with 2 of them.
         (pairs_stage("p", RUN, BASE, FIRST, SIDES, None), 24 * 70 * 6 * 3 // 4),
         (pairs_stage("p", RUN, BASE, SAMPLE, SIDES, None), 24 * 70 * 2 * 3 // 4),
@@ -124,6 +130,28 @@ ALL, FIRST, SAMPLE = Request(k0=5), Request(k1=7), Request(k1=7, sample=2)
     ids=lambda value: type(value).__name__,
 )
 def test_bytes_of_further_stages_by_hand(stage, expected):
+    assert estimated_bytes(stage, SHARDS, PENDING) == expected
+
+
+DEEP = 10**9
+EVERY = 32 * 300 * 300
+"""A line for each of 300 queries and 300 passages."""
+
+
+@pytest.mark.parametrize(
+    ("stage", "expected"),
+    [
+        (Bm25Stage("b", SIDES, STORED, 0.9, 0.4, DEEP), EVERY),
+        (ImpactSearchStage("i", SIDES, STORED, STORED, DEEP), EVERY),
+        (PartsStage("p", STORED, STORED, DEEP), EVERY * 3 // 4),
+        (AnnSearchStage("a", STORED, None, STORED, STORED, SIDES, DEEP, 2), EVERY),
+        (merge_stage("m", STORED, SIDES, DEEP), EVERY * 3 // 4),
+        (fuse_stage("f", {"r": RUN}, SIDES, method="rrf", depth=DEEP), 32 * 120 * 3 // 4),
+        (pairs_stage("p", RUN, BASE, Request(k1=DEEP), SIDES, None), 24 * 120 * 119 * 3 // 4),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_depth_beyond_the_collection_needs_no_more_than_the_whole_of_it(stage, expected):
     assert estimated_bytes(stage, SHARDS, PENDING) == expected
 
 

@@ -2,6 +2,8 @@
 
 import json
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from small_documents import document, recipe_of, write_documents, write_inputs
 
@@ -176,3 +178,97 @@ def test_a_generation_has_the_documents_of_its_runs_and_tells_how_they_moved(bod
         found = index.run("maxp", "test")
         assert set(found["passage_id"].to_pylist()) <= {f"D{n}" for n in range(12)}
         assert index.passages(["D0#0"])["D0#0"].startswith("alpha ")
+
+
+def segment(number, part, start):
+    """A record as in MS MARCO v2.1's segments, whose first one begins with the title."""
+    title, headings = f"Title {number}", f"One\\nTwo {number}"
+    return {
+        "docid": f"msmarco_v2.1_doc_00_{number}#{part}_{start}", "url": "http://a.b/",
+        "title": title, "headings": headings,
+        "segment": f"{title if part == 0 else 'words'} of part {part}",
+        "start_char": start, "end_char": start + 20,
+    }  # fmt: skip
+
+
+SEGMENTS = [segment(n, part, start) for n in (0, 70) for part, start in ((0, 0), (1, 155))]
+
+
+def of_segments(folder, form, **collection):
+    """A recipe that ranks the documents of four segments by their best ones, and measures them."""
+    if form == "jsonl":
+        text = "".join(json.dumps(each) + "\n" for each in SEGMENTS)
+        (folder / "segments.jsonl").write_text(text)
+    else:
+        pq.write_table(pa.Table.from_pylist(SEGMENTS), folder / "segments.parquet")
+    (folder / "q.tsv").write_text("q1\twords\n")
+    ranked = [SEGMENTS[place]["docid"] for place in (1, 2, 0, 3)]
+    (folder / "run.trec").write_text(
+        "".join(f"q1 Q0 {name} {n} {9 - n} x\n" for n, name in enumerate(ranked, 1))
+    )
+    (folder / "qrels.txt").write_text("q1 0 msmarco_v2.1_doc_00_70 1\n")
+    place = str(folder / f"segments.{form}")
+    judged = {"file": str(folder / "q.tsv"), "document_qrels": str(folder / "qrels.txt")}
+    split = {"by": "given", "delimiter": "#"}
+    return {
+        "format": 1,
+        "name": "segments",
+        "collection": {"format": form, "input": place, "split": split, **collection},
+        "queries": {"test": judged},
+        "stages": {
+            "first": {"do": "read", "runs": {"test": str(folder / "run.trec")}},
+            "maxp": {"do": "documents", "run": "first", "method": "maxp"},
+        },
+        "evaluate": {"measures": ["RR@10"]},
+        "resources": {"backend": "inline"},
+    }
+
+
+FIELDS = {"fields": {"id": "docid", "body": "segment"}}
+
+
+@pytest.mark.parametrize(
+    ("form", "more", "in_front"),
+    [("jsonl", {}, True), ("jsonl", FIELDS, False), ("parquet", {}, True)],
+)
+def test_segments_of_ms_marco_name_their_documents_in_front_of_the_delimiter(
+    form, more, in_front, tmp_path
+):
+    summary = finished(of_segments(tmp_path, form, **more), tmp_path / "work")
+    documents = ["msmarco_v2.1_doc_00_0", "msmarco_v2.1_doc_00_70"]
+    assert ids_of(tmp_path / "work", "maxp") == [("q1", name) for name in documents]
+    assert summary["measures"]["test"]["maxp"]["RR@10"] == 0.5
+    rows = stored(tmp_path / "work", summary, "passages@collection", schema.PASSAGES)
+    # As ir_datasets reads them: title, headings and segment, whatever the segment begins with.
+    expected = [
+        f"{each['title']} {each['headings']} {each['segment']}" if in_front else each["segment"]
+        for each in SEGMENTS
+    ]
+    assert [row["text"] for row in rows] == expected
+
+
+@pytest.mark.parametrize("bad", ["d1", "d1#0#1", "#0", "d1#"])
+def test_an_id_without_one_delimiter_is_refused_before_any_work(bad, tmp_path):
+    body = of_segments(tmp_path, "jsonl")
+    lines = (tmp_path / "segments.jsonl").read_text().splitlines()
+    lines[1] = json.dumps({**SEGMENTS[1], "docid": bad})
+    (tmp_path / "segments.jsonl").write_text("\n".join(lines) + "\n")
+    with pytest.raises(InputError, match="line 2: expected an id with '#' once") as caught:
+        finished(body, tmp_path / "work")
+    assert repr(bad) in str(caught.value)
+    assert not (tmp_path / "work/stores").exists()
+
+
+def test_fields_of_other_names_are_refused_with_one_remedy(tmp_path):
+    (tmp_path / "p.jsonl").write_text('{"key": "1", "content": "a"}\n' * 3)
+    body = of_segments(tmp_path, "jsonl", input=str(tmp_path / "p.jsonl"))
+    del (
+        body["collection"]["split"],
+        body["stages"]["maxp"],
+        body["queries"]["test"]["document_qrels"],
+    )
+    del body["evaluate"]
+    with pytest.raises(InputError) as caught:
+        finished(body, tmp_path / "work")
+    assert len(caught.value.problems) == 4
+    assert "collection.fields: {id: key, body: content}" in caught.value.problems[-1]

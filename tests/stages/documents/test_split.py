@@ -6,6 +6,7 @@ import pytest
 
 from raypipe import schema
 from raypipe.stages.documents.split import SplitStage
+from raypipe.stages.documents.windows import WindowsStage
 from raypipe.stages.stage import Sizing
 
 PASSAGES = [
@@ -56,6 +57,13 @@ def test_the_spec_is_the_documents_and_how_they_are_split(documents, split, spli
         assert other.fingerprint() != spec.fingerprint()
 
 
+def test_the_spec_says_that_text_without_blanks_is_counted_in_characters(documents, splitting):
+    for stage in (WindowsStage(documents, splitting), SplitStage(documents, documents, splitting)):
+        assert stage.spec.params["unspaced"] == "characters"
+    whole = replace(splitting, by="whole")
+    assert "unspaced" not in WindowsStage(documents, whole).spec.params
+
+
 def test_the_estimate_grows_with_the_documents_and_the_rows(documents, split, splitting):
     stage = SplitStage(documents, split()[0], splitting)
     assert stage.estimated_bytes(8, 8) == 3 * documents.num_bytes
@@ -64,7 +72,6 @@ def test_the_estimate_grows_with_the_documents_and_the_rows(documents, split, sp
 
 def test_a_collection_without_documents_has_no_passage(stores, splitting):
     from raypipe.stages.documents.passage_map import MapStage
-    from raypipe.stages.documents.windows import WindowsStage
 
     none = stores.tables(schema.DOCUMENTS, [[], [], [], []])
     windows = stores.finished(WindowsStage(none, splitting))

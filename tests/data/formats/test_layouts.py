@@ -1,0 +1,145 @@
+"""JSON in lines, over several lines, in an array, and in folders of folders."""
+
+import gzip
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from raypipe.data.facts import count_file
+from raypipe.data.files import not_read
+from raypipe.data.formats.registry import FORMATS, format_of
+from raypipe.data.reading import first_problems, read_records
+from raypipe.errors import InputError
+
+PASSAGES = [("d1", "boats ] } [ {"), ("d2", 'trees \\" é'), ("d3", "")]
+OBJECTS = [{"id": name, "more": [{"a": {}}, "}"], "contents": text} for name, text in PASSAGES]
+LAYOUTS = {
+    "lines": "".join(json.dumps(each) + "\n" for each in OBJECTS),
+    "one array": json.dumps(OBJECTS),
+    "an array over lines": json.dumps(OBJECTS, indent=1) + "\n",
+    "an array of lines": "[" + ",\n".join(map(json.dumps, OBJECTS)) + "\n]\n",
+    "objects over lines": "\n".join(json.dumps(each, indent=2) for each in OBJECTS),
+    "behind a mark": "\ufeff" + json.dumps(OBJECTS, indent=1, ensure_ascii=False),
+}
+
+
+def read(path, format="pyserini", **more):
+    facts = count_file(path, format=format, **more)
+    stop = facts.num_records
+    whole = list(read_records(path, format=format, start=0, stop=stop, facts=facts))
+    for row in range(stop):
+        one = read_records(path, format=format, start=row, stop=row + 1, facts=facts)
+        assert list(one) == whole[row : row + 1]
+    return whole
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("form", ["pyserini", "jsonl"])
+def test_every_layout_holds_the_same_passages_whatever_is_read_of_it(
+    layout, packed, form, tmp_path
+):
+    path = tmp_path / "a.json"
+    data = LAYOUTS[layout].encode()
+    path.write_bytes(gzip.compress(data) if packed else data)
+    for every in (1, 2, 100):
+        assert read(path, form, checkpoint_records=every) == PASSAGES
+    assert format_of(path) == "pyserini"
+
+
+@given(st.lists(st.text('ab"\\{}[],: \n\u2028é', max_size=8), max_size=6), st.integers(1, 3))
+def test_texts_of_any_marks_are_read_as_they_are(tmp_path_factory, texts, every):
+    path = tmp_path_factory.mktemp("j") / "a.json"
+    objects = [{"id": str(n), "contents": text} for n, text in enumerate(texts)]
+    for indent in (None, 1):
+        path.write_text(json.dumps(objects, indent=indent, ensure_ascii=False))
+        expected = [(each["id"], each["contents"]) for each in objects]
+        assert read(path, checkpoint_records=every) == expected
+
+
+def test_an_object_across_blocks_of_a_file_is_read_whole(tmp_path):
+    path = tmp_path / "a.json"
+    texts = ["\\" * n + '"{' for n in range((1 << 20) - 40, (1 << 20) - 20)]
+    path.write_text(json.dumps([{"id": str(n), "contents": t} for n, t in enumerate(texts)]))
+    assert [text for _, text in read(path)] == texts
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('[{"id": "1", "contents": "a"}, {"id": "2", "contents": "b"}', "expected ] behind"),
+        ('[{"id": "1", "contents": "a"} {"id": "2", "contents": "b"}]', "expected , behind"),
+        ('[{"id": "1", "contents": "a"},]', "object 1: not valid JSON"),
+        ('[{"id": "1", "contents": "a"}, 5]', "object 1: not valid JSON"),
+        ('[5, {"id": "1", "contents": "a"}]', "expected JSON objects or one array of them"),
+        ('["a", "b"]', "expected JSON objects or one array of them"),
+        ('{\n"id": "1", "contents": "a"\n}, {}', "object 1: not valid JSON"),
+        ('{\n"id": "1", "contents": "a"', "object 1: not valid JSON"),
+        ('{\n"id": "1",\n"contents": 5\n}', 'object 1: expected a string in "contents"'),
+        ('{"id": "1", "contents": "a"}\n\n{"id": "2", "contents": "b"}', "line 2: not valid JSON"),
+    ],
+)
+def test_what_is_no_object_is_refused_by_its_place(text, told, tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text(text)
+    kind = FORMATS["pyserini"]
+    try:
+        found = first_problems([path], kind, kind.parse, "strict")
+    except InputError as error:
+        found = error.problems
+    assert told in "\n".join(found)
+
+
+def test_an_array_without_objects_holds_no_passage(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text("[ ]\n")
+    assert read(path) == []
+
+
+def written(folder, files):
+    for name, objects in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("".join(json.dumps(each) + "\n" for each in objects))
+    return folder
+
+
+def test_a_folder_of_pyserinis_is_read_with_its_sub_folders(tmp_path):
+    (tmp_path / "work/stores").mkdir(parents=True)
+    (tmp_path / "work/workspace.json").write_text("{}")
+    names = ("b.jsonl", "x/a.json", "x/y/c.jsonl", ".x/h.json", "work/r.json", "README.md")
+    folder = written(tmp_path, {name: OBJECTS[:1] for name in names})
+    (folder / "x/loop").symlink_to(folder)
+    files = FORMATS["pyserini"].files([folder])
+    assert [file.relative_to(folder).as_posix() for file in files] == [
+        "x/a.json", "b.jsonl", "x/y/c.jsonl"]  # fmt: skip
+    assert not_read(folder, files) == ["README.md", "x/loop/"]
+    (folder / "b.jsonl").unlink()
+    assert format_of(folder) == "pyserini"
+
+
+@pytest.mark.parametrize(
+    ("form", "name"), [("jsonl", "b.json"), ("csv", "b.csv"), ("msmarco-v1", "b.tsv")]
+)
+def test_a_folder_whose_sub_folders_hold_more_of_the_kind_is_refused(form, name, tmp_path):
+    folder = written(tmp_path, {f"a.{name[2:]}": [], f"sub/{name}": [], f"qrels/{name}": []})
+    (folder / f"a.{name[2:]}").write_text("docno,text\n")
+    (folder / "sub" / name).write_text("docno,text\n")
+    with pytest.raises(InputError, match=f"sub/{name}: in a sub-folder, which is not read"):
+        FORMATS[form].files([folder])
+    assert len(FORMATS[form].files([folder, folder / "sub"])) == 2
+    (folder / f"a.{name[2:]}").unlink()
+    with pytest.raises(InputError, match="sub has some: name that folder"):
+        FORMATS[form].files([folder])
+
+
+def test_queries_and_judgements_beside_the_passages_are_not_read_as_passages(tmp_path):
+    names = ("passages.tsv", "queries.dev.tsv", "Qrels.tsv", "topics-1.tsv", "queriesish.tsv")
+    folder = written(tmp_path, dict.fromkeys(names, []))
+    files = FORMATS["msmarco-v1"].files([folder])
+    assert [file.name for file in files] == ["passages.tsv", "queriesish.tsv"]
+    assert not_read(folder, files) == ["Qrels.tsv", "queries.dev.tsv", "topics-1.tsv"]
+    (only := tmp_path / "q").mkdir()
+    (only / "queries.tsv").touch()
+    assert FORMATS["msmarco-v1"].files([only]) == [only / "queries.tsv"]
