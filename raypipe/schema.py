@@ -64,3 +64,6 @@ QRELS = pa.schema(
     [("query_id", pa.string()), ("passage_id", pa.string()), ("relevance", pa.int32())]
 )
 """Judgements; relevance is the grade in the file."""
+MAX_GRADE = 1_000_000
+"""Of a judgement and of a gain. trec_eval takes 8 bytes times the highest grade of each query, and
+time: 8 MB and 3 ms at this one, 77 MB and 66 ms at ten times as much (measured)."""

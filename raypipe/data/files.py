@@ -151,7 +151,7 @@ def parsed_lines(
     Raises:
         InputError: the file cannot be read.
     """
-    with open_binary(path) as stream:
+    with open_binary(path, wary=True) as stream:  # who reads them has them all in memory
         for number, line in enumerate(lines(stream, name=str(path)), 1):
             try:
                 row = parse(line)

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,16 +11,19 @@ import pyarrow as pa
 from raypipe import foreign
 from raypipe.data.files import parsed_lines
 from raypipe.data.formats import irds
-from raypipe.data.formats.fields import checked_id
-from raypipe.data.formats.tables import is_parquet, read_columns
-from raypipe.data.records import Problems, chunks
+from raypipe.data.formats.fields import checked_id, json_id, json_object
+from raypipe.data.formats.json_lines import names_of
+from raypipe.data.formats.tables import QUOTES, is_parquet, read_columns
+from raypipe.data.records import BOM, Problems, chunks
 from raypipe.errors import InputError, shown
-from raypipe.schema import QRELS
+from raypipe.schema import MAX_GRADE, QRELS
 from raypipe.storage.compression import open_binary
 from raypipe.uris import dataset_id
 
-_MAX_GRADE = 2**31 - 1
 _RANKS = [1, 2, 3, 4, 5]
+_ITERATIONS = ("0", "Q0")
+"""What stands in the second of four columns as a rule."""
+_WHOLE = re.compile(r"[+-]?[0-9]{1,1000}(\.0*)?")
 Judgement = tuple[str, str, int]
 Placed = Iterator[tuple[str, Judgement]]
 """Where each judgement is in its file, for messages, and the judgement."""
@@ -30,13 +34,15 @@ def read_qrels(path: Path) -> pa.Table:
 
     Text has columns between blanks, tabs or commas: `query iteration passage grade` (TREC and
     MS MARCO; the iteration may be anything), `query passage grade`, or those that a header names
-    with any name of `raypipe.foreign`. JSON is {query: {passage: grade}}, Parquet has named
-    columns, and `irds:ID` is a data set of ir_datasets. Blank lines are skipped, as in trec_eval; a
+    with any name of `raypipe.foreign`. Below a header of tabs or commas, columns may be quoted, as
+    BEIR writes and reads them. JSON is {query: {passage: grade}} or an object in each line, Parquet
+    has named columns, and `irds:ID` is a data set of ir_datasets. Blank lines are skipped, and, as
+    in trec_eval 10, those that begin with #. A grade is a whole number, which may be written as 1.0; a
     judgement given twice with one grade counts once.
 
     Raises:
-        InputError: invalid lines, one pair with two grades, a run in place of judgements, or no
-            judgements.
+        InputError: invalid lines, one pair with two grades, a grade beyond `schema.MAX_GRADE`, a
+            file with two readings, a run in place of judgements, or no judgements.
     """
     problems = Problems()
     seen: dict[tuple[str, str], tuple[str, int]] = {}
@@ -67,21 +73,50 @@ def _judgements(path: Path, problems: Problems) -> Placed:
         table = read_columns(path, foreign.QRELS, numbers=["relevance"])
         columns = (table[name].to_pylist() for name in QRELS.names)
         yield from _checked(path, zip(*columns, strict=True), problems)
-    elif _begins(path) == b"{":
-        yield from _checked(path, _of_json(path), problems)
-    else:
+        return
+    with open_binary(path, wary=True) as stream:
+        first = next(chunks(stream), b"").removeprefix(BOM).lstrip().partition(b"\n")[0]
+    if first.startswith(b"[") and first[1:].lstrip()[:1] in (b"", b"{"):
+        raise InputError(
+            f"{path}: expected an object in each line, found a JSON array; pandas writes lines "
+            "with to_json(PATH, orient='records', lines=True)"
+        )
+    if not first.startswith(b"{"):
         yield from _of_lines(path, problems)
+    elif _is_row(first):
+        for number, row in parsed_lines(path, _of_object, problems):
+            if row is not None:
+                yield f"line {number:,}", row
+    else:
+        yield from _checked(path, _of_json(path), problems)
 
 
-def _begins(path: Path) -> bytes:
-    with open_binary(path) as stream:
-        return next(chunks(stream), b"").removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+def _is_row(first: bytes) -> bool:
+    """Whether the first line of a JSON file is one judgement, as mteb and ir_datasets write it."""
+    try:
+        fields = json_object(first)
+    except ValueError:  # an object of several lines
+        return False
+    return bool(fields) and not any(isinstance(value, dict | list) for value in fields.values())
+
+
+def _of_object(record: bytes) -> Judgement | None:
+    if not record.strip():
+        return None
+    fields = json_object(record)
+    query_id, passage_id, (grade, *_) = (
+        names_of(fields, foreign.QRELS, own) for own in QRELS.names
+    )
+    ids = json_id(fields, *query_id), json_id(fields, *passage_id)
+    if grade not in fields:
+        raise ValueError(f'expected a field "{grade}", found {", ".join(map(shown, fields))}')
+    return *ids, _number(fields[grade])
 
 
 def _of_json(path: Path) -> Iterator[tuple[str, str, object]]:
     """The entries of {query: {passage: grade}}; a passage that a query has twice comes twice."""
     try:
-        with open_binary(path) as stream:
+        with open_binary(path, wary=True) as stream:
             text = b"".join(chunks(stream)).decode("utf-8-sig")
         for query_id, entries in json.loads(text, object_pairs_hook=tuple):
             query_id.encode()  # half of a surrogate pair can be written, but is no text
@@ -92,17 +127,16 @@ def _of_json(path: Path) -> Iterator[tuple[str, str, object]]:
         raise
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(
-            f"{path}: expected JSON in UTF-8, {{query id: {{passage id: grade}}}}; {error}"
+            f"{path}: expected JSON in UTF-8, {{query id: {{passage id: grade}}}}; {error}; or an "
+            "object with query_id, passage_id and relevance in each line"
         ) from error
 
 
 def _checked(path: Path, rows: Iterator[tuple[str, str, object]], problems: Problems) -> Placed:
     for number, (query_id, passage_id, grade) in enumerate(rows, 1):
         try:
-            if isinstance(grade, bool) or not isinstance(grade, int | float) or grade % 1:
-                raise ValueError(f"expected an integer grade, found {shown(grade)}")
             ids = checked_id(query_id, field="query id"), checked_id(passage_id, field="passage id")
-            yield f"row {number:,}", (*ids, _of_32_bits(int(grade)))
+            yield f"row {number:,}", (*ids, _number(grade))
         except ValueError as error:
             problems.add(f"{path}: row {number:,}: {error}")
 
@@ -122,6 +156,38 @@ def _of_lines(path: Path, problems: Problems) -> Placed:
                     "run of MS MARCO (query, passage, rank); expected judgements"
                 )
         yield f"line {number:,}", row
+    if not problems.num_problems and parser.others is not None and parser.others.second_reading():
+        raise InputError(
+            f"{path}: the four columns may be `query iteration passage grade`, as trec_eval reads "
+            "them, or `query passage grade` and another: the second differs in every line, and the "
+            "third holds whole numbers; write 0 in the second column for the first reading, or "
+            "leave out the fourth for the other"
+        )
+
+
+class _Others:
+    """Whether four columns without a header may have the passage in the second one."""
+
+    def __init__(self) -> None:
+        self._pairs: set[tuple[str, str]] = set()
+        self._seconds: set[str] = set()
+        self._possible = True
+
+    def add(self, query_id: str, second: str, third: str) -> None:
+        """Look at a line; a usual iteration, or one that a query has again, settles the matter."""
+        if not self._possible:
+            return
+        try:
+            _grade(third)
+            self._possible = second not in _ITERATIONS and (query_id, second) not in self._pairs
+        except ValueError:
+            self._possible = False
+        self._pairs.add((query_id, second))
+        self._seconds.add(second)
+
+    def second_reading(self) -> bool:
+        """Whether every line allows it, and the second column is not one word throughout."""
+        return self._possible and len(self._seconds) > 1
 
 
 class _Parser:
@@ -131,21 +197,37 @@ class _Parser:
         self._expected = ""
         self._separator = " "
         self._places: tuple[int, int, int] = (0, 0, 0)
+        self._named = False
+        """Whether a header names the columns: such a file is read by csv, and not by trec_eval."""
         self.bare = False
         """Whether there are three columns and no header."""
+        self.others: _Others | None = None
+        """Of four columns without a header."""
 
     def __call__(self, record: bytes) -> Judgement | None:
-        if not record.strip():
+        comment = record.startswith(b"#")
+        if not record.strip() or (comment and not self._named):
             return None
         if not self._expected and self._is_header(record):
             return None
         columns = self._split(record)
-        if len(columns) != len(self._expected.split()):
+        fits = len(columns) == len(self._expected.split())
+        if comment and not (fits and self._separator.encode() in record):
+            return None
+        if not fits:
             raise ValueError(
                 f"expected the columns {self._expected}, found {len(columns)} in"
                 f" {shown(record[:80].decode(errors='replace'))}"
             )
+        if comment:
+            raise ValueError(
+                f"{shown(record[:80].decode(errors='replace'))} may be a comment, or a judgement "
+                f"of {shown(columns[0])}, as csv reads it; delete the line, or write an object of "
+                "JSON in each line"
+            )
         query_id, passage_id, grade = (columns[place] for place in self._places)
+        if self.others is not None:
+            self.others.add(query_id, columns[1], passage_id)
         return (
             checked_id(query_id, field="query id"),
             checked_id(passage_id, field="passage id"),
@@ -158,8 +240,8 @@ class _Parser:
         if header is not None:
             if "rank" in map(str.lower, header.names):
                 raise ValueError("a column rank: this looks like a run; expected judgements")
-            self._separator = header.separator.replace("\t", " ")
-            self._expected = " ".join(name.strip() or "_" for name in header.names)
+            self._separator, self._named = header.separator, True
+            self._expected = " ".join("_".join(name.split()) or "_" for name in header.names)
             places = header.places
             self._places = places["query_id"], places["passage_id"], places["relevance"]
             return True
@@ -167,28 +249,40 @@ class _Parser:
         if num == 1 and record.count(b",") in (2, 3):
             self._separator, num = ",", record.count(b",") + 1
         self.bare = num == 3
+        self.others = None if self.bare else _Others()
         self._expected = "query passage grade" if self.bare else "query 0 passage grade"
         self._places = (0, 1, 2) if self.bare else (0, 2, 3)
         return False
 
     def _split(self, record: bytes) -> list[str]:
-        text = record.decode()
-        if self._separator == " ":
+        """The columns; a line of blanks below a header of tabs has no quotes."""
+        if self._separator == " " or (self._separator == "\t" and b"\t" not in record):
             return [column.decode() for column in record.split()]
-        return next(csv.reader([text], delimiter=self._separator), [])
+        try:
+            return next(csv.reader([record.decode()], delimiter=self._separator, strict=True), [])
+        except csv.Error as error:
+            raise ValueError(f"not CSV: {error}; {QUOTES}") from None
 
 
 def _grade(column: str) -> int:
-    try:
-        if "_" in column:  # Python reads 1_0 as 10
-            raise ValueError
-        grade = int(column)
-    except ValueError:
-        raise ValueError(f"expected an integer grade, found {shown(column)}") from None
-    return _of_32_bits(grade)
+    """The grade of a text: a whole number, which may have a point and noughts behind it."""
+    column = column.strip()
+    if not _WHOLE.fullmatch(column):
+        raise ValueError(f"expected an integer grade, found {shown(column)}")
+    return _within(int(column.partition(".")[0]))
 
 
-def _of_32_bits(grade: int) -> int:
-    if abs(grade) > _MAX_GRADE:
-        raise ValueError(f"grade {shown(grade)} is beyond 32 bits")
+def _number(value: object) -> int:
+    """The grade of a number; neither true nor NaN is one."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or value % 1:
+        raise ValueError(f"expected an integer grade, found {shown(value)}")
+    return _within(int(value))
+
+
+def _within(grade: int) -> int:
+    if abs(grade) > MAX_GRADE:
+        raise ValueError(
+            f"grade {shown(grade)} is beyond {MAX_GRADE:,}; trec_eval takes memory by the highest "
+            "grade: divide the grades, or take the logarithm of counts such as clicks"
+        )
     return grade

@@ -16,6 +16,7 @@ from raypipe.evaluation.names import by_gdeval, parse_measures, problems_of
 from raypipe.evaluation.run_files.columns import SHOWN, check_run, encode, repeats
 from raypipe.evaluation.run_files.runs import NotInPartsError, read_parts, read_run
 from raypipe.evaluation.ties import note_ties, ties_of
+from raypipe.schema import MAX_GRADE
 from raypipe.vocabulary import BreakTies
 
 logger = logging.getLogger(__name__)
@@ -187,6 +188,12 @@ def _check_qrels(qrels: pa.Table) -> None:
     if not len(qrels):
         raise InputError("qrels: no judgements; expected query, passage and relevance")
     problems, relevance = [], qrels["relevance"].to_numpy()
+    for row in np.flatnonzero(np.abs(relevance.astype(np.int64)) > MAX_GRADE)[:SHOWN].tolist():
+        query, passage = (qrels[name][row] for name in ("query_id", "passage_id"))
+        problems.append(
+            f"qrels: query {query}, passage {passage}: grade {relevance[row]:,} is beyond "
+            f"{MAX_GRADE:,}; divide the grades, or take the logarithm of counts such as clicks"
+        )
     for group in repeats(encode(qrels["query_id"]), encode(qrels["passage_id"])):
         grades = relevance[group].tolist()
         if len(set(grades)) > 1:

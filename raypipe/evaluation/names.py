@@ -9,11 +9,12 @@ from collections.abc import Mapping, Sequence
 import ir_measures
 from ir_measures.measures import SumAgg, registry
 
-from raypipe.errors import InputError
+from raypipe.errors import InputError, shown
+from raypipe.schema import MAX_GRADE
 
 _TREC_EVAL = re.compile(r"[A-Za-z0-9]+(_[A-Za-z]+)*([._][0-9]+(\.[0-9]+)?)?")
 """What every name in trec_eval looks like, with its cutoff or level of recall if it has one."""
-MAX_GRADE = 4
+GDEVAL_GRADE = 4
 """ERR divides gains by 2^4, so a higher grade has no probability, and gdeval ends at one."""
 
 
@@ -79,7 +80,7 @@ def problems_of(
             (query, passage, grade)
             for query, grades in judgements.items()
             for passage, grade in grades.items()
-            if grade > MAX_GRADE
+            if grade > GDEVAL_GRADE
         ),
         None,
     )
@@ -87,7 +88,7 @@ def problems_of(
         return []
     query, passage, grade = found
     return [
-        f"measure {name!r}: expected grades up to {MAX_GRADE}, its highest; found grade {grade} "
+        f"measure {name!r}: expected grades up to {GDEVAL_GRADE}, its highest; found grade {grade} "
         f"(query {query}, passage {passage}); lower the grades, or use nDCG, which has no highest"
         for name in named
     ]
@@ -101,6 +102,13 @@ def _parse(name: str) -> ir_measures.Measure:
         # At a cutoff of 0, an assertion in trec_eval would end the whole process.
         if isinstance(value, bool) or not 1 <= value <= 1_000_000:
             raise ValueError(f"expected a {name} from 1 to 1000000; found {value!r}")
+    for grade, gain in measure.params.get("gains", {}).items():
+        for value in (grade, gain):
+            if type(value) is not int or abs(value) > MAX_GRADE:
+                raise ValueError(
+                    f"expected gains such as {{1: 1, 2: 3}}, of whole numbers up to {MAX_GRADE:,}, "
+                    f"as trec_eval takes memory by the highest; found {shown(value)}"
+                )
     if not ir_measures.DefaultPipeline.supports(measure):
         missing = "perl, which" if by_gdeval(measure) else "a package that"
         raise ValueError(f"needs {missing} is not installed")

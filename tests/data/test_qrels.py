@@ -1,10 +1,17 @@
+import csv
 import gzip
+import io
+import resource
+import zlib
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import pytrec_eval
 from foreign_tools import FOREIGN
 from foreign_tools import QRELS as FOREIGN_QRELS
+from hypothesis import given
+from hypothesis import strategies as st
 
 from raypipe.data.qrels import read_qrels
 from raypipe.errors import InputError
@@ -67,8 +74,11 @@ def test_one_pair_with_two_grades_is_refused_with_both_lines(tmp_path):
         (b"1 0 a 1\n1 0 a\n", "line 2: expected the columns query 0 passage grade, found 3"),
         (b"query-id\tcorpus-id\tscore\n1\t0\ta\t1\n", "line 2: expected the columns query-id"),
         (b"1 Q0 a 1 9.5 tag\n", "line 1: expected the columns query 0 passage grade, found 6"),
-        (b"1 0 a 1.0\n", "line 1: expected an integer grade, found '1.0'"),
-        (b"1 0 a 4294967296\n", "line 1: grade 4294967296 is beyond 32 bits"),
+        (b"1 0 a 1.5\n", "line 1: expected an integer grade, found '1.5'"),
+        (b"1 0 a 1e1\n", "line 1: expected an integer grade, found '1e1'"),
+        (b"1 0 a nan\n", "line 1: expected an integer grade, found 'nan'"),
+        (b"1 0 b 1\n1 0 a 1000001\n", "line 2: grade 1000001 is beyond 1,000,000; trec_eval"),
+        (b"1 0 a " + b"9" * 999, "line 1: grade 99999999"),
         (b"1 0 a\xff 1\n", "line 1: not UTF-8"),
         ("1 0 a\u00a0b 1\n".encode(), "line 1: white space"),
     ],
@@ -79,14 +89,22 @@ def test_bad_judgements_are_named_by_file_and_line(tmp_path, content, cause):
     assert f"qrels.txt: {cause}" in str(caught.value)
 
 
-@pytest.mark.parametrize("grade", [2**31 - 1, 1 - 2**31])
-def test_grades_of_32_bits_are_read_and_larger_ones_are_refused(tmp_path, grade):
-    path = tmp_path / "q.txt"
-    path.write_text(f"1 0 a {grade}\n")
-    assert read_qrels(path)["relevance"].to_pylist() == [grade]
-    path.write_text(f"1 0 a {grade + (1 if grade > 0 else -2)}\n")
-    with pytest.raises(InputError, match="beyond 32 bits"):
-        read_qrels(path)
+@pytest.mark.parametrize("grade", [1_000_000, -1_000_000])
+@pytest.mark.parametrize(
+    "form", ["1 0 a {}\n", '{{"1": {{"a": {}}}}}', '{{"qid": "1", "docno": "a", "rel": {}}}']
+)
+def test_grades_up_to_a_million_are_read_and_larger_ones_are_refused(tmp_path, form, grade):
+    assert rows(write(tmp_path, form.format(grade))) == [("1", "a", grade)]
+    larger = grade + (1 if grade > 0 else -1)
+    with pytest.raises(InputError, match=f": (line|row) 1: grade {larger} is beyond 1,000,000"):
+        read_qrels(write(tmp_path, form.format(larger)))
+
+
+@pytest.mark.parametrize("grade", ["2", "2.0", "2.", "+2", "02"])
+def test_a_whole_grade_may_have_a_point_in_text(tmp_path, grade):
+    assert rows(write(tmp_path, f"1 0 a {grade}\n")) == [("1", "a", 2)]
+    header = f"query-id\tcorpus-id\tscore\n1\ta\t{grade} \n"
+    assert rows(write(tmp_path, header)) == [("1", "a", 2)]
 
 
 def test_a_header_is_one_in_the_first_line_alone(tmp_path):
@@ -110,6 +128,14 @@ def test_a_header_is_one_in_the_first_line_alone(tmp_path):
         ',qid,docno,"label"\n0,7,12,1\n1,007,12,0\n',
         '{"7": {"12": 1}, "007": {"12": 0}}',
         '\ufeff \n{"7": {"12": 1.0},\n "007": {"12": 0}}\n',
+        '{"query-id": "7", "corpus-id": "12", "score": 1}\n'
+        '{"query-id": "007", "corpus-id": "12", "score": 0}\n',
+        '\n{"query_id": "7", "doc_id": 12, "relevance": 1.0, "iteration": "0"}\r\n\n'
+        '{"relevance": 0, "doc_id": "12", "query_id": "007"}',
+        "# by two people\n7 0 12 1\n# a b 3\n#\n007 0 12 0\n",
+        "#\n\nquery-id\tcorpus-id\tscore\n# the first\n7\t12\t1\n007\t12\t0\n",
+        "query-id\tcorpus-id\tscore\n7 12 1\n007 12 0 \n",
+        "query-id corpus-id score\n7\t12\t1\n007\t12\t0\n",
     ],
 )
 def test_three_columns_headers_and_json_read_the_same(tmp_path, content):
@@ -134,10 +160,24 @@ def test_judgements_of_other_tools_are_read_as_these_wrote_them(name):
         ("qid,docno,label\n1,a\n", "line 2: expected the columns qid docno label, found 2"),
         ("qid,docno,rank,score\n1,a,1,9\n", "line 1: a column rank: this looks like a run"),
         ('{"1": {"a": 0.5}}', "row 1: expected an integer grade, found 0.5"),
+        ('{"1": {"a": NaN}}', "row 1: expected an integer grade, found nan"),
+        ('{"1": {"a": Infinity}}', "row 1: expected an integer grade, found inf"),
+        (
+            '{"qid": 1, "docno": "a", "rel": 1}\n{"qid": 1, "docno": "b", "rel": NaN}\n',
+            "line 2: expected an integer grade, found nan",
+        ),
+        (
+            '{"qid": 1, "docno": "a", "rel": 0.5}',
+            "line 1: expected an integer grade, found 0.5",
+        ),
+        ('{"qid": 1, "docno": "a", "rel": "1"}', "line 1: expected an integer grade, found '1'"),
+        ('{"qid": 1, "docno": "a"}', 'line 1: expected a field "relevance", found'),
+        ('{"qid": 1, "relevance": 2}', 'line 1: expected a field "passage_id" or "docno"'),
+        ('[\n{"qid": 1, "docno": "a", "rel": 1}]', "expected an object in each line, found a JSON"),
         ('{"1": {"a": true}}', "row 1: expected an integer grade, found True"),
         ('{"1": {"a": 1}, "2": {"a b": 1}}', "row 2: white space or a control character"),
         ('{"1": {"a": 1, "a": 2}}', "row 2: query '1', passage 'a' has grade 2, but 1 in row 1"),
-        ('{"1": {"a": 4294967296}}', "row 1: grade 4294967296 is beyond 32 bits"),
+        ('{"1": {"a": 4294967296}}', "row 1: grade 4294967296 is beyond 1,000,000"),
         (
             '{"1": {"a": 1}',
             "expected JSON in UTF-8, {query id: {passage id: grade}}; Expecting ','",
@@ -187,3 +227,145 @@ def test_a_parquet_file_that_holds_no_judgements_is_refused_by_its_column(tmp_pa
     with pytest.raises(InputError) as caught:
         read_qrels(tmp_path / "qrels.parquet")
     assert cause in str(caught.value)
+
+
+BEIR = "query-id\tcorpus-id\tscore\n"
+
+
+def test_quoted_ids_of_a_file_with_a_header_are_read_as_beir_reads_them(tmp_path):
+    content = BEIR + '1\t"""Blue""_(song)"\t1\n2\t"Rock_""n""_roll"\t2\n"3"\ta"b"\t1\n'
+    expected = [("1", '"Blue"_(song)', 1), ("2", 'Rock_"n"_roll', 2), ("3", 'a"b"', 1)]
+    assert rows(write(tmp_path, content)) == expected
+    assert rows(write(tmp_path, content.replace("\t", ","))) == expected
+
+
+def test_ids_keep_their_quotes_where_no_header_names_the_columns_as_in_trec_eval(tmp_path):
+    assert rows(write(tmp_path, '1\t0\t"a"\t1\n')) == [("1", '"a"', 1)]
+
+
+@pytest.mark.parametrize(
+    ("row", "cause"),
+    [
+        ('1\t"Blue"_(song)\t1', "line 2: not CSV: '\t' expected after '\"'; a text in quotes"),
+        ('1\t"Blue\t1', "line 2: not CSV: unexpected end of data; a text in quotes"),
+        ("1\ta \t1", "line 2: white space"),
+        ("1\ta\t1\t", "line 2: expected the columns query-id corpus-id score, found 4"),
+        ("#1\ta\t1", "line 2: '#1\\ta\\t1' may be a comment, or a judgement of '#1', as csv"),
+    ],
+)
+def test_rows_that_beir_would_read_otherwise_or_not_at_all_are_refused(tmp_path, row, cause):
+    with pytest.raises(InputError) as caught:
+        read_qrels(write(tmp_path, BEIR + row + "\n"))
+    assert f"qrels.txt: {cause}" in str(caught.value)
+    with pytest.raises(InputError, match="line 2: "):
+        read_qrels(write(tmp_path, f"{BEIR}{row}\n".replace("\t", ",")))
+
+
+def test_a_comment_begins_in_the_first_column_and_ids_may_hold_its_mark(tmp_path):
+    content = "q#1 0 seg#7 1\n #q 0 #d 1\n#q 0 #d 2\n"
+    assert rows(write(tmp_path, content)) == [("q#1", "seg#7", 1), ("#q", "#d", 1)]
+    with pytest.raises(InputError, match="no judgements in the file"):
+        read_qrels(write(tmp_path, "#1 0 a 1\n"))
+
+
+def test_four_columns_that_may_have_the_passage_in_the_second_are_refused_with_both_readings(
+    tmp_path,
+):
+    both = "q1 a 1 0\nq1 b 2 0\nq2 a 1 1\n"
+    with pytest.raises(InputError, match="`query iteration passage grade`, as trec_eval reads.*or"):
+        read_qrels(write(tmp_path, both))
+    named = "qid docno label assessor\n" + both
+    assert rows(write(tmp_path, named)) == [("q1", "a", 1), ("q1", "b", 2), ("q2", "a", 1)]
+    for settled in (
+        both.replace(" a ", " 0 "),  # a usual iteration
+        "q1 a 1 0\nq2 a 2 0\n",  # one word throughout
+        "q1 a 1 0\nq1 a 2 0\nq2 b 1 1\n",  # a query has it twice
+        "q1 a 1 0\nq1 b p2 0\n",  # no grade in the third column
+    ):
+        assert rows(write(tmp_path, settled))[0][1] == "1"
+
+
+def test_equal_judgements_that_pack_well_are_refused_before_they_are_parsed(tmp_path):
+    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    blocks = [packer.compress(b"query7 0 passage 1\n" * 50_000) for _ in range(80)]
+    path = write(tmp_path, b"".join([*blocks, packer.flush()]), "qrels.gz")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_utime
+    with pytest.raises(InputError, match=r"qrels\.gz: expected at most 200 times its"):
+        read_qrels(path)
+    # Parsing 64 MiB takes more than 10 seconds; unpacking them, a tenth of one.
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_utime - before < 3
+
+
+IDS = st.text("ab01#\"'\u00e9/_", min_size=1, max_size=5)
+"""Ids of the field, with quotes and the mark of a comment."""
+PAIRS = st.lists(
+    st.tuples(IDS, IDS, st.integers(-2, 3)),
+    min_size=1,
+    max_size=5,
+    unique_by=lambda judged: judged[:2],
+)
+ENDS = st.sampled_from(["\n", "\r\n"])
+
+
+@given(PAIRS, ENDS, st.booleans())
+def test_what_csv_writes_below_a_header_is_read_as_by_beirs_loader(
+    tmp_path_factory, pairs, end, has_mark
+):
+    stream = io.StringIO()
+    writer = csv.writer(stream, delimiter="\t", lineterminator=end)
+    writer.writerows([("query-id", "corpus-id", "score"), *pairs])
+    path = tmp_path_factory.getbasetemp() / "beir.tsv"
+    path.write_text("\ufeff" * has_mark + stream.getvalue(), newline="")
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_MINIMAL)
+        next(reader)
+        expected = [(row[0], row[1], int(row[2])) for row in reader]
+    if "\n#" in stream.getvalue():
+        with pytest.raises(InputError, match="may be a comment, or a judgement"):
+            read_qrels(path)
+    else:
+        assert rows(path) == expected == pairs
+
+
+CELLS = st.sampled_from(['"a"', "a", '"', '""', '"a""b"', 'a"b', '"a" b', "1", "#", " a", "a ", ""])
+
+
+@given(st.lists(st.lists(CELLS, min_size=1, max_size=4).map("\t".join), min_size=1, max_size=3))
+def test_any_rows_below_a_header_are_read_as_by_beirs_loader_or_refused(tmp_path_factory, lines):
+    path = tmp_path_factory.getbasetemp() / "any.tsv"
+    path.write_text(BEIR + "".join(f"{line}\t1\n" for line in lines))
+    try:
+        read = rows(path)
+    except InputError:
+        return
+    with path.open(encoding="utf-8", newline="") as file:
+        reader = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_MINIMAL)
+        next(reader)
+        table = {(row[0], row[1]): int(row[2]) for row in reader if not row[0].startswith("#")}
+    assert {(query_id, passage_id): grade for query_id, passage_id, grade in read} == table
+
+
+BLANKS = st.sampled_from([" ", "\t", "  ", " \t "])
+
+
+@given(PAIRS, st.lists(BLANKS, min_size=5, max_size=5), ENDS, st.sampled_from(["", "# c d 1", "#"]))
+def test_judgements_between_blanks_are_read_as_by_pytrec_eval(
+    tmp_path_factory, pairs, blanks, end, comment
+):
+    first, second, third, last, before = blanks
+    judged = [
+        f"{before * (number % 2)}{query_id}{first}0{second}{passage_id}{third}{grade}{last}"
+        for number, (query_id, passage_id, grade) in enumerate(pairs)
+    ]
+    text = [line for line in judged if not line.startswith("#")]
+    path = tmp_path_factory.getbasetemp() / "trec.txt"
+    path.write_text(end.join([*judged, comment, ""]), newline="")
+    expected = pytrec_eval.parse_qrel(text)
+    if not expected:
+        with pytest.raises(InputError, match="no judgements"):
+            read_qrels(path)
+        return
+    read: dict[str, dict[str, int]] = {}
+    for query_id, passage_id, grade in rows(path):
+        read.setdefault(query_id, {})[passage_id] = grade
+    assert read == expected
