@@ -20,10 +20,13 @@ runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)
 """A child's program: it takes raypipe from its folder, and nothing that lies beside it."""
 _OF_A_JOB = f"{os.sep}working_dir_files{os.sep}"
 """Part of the path at which Ray unpacks the working directory of a submitted job."""
+_PROGRAMS = ("PATH", "LD_LIBRARY_PATH")
+"""Where programs and their libraries are looked for. A relative entry, such as the empty one that a
+colon too many makes, means the current folder."""
 
 
 def leave_folder(*folders: str) -> None:
-    """Take the current folder off Python's path, and off that of child processes.
+    """Take the current folder off Python's path, and off all paths of child processes.
 
     Python puts it there for `-m`, `-c` and an empty entry of PYTHONPATH; Ray does for the working
     directory of a job, which is taken off too. An absolute path that the user wrote into PYTHONPATH
@@ -39,7 +42,7 @@ def leave_folder(*folders: str) -> None:
         if entry in named or not (_OF_A_JOB in entry or os.path.realpath(entry) in left)
     ]
     os.environ.pop("PYTHONPATH", None)
-    os.environ.update(_variables(named))
+    os.environ.update(safe_variables(named))
 
 
 def python_command(module: str, *arguments: str) -> list[str]:
@@ -54,12 +57,23 @@ def python_command(module: str, *arguments: str) -> list[str]:
 def child_environment() -> dict[str, str]:
     """The environment of this process, in which no Python finds files of the current folder."""
     others = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    return others | _variables(_named(set()))
+    return others | safe_variables()
 
 
-def _variables(named: list[str]) -> dict[str, str]:
-    path = {"PYTHONPATH": os.pathsep.join(named)} if named else {}
-    return path | {"PYTHONSAFEPATH": "1"}
+def safe_variables(named: list[str] | None = None) -> dict[str, str]:
+    """The variables of `child_environment` that say where to look; those that are set.
+
+    `named`: the entries of PYTHONPATH, by default those that stay.
+    """
+    named = _named(set()) if named is None else named
+    variables = {"PYTHONSAFEPATH": "1"}
+    if named:
+        variables["PYTHONPATH"] = os.pathsep.join(named)
+    for name in _PROGRAMS:
+        if name in os.environ:
+            entries = os.environ[name].split(os.pathsep)
+            variables[name] = os.pathsep.join(entry for entry in entries if os.path.isabs(entry))
+    return variables
 
 
 def _named(left: set[str]) -> list[str]:

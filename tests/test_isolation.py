@@ -70,3 +70,11 @@ def test_a_child_has_its_arguments_and_takes_nothing_from_beside_raypipe(tmp_pat
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "usage:" in done.stdout and place == str(FOLDER.parent)
+
+
+@pytest.mark.parametrize("name", ["PATH", "LD_LIBRARY_PATH"])
+def test_programs_and_libraries_are_not_looked_for_in_the_current_folder(monkeypatch, name):
+    monkeypatch.setenv(name, ":/usr/bin:.:bin:/bin:")
+    assert child_environment()[name] == "/usr/bin:/bin"
+    monkeypatch.delenv(name)
+    assert name not in child_environment()

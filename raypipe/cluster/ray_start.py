@@ -34,7 +34,7 @@ from ray.job_config import JobConfig
 from raypipe import numerics
 from raypipe.cluster.reaper import Reaper
 from raypipe.errors import IncompleteError, InputError, RaypipeError, RefusedError, first_line
-from raypipe.isolation import child_environment
+from raypipe.isolation import child_environment, safe_variables
 from raypipe.package import FOLDER
 
 ASK_SECONDS = 5.0
@@ -400,10 +400,7 @@ def _python_path() -> dict[str, str | None]:
     A raypipe that is installed is where every Python looks. Any other, such as one in the current
     folder, is taken alone by the module `sitecustomize` in SITE.
     """
-    safe = child_environment()
-    path: dict[str, str | None] = {
-        name: safe.get(name) for name in ("PYTHONPATH", "PYTHONSAFEPATH")
-    }
+    path: dict[str, str | None] = {"PYTHONPATH": None, **safe_variables()}
     if not _installed():
         path["PYTHONPATH"] = os.pathsep.join(filter(None, [str(SITE), path["PYTHONPATH"]]))
         path["RAYPIPE_FOLDER"] = str(FOLDER.parent)

@@ -63,7 +63,9 @@ def svg(chart: Chart, places: Mapping[str, int] = MappingProxyType({})) -> str:
         **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor"), _INK),
         **dict.fromkeys(("xtick.color", "ytick.color"), _INK),
     }
-    with matplotlib.rc_context(settings):
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()  # not a `matplotlibrc` of the current folder, or of the user's
+        matplotlib.rcParams.update(settings)
         width, height = INCHES
         rows = [*chart.lines] if chart.intervals else []
         figure = Figure((width, 0.8 + len(rows) / 5 if rows else height), layout="constrained")

@@ -14,6 +14,19 @@ pytrec_eval ray requests rich s3fs safetensors scipy sentence_transformers sente
 setproctitle setuptools sklearn tensorboardX tensorflow tokenizers torch torchvision transformers
 triton typer uvloop xformers yaml zstandard
 """.split()
+PROGRAMS = (
+    "bash",
+    "gcc",
+    "git",
+    "java",
+    "latex",
+    "ld",
+    "ldconfig",
+    "nvidia-smi",
+    "perl",
+    "python",
+    "uname",
+)
 HOOKS = ["conftest", "sitecustomize", "usercustomize", "setup", "raypipe"]
 PYTHONS_OWN = sorted(set(sys.stdlib_module_names) - {"__main__", "encodings"})
 """Not `encodings`: a Python that finds another on its path does not start."""
@@ -52,6 +65,11 @@ def put_canaries(folder: Path, log: Path, *, leave_out: tuple[str, ...] = ()) ->
     """Write one for each module of Python's and of many packages, and what else runs by itself."""
     for name in {*PYTHONS_OWN, *LIBRARIES, *HOOKS} - {*leave_out}:
         (folder / f"{name}.py").write_text(CANARY.format(log=str(log), name=name))
+    for name in PROGRAMS:
+        (folder / name).write_text(f"#!/bin/sh\necho {name} $PPID >> '{log}'\nexit 1\n")
+        (folder / name).chmod(0o755)
+    # matplotlib reads one of the current folder; this has texts set by LaTeX.
+    (folder / "matplotlibrc").write_text("text.usetex: True\n")
     # torch imports what a distribution on its path offers as a backend.
     offered = folder / "canary-1.0.dist-info"
     offered.mkdir()
@@ -68,7 +86,7 @@ def console_script(folder: Path) -> list[str]:
 
 
 def environment(**variables: str) -> dict[str, str]:
-    """That of a user who has set nothing for Python or Ray."""
-    left = ("PYTHON", "RAY_ADDRESS")
+    """That of a user who has set nothing for Python or Ray, with a colon too many in PATH."""
+    left = ("PYTHON", "RAY_ADDRESS", "JAVA_HOME")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(left)}
-    return {**kept, **variables}
+    return {**kept, "PATH": f":{kept['PATH']}", **variables}
