@@ -244,9 +244,12 @@ TWO_WORKSPACES = (
     "a page of two workspaces is no longer made: `raypipe compare` compares their runs, such as "
     "DIR/runs/SET/SYSTEM.trec and DIR2/runs/SET/SYSTEM.trec, with --qrels FILE"
 )
+DEPTH_OF_SCORE = "write --depth: it is k0 of a monoBERT model, and k1 of a duoBERT model"
 GONE = {
     ("raypipe score", "--segment-row"): "`raypipe model convert --segment-row` gives the model its "
     "third row; in a recipe it is the model's settings: {segment_row: zero}",
+    ("raypipe score", "--k0"): DEPTH_OF_SCORE,
+    ("raypipe score", "--k1"): DEPTH_OF_SCORE,
     ("raypipe report", "unexpected extra argument"): TWO_WORKSPACES,
     ("raypipe report", "--pair"): TWO_WORKSPACES,
     ("raypipe report", "--out"): TWO_WORKSPACES,
@@ -257,7 +260,7 @@ GONE = {
     ("raypipe analyse", "movers"): "`raypipe show DIR --query ID` shows the ranks of a query's "
     "passages in every system",
 }
-"""What earlier versions had: (command, part of the refusal) -> what takes its place."""
+"""What earlier versions or papers have: (command, part of the refusal) -> what takes its place."""
 
 
 def _refused(error: typer.exceptions.TyperException) -> Ended:

@@ -27,10 +27,14 @@ class Devices:
     torch: str
     precision: Precisions = "fp32"
     """Of the models' products, unless a model's own settings fix another."""
+    inline: bool = False
+    """Whether this process alone does the work, whatever the number of actors."""
 
     def line(self) -> str:
         """`device: 2 x NVIDIA H100 (of 8 visible), torch 2.13+cu130, bf16, 2 actors`."""
         actors = f"{self.num_actors} actor{'s' if self.num_actors > 1 else ''}"
+        if self.inline:
+            actors = "1 process"
         if self.device == "cpu":
             here = f"device: CPU, torch {self.torch}, {self.precision}"
             return f"{here}, {actors} x {self.threads} threads"

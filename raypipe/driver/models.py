@@ -124,10 +124,10 @@ def check_kind(model: ModelFolder, name: str, stage: Encode | MonoScore | DuoSco
         ) from error
     wanted = "mono" if isinstance(stage, MonoScore) else "duo"
     if conventions.kind != wanted:
-        remedy = "give k1 (and no k0)" if conventions.kind == "duo" else "give k0 (and no k1)"
+        right, wrong = ("k1", "k0") if conventions.kind == "duo" else ("k0", "k1")
         raise InputError(
             f"stages.{name}: {stage.model} is of kind {conventions.kind}, and the stage needs a "
-            f"model of kind {wanted}; {remedy}"
+            f"model of kind {wanted}; write {right} in the place of {wrong}"
         )
 
 

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -111,7 +111,8 @@ def devices_at(
     if isinstance(wanted, Resources):
         options |= {name: getattr(wanted, name) for name in ("precision", "gpus", "actors")}
     if not place.joins or place.ray_address is None:
-        return devices.choose(wanted.device, **options)
+        chosen = devices.choose(wanted.device, **options)
+        return replace(chosen, inline=place.backend == "inline")
     from raypipe.cluster import ray_start
 
     resources = ray_start.connect(place.ray_address, allow_open=place.allow_open_cluster)

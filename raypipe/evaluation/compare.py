@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -57,6 +58,26 @@ class Compared:
     per_query: dict[str, Measured] = field(repr=False)
     family: int
     """Number of comparisons in Holm's correction."""
+
+    def to_pandas(self) -> Any:
+        """The rows as a DataFrame of pandas, in their order, if pandas is installed.
+
+        A column for each field of `Comparison`; in the place of the difference its mean
+        (`difference`) and its 95% interval (`low`, `high`). The baseline's are missing values.
+        """
+        lines = [_line(row) for row in self.rows]
+        return pa.Table.from_pylist(lines).to_pandas()
+
+
+def _line(row: Comparison) -> dict[str, Any]:
+    """The row with the mean difference and its interval as columns of their own."""
+    line: dict[str, Any] = {}
+    for each in fields(row):
+        line[each.name] = getattr(row, each.name)
+        if each.name == "difference":
+            names = {"difference": "mean", "low": "low", "high": "high"}
+            line |= {key: getattr(row.difference, name, None) for key, name in names.items()}
+    return line
 
 
 def compare(

@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import ir_measures
 import numpy as np
@@ -42,6 +43,12 @@ class Measured:
     """Lines of the run for the queries of the qrels."""
     num_judged: int
     """Number of these lines that the qrels judge."""
+
+    def to_pandas(self) -> Any:
+        """A DataFrame of pandas, if it is installed: query_id and a column for each measure."""
+        queries = next(iter(self.per_query.values()), {})
+        columns = {m: [values[query] for query in queries] for m, values in self.per_query.items()}
+        return pa.table({"query_id": list(queries), **columns}).to_pandas()
 
 
 def warn_of(measured: Mapping[str, Measured], where: str = "") -> None:

@@ -387,13 +387,13 @@ def _mark(table: Results, row: Row, measure: str) -> str:
     return BETTER if compared.difference.mean > 0 else WORSE
 
 
+THEN = "; then "
+"""Between the data of two trainings, one after the other."""
+
+
 def _caption(table: Results) -> str:
-    saw = {row.model: row.start_weights_saw for row in table.rows if row.start_weights_saw}
-    facts = [
-        *table.about,
-        *(f"the start weights of {model} saw {what}" for model, what in saw.items()),
-    ]
-    parts = [f"{escaped(table.recipe)} on {escaped(table.title)}: {escaped('; '.join(facts))}."]
+    facts = "; ".join([*table.about, *_training_data(table)])
+    parts = [f"{escaped(table.recipe)} on {escaped(table.title)}: {escaped(facts)}."]
     parts.append("Bold: the highest value of a measure.")
     if table.baseline is not None and table.comparisons:
         parts.append(
@@ -413,6 +413,21 @@ def _caption(table: Results) -> str:
             "as systems share scores."
         )
     return " ".join(parts)
+
+
+def _training_data(table: Results) -> list[str]:
+    """What the models' start weights saw; what several saw first is named once."""
+    saw = {row.model: row.start_weights_saw for row in table.rows if row.start_weights_saw}
+    models: dict[str, list[str]] = {}
+    for model, what in saw.items():
+        models.setdefault(what.split(THEN)[0], []).append(model)
+    lines = []
+    for first, names in models.items():
+        lines.append(f"the start weights of {' and '.join(names)} saw {first}")
+        for name in names:
+            later = saw[name].removeprefix(first).removeprefix(THEN)
+            lines += [f"those of {name} then {later}"] if later else []
+    return lines
 
 
 def entry(table: Results, row: Row, measure: str) -> dict[str, Any]:

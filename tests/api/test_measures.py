@@ -87,3 +87,26 @@ def test_a_measure_that_nobody_knows_is_refused():
 def test_a_measure_named_twice_is_measured_once():
     found = raypipe.evaluate({"q": {"a": 1.0}}, {"q": {"a": 1}}, "AP AP, RR@10")
     assert list(found.mean) == ["AP", "RR@10"]
+
+
+def test_measures_and_comparisons_become_data_frames():
+    runs = {"one": RUN, "two": {"q": {"b": 1.0}, "r": {"c": 1.0}}}
+    frame = raypipe.evaluate(RUN, QRELS, ["RR@10", "P@1"]).to_pandas()
+    assert frame.to_dict("list") == {"query_id": ["q", "r"], "RR@10": [0.5, 1.0], "P@1": [0.0, 1.0]}
+    found = raypipe.compare(runs, QRELS, ["RR@10", "P@1"])
+    frame = found.to_pandas()
+    assert [*frame.columns] == [
+        "run", "measure", "mean", "n", "unjudged", "difference", "low", "high", "wins", "ties",
+        "losses", "p_t", "p_randomisation", "p_holm",
+    ]  # fmt: skip
+    assert [*zip(frame["run"], frame["measure"], strict=True)] == [
+        (row.run, row.measure) for row in found.rows
+    ]
+    assert frame["mean"].tolist() == [0.75, 0.5, 0.5, 0.5]
+    of_two = found.rows[1]
+    line = frame.iloc[1]
+    assert (line["difference"], line["low"], line["high"]) == (
+        of_two.difference.mean, of_two.difference.low, of_two.difference.high
+    )  # fmt: skip
+    assert line["difference"] == -0.25 and line["p_holm"] == of_two.p_holm
+    assert frame[["difference", "low", "wins", "p_t"]].iloc[0].isna().all(), "the baseline's"

@@ -67,6 +67,12 @@ def test_an_option_like_no_other_gets_no_suggestion(raypipe_here):
     ]
 
 
+@pytest.mark.parametrize("option", ["--k0", "--k1"])
+def test_the_papers_names_of_scores_depth_are_answered_with_its_option(raypipe_here, option):
+    told = raypipe_here("score", option, "9").stderr
+    assert "write --depth: it is k0 of a monoBERT model, and k1 of a duoBERT model" in told
+
+
 def test_a_bad_value_names_its_option(raypipe_here):
     done = raypipe_here("search", "--depth", "ten")
     assert done.returncode == 2

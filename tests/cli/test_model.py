@@ -120,4 +120,6 @@ def test_show_of_the_packaged_model_names_no_problem(capsys):
     assert any(line.startswith("weights sha256     53aa5117") for line in told)
     assert run(["model", "show", "minilm"])[0] == 0
     without = capsys.readouterr().out.splitlines()
+    (saw,) = [line for line in without if line.startswith("start_weights_saw")]
+    assert "MS MARCO, S2ORC and Simple Wikipedia among them" in saw and "not stated" not in saw
     assert {*without} < {*told} and "parameters         22,713,216" in without

@@ -138,10 +138,22 @@ def test_a_text_with_other_pieces_is_found_among_the_last_of_many_candidates(mod
     assert code == 2 and "the tokenizer's own pieces of the prompt with" in reason
 
 
-def test_a_stage_of_the_other_kind_is_refused(models):
-    path = recipe_of(models, one={"do": "score", "run": "given", "model": "duo", "k0": 3})
-    code, reason = run(["pipeline", path, "--out", str(models / "work")])
-    assert code == 2 and "duo is of kind duo, and the stage needs a model of kind mono" in reason
+@pytest.mark.parametrize(
+    ("model", "key", "needed", "told"),
+    [
+        ("duo", "k0", "mono", "write k1 in the place of k0"),
+        ("mono", "k1", "duo", "write k0 in the place of k1"),
+    ],
+)
+def test_a_stage_of_the_other_kind_is_refused_with_the_key_to_write(
+    models, model, key, needed, told
+):
+    stages = {"one": {"do": "score", "run": "given", "model": model, key: 3}}
+    if key == "k1":
+        stages |= {"two": {"do": "score", "run": "given", "model": "duo", "k1": 3}}
+    code, reason = run(["pipeline", recipe_of(models, **stages), "--out", str(models / "work")])
+    told = f"{model} is of kind {model}, and the stage needs a model of kind {needed}; {told}"
+    assert code == 2 and f"stages.one: {told}" in reason
 
 
 def test_model_show_prints_the_prompt_and_its_answers(models, capsys):

@@ -1,6 +1,7 @@
 """LaTeX without a TeX: its braces, its columns and its characters are read here."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from results_by_hand import by_hand
@@ -80,3 +81,19 @@ def test_without_a_baseline_or_a_reranker_nothing_is_said_of_them():
 )
 def test_characters_of_latex_are_escaped(text, expected):
     assert escaped(text) == expected
+
+
+def test_the_caption_names_what_several_models_saw_first_once():
+    first = "a_b and more"
+    saws = {"minilm": first, "mono": f"{first}; then c (mono)",
+            "duo": f"{first}; then c (mono); then d (duo)", "other": "e; then f"}  # fmt: skip
+    table = by_hand(baseline=None, costs={})
+    rows = [replace(row, model=model, start_weights_saw=saw)
+            for row, (model, saw) in zip(table.rows, saws.items(), strict=True)]  # fmt: skip
+    (caption,) = re.findall(r"\\caption\{(.*)\}\n", latex([replace(table, rows=rows)]))
+    assert caption == (
+        r"re\_cipe on dev: 7 topics; relevant: grade 2 \& 3; the start weights of minilm and mono "
+        r"and duo saw a\_b and more; those of mono then c (mono); those of duo then c (mono); then "
+        r"d (duo); the start weights of other saw e; those of other then f. "
+        r"Bold: the highest value of a measure."
+    )

@@ -86,7 +86,7 @@ def make_plan(recipe: Recipe, out: Path) -> Plan:
         raise InputError(problems)
     storage = open_storage(recipe.stores or default_stores(out))
     check_root(storage)
-    chosen = devices_at(WorkPlace("inline"), recipe.resources)
+    chosen = devices_at(WorkPlace(recipe.resources.backend), recipe.resources)
     update = {"precision": chosen.precision}
     recipe = recipe.model_copy(update={"resources": recipe.resources.model_copy(update=update)})
     recipe, problems = with_commits(recipe, out, lambda line: None)

@@ -32,7 +32,14 @@ from raypipe.models.folder.adapters import (
 )
 from raypipe.models.folder.discover import RECORD, discover
 from raypipe.models.folder.files import config_problems, read_object, tensor_shapes
-from raypipe.models.folder.model_folder import PACKAGED, folder_of, is_folder, resolve_model, tried
+from raypipe.models.folder.model_folder import (
+    PACKAGED,
+    folder_of,
+    is_folder,
+    resolve_model,
+    starting_weights,
+    tried,
+)
 from raypipe.models.folder.settings import (
     UNICOIL,
     AnyConventions,
@@ -44,6 +51,7 @@ from raypipe.models.tensors import Config, Shape
 from raypipe.models.tokenizer import read_tokenizer, tokenizer_file
 from raypipe.storage.records import hash_once
 
+SAW = "start_weights_saw"
 SIZES = {
     "layers": "num_hidden_layers",
     "hidden": "hidden_size",
@@ -87,7 +95,7 @@ def describe(path: str, preset: str | None) -> Description:
     named = is_folder(folder_of(path))
     found = Description(path, str(named))
     problems = found.problems
-    tried(resolve_model, path, preset, problems=problems)
+    resolved = tried(resolve_model, path, preset, problems=problems)
     folder, adapter = named, named if is_adapter(named) else None
     if adapter is not None:
         base = tried(base_of, named, problems=problems)
@@ -98,6 +106,9 @@ def describe(path: str, preset: str | None) -> Description:
         found.kind = discovered.conventions.kind
         found.conventions, found.sources = asdict(discovered.conventions), discovered.sources
         found.notes += discovered.notes
+        if resolved is not None and (saw := starting_weights(resolved)) != found.conventions[SAW]:
+            found.conventions[SAW] = saw
+            found.sources = {**discovered.sources, SAW: "of these weights"}
         found.made_by = read_object(named / "raypipe.json").get(RECORD)
     conventions = None if discovered is None else discovered.conventions
     config = tried(read_object, folder / "config.json", problems=problems) or {}

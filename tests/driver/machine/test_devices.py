@@ -136,6 +136,8 @@ def test_the_line_of_the_devices():
     assert cpu.line() == "device: CPU, torch 2.13, fp32, 1 actor x 4 threads"
     two = Devices("cpu", 0, "", 0, 2, 1, "2.13")
     assert two.line() == "device: CPU, torch 2.13, fp32, 2 actors x 1 threads"
+    inline = Devices("cpu", 0, "", 0, 2, 1, "2.13", inline=True)
+    assert inline.line() == "device: CPU, torch 2.13, fp32, 1 process x 1 threads"
     gpus = Devices("cuda", 2, "H", 8, 2, 1, "2.13")
     assert gpus.line() == "device: 2 x H (of 8 visible), torch 2.13, fp32, 2 actors"
 

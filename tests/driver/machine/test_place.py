@@ -9,6 +9,9 @@ def test_inline_work_stays_here_and_has_the_device_and_threads_asked_for():
     assert not place.joins
     chosen = devices_at(place, Resources(device="cpu", actors=3, threads=2))
     assert (chosen.device, chosen.num_actors, chosen.threads) == ("cpu", 3, 2)
+    assert chosen.line().endswith(", 1 process x 2 threads")
+    on_ray = devices_at(WorkPlace("ray"), Resources(device="cpu", actors=3, threads=2))
+    assert on_ray.line().endswith(", 3 actors x 2 threads")
     backend = started(place, chosen, num_cpus=9)
     assert type(backend).__name__ == "InlineBackend"
     assert (backend._device, backend._threads) == ("cpu", 2)

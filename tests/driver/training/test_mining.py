@@ -10,6 +10,8 @@ from stopped_training import stopped_at
 import raypipe
 from raypipe.config import load_training
 from raypipe.errors import InputError, Interrupted
+from raypipe.storage.records import unseal
+from raypipe.training.examples import map_examples
 
 ENCODER = {"preset": "repbert", "query_limit": 12, "passage_limit": 40, "total_limit": None}
 LOSS = {"name": "info-nce"}
@@ -77,6 +79,29 @@ def test_each_round_learns_from_what_the_model_before_it_finds(
         assert rounds[phase]["examples"]["docs"]["negatives_from"] == ["mined with last"]
         model = step.model
     assert load_training(out / "recipe.yaml") == load_training(mined(mine={"every": 4}))
+
+
+def test_what_the_search_finds_again_under_another_id_is_no_negative(
+    mined, train, small_files, tmp_path
+):
+    """Every passage stands twice in the collection, so the search finds both or none."""
+    texts = [x.split("\t", 1) for x in (small_files / "passages.tsv").read_text().splitlines()]
+    twice = tmp_path / "twice.tsv"
+    lines = [f"{prefix}{key}\t{text}\n" for prefix in ("", "copy-") for key, text in texts]
+    twice.write_text("".join(lines))
+    path = mined(mine={"with": "last", "every": 4}, steps=4)
+    said = []
+    train(path, tmp_path / "out", f"collections.docs.input={twice}", "near_copy=same", said=said)
+    (line,) = [each for each in said if each.startswith("train: docs: ")]
+    assert " negatives with the text of a passage that is relevant for their query" in line
+    (record,) = (tmp_path / "out" / "stores").glob("examples@*/*/shards/*")
+    sha256 = unseal(record.name, record.read_bytes())["sha256"]
+    found = map_examples(tmp_path / "out" / "stores" / "blobs" / sha256[:2] / sha256)
+    relevant, others = found.passage_rows[:, 0], found.passage_rows[:, 1:]
+    assert len(found.query_rows) and (others % len(texts) != relevant[:, None] % len(texts)).all()
+    judged = found.are_relevant(found.query_rows, relevant)
+    copied = found.are_relevant(found.query_rows[:, None], others)
+    assert judged.all() and not copied.any()
 
 
 def test_a_run_of_ones_own_and_the_mined_one_are_both_drawn_from(mined, train, tmp_path):
