@@ -71,6 +71,13 @@ def test_the_run_of_a_renamed_stage_is_removed_and_a_users_own_files_stay(work):
     assert not (mine | {"runs/dev/dense.trec"}) & {*read_summary(work.out)["files"]}
 
 
+def test_a_run_that_the_recipe_reads_from_its_own_workspace_stays(work):
+    work.run()
+    run = work.out / "runs" / "dev" / "dense.trec"
+    work.run(f"stages.given.runs.dev={run}", "stages.fused.depth=2", dense="renamed")
+    assert work.results() == ALL - {"runs/dev/dense.tsv"} | runs("renamed")
+
+
 def test_tables_and_measures_go_with_the_evaluation(work):
     work.run()
     work.run("evaluate=null")

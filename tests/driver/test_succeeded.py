@@ -57,15 +57,19 @@ class Renames:
         if not path.is_relative_to(self.root):
             return None
         name = path.relative_to(self.root).as_posix()
-        return name if within or name.split("/")[0] not in ("stores", "tmp") else None
+        return name if within or _is_result(name) else None
 
 
 def tree(out):
     """The bytes of all files but those of the stores and the curves of a training."""
     files = (path for path in out.rglob("*") if path.is_file())
     names = {path.relative_to(out).as_posix(): path for path in files}
-    apart = ("stores", "train")
-    return {n: p.read_bytes() for n, p in names.items() if n.split("/")[0] not in apart}
+    return {n: p.read_bytes() for n, p in names.items() if _is_result(n)}
+
+
+def _is_result(name):
+    """Not of the stores, but for what the workspace refers to; no curves, nothing unfinished."""
+    return name.split("/")[0] not in ("stores", "tmp", "train") or name.startswith("stores/refs/")
 
 
 @pytest.fixture(params=["pipeline", pytest.param("train", marks=pytest.mark.slow)])
