@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from raypipe.driver.mirror import begin, copy_out, is_copied_out, own_storage
+from raypipe.driver.mirror import begin, copy_out, is_copied_out, output_hash, own_storage
 from raypipe.driver.summaries import (
     carried,
     has_results,
@@ -229,14 +229,17 @@ def _stores(workspace: Workspace) -> dict[str, Any]:
 def _earlier(workspace: Workspace) -> dict[str, Any]:
     """The hashes of the files that stand since earlier invocations, and what they are made of.
 
-    Each as far as the last summary says it; see `remove_stale`.
+    Each as far as the last summary says it. One that did not end well may have written over files
+    of the invocations before it.
     """
     try:
         last = standing_of(workspace.read_summary() or {})
     except CorruptError:
         return {}
     before = last.get("earlier", {})
-    files = {**before.get("files", {}), **last.get("files", {})}
+    folder, older = workspace.folder, before.get("files", {})
+    files = {name: sha256 for name, sha256 in older.items() if output_hash(folder, name) == sha256}
+    files |= last.get("files", {})
     made_of = last.get("made_of", before.get("made_of"))
     return {"files": files, **({} if made_of is None else {"made_of": made_of})} if files else {}
 

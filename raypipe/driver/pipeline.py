@@ -1,6 +1,7 @@
 """The main job: runs a recipe to completion in a workspace."""
 
 import json
+import os
 import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -11,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from raypipe.config import Recipe, missing_inputs, resolved_yaml, select
+from raypipe.config.paths import places_of
 from raypipe.driver.devices import Devices
 from raypipe.driver.execute import Execution, StageResult, Watcher
 from raypipe.driver.forecast.forecast import check_forecast, run_forecast
@@ -283,7 +285,9 @@ def _remove_stale(pipeline: Pipeline) -> None:
     """Remove earlier runs, measures and tables that do not stand for the recipe and its inputs.
 
     All that a whole invocation did not write are of other recipes. After a part of the stages, the
-    others' files stay where the recipe and the stores that both parts read are the same.
+    others' files stay where the recipe and the stores that both parts read are the same. A file
+    that the recipe reads stays too, and one that somebody changed, which is no file of the
+    workspace any more.
     """
     workspace, summary = pipeline.workspace, pipeline.summary
     made_of = {"recipe": _digest(pipeline.recipe), "stores": sorted(workspace.used)}
@@ -293,24 +297,27 @@ def _remove_stale(pipeline: Pipeline) -> None:
     if pipeline.selected != [*pipeline.recipe.stages] and _agree(before, made_of):
         made_of["stores"] = sorted({*before["stores"], *workspace.used})
         return
-    removed = []
-    for name, sha256 in earlier.get("files", {}).items():
+    inputs = {os.path.realpath(place) for place in places_of(pipeline.recipe).values()}
+    files, removed = earlier.get("files", {}), []
+    for name in [*files]:
         is_result = name == "table.md" or name.startswith(("runs/", "measures/"))
-        if not is_result or name in workspace.written or (workspace.folder / name).is_symlink():
+        path = workspace.folder / name
+        if not is_result or name in workspace.written or os.path.realpath(path) in inputs:
             continue
-        if output_hash(workspace.folder, name) == sha256:  # else somebody else wrote it
-            workspace.remove(workspace.folder / name)
+        sha256 = files.pop(name)
+        if not path.is_symlink() and output_hash(workspace.folder, name) == sha256:
+            workspace.remove(path)  # else it is somebody else's by now
             removed.append(name)
     if removed:
         pipeline.say(
-            "removed what an earlier invocation wrote, and what this one did not write: "
+            "removed what an earlier invocation wrote and the recipe no longer does: "
             f"{', '.join(removed)}"
         )
 
 
 def _digest(recipe: Recipe) -> str:
     """A hash of all settings that a run may depend on."""
-    apart = {"resources", "evaluate", "runs", "stores"}
+    apart = {"evaluate", "overrides", "resources", "runs", "stores"}
     body = recipe.model_dump(mode="json", exclude=apart)
     return digest(json.dumps([body, recipe.resources.precision], sort_keys=True).encode())
 
