@@ -4,7 +4,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
-from raypipe.driver.generations.publish import create_from
+from raypipe.driver.generations.publish import create
 from raypipe.driver.invocation import invocation
 from raypipe.driver.summaries import standing_of
 from raypipe.driver.workspace import LEASE, Workspace
@@ -69,7 +69,7 @@ def _rolled_back(workspace: Workspace, name: str, to: int | None) -> Generation:
     older = read_generation(stores, name, target)
     facts = {**_kept_facts(older), "workspace": workspace.id, "rolled_back_to": target}
     made = Generation(name, number, older.stores, facts)
-    create_from(workspace, made)
+    create(workspace, made)
     return made
 
 
@@ -95,7 +95,7 @@ def accept(workspace: Workspace, name: str, refused: int | None = None) -> Gener
         return newest
     facts = {**found.facts, "made": _now(), "workspace": workspace.id, "accepted": found.number}
     made = Generation(name, number, found.stores, facts)
-    create_from(workspace, made)
+    create(workspace, made)
     return made
 
 
