@@ -145,7 +145,7 @@ def test_the_walk_through_nights_is_followed_to_its_end(here):
     assert any(line.startswith("generation 3 (refused), ") for line in lines)
     (changed,) = {line for line in lines if line.startswith("generation 2, ")}
     assert "7 passages, 1 added, 0 removed, 1 changed, 10 rows copied" in changed
-    (back,) = {line for line in lines if line.startswith("generation 5, ")}
+    (back,) = {line for line in lines if line.startswith("generation 6, ")}
     assert back.endswith(", 7 passages, the content of generation 2")
     assert lines[-1] == "every file has the bytes that were written"
 

@@ -2,13 +2,17 @@
 
 import configparser
 import copy
+import json
 import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+import threading
+import time
 import tomllib
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -17,18 +21,21 @@ import yaml
 from packaging.requirements import Requirement
 
 from raypipe.cli.main import app
+from raypipe.config import load_recipe
 from raypipe.driver.generations.drift import limits_of
+from raypipe.driver.summaries import new_summary, write_summary
+from raypipe.driver.workspace import Workspace
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "reindexing.md").read_text().partition("\n## On a schedule\n")[2]
 FOLDER = ROOT / "docs" / "schedule"
 RESOURCES = {
-    (body["kind"], body["metadata"]["name"]): body
+    (body["kind"], body["metadata"].get("name") or body["metadata"]["generateName"]): body
     for file in sorted(FOLDER.glob("*.yaml"))
     for body in yaml.safe_load_all(file.read_text())
 }
 CLUSTER = RESOURCES["RayCluster", "raypipe"]["spec"]
-JOB = RESOURCES["RayJob", "reindex"]["spec"]
+JOB = RESOURCES["RayJob", "reindex-"]["spec"]
 NIGHT, ALARM = (RESOURCES["CronJob", name]["spec"] for name in ("reindex", "reindex-alarm"))
 
 
@@ -141,7 +148,7 @@ def test_every_night_shown_begins_in_an_empty_folder(
     assert raypipe_here(*words).returncode == 2
     Path("passages.tsv").write_bytes(b"p0\tthe zebra\np1\ta lease\np2\trun\n")
     changed = raypipe_here(*words, "stages.dense.depth=2")
-    assert changed.returncode == 4 and "params.depth 3 -> 2" in changed.stderr
+    assert changed.returncode == 4 and "--frozen: stages.dense.depth 3 -> 2; " in changed.stderr
 
 
 @pytest.mark.filterwarnings("ignore")  # Ray's own, of its packages that raypipe does not use
@@ -150,11 +157,13 @@ def test_ray_takes_the_submissions_and_their_id_holds_the_date():
 
     texts = [*re.findall(r"^    (ray job submit .*)$", PAGE, re.MULTILINE)]
     texts += re.findall(r"(ray job submit .*) &&", script(NIGHT))
+    (named,) = re.findall(r"^ *(address=\S+ id=\S+.*)$", script(NIGHT), re.MULTILINE)
     assert len(texts) == 2
     for text in texts:
         done = subprocess.run(
-            ["bash", "-c", f'printf "%s\\n" {text}'], capture_output=True, text=True, check=True
-        )
+            ["bash", "-c", f'{named}; printf "%s\\n" {text}'],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
         submit = cli.commands["job"].commands["submit"]
         found = submit.make_context("submit", done.stdout.splitlines()[3:]).params
         assert re.fullmatch(r"reindex-\d{4}-\d\d-\d\d", found["submission_id"])
@@ -257,7 +266,9 @@ def test_the_image_has_what_the_manifests_start():
         assert all(source[:5] == "dist/" or (ROOT / source).exists() for source in sources)
     assert ["jobs", "/home/ray/raypipe/jobs"] in copied
     for text in (JOB["entrypoint"], script(NIGHT)):
-        assert "python /home/ray/raypipe/jobs/reindex.py /shared/" in text
+        assert (
+            "python /home/ray/raypipe/jobs/reindex.py /recipe/my-recipe.yaml --out /shared/" in text
+        )
     (wheel,) = re.findall(r"pip wheel --no-deps --wheel-dir (\S+)", docker)
     assert wheel == "dist"
 
@@ -267,62 +278,227 @@ def test_the_cluster_of_one_job_is_the_one_that_stays():
     assert JOB["shutdownAfterJobFinishes"] and JOB["backoffLimit"] == 0
 
 
-def test_every_pod_mounts_the_work_and_the_token_is_a_secret():
-    groups = [CLUSTER["headGroupSpec"], *CLUSTER["workerGroupSpecs"]]
-    pods = [*(group["template"]["spec"] for group in groups), pod(NIGHT), pod(ALARM)]
-    for each in pods:
-        (container,), (volume,) = each["containers"], each["volumes"]
-        (mount,) = container["volumeMounts"]
-        assert (mount["name"], mount["mountPath"]) == (volume["name"], "/shared")
-        claim = volume["persistentVolumeClaim"]["claimName"]
+GROUPS = [CLUSTER["headGroupSpec"], *CLUSTER["workerGroupSpecs"]]
+PODS = [*(group["template"]["spec"] for group in GROUPS), pod(NIGHT), pod(ALARM)]
+
+
+def volumes(pod_spec):
+    """By the path where it is mounted, what a volume of the pod is."""
+    (container,) = pod_spec["containers"]
+    named = {volume["name"]: volume for volume in pod_spec["volumes"]}
+    return {mount["mountPath"]: named[mount["name"]] for mount in container["volumeMounts"]}
+
+
+def test_every_pod_mounts_the_work_and_may_write_it():
+    """Ray's image runs as user 1000 of group 100: without fsGroup the volume belongs to root."""
+    for each in PODS:
+        claim = volumes(each)["/shared"]["persistentVolumeClaim"]["claimName"]
         assert ("PersistentVolumeClaim", claim) in RESOURCES
+        security = each["securityContext"]
+        assert (security["runAsUser"], security["runAsGroup"], security["fsGroup"]) == (
+            1000,
+            100,
+            100,
+        )
+    (claim,) = [body["spec"] for (kind, _), body in RESOURCES.items() if "Volume" in kind]
+    assert claim["accessModes"] == ["ReadWriteMany"] and claim["storageClassName"]
+
+
+def test_the_recipe_is_where_the_driver_looks_for_it():
+    """A ConfigMap, made by the command that the file shows; the driver runs on the head."""
+    text = (FOLDER / "raycluster.yaml").read_text()
+    (made,) = re.findall(r"kubectl create configmap (\S+) --from-file=(\S+) ", text)
+    head, *workers = (volumes(group["template"]["spec"]) for group in GROUPS)
+    (path,) = {*re.findall(r"reindex\.py (\S+) ", JOB["entrypoint"] + script(NIGHT))}
+    assert made == (head["/recipe"]["configMap"]["name"], path.removeprefix("/recipe/"))
+    assert not any("/recipe" in each for each in workers)
+
+
+def test_a_recipe_is_read_as_kubernetes_mounts_it(tmp_path):
+    """A link to a link, so that a change appears at once."""
+    (tmp_path / "..1").mkdir()
+    (tmp_path / "..1" / "my-recipe.yaml").write_text(RECIPE.format(model="/shared/model"))
+    (tmp_path / "..data").symlink_to("..1")
+    (tmp_path / "my-recipe.yaml").symlink_to("..data/my-recipe.yaml")
+    assert load_recipe(tmp_path / "my-recipe.yaml").name == "mine"
+
+
+def test_secrets_are_in_no_file():
     secret = CLUSTER["authOptions"]["secretName"]
-    (container,) = pod(NIGHT)["containers"]
-    mode, token = container["env"]
+    (night,), (alarm,) = pod(NIGHT)["containers"], pod(ALARM)["containers"]
+    mode, token = night["env"]
+    (url,) = alarm["env"]
     assert mode == {"name": "RAY_AUTH_MODE", "value": "token"}
-    assert token["name"] == "RAY_AUTH_TOKEN" and "value" not in token
-    assert token["valueFrom"]["secretKeyRef"] == {"name": secret, "key": "auth_token"}
+    keys = {"RAY_AUTH_TOKEN": (secret, "auth_token"), "ALARM_URL": ("raypipe-alarm", "url")}
+    text = "".join(file.read_text() for file in FOLDER.glob("*.yaml"))
+    for variable in (token, url):
+        name, key = keys[variable["name"]]
+        assert "value" not in variable
+        assert variable["valueFrom"]["secretKeyRef"] == {"name": name, "key": key}
+        assert re.search(rf"kubectl create secret generic {name} --from-literal={key}=", text)
+
+
+def test_each_night_has_a_job_of_its_own_and_a_lost_connection_ends_none():
+    assert "name" not in RESOURCES["RayJob", "reindex-"]["metadata"]
+    assert "kubectl create -f rayjob.yaml" in (FOLDER / "rayjob.yaml").read_text()
+    assert JOB["backoffLimit"] == 0 < JOB["submitterConfig"]["backoffLimit"]
     assert "http://raypipe-head-svc:8265" in script(NIGHT), "the head's service, by its name"
     assert NIGHT["concurrencyPolicy"] == "Forbid"
+    assert NIGHT["jobTemplate"]["spec"]["backoffLimit"] == 0
+    assert NIGHT["jobTemplate"]["spec"]["activeDeadlineSeconds"] < 24 * 3600
+    assert ALARM["jobTemplate"]["spec"]["backoffLimit"] > 0
+
+
+@pytest.mark.parametrize("file", sorted(FOLDER.iterdir()), ids=lambda file: file.name)
+def test_each_file_says_which_lines_are_to_be_edited(file):
+    """Images, classes, sizes, times, users and paths, as far as a file has them."""
+    lines = file.read_text().splitlines()
+    assert any("EDIT" in line and line.lstrip().startswith("#") for line in lines), "at its head"
+    for number, line in enumerate(lines):
+        if re.match(
+            r" *(image|storage|storageClassName|schedule|maxReplicas|resources|OnCalendar|User"
+            r"|WorkingDirectory|FROM)\b *[:= ](?! *$| *{}| *\n)", line
+        ):  # fmt: skip
+            near = "\n".join(lines[max(0, number - 3) : number + 1])
+            assert "EDIT" in near, f"line {number + 1}: {line}"
+
+
+NOW, BEFORE = "2999-01-01T02:00:00Z", "2026-11-23T02:00:00Z"
+
+
+class Shell:
+    """Runs a manifest's script in a folder in the place of /shared, with a stand-in for Ray."""
+
+    def __init__(self, folder):
+        self.folder, self.work = folder, folder / "nightly"
+        self.calls = folder / "calls"
+        self.ray()
+
+    def ray(self, submits=(0,), knows=1, night=None):
+        """`ray job submit` exits with each in turn; with the last one the night's end appears."""
+        (self.folder / "bin").mkdir(exist_ok=True)
+        self.calls.write_text("")
+        appears = self.folder / "appears.json"
+        if night is not None:
+            appears.write_bytes(night)
+        program = f"""import os, shutil, sys
+verb, calls = sys.argv[2], open({str(self.calls)!r}, "a+")
+print(verb, file=calls, flush=True)
+calls.seek(0)
+codes, asked = {list(submits)!r}, calls.read().split()
+code = codes[min(asked.count("submit"), len(codes)) - 1] if verb == "submit" else {knows}
+if asked.count("submit") >= len(codes) and os.path.exists({str(appears)!r}):
+    shutil.move({str(appears)!r}, {str(self.work / "summary.json")!r})
+sys.exit(code)
+"""
+        (self.folder / "ray.py").write_text(program)
+        for name, words in (("ray", str(self.folder / "ray.py")), ("raypipe", "-m raypipe")):
+            path = self.folder / "bin" / name
+            path.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {words} "$@"\n')
+            path.chmod(0o755)
+
+    def run(self, text, **environment):
+        """Code and output of a script."""
+        places = f"{self.folder / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+        command = ["bash", "-c", text.replace("/shared/nightly", str(self.work))]
+        environment = {**os.environ, "PATH": places, "PAUSE": "0.01", **environment}
+        done = subprocess.run(
+            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            timeout=120,
+        )  # fmt: skip
+        return done.returncode, done.stdout
+
+    def ended(self, code, began, reason="why"):
+        """The workspace's summary after an invocation that ended so; its bytes."""
+        Workspace(self.work)
+        state = {"status": "failed" if code else "complete", "exit": code, "reason": reason}
+        write_summary(self.work, {**new_summary("mine"), **state, "began": began})
+        return (self.work / "summary.json").read_bytes()
 
 
 @pytest.fixture
 def shell(tmp_path):
-    """Runs a manifest's script with programs that exit as told; its code and what it called."""
-
-    def run(text, **codes):
-        log = tmp_path / "log"
-        log.write_text("")
-        for name, code in codes.items():
-            program = tmp_path / "bin" / name
-            program.parent.mkdir(exist_ok=True)
-            program.write_text(f'#!/bin/sh\necho "{name} $1" >> {log}\nexit {code}\n')
-            program.chmod(0o755)
-        (tmp_path / "nightly").mkdir(exist_ok=True)
-        environment = {**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}
-        command = ["bash", "-c", text.replace("/shared/nightly", str(tmp_path / "nightly"))]
-        return subprocess.run(command, env=environment).returncode, log.read_text().split("\n")[:-1]
-
-    run.summary = tmp_path / "nightly" / "summary.json"
-    return run
+    return Shell(tmp_path)
 
 
-def test_the_nights_pod_exits_with_the_code_of_status_where_the_job_failed(shell):
-    assert shell(script(NIGHT), ray=0, raypipe=5) == (0, ["ray job"])
-    assert shell(script(NIGHT), ray=1, raypipe=5) == (5, ["ray job", "raypipe status"])
-    assert shell(script(NIGHT), ray=1, raypipe=0)[0] == 1, "Ray has refused a second submission"
+@pytest.mark.slow
+@pytest.mark.parametrize("code", [0, 5])
+@pytest.mark.parametrize(
+    ("submits", "knows", "calls"),
+    [
+        ([0], 1, ["submit"]),
+        ([1, 1, 0], 1, ["submit", "status", "submit", "status", "submit"]),
+        ([1], 0, ["submit", "status"]),
+    ],
+    ids=["at once", "nobody answered twice", "the answer was lost"],
+)
+def test_the_nights_pod_ends_as_the_night_ended_whatever_became_of_its_connection(
+    shell, code, submits, knows, calls
+):
+    night = shell.ended(code, NOW)
+    shell.ended(3, BEFORE, reason="the night before")
+    shell.ray(submits, knows, night)
+    ended, told = shell.run(script(NIGHT))
+    assert ended == code and shell.calls.read_text().split() == calls
+    assert ("failed: exit 5, why" if code else "complete: exit 0") in told
+    assert "the night before" not in told
 
 
-def test_the_alarm_is_for_a_night_that_failed_or_never_began(shell):
+@pytest.mark.slow
+def test_a_job_that_nobody_takes_is_no_night(shell):
+    shell.ended(0, NOW)
+    shell.ray([1])
+    code, told = shell.run(script(NIGHT))
+    assert code == 1 and "no job could be submitted to http://raypipe-head-svc:8265" in told
+    assert shell.calls.read_text().split() == ["submit", "status"] * 10
+
+
+@pytest.fixture
+def channel():
+    """A webhook's address, and what it was told."""
+
+    class Webhook(BaseHTTPRequestHandler):
+        def do_POST(self):
+            told.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            assert self.headers["Content-Type"] == "application/json"
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *words):
+            pass
+
+    told = []
+    with HTTPServer(("127.0.0.1", 0), Webhook) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/hook", told
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.slow
+def test_the_alarm_tells_of_a_night_that_failed_or_never_began_and_of_no_other(shell, channel):
+    url, told = channel
     (shown,) = re.findall(r"^    (find /srv/raypipe/.*)$", PAGE, re.MULTILINE)
-    assert shown.replace("/srv/raypipe/work", "/shared/nightly") == script(ALARM)
-    assert shell(script(ALARM), raypipe=0) == (1, [])
-    shell.summary.touch()
-    assert shell(script(ALARM), raypipe=0) == (0, ["raypipe status"])
-    assert shell(script(ALARM), raypipe=3) == (3, ["raypipe status"])
-    old = shell.summary.stat().st_mtime - 13 * 3600
-    os.utime(shell.summary, (old, old))
-    assert shell(script(ALARM), raypipe=0) == (1, [])
+    asked, _, acts = shown.replace("/srv/raypipe/work", "/shared/nightly").partition(" && ")
+    assert asked in script(ALARM) and acts in script(ALARM)
+    assert shell.run(script(ALARM), ALARM_URL=url)[0] == 0
+    assert [body["text"].splitlines()[0] for body in told] == ["raypipe: not re-indexed"]
+    assert told.pop()["text"].endswith("no invocation began in the last 12 hours")
+    shell.ended(0, BEFORE)
+    assert shell.run(script(ALARM), ALARM_URL=url)[0] == 0 and told == []
+    shell.ended(3, BEFORE, reason='a "disk" is full')
+    assert shell.run(script(ALARM), ALARM_URL=url)[0] == 0
+    assert told.pop()["text"].splitlines()[1] == 'failed: exit 3, a "disk" is full'
+    old = time.time() - 13 * 3600
+    os.utime(shell.work / "summary.json", (old, old))
+    assert shell.run(script(ALARM), ALARM_URL=url)[0] == 0 and "no invocation" in told.pop()["text"]
+
+
+@pytest.mark.slow
+def test_an_alarm_that_reaches_nobody_fails_and_is_tried_again(shell):
+    shell.ended(5, BEFORE)
+    assert shell.run(script(ALARM), ALARM_URL="http://127.0.0.1:9/hook")[0] != 0
 
 
 def test_the_table_has_every_exit_code():

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from raypipe.driver.generations.publish import create_from
+from raypipe.driver.generations.publish import create
 from raypipe.driver.invocation import invocation, working_in
 from raypipe.driver.summaries import standing_of
 from raypipe.driver.workspace import Workspace
@@ -61,7 +61,7 @@ def _rolled_back(workspace: Workspace, name: str, to: int | None) -> Generation:
     older = read_generation(stores, name, target)
     facts = {**_kept_facts(older), "workspace": workspace.id, "rolled_back_to": target}
     made = Generation(name, number, older.stores, facts)
-    create_from(workspace, made)
+    create(workspace, made)
     return made
 
 
@@ -87,7 +87,7 @@ def accept(workspace: Workspace, name: str, refused: int | None = None) -> Gener
         return newest
     facts = {**found.facts, "made": _now(), "workspace": workspace.id, "accepted": found.number}
     made = Generation(name, number, found.stores, facts)
-    create_from(workspace, made)
+    create(workspace, made)
     return made
 
 

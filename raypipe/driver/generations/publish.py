@@ -101,34 +101,34 @@ def publish(workspace: Workspace, wanted: Publication, built: Built) -> dict[str
         if before:
             refused = replace(refused, number=before[-1].number)
         else:
-            create_from(workspace, refused)
+            create(workspace, refused)
         again = ", as it was before," if before else ""
         raise LimitError(
             f"generation {refused.number} of {name} was built{again} and is not current: "
             f"{refused.refused}. Look at its runs, then take it with `raypipe reindex ... --accept "
             f"{refused.number}`, or mend the collection and run again"
         )
-    create_from(workspace, found)
+    create(workspace, found)
     return {"number": found.number, "published": True, **found.facts}
 
 
-def create_from(workspace: Workspace, generation: Generation) -> None:
+def create(workspace: Workspace, generation: Generation) -> None:
     """Create the generation, unless another invocation has taken over the workspace.
 
     Raises:
         IncompleteError: stores that it names were deleted.
         RefusedError: another invocation has taken over, or its number was used.
-        StorageError: see `create`.
+        StorageError: see `create_whole`.
     """
     refuse_overtaken(workspace)
     try:
-        create(workspace.stores, generation)
+        create_whole(workspace.stores, generation)
     except IncompleteError:
         refuse_overtaken(workspace)  # it was the successor that deleted them
         raise
 
 
-def create(stores: Storage, generation: Generation) -> None:
+def create_whole(stores: Storage, generation: Generation) -> None:
     """Create the generation, whose stores gc keeps from before they are looked for.
 
     Raises:
@@ -145,10 +145,10 @@ def create(stores: Storage, generation: Generation) -> None:
                 f"generation {generation.number} of {generation.name}: {len(gone)} of its stores "
                 f"were deleted, first {gone[0]}"
             )
-        _create(stores, generation)
+        _create_record(stores, generation)
 
 
-def _create(stores: Storage, generation: Generation) -> None:
+def _create_record(stores: Storage, generation: Generation) -> None:
     try:
         created = create_generation(stores, generation)
     except OSError as error:

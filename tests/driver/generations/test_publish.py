@@ -1,16 +1,19 @@
 """Re-indexing a small collection night after night, in this process."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from raypipe.config import load_recipe
 from raypipe.driver.execute import Execution, Watcher
+from raypipe.driver.generations import publish as publishing
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, LimitError, RefusedError
 from raypipe.storage.generations import (
     Generation,
+    claims,
     create_generation,
     generation_numbers,
     held_stores,
@@ -20,6 +23,8 @@ from raypipe.storage.generations import (
     refused_generation,
     retired_numbers,
 )
+from raypipe.storage.holder import this_process
+from raypipe.storage.lease import LeaseState
 
 RECIPE = """
 format: 1
@@ -167,6 +172,25 @@ def test_who_finishes_second_is_refused_and_the_next_night_builds_on_the_winner(
     assert nights.summary()["exit"] == 4
     made = nights.run(changed)["generation"]
     assert (made["number"], made["base"], made["added"]) == (3, 2, 1)
+
+
+def test_a_night_that_was_succeeded_while_it_was_paused_publishes_nothing(nights, monkeypatch):
+    """Its successor has found nothing changed, and has deleted what it found unused."""
+    nights.run(TEXTS)
+    other = replace(this_process(), pid=1)
+    paused = publishing.create
+
+    def woken(workspace, generation):
+        taken = LeaseState(2, other, 1, (), True)
+        monkeypatch.setattr(publishing, "lease_state", lambda *place: taken)
+        fingerprint = generation.stores["vectors"]
+        workspace.stores.delete(f"vectors/{fingerprint}/manifest.json")
+        return paused(workspace, generation)
+
+    monkeypatch.setattr(publishing, "create", woken)
+    with pytest.raises(RefusedError, match="has taken over this workspace"):
+        nights.run({**TEXTS, "f": "the run"})
+    assert record_numbers(nights.stores, "nightly") == [1] and claims(nights.stores) == []
 
 
 def test_the_base_is_held_while_the_next_generation_is_built(nights, monkeypatch):

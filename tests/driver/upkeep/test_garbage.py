@@ -10,7 +10,7 @@ from raypipe.driver.upkeep.gc import _is_left_over, delete, find_garbage
 from raypipe.driver.upkeep.status import open_workspace
 from raypipe.driver.upkeep.verify import verify
 from raypipe.driver.workspace import Workspace
-from raypipe.storage.generations import Generation, create_generation
+from raypipe.storage.generations import Generation, claimed, claims, create_generation
 from raypipe.storage.holder import process_label
 from raypipe.storage.lease import acquire
 from raypipe.storage.ledger import Ledger, work_label
@@ -59,6 +59,22 @@ def test_what_is_older_than_a_day_may_go_with_what_it_weighs(work):
     age(work, 25)
     delete(work, find_garbage(work))
     assert not blob.exists()
+
+
+def test_a_claim_holds_its_stores_until_its_number_is_used(work):
+    """Also that of a killed process, which could be paused as well."""
+    folder = store(work, "a", 1)
+    with claimed(work.stores, Generation("nightly", 1, dict([folder.split("/")]))):
+        (left,) = claims(work.stores)
+        before = (work.stores.root / left).read_bytes()
+    work.stores.replace(left, before)
+    age(work, 25)
+    assert find_garbage(work).names == []
+    assert create_generation(work.stores, Generation("nightly", 1, {}, {}, "beyond a limit"))
+    found = find_garbage(work)
+    assert left in found.names and f"{folder}/manifest.json" in found.names
+    delete(work, found)
+    assert claims(work.stores) == [] and not (work.stores.root / folder).exists()
 
 
 def test_refs_generations_and_leases_hold_a_store_with_its_payload(work):

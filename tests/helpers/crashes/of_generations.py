@@ -7,7 +7,7 @@ import pyarrow as pa
 from crashes.of_storage import ROWS, stores
 from crashes.trial import Scenario
 from raypipe.driver.generations.past import accept, rollback
-from raypipe.driver.generations.publish import create
+from raypipe.driver.generations.publish import create_whole
 from raypipe.driver.generations.retire import retire_older
 from raypipe.driver.upkeep.gc import delete, find_garbage
 from raypipe.driver.workspace import Workspace
@@ -60,20 +60,20 @@ def built(root, *versions):
 def one_and_a_build(root):
     """Generation 1 of version 1, and a build of version 2."""
     built(root, 1, 2)
-    create(stores(root), generation(1, 1))
+    create_whole(stores(root), generation(1, 1))
 
 
 def publish(root):
     """As a re-indexing ends: nothing is created where its stores are current."""
     newest = newest_generation(stores(root), LINE)
     if newest.stores != generation(2, 2).stores:
-        create(stores(root), generation(2, 2, base=newest.number))
+        create_whole(stores(root), generation(2, 2, base=newest.number))
 
 
 def refuse(root):
     """As a re-indexing ends beyond a limit: the same build is refused once."""
     if not refused_since(stores(root), LINE, newest_generation(stores(root), LINE)):
-        create(stores(root), replace(generation(2, 2, base=1), refused="beyond"))
+        create_whole(stores(root), replace(generation(2, 2, base=1), refused="beyond"))
 
 
 def one_refused(root):
@@ -89,8 +89,8 @@ def take(root):
 def two(root):
     built(root, 1, 2)
     Workspace(root).forget_sources()  # as at the end of a night
-    create(stores(root), generation(1, 1))
-    create(stores(root), generation(2, 2))
+    create_whole(stores(root), generation(1, 1))
+    create_whole(stores(root), generation(2, 2))
 
 
 def back(root):
@@ -116,9 +116,9 @@ def rows_of(root, found):
 def three(root):
     """Three generations of one version each, and before them one that was refused."""
     built(root, 1, 2, 3)
-    create(stores(root), replace(generation(1, 1), refused="beyond"))
+    create_whole(stores(root), replace(generation(1, 1), refused="beyond"))
     for number in (1, 2, 3):
-        create(stores(root), generation(number + 1, number))
+        create_whole(stores(root), generation(number + 1, number))
 
 
 def retire(root):
