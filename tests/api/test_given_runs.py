@@ -1,5 +1,8 @@
 """What counts as a run: every form gives one table, and what is none is refused."""
 
+import json
+import shutil
+
 import pyarrow as pa
 import pytest
 
@@ -107,3 +110,42 @@ def test_ids_as_string_views_are_strings():
     ids = pa.array(["q"], pa.string_view())
     table = pa.table({"query_id": ids, "passage_id": ids, "score": [1.0]})
     assert run_of(table)["query_id"].to_pylist() == ["q"]
+
+
+def test_candidates_without_an_order_are_enough_to_be_scored(tiny_mono, tiny_duo, tmp_path):
+    blending = shutil.copytree(tiny_mono, tmp_path / "blending")
+    settings = json.loads((blending / "raypipe.json").read_text())
+    (blending / "raypipe.json").write_text(json.dumps({**settings, "blend": 50}))
+    texts = ({"1": "run", "q": "of"}, {"a": "a zebra", "7": "a rank", "c": "run", "d": "a lease"})
+    lists = {"q": ["c", "a"], 1: [7, "d", "a"]}
+    rows = [(str(query), str(passage)) for query, ids in lists.items() for passage in ids]
+    columns = dict(zip(("query_id", "passage_id"), map(list, zip(*rows, strict=True)), strict=True))
+    given = pa.table({**columns, "note": ["x"] * 5})
+    scored = {query: dict.fromkeys(map(str, ids), 1) for query, ids in lists.items()}
+    expected = raypipe.score(scored, *texts, tiny_mono)
+    assert len(expected) == 5
+    ranked = {}
+    for row in sorted(expected.to_pylist(), key=lambda row: -row["score"]):
+        ranked.setdefault(row["query_id"], []).append(row["passage_id"])
+    for candidates in (lists, given, given.to_pandas()):
+        assert raypipe.score(candidates, *texts, tiny_mono) == expected
+        assert raypipe.score(candidates, *texts, tiny_mono, k=3) == expected
+        with pytest.raises(InputError, match=r"a query has 3, of which 2 .* give k=3 or more"):
+            raypipe.score(candidates, *texts, tiny_mono, k=2)
+        found = raypipe.rerank(candidates, *texts, blending)
+        assert {
+            query: [row["passage_id"] for row in found.to_pylist() if row["query_id"] == query]
+            for query in ranked
+        } == ranked
+        with pytest.raises(InputError, match="give k=3 or more"):
+            raypipe.rerank(candidates, scores=expected, k=2)
+        assert raypipe.rerank(candidates, scores=expected).num_rows == 5
+        with pytest.raises(InputError, match="no scores to blend with; give blend=0"):
+            raypipe.rerank(candidates, *texts, tiny_mono, blend=1)
+        with pytest.raises(InputError):
+            raypipe.evaluate(candidates, {"q": {"a": 1}})
+    assert raypipe.score(lists, *texts, tiny_duo).num_rows == 2 + 6
+    with pytest.raises(InputError, match="query q ranks passage a 2 times"):
+        raypipe.score({"q": ["a", "a"]}, *texts, tiny_mono)
+    with pytest.raises(InputError, match="run: query 'q', passage 1.5: expected a string"):
+        raypipe.score({"q": [1.5]}, *texts, tiny_mono)

@@ -1,6 +1,8 @@
 """Candidates without ranks and scores are scored from a table, and their scores leave as one."""
 
 import gzip
+import json
+import shutil
 
 import pandas as pd
 import pytest
@@ -55,8 +57,13 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def run(folder, tiny_mono, tiny_duo, tmp_path):
+    """Runs a recipe over a file; the settings of its monoBERT model name a weight of a blend."""
+    blending = shutil.copytree(tiny_mono, tmp_path / "blending")
+    settings = json.loads((blending / "raypipe.json").read_text())
+    (blending / "raypipe.json").write_text(json.dumps({**settings, "blend": 50}))
+
     def run(file, *stages):
-        paths = {"folder": folder, "mono": tiny_mono, "duo": tiny_duo}
+        paths = {"folder": folder, "mono": blending, "duo": tiny_duo}
         text = RECIPE.format(file=file, stages="\n  ".join(stages), **paths)
         recipe = load_recipe(text, source="candidates")
         return run_pipeline(
@@ -92,6 +99,7 @@ def test_scores_of_every_form_join_the_table_by_its_keys(folder, run, tmp_path):
         assert ranked == {query: list(ids) for query, ids in best}
     assert found[0] == found[1] == found[2]
     assert "candidates without ranks and scores, in the order of their file" in str(outcome)
+    assert "mono: no blend, since given has no order of its own" in str(outcome)
 
 
 @pytest.mark.parametrize(
