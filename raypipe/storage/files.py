@@ -25,6 +25,21 @@ _DEVICES = (Path("/dev"), Path("/dev/fd"))
 
 
 @contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """While the file is written: the system names no file where a write fails, as on a full disk.
+
+    Raises:
+        OSError: with the file's name.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None and error.filename is None:
+            error.filename = str(path)
+        raise
+
+
+@contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
     """A file to write, which replaces `path` when the block ends without an error.
 
@@ -39,15 +54,12 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     sweep_beside(path)
     beside = _beside(path)
     try:
-        with beside.open("xb") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(beside, path)
-    except OSError as error:
-        if error.errno is not None and error.filename is None:  # of a write it names no file
-            error.filename = str(path)
-        raise
+        with naming(path):
+            with beside.open("xb") as stream:
+                yield stream
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(beside, path)
     finally:
         beside.unlink(missing_ok=True)
     sync(path.parent)
@@ -168,8 +180,9 @@ def append_line(path: Path, line: bytes) -> None:
             end = os.fstat(descriptor).st_size
             torn = end and os.pread(descriptor, 1, end - 1) != b"\n"
             data = b"\n" + whole if torn else whole
-            if os.write(descriptor, data) == len(data):
-                return
+            with naming(path):
+                if os.write(descriptor, data) == len(data):
+                    return
     finally:
         os.close(descriptor)
     raise OSError(errno.EIO, f"a line was written in part {_APPENDS} times", str(path))
@@ -182,7 +195,8 @@ def sync(path: Path) -> None:
     """Make a file's bytes, or the names in a folder, durable."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
+        with naming(path):
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)
 
