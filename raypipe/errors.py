@@ -174,7 +174,10 @@ def ending_of(error: BaseException) -> Ending:
     if isinstance(error, KeyboardInterrupt):
         return Ending(130, "interrupted; the same command resumes")
     if isinstance(error, OSError) and (code := _code_of_system(error)):
-        return Ending(code, f"{_told(error)}; mend this and run the same command again")
+        mend = "mend this"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            mend = "free space there (`raypipe plan` says what a recipe's stores take)"
+        return Ending(code, f"{_told(error)}; {mend} and run the same command again")
     return Ending(1, f"a bug in raypipe: {in_full(error)}")
 
 

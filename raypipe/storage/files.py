@@ -24,6 +24,21 @@ _DEVICES = (Path("/dev"), Path("/dev/fd"))
 
 
 @contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """While the file is written: the system names no file where a write fails, as on a full disk.
+
+    Raises:
+        OSError: with the file's name.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None and error.filename is None:
+            error.filename = str(path)
+        raise
+
+
+@contextmanager
 def taking_the_place(path: Path) -> Iterator[Path]:
     """A new path; what the block leaves there replaces `path`, if it ends without an error.
 
@@ -39,16 +54,17 @@ def taking_the_place(path: Path) -> Iterator[Path]:
         sweep_beside(path)
         beside = _beside(path, fence)
         try:
-            yield beside
-            _rename(beside, path, fence)
+            with naming(path):
+                yield beside
+                _rename(beside, path, fence)
         except OSError as error:
             if path.is_dir() and not path.is_symlink():
                 raise InputError(
                     f"{path}: expected a file or nothing, found a folder; move it away and run "
                     "again"
                 ) from error
-            if error.errno is not None and error.filename in (None, str(beside)):
-                error.filename = str(path)  # of a write it names no file
+            if error.errno is not None and error.filename == str(beside):
+                error.filename = str(path)
             raise
         finally:
             beside.unlink(missing_ok=True)
@@ -327,8 +343,9 @@ def append_line(path: Path, line: bytes) -> None:
             end = os.fstat(descriptor).st_size
             torn = end and os.pread(descriptor, 1, end - 1) != b"\n"
             data = b"\n" + whole if torn else whole
-            if os.write(descriptor, data) == len(data):
-                return
+            with naming(path):
+                if os.write(descriptor, data) == len(data):
+                    return
     finally:
         os.close(descriptor)
     raise OSError(errno.EIO, f"a line was written in part {_APPENDS} times", str(path))
@@ -341,7 +358,8 @@ def sync(path: Path) -> None:
     """Make a file's bytes, or the names in a folder, durable."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
+        with naming(path):
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)
 

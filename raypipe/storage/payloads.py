@@ -23,10 +23,11 @@ _NUMBER = re.compile(r"\(os error (\d+)\)")
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """While safetensors or numpy writes a file: a full disk is an error of storage, not a bug.
+    """While a library writes a file: a full disk is an error of storage, not a bug.
 
     Raises:
-        OSError: with the system's number. numpy does not tell it after a short write: EIO then.
+        OSError: with the system's number and the file's name. numpy does not tell the number after
+            a short write: EIO then.
     """
     try:
         yield
@@ -38,6 +39,7 @@ def writing(path: Path) -> Iterator[None]:
         raise OSError(number, os.strerror(number), str(path)) from error
     except OSError as error:
         if error.errno is not None:
+            error.filename = error.filename or str(path)
             raise
         told = f"written in part ({error}); is the disk full?"
         raise OSError(errno.EIO, told, str(path)) from error
@@ -92,9 +94,8 @@ def write_table(path: Path, schema: pa.Schema, batches: Iterable[pa.Table | pa.R
     Equal rows give equal bytes, however they are divided into batches.
     """
     num_rows = 0
-    with pq.ParquetWriter(
-        path, schema, compression="zstd", write_page_checksum=True, store_schema=True
-    ) as writer:
+    options = {"compression": "zstd", "write_page_checksum": True, "store_schema": True}
+    with writing(path), pq.ParquetWriter(path, schema, **options) as writer:
         for group in _groups(schema, batches):
             writer.write_table(group, row_group_size=ROW_GROUP_ROWS)
             num_rows += group.num_rows

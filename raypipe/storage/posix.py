@@ -10,7 +10,7 @@ from pathlib import Path
 from raypipe.errors import CorruptError, InputError
 from raypipe.regular import check_regular
 from raypipe.storage.cleanup import wait_for_gc
-from raypipe.storage.files import append_line, make_folder, sync
+from raypipe.storage.files import append_line, make_folder, naming, sync
 from raypipe.storage.holder import label_is_dead, process_label
 from raypipe.storage.records import hash_file
 from raypipe.storage.storage import Entry, Storage, checked_name
@@ -97,7 +97,8 @@ class PosixStorage:
         temporary = file
         if not file.is_relative_to(self.root / "tmp"):
             temporary = self._temporary()
-            shutil.copyfile(file, temporary)
+            with naming(temporary):
+                shutil.copyfile(file, temporary)
         sync(temporary)
         if hash_file(temporary) != sha256:
             raise CorruptError(f"{file}: its bytes changed between hashing and storing; run again")
@@ -219,7 +220,7 @@ class PosixStorage:
 
 
 def _write_durably(path: Path, data: bytes) -> None:
-    with path.open("wb") as stream:
+    with naming(path), path.open("wb") as stream:
         stream.write(data)
         stream.flush()
         os.fsync(stream.fileno())

@@ -2,13 +2,20 @@
 
 import errno
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
-from raypipe.storage.files import replace_file, replacing
+from raypipe import schema
+from raypipe.errors import ending_of
+from raypipe.storage.files import replace_file, replacing, sync
+from raypipe.storage.payloads import write_table
+from raypipe.storage.posix import PosixStorage
+from raypipe.storage.records import hash_file
 
 
 def names(folder):
@@ -85,3 +92,32 @@ def test_a_file_of_the_same_bytes_is_left_untouched(tmp_path):
     assert (path.stat().st_ino, path.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
     replace_file(path, b"2")
     assert path.read_bytes() == b"2" and names(path.parent) == ["x.json"]
+
+
+def test_every_write_to_a_full_disk_names_its_file_and_the_remedy(tmp_path, monkeypatch):
+    storage, given = PosixStorage(tmp_path / "stores"), tmp_path / "given"
+    given.write_bytes(b"x")
+    storage.create("there", b"x")
+
+    def full(*arguments):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    for name in ("fsync", "write"):
+        monkeypatch.setattr(os, name, full)
+    monkeypatch.setattr(shutil, "copyfile", full)
+    writes = {
+        "/stores/tmp/": lambda: storage.create("a", b"x"),
+        "/stores/tmp/process": lambda: storage.replace("a", b"x"),
+        "/stores/log": lambda: storage.append("log", b"x"),
+        "/stores/tmp/p": lambda: storage.put(hash_file(given), given),
+        "/given": lambda: sync(given),
+        "/dev/full": lambda: write_table(Path("/dev/full"), schema.PASSAGES, [ROWS]),
+    }
+    for place, write in writes.items():
+        with pytest.raises(OSError) as told:
+            write()
+        code, reason = ending_of(told.value)
+        assert code == 3 and place in reason and "free space there" in reason
+
+
+ROWS = pa.table([["a"], ["b"]], schema=schema.PASSAGES)

@@ -205,6 +205,12 @@ def run_forecast(
     return forecast_of(expected, logged_rates(inputs, workspace, chosen))
 
 
+BLOCK_BYTES = 4096
+STORE_BLOCKS, SHARD_BLOCKS, WORKSPACE_BLOCKS = 8, 3, 32
+"""What a store's folders and records take, those of a shard, and the workspace's own files: each
+file and folder fills blocks of the disk."""
+
+
 def check_forecast(forecast: Forecast, workspace: Workspace) -> None:
     """Returns nothing if the stores of a forecast fit the free space.
 
@@ -215,7 +221,10 @@ def check_forecast(forecast: Forecast, workspace: Workspace) -> None:
         FullError: they do not fit; the message gives the place, the needed and the free bytes.
     """
     stores, older = workspace.stores, workspace.refs()
-    needed = sum(line.bytes for line in forecast.lines if line.store not in older)
+    anew = [line for line in forecast.lines if line.store not in older and not line.reused]
+    blocks = sum(STORE_BLOCKS + SHARD_BLOCKS * line.shards for line in anew)
+    needed = sum(line.bytes for line in anew)
+    needed += BLOCK_BYTES * (blocks + WORKSPACE_BLOCKS if anew else 0)
     free = stores.free_bytes()
     if free is not None and needed > free:
         raise FullError(

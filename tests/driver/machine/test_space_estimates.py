@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from raypipe.driver.execute import check_space, estimated_bytes
+from raypipe.driver.forecast.forecast import Forecast, Line, check_forecast
 from raypipe.errors import StorageError
 from raypipe.models.folder.model_folder import resolve_model
 from raypipe.stages.ann.search import AnnSearchStage
@@ -158,3 +159,19 @@ def test_a_depth_beyond_the_collection_needs_no_more_than_the_whole_of_it(stage,
 def test_a_plan_without_rows_needs_nothing_and_one_row_all():
     assert estimated_bytes(IndexStage(COLLECTION), [], []) == 0
     assert estimated_bytes(IndexStage(COLLECTION), [Shard(0, 0, 1)], [Shard(0, 0, 1)]) == 4800
+
+
+def test_the_check_before_work_counts_the_folders_and_records_of_each_store():
+    lines = [Line("a", 300, 5, False, bytes=1000), Line("b", 300, 9, True, bytes=1 << 30)]
+    lines.append(Line("older", 300, 9, False, bytes=1 << 30))
+    found = Forecast(lines)
+    needed = 1000 + 4096 * (32 + 8 + 3 * 5)
+
+    def with_free(free, *older):
+        stores = SimpleNamespace(free_bytes=lambda: free, uri="/disk")
+        return SimpleNamespace(stores=stores, refs=lambda: {name: "" for name in older})
+
+    check_forecast(found, with_free(needed, "older"))
+    check_forecast(found, with_free(0, "older", "a"))
+    with pytest.raises(StorageError, match=f"{needed:,} bytes.*{needed - 1:,} bytes"):
+        check_forecast(found, with_free(needed - 1, "older"))
