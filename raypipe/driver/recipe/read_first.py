@@ -1,5 +1,6 @@
 """Reads what a recipe needs only later, before its first store: a mistake in it costs no work."""
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import chain
@@ -13,7 +14,7 @@ from raypipe.config import Recipe
 from raypipe.config.stages import GivenRun
 from raypipe.data.formats.registry import get_format
 from raypipe.data.qrels import read_qrels
-from raypipe.data.queries import read_queries
+from raypipe.data.queries import doubts_of, read_queries
 from raypipe.data.reading import first_problems
 from raypipe.errors import InputError
 from raypipe.evaluation.measures import check_grades, some
@@ -22,6 +23,7 @@ from raypipe.evaluation.run_files.runs import NotInPartsError, read_parts, read_
 from raypipe.stages.read_run import unknown_ids
 from raypipe.vocabulary import Unit, units
 
+log = logging.getLogger(__name__)
 Found = TypeVar("Found")
 SMALL_BYTES = 10_000_000
 """A run of this size is read whole, where it cannot be read in parts."""
@@ -45,6 +47,8 @@ def read_first(recipe: Recipe, others: Sequence[str] = ()) -> Mapping[tuple[str,
         known_ids = None
         if queries.report and queries.file is not None:
             read = _tried(read_queries, Path(queries.file), problems)
+            for line in doubts_of(read or ()):
+                log.warning("%s: %s", queries.file, line)
             known_ids = None if read is None else {query_id for query_id, _ in read}
             problems += [] if known_ids is None else _of_runs(recipe, name, known_ids)
         measured = queries.report and recipe.evaluate is not None
