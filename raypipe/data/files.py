@@ -144,15 +144,17 @@ Row = TypeVar("Row")
 
 
 def parsed_lines(
-    path: Path, parse: Callable[[bytes], Row], problems: Problems
+    path: Path, parse: Callable[[bytes], Row], problems: Problems, *, skip: int = 0
 ) -> Iterator[tuple[int, Row]]:
     """Line number (from 1) and parsed row of each valid line; the others are added to `problems`.
+
+    The first `skip` lines are left out.
 
     Raises:
         InputError: the file cannot be read.
     """
     with open_binary(path, wary=True) as stream:  # who reads them has them all in memory
-        for number, line in enumerate(lines(stream, name=str(path)), 1):
+        for number, line in enumerate(lines(stream, name=str(path), skip=skip), skip + 1):
             try:
                 row = parse(line)
             except UnicodeError as error:

@@ -37,8 +37,8 @@ def read_qrels(path: Path) -> pa.Table:
     with any name of `raypipe.foreign`. Below a header of tabs or commas, columns may be quoted, as
     BEIR writes and reads them. JSON is {query: {passage: grade}} or an object in each line, Parquet
     has named columns, and `irds:ID` is a data set of ir_datasets. Blank lines are skipped, and, as
-    in trec_eval 10, those that begin with #. A grade is a whole number, which may be written as 1.0; a
-    judgement given twice with one grade counts once.
+    in trec_eval 10, those that begin with #. A grade is a whole number, which may be written as
+    1.0; a judgement given twice with one grade counts once.
 
     Raises:
         InputError: invalid lines, one pair with two grades, a grade beyond `schema.MAX_GRADE`, a

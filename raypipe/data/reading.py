@@ -1,5 +1,6 @@
 """Reads the passages, or other records, in a range of records of one input file."""
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -9,11 +10,12 @@ from typing import Any, BinaryIO, Literal, TypeVar, cast
 from raypipe.data.facts import FileFacts, changed, check_unchanged
 from raypipe.data.formats.fields import without_surrogates
 from raypipe.data.formats.registry import Format, get_format
-from raypipe.data.records import Problems, again
+from raypipe.data.records import Problems, again, first_quoted
 from raypipe.data.split import LINES, RecordSplit
 from raypipe.errors import InputError, shown
 from raypipe.storage.compression import open_binary
 
+log = logging.getLogger(__name__)
 FIRST_RECORDS = 1000
 """Of each file, are looked at before any work."""
 Errors = Literal["strict", "replace"]
@@ -138,6 +140,7 @@ def first_problems(
     for path in files:
         with open_binary(path) as stream:
             records = kind.split.records(stream, name=str(path), at=0, first=0, skip=0)
+            texts: list[str] = []
             for number, record in enumerate(islice(records, FIRST_RECORDS), 1):
                 place = f"{path}: {kind.split.place(number, record)}"
                 found = _record(record, parse, kind.split, errors, Tally())
@@ -145,6 +148,15 @@ def first_problems(
                     problems.add(f"{place}: {found}")
                 elif seen.setdefault(found[0], place) != place:
                     problems.add(again(place, found[0], seen[found[0]], what))
+                elif not (isinstance(record, bytes) and record.startswith(b"{")):
+                    texts.append(found[-1])
+        if (quoted := first_quoted(texts)) is not None:
+            log.warning(
+                "%s: the quotes around texts seem to be those of a CSV file, and are read as text: "
+                "%s; write them without quotes, or the file as CSV with a header",
+                path,
+                shown(quoted),
+            )
     if not seen and not problems.num_problems:
         problems.add(f"{', '.join(map(str, files))}: expected {what}s, found no record")
     return problems.told()

@@ -5,7 +5,7 @@ text mode, csv readers and `splitlines` split records there, or lose them withou
 Problems are collected, so that a user sees them together.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
 from raypipe.errors import InputError, shown
@@ -45,6 +45,22 @@ class Problems:
 def again(place: str, own_id: str, first: str, kind: str = "passage") -> str:
     """What is said of an id that two records have."""
     return f"{place}: {kind} id {shown(own_id)} again, first in {first}; ids must be unique"
+
+
+def first_quoted(texts: Sequence[str]) -> str | None:
+    """The first of the texts that a CSV writer seems to have put in quotes; None if none has.
+
+    So it seems where each text with a quote begins and ends with one, and has those within it
+    doubled, and where all texts are such or each has a cause: a quote or a tab within it.
+    """
+    quoted = [text for text in texts if '"' in text]
+    inner = [text[1:-1] for text in quoted if len(text) > 1 and text[0] == text[-1] == '"']
+    if len(inner) < len(quoted) or any('"' in text.replace('""', "") for text in inner):
+        return None
+    all_are = len(quoted) == len(texts) > 1
+    if quoted and (all_are or all('"' in text or "\t" in text for text in inner)):
+        return quoted[0]
+    return None
 
 
 MAX_LINE_BYTES = 64 << 20  # a longer line is a bomb, or the file is not text

@@ -139,6 +139,9 @@ def notes_of(
     if wanted.relevance:
         notes.append(f"relevant: {wanted.relevance}")
     notes += of_wikipedia(basis.recipe.collection)
+    texts = basis.queries(query_set).table(schema.QUERIES)["text"].to_pylist()
+    empty = sum(not text.strip() for text in texts)
+    notes += [f"{empty:,} of {len(texts):,} queries have no text"] if empty else []
     sizes = f"{basis.collection().num_rows:,} passages"
     if unit == "documents":
         sizes = f"{basis.documents().num_rows:,} documents, {sizes}"

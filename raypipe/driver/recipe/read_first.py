@@ -1,5 +1,6 @@
 """Reads what a recipe needs only later, before its first store: a mistake in it costs no work."""
 
+import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -17,7 +18,7 @@ from raypipe.config.stages import GivenRun
 from raypipe.data.formats.fields import document_before
 from raypipe.data.formats.registry import Passage, get_format
 from raypipe.data.qrels import read_qrels
-from raypipe.data.queries import read_queries
+from raypipe.data.queries import doubts_of, read_queries
 from raypipe.data.reading import first_problems
 from raypipe.errors import InputError
 from raypipe.evaluation.measures import check_grades, some
@@ -27,6 +28,7 @@ from raypipe.stages.excluded import read_excluded
 from raypipe.stages.read_run import unknown_ids
 from raypipe.vocabulary import Unit, units
 
+log = logging.getLogger(__name__)
 Found = TypeVar("Found")
 SMALL_BYTES = 10_000_000
 """A run of this size is read whole, where it cannot be read in parts."""
@@ -50,6 +52,8 @@ def read_first(recipe: Recipe, others: Sequence[str] = ()) -> Mapping[tuple[str,
         known_ids = None
         if queries.report and queries.file is not None:
             read = _tried(read_queries, Path(queries.file), problems)
+            for line in doubts_of(read or ()):
+                log.warning("%s: %s", queries.file, line)
             known_ids = None if read is None else {query_id for query_id, _ in read}
             if known_ids is not None:
                 problems += _of_runs(recipe, name, known_ids)
