@@ -20,6 +20,7 @@ import pytest
 import typer
 
 from raypipe.cli.main import app, main, run
+from raypipe.driver.upkeep.status import status
 from raypipe.storage.records import seal, unseal
 
 JOBS_FOLDER = Path(__file__).parents[1] / "jobs"
@@ -664,6 +665,28 @@ def test_process_summary_and_status_agree(world, name):
         assert (code, *read(world)) == expected, told
     finally:
         world.last()
+
+
+CAUSES = {
+    "storage that failed": "storage",
+    "a full disk below the stores": "disk full",
+    "a full disk below the run files": "disk full",
+    "a mistyped option": "input",
+    "a setting changed since the last, --frozen": "refused",
+    "a run beyond --max-drift": "limit",
+    "Ctrl-C": "interrupted",
+}
+
+
+@pytest.mark.parametrize("name", CAUSES)
+def test_status_tells_causes_of_one_exit_code_apart(world, name):
+    OUTCOMES[name][1](world)
+    assert status(world.work).cause == CAUSES[name]
+
+
+def test_a_night_that_does_not_fit_says_that_the_disk_is_full(world):
+    with_a_full_disk(world)
+    assert status(world.work).cause == "disk full"
 
 
 def commands(group, words=()):

@@ -191,7 +191,7 @@ def test_what_cannot_be_opened_leaves_no_lease(copied, tmp_path):
         with pytest.raises(InputError, match=message):
             raypipe.open_index(copied, number)
     retire(Workspace(copied).stores, "nightly", 1)
-    with pytest.raises(InputError, match="generation 1 of nightly: no such generation"):
+    with pytest.raises(InputError, match="generation 1 of nightly: it is gone"):
         raypipe.open_index(copied, 1)
     recipe = copied / "recipe.yaml"
     recipe.write_text(recipe.read_text().replace("do: fuse", "do: nothing"))

@@ -130,7 +130,7 @@ def test_half_a_collection_is_not_published_whatever_else_changed(nights, capsys
     assert (f" over {compared} queries" in told[1]) == (compared > 0)
     assert (": not compared with" in told[1]) == (change in UNTRIED and change != "all judgements")
     assert nights.reindex("--accept", texts=HALF, queries=queries) == 0
-    assert "generation 2 is current" in capsys.readouterr().out
+    assert "generation 3 is current: what was built as generation 2" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("change", CHANGES)
