@@ -222,6 +222,8 @@ def _of_sgml(text: str, begin: int, *, literal: bool = False) -> list[Row]:
         elif name in ("title", "query"):
             topic.titles.append([rest])
             in_title = True
+        elif name in ("/title", "/query") and in_title:
+            topic.titles[-1].append(line)  # what follows it is the title's for these readers
         elif name.removeprefix("/") in _FIELDS or not in_title:
             topic.names.add(name)
             in_title = False

@@ -9,7 +9,7 @@ from foreign_tools import QUERIES as FOREIGN_QUERIES
 
 from raypipe.data import records
 from raypipe.data.qrels import read_qrels
-from raypipe.data.queries import read_queries
+from raypipe.data.queries import doubts_of, read_queries
 from raypipe.errors import InputError
 
 
@@ -216,3 +216,56 @@ def test_many_rows_of_one_number_are_refused_before_they_are_read(tmp_path):
     pq.write_table(pa.table([ones, ones, ones], names), path)
     with pytest.raises(InputError, match=r"qrels\.parquet: expected at most 200 times its"):
         read_qrels(path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "# the pilot\n\n007\ta b\n",
+        "007\ta b\n# the pilot\n",
+        "# the pilot\n\nqid\tquery\n007\ta b\n# the end\n",
+        '# the pilot\n\nqid,query\n007,"a b"\n',
+    ],
+)
+def test_a_line_that_begins_with_the_mark_and_has_no_tab_is_a_comment(tmp_path, content):
+    if content.startswith("# the pilot\n\n007"):
+        content = content.replace("\n\n", "\n")
+    assert read_queries(write(tmp_path, content)) == [("007", "a b")]
+
+
+def test_ids_may_begin_with_the_mark_of_a_comment_if_all_do(tmp_path):
+    assert read_queries(write(tmp_path, "#1\ta\n#2\tb\n")) == [("#1", "a"), ("#2", "b")]
+    for content in ("#qid\tquery\n1\ta\n", "1\ta\n#2\tb\n", "# c\n#2\tb\n"):
+        with pytest.raises(
+            InputError, match=r"line [12]: it begins with # and has a tab: a comment"
+        ):
+            read_queries(write(tmp_path, content))
+
+
+def test_a_line_behind_a_comment_and_a_header_is_counted_from_the_first_of_the_file(tmp_path):
+    with pytest.raises(InputError, match="line 5: unexpected end of data"):
+        read_queries(write(tmp_path, '# a\n\nqid,query\n1,a\n2,"b\n'))
+
+
+@pytest.mark.parametrize(
+    ("texts", "told"),
+    [
+        (['"oak"', '"pine"'], True),
+        (['"an ""oak"" "', "pine"], True),
+        (['"oak\ttree"', "pine"], True),
+        (['"oak"', "pine"], False),
+        (['"oak"'], False),
+        (['"oak" and "pine"', '"a"'], False),
+        (['an ""oak""', '"a ""b"""'], False),
+        (['"', '"'], False),
+        (["oak"], False),
+    ],
+)
+def test_quotes_of_a_csv_writer_are_told_and_kept(tmp_path, texts, told):
+    read = read_queries(write(tmp_path, "".join(f"{n}\t{text}\n" for n, text in enumerate(texts))))
+    assert [text for _, text in read] == texts
+    assert [line.startswith("the quotes around texts") for line in doubts_of(read)] == [True] * told
+
+
+def test_empty_queries_are_counted():
+    assert doubts_of([("1", "a"), ("2", " "), ("3", "")]) == ["2 of 3 queries have no text: 2, 3"]

@@ -1,6 +1,11 @@
-import pytest
+import re
+from xml.etree import ElementTree
 
-from raypipe.data.queries import looks_like_topics, parse_topics, read_queries
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from raypipe.data.queries import parse_topics, read_queries
 from raypipe.errors import InputError
 
 SGML = """
@@ -15,7 +20,7 @@ Identify organizations.
 </top>
 <top>
 <num> Number: 302 </num>
-<title>Topic: Poliomyelitis &amp; Post-Polio</title>
+<title>Topic: Poliomyelitis & Post-Polio</title>
 </top>
 """
 XML = """<?xml version="1.0" encoding="UTF-8"?>
@@ -29,14 +34,14 @@ XML = """<?xml version="1.0" encoding="UTF-8"?>
 
 
 def test_sgml_topics_have_their_number_and_title_with_or_without_end_tags():
-    assert list(parse_topics(SGML)) == [
+    assert parse_topics(SGML.encode()) == [
         (2, ("301", "International Organized Crime")),
         (11, ("302", "Poliomyelitis & Post-Polio")),
     ]
 
 
 def test_xml_topics_have_their_attribute_and_their_query():
-    assert list(parse_topics(XML)) == [(3, ("1", "coronavirus origin")), (4, ("2", "weather"))]
+    assert parse_topics(XML.encode()) == [(3, ("1", "coronavirus origin")), (4, ("2", "weather"))]
 
 
 @pytest.mark.parametrize("content", [SGML, XML, "\ufeff" + SGML.lstrip()])
@@ -51,7 +56,9 @@ def test_a_queries_file_may_be_topics(tmp_path, content):
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        ("<top>\n<num> 1\n</top>\n", "line 1: a topic without a title"),
+        ("<top>\n<num> 1\n</top>\n", "line 1: a topic without a title; "),
+        ("<top>\n<docid> 1\n</top>\n", "line 1: a topic without a number; "),
+        ("<top>\n<num> 1\n<docid> 1\n</top>\n", "topic of the News track names a document"),
         ("<top>\n</top>\n<top>\n<title> x\n</top>\n", "line 1: a topic without a number"),
         ("<top>\n<num> 1 2\n<title> x\n</top>\n", "white space or a control character"),
         ("<top>\n<num> 1\n<title> x\n", "line 1: a topic without its end, </top>"),
@@ -63,9 +70,52 @@ def test_a_queries_file_may_be_topics(tmp_path, content):
             "<top>\n<num> 1\n<title> x\n<top>\n<num> 2\n<title> y\n</top>\n",
             "line 1: a topic without its end, </top>",
         ),
+        ("\n<top> <num> 1\n<title> x\n</top>\n", "line 2: a topic without its end, </top>"),
         (
             '<topics>\n<topic number="1"><title>x</title></topic>\n<topic number="2"><title>y',
-            "line 3: a topic without its end, </topic>",
+            "line 3: neither well-formed XML .no element found. nor SGML with <top>",
+        ),
+        (
+            '\n<topics>\n<topic number="1"><title>salt & pepper</title></topic></topics>',
+            "line 3: neither well-formed XML .not well-formed",
+        ),
+        ('<?xml version="1.0"?>\n<top>\n<num> 1\n<title> x\n</top>\n', "line 5: not well-formed"),
+        ("<p> what", "line 1: neither well-formed XML"),
+        ("<html><body>x</body></html>", "found XML of <html>, and no <topic>, <top> or <query>"),
+        ('<topics><topic number="1"><note>x</note></topic></topics>', "found no title: .* <note>"),
+        (
+            '<topic number="1"><title>x</title><query>y</query></topic>',
+            "found 2 titles: <topic> with number has <title> <query>",
+        ),
+        ('<topic number="1" id="2"><title>x</title></topic>', "found 2 numbers"),
+        (
+            '<!DOCTYPE t [<!ENTITY a "ha"><!ENTITY b "&a;&a;">]><topic number="1">&b;</topic>',
+            "line 1: the entity 'a', which is not XML's own",
+        ),
+        ('<!DOCTYPE t SYSTEM "t.dtd">\n<topic number="1">a&b;</topic>', "line 2: the entity 'b'"),
+        ("<top>\n<num> 1\n<title> a\n<title> b\n</top>\n", "line 1: a topic with 2 titles"),
+        (
+            "<top>\n<num> 1\n<title> salt &amp; pepper\n</top>\n",
+            "has '&amp;', which is markup in SGML",
+        ),
+        ("<top>\n<num> 1\n<title> <b>oak</b>\n</top>\n", "has '<b>', which is markup in SGML"),
+        (
+            "<top>\n<num> 1\n<title> oak\n<b>table</b>\n</top>\n",
+            "line 4: '<b>table</b>' within a title",
+        ),
+        (
+            "<top>\n<num> 1\n<title> oak: table\n<desc> x\n</top>\n",
+            "reads 'oak: table', Anserini what is behind the first colon, 'table'; write <title> Topic:",
+        ),
+        (
+            "<!-- a -->\n<!--\n<top>\n<num> 1\n<title> a\n</top>\n-->\n<top>\n<num> 2\n<title> b\n</top>\n",
+            "line 2: a comment holds parts of a topic",
+        ),
+        (
+            "<top>\n<num>1</num>\n<title>a &amp; b</title>\n</top>\n"
+            "<top>\n<num>2</num>\n<title>c</title>\n</top>\n",
+            "line 1: the title of topic 1 has two readings: an XML parser reads 'a & b', ir_datasets "
+            "and Anserini read 'a &amp; b'",
         ),
         ("<top>\n<num> 1\n<title> caf\xe9\n</top>\n", "topics: not UTF-8 .'utf-8' codec"),
     ],
@@ -76,6 +126,142 @@ def test_a_topic_that_lacks_something_is_named_by_its_line(tmp_path, content, to
         read_queries(tmp_path / "topics")
 
 
-def test_other_text_is_not_taken_for_topics():
-    assert not looks_like_topics("1\t<b>bold</b>") and not looks_like_topics("<p> what")
-    assert looks_like_topics("  <TOP>") and looks_like_topics("<?xml")
+def test_an_id_may_begin_with_what_begins_a_tag(tmp_path):
+    (tmp_path / "queries.tsv").write_text("<urn:1>\toak\n<2\t<b>\n")
+    assert read_queries(tmp_path / "queries.tsv") == [("<urn:1>", "oak"), ("<2", "<b>")]
+
+
+FORMS = {
+    "a blank first line": "\n\n<top>\n\n<num> Number: 1\n<title> oak\n  tables \n<desc> x: y\n</top>\n",
+    "a comment first": "<!-- made -->\n<top>\n<num> 1\n<title>\noak tables\n</title>\n</top>\n<top>\n",
+    "cdata": '<topics><topic number="1"><title><![CDATA[oak]]> tables</title></topic></topics>',
+    "elements": '<topics><topic number="1"><title><b>oak</b> <i>tables</i></title></topic></topics>',
+    "a comment": '<topics><!-- <topic number="9"/> --><topic number="1"><query>oak <!-- x -->'
+    "tables</query></topic></topics>",
+    "single quotes": "<topics><topic type='a' number='1'>\n<query>oak tables</query></topic></topics>",
+    "a namespace": '<t:topics xmlns:t="urn:t"><t:topic number="1"><t:title>oak tables</t:title>'
+    "</t:topic></t:topics>",
+    "a doctype": "<?xml version='1.0'?>\n<!DOCTYPE t [<!ELEMENT t (topic)>\n<!ATTLIST topic type CDATA 'a'>]>"
+    "<t><topic number='1'><query>oak tables</query></topic></t>",
+    "another encoding": '<?xml version="1.0" encoding="ISO-8859-1"?><topic number="1">oak tables</topic>',
+    "entities": '<topics><topic number="1"><title>oak &#116;ables</title></topic></topics>',
+    "text alone": '<topics task="x"><topic number="1">\n oak\n tables </topic></topics>',
+    "ntcir": "<queries>\n<query><qid>1</qid><content>oak tables</content><description>x</description>"
+    "</query></queries>",
+    "fire": "<topics>\n<top lang='en'>\n<num>1</num>\n<title>oak tables</title>\n</top>\n</topics>",
+    "microblog": "<top>\n<num> Number: 1 </num>\n<query> oak tables </query>\n<querytime> x <querytime>\n</top>\n",
+    "one line each": "<top><num>1</num><title>oak tables</title></top>",
+    "a label": "<top>\n<num> Number:  1\n<dom> Domain: x\n<title> Topic:  oak tables\n<desc> y\n</top>\n",
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_forms_of_topics_read_the_same(tmp_path, form, end):
+    content = FORMS[form].removesuffix("<top>\n").replace("\n", end)
+    (tmp_path / "topics").write_text(content, newline="")
+    assert read_queries(tmp_path / "topics") == [("1", "oak tables")]
+
+
+@pytest.mark.parametrize(
+    ("title", "expected"),
+    [
+        ("heart rate < 60 and sleep", "heart rate < 60 and sleep"),
+        ("AT&T", "AT&T"),
+        ("Topic: oak: tables", "oak: tables"),
+        ("a > b", "a > b"),
+    ],
+)
+def test_titles_of_sgml_are_text(tmp_path, title, expected):
+    (tmp_path / "topics").write_text(f"<top>\n<num> 1\n<title> {title}\n<desc> x\n</top>\n")
+    assert read_queries(tmp_path / "topics") == [("1", expected)]
+
+
+def test_a_file_of_another_form_is_refused_in_one_line(tmp_path):
+    for content in (
+        "1:oak tables\n2:mills\n",
+        "<DOC>\n1\n</DOC>\n<DOC>\n</DOC>\n",
+        "1 0 a 1\n" * 3,
+    ):
+        (tmp_path / "topics").write_text(content)
+        with pytest.raises(InputError) as caught:
+            read_queries(tmp_path / "topics")
+        assert len(caught.value.problems) == 1
+        assert ("Million Query" in str(caught.value)) == content.startswith("1:")
+
+
+PIECES = st.sampled_from(
+    [
+        "oak",
+        " ",
+        "\n",
+        "&amp;",
+        "&lt;b&gt;",
+        "<b>x</b>",
+        "<!-- <topic> -->",
+        "<![CDATA[<a>&]]>",
+        "\u00e9",
+        ":",
+    ]
+)
+TITLES = st.lists(st.lists(PIECES, max_size=5).map("".join), min_size=1, max_size=3)
+
+
+@given(TITLES, st.sampled_from(["", "\ufeff", '<?xml version="1.0"?>']), st.sampled_from("\"'"))
+def test_topics_of_xml_are_read_as_an_xml_parser_reads_them(tmp_path_factory, titles, head, quote):
+    topics = [
+        f"<topic number={quote}{number}{quote}><title>{title}</title></topic>"
+        for number, title in enumerate(titles)
+    ]
+    path = tmp_path_factory.getbasetemp() / "topics.xml"
+    path.write_text(f"{head}<topics>\n{''.join(topics)}</topics>")
+    root = ElementTree.fromstring(path.read_text().removeprefix("\ufeff"))
+    expected = [
+        (topic.attrib["number"], " ".join("".join(topic.find("title").itertext()).split()))
+        for topic in root
+    ]
+    assert read_queries(path) == expected
+
+
+def by_ir_datasets(text):
+    """Numbers and titles as `TrecQueries` of ir_datasets 0.5.11 takes them from lines."""
+    topics, parts, reading = [], {}, None
+    tags = {"num": r"<num> *(Number:)?", "title": r"<title> *(Topic:)?", "desc": r"<desc> *"}
+    for line in text.splitlines(keepends=True):
+        if line.startswith("</top>"):
+            topics.append(
+                (parts["num"].strip(), " ".join(parts["title"].replace("</title>", "").split()))
+            )
+            parts, reading = {}, None
+        for name, tag in tags.items():
+            if begin := re.match(tag, line):
+                parts[name], reading = line[begin.end() :], name
+                break
+        else:
+            if reading and not line.startswith("<"):
+                parts[reading] += line
+    return topics
+
+
+LINES = st.lists(
+    st.sampled_from(
+        ["oak", "a < b", "<b>", "x:", "&amp;", "<!-- y -->", "", "</title>", "Topic: z"]
+    ),
+    min_size=1,
+    max_size=3,
+).map("\n".join)
+
+
+@given(st.lists(st.tuples(LINES, st.booleans()), min_size=1, max_size=3))
+def test_topics_of_sgml_are_read_as_by_ir_datasets_or_refused(tmp_path_factory, topics):
+    text = "".join(
+        f"<top>\n<num> Number: {number}\n<title> {title}\n{'<desc> w' * described}\n</top>\n"
+        for number, (title, described) in enumerate(topics)
+    )
+    path = tmp_path_factory.getbasetemp() / "topics.sgml"
+    path.write_text(text)
+    try:
+        read = read_queries(path)
+    except InputError:
+        return
+    assert read == by_ir_datasets(text)
