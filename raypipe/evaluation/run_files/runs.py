@@ -25,7 +25,12 @@ from raypipe.evaluation.run_files.lines import (
     parsed_blocks,
     read_lines,
 )
-from raypipe.evaluation.run_files.tables import read_columns, read_parquet, read_table
+from raypipe.evaluation.run_files.tables import (
+    is_parquet,
+    read_columns,
+    read_parquet,
+    read_table,
+)
 from raypipe.vocabulary import BreakTies
 
 logger = logging.getLogger(__name__)
@@ -305,6 +310,8 @@ def read_parts(
         NotInPartsError: a file with named columns, a query whose lines stand far apart, or lines
             that are not a run. What was read before counts for nothing.
     """
+    if is_parquet(path):
+        raise NotInPartsError
     try:
         yield from _parts(path, num_lines, break_ties, unordered)
     except InputError as error:
