@@ -7,6 +7,7 @@ not: `raypipe.isolation` says why.
 """
 
 TYPE_CHECKING = False  # mypy takes a variable of this name for true
+__version__: str
 __all__ = [
     "compare",
     "encode",
@@ -22,9 +23,6 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from raypipe.package import VERSION
-
-    __version__ = VERSION
     from raypipe.api.models import encode, rerank, score, search
     from raypipe.api.runs import compare, evaluate, fuse, read_run, write_run
     from raypipe.api.workspace import open_index, run
