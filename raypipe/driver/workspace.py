@@ -14,15 +14,14 @@ from raypipe.errors import CorruptError, RaypipeError
 from raypipe.regular import check_folder
 from raypipe.shapes import Place, Shape, check_shape
 from raypipe.storage.cleanup import wait_for_gc
-from raypipe.storage.fence import check_fence, fence_of
-from raypipe.storage.files import make_folder, remove, renamed_into
+from raypipe.storage.fence import check_fence
+from raypipe.storage.files import make_folder, remove
 from raypipe.storage.holder import Process
 from raypipe.storage.ledger import Ledger, read_manifest, restore_plan, restore_spec, work_label
 from raypipe.storage.records import FORMAT, Json, Manifest, Shard, seal, unseal, unseal_format
 from raypipe.storage.root import check_root, mark_root, open_storage
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.storage import Storage
-from raypipe.uris import in_bucket
 
 LEASE = "lease.json"
 log = logging.getLogger(__name__)
@@ -164,11 +163,8 @@ class Workspace:
         if refs.beside:
             body["beside"] = sorted(refs.beside)
         place = place_of(self.own, self.stores)
-        name, data = f"refs/{self.id}.json", seal({**body, "place": place})
-        fence = None if in_bucket(self.stores.uri) else fence_of(self.folder)
-        if fence is None or not renamed_into(Path(self.stores.uri) / name, data, fence):
-            check_fence(self.folder)
-            self.stores.replace(name, data)
+        check_fence(self.folder)
+        self.stores.replace(f"refs/{self.id}.json", seal({**body, "place": place}))
 
     def leave_nonce(self, store: str, fingerprint: str) -> tuple[str, str]:
         """Name and content of a new file in the stores, which every worker must find there.

@@ -15,8 +15,10 @@ from raypipe.storage.holder import label_is_dead, process_label
 ABANDONED_SECONDS = 24 * 3600.0
 """After so long, what an unseen process has not renamed is taken for abandoned."""
 STAGING = "tmp"
-"""The folder of staging folders, in the root of a fence."""
+"""The folder of what is unfinished, in the root of a fence; PosixStorage sweeps it too."""
 _MARK = "mark"
+_SWEPT = ".swept"
+_FORM = re.compile(rf"[0-9a-f]{{16}}({re.escape(_SWEPT)})?")
 _SWEEPS = 2
 LABEL = r"process-\d+-\d+-[0-9a-f]{8}"
 
@@ -111,9 +113,8 @@ def behind(fence: Fence | None) -> Iterator[None]:
 
 def make_staging(root: Path, token: str) -> Path:
     """The new staging folder of whoever is about to claim a lease with this token."""
-    folder = root / STAGING / f"{token}.{process_label()}"
-    folder.parent.mkdir(exist_ok=True)
-    folder.mkdir()
+    folder = root / STAGING / process_label() / token
+    folder.mkdir(parents=True)
     (folder / _MARK).touch()
     return folder
 
@@ -128,18 +129,16 @@ def sweep_staging(root: Path, own: str, tokens: Callable[[], Mapping[str, bool]]
             taken from processes that may live; a newer holder's never is. One of no claim is left
             by a process that ended before it claimed anything.
     """
-    form = re.compile(rf"([0-9a-f]{{16}})\.({LABEL})(\.swept)?")
-    matches = map(form.fullmatch, sorted(os.listdir(root / STAGING)))
-    others = [match for match in matches if match is not None and match[1] != own]
+    paths = [p for p in (root / STAGING).glob("process-*/*") if _FORM.fullmatch(p.name)]
+    others = [path for path in paths if path.name != own]
     before = tokens() if others else {}
-    for match in others:
-        path = root / STAGING / match[0]
+    for path in others:
         with suppress(FileNotFoundError):  # its holder has ended in this moment
-            if not match[3]:
-                over = label_is_dead(match[2]) or is_abandoned(path)
-                if not before.get(match[1], over):
+            if not path.name.endswith(_SWEPT):
+                over = label_is_dead(path.parent.name) or is_abandoned(path)
+                if not before.get(path.name, over):
                     continue
-                path = path.rename(path.with_name(f"{path.name}.swept"))
+                path = path.rename(path.with_name(path.name + _SWEPT))
         for _ in range(_SWEEPS):  # on NFS, a predecessor may go on in the folder that it has open
             shutil.rmtree(path, ignore_errors=True)
 

@@ -103,30 +103,6 @@ def replace_file(path: Path, data: bytes) -> None:
         stream.write(data)
 
 
-def renamed_into(path: Path, data: bytes, fence: Fence) -> bool:
-    """Whether the bytes have replaced a file that is outside of the fence's root, by its fence.
-
-    False if it is on another file system, where no rename leads; nothing is written then.
-    """
-    make_folder(path.parent)
-    with behind(fence):
-        beside = _beside(path, fence)
-        try:
-            with beside.open("xb") as stream:
-                stream.write(data)
-                stream.flush()
-                os.fsync(stream.fileno())
-            fence.rename(beside, path)
-        except OSError as error:
-            if error.errno == errno.EXDEV:
-                return False
-            raise
-        finally:
-            beside.unlink(missing_ok=True)
-        sync(path.parent)
-    return True
-
-
 def started_over(path: Path) -> TextIO:
     """An empty file in the place of `path`, open for lines that appear as they are written.
 

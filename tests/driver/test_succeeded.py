@@ -24,7 +24,7 @@ from raypipe.errors import RefusedError
 from raypipe.storage import holder
 from raypipe.storage.fence import fence_of, make_staging
 from raypipe.storage.files import folder_beside, remove, replace_file, replace_folder
-from raypipe.storage.holder import process_label, this_process
+from raypipe.storage.holder import this_process
 from raypipe.storage.lease import read_claim
 
 SHORT = {"steps": 4, "checkpoint_every": 2, "validate": {"every": 2}, "optimiser": {"warmup": 1}}
@@ -68,8 +68,8 @@ def tree(out):
 
 
 def _is_result(name):
-    """Not of the stores, but for what the workspace refers to; no curves, nothing unfinished."""
-    return name.split("/")[0] not in ("stores", "tmp", "train") or name.startswith("stores/refs/")
+    """Not of the stores; no curves, nothing unfinished."""
+    return name.split("/")[0] not in ("stores", "tmp", "train")
 
 
 @pytest.fixture(params=["pipeline", pytest.param("train", marks=pytest.mark.slow)])
@@ -120,7 +120,8 @@ def succeed(monkeypatch, work, at, before=lambda: None):
 
 
 def unfinished(out):
-    return [path.name for path in (out / "tmp").iterdir() if not path.name.startswith("process-")]
+    """The names of staging folders."""
+    return [path.name for path in (out / "tmp").glob("process-*/*")]
 
 
 @pytest.mark.fault(13, "stopped before any rename of a file, succeeded and woken: nothing changes")
@@ -156,7 +157,7 @@ def test_every_file_of_results_comes_by_a_rename_of_what_is_finished(work, monke
     renames = Renames(monkeypatch, out)
     driver()
     ends = [end.split("/") for source, target, _ in renames.seen for end in (source, target)]
-    staging = {end[1] for end in ends if end[0] == "tmp"}
+    staging = {end[2] for end in ends if end[0] == "tmp"}
     assert len(staging) == 1 and all(
         source.startswith("tmp/") != target.startswith("tmp/") for source, target, _ in renames.seen
     )
@@ -192,7 +193,7 @@ def test_what_killed_invocations_left_unfinished_is_removed_and_a_living_ones_is
         here.setattr("raypipe.storage.fence.process_label", lambda: "process-1-1-00000000")
         unseen = make_staging(tmp_path, "a" * 16)  # of no claim: it may be about to make one
     claimed = make_staging(tmp_path, claim_token(own, 2))
-    claimed.with_name(f"{'b' * 16}.{process_label()}.swept").mkdir()
+    claimed.with_name(f"{'b' * 16}.swept").mkdir()
     with working_in(tmp_path, own):
         names = set(unfinished(tmp_path))
         assert claimed.name not in names and unseen.name in names and len(names) == 2
