@@ -26,6 +26,7 @@ from raypipe.driver.mirror import address_of, output_hash, refuse_sweep, write_o
 from raypipe.driver.models import open_or_tell, with_commits
 from raypipe.driver.place import LazyBackends, WorkPlace, backends_at, devices_at, sizing_of
 from raypipe.driver.recipe.basis import Basis, basis_at
+from raypipe.driver.recipe.collection import unread
 from raypipe.driver.recipe.compare import refuse_changes
 from raypipe.driver.recipe.fit import refuse_unfit
 from raypipe.driver.recipe.graph import systems_of
@@ -219,6 +220,8 @@ def _open(
     if reads_files:
         found = [*found, *collection_problems(named)]
     judgements = read_first(named, found)
+    for line in unread(named.collection) if reads_files else ():
+        say(line)
     wanted = recipe.resources
     execution = Execution(
         workspace=workspace,

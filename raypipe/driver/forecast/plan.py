@@ -17,6 +17,7 @@ from raypipe.driver.inputs import with_local_files
 from raypipe.driver.mirror import default_stores
 from raypipe.driver.models import open_or_tell, with_commits
 from raypipe.driver.place import LazyBackends, WorkPlace, devices_at, sizing_of
+from raypipe.driver.recipe.collection import unread
 from raypipe.driver.recipe.fit import fit_of_files
 from raypipe.driver.recipe.read_first import read_first
 from raypipe.driver.workspace import Workspace
@@ -117,7 +118,7 @@ def make_plan(recipe: Recipe, out: Path) -> Plan:
         sources_of_rates = ["those of the last run's log"] if logged else []
         sources_of_rates += ["those of a probe on this machine"] if probed else []
         notes = ["RAY_ADDRESS is not looked at"] if os.environ.get("RAY_ADDRESS") else []
-        notes += unfit
+        notes += [*unfit, *unread(named.collection)]
         if sources_of_rates:
             notes.append(f"the models' rates are {' and '.join(sources_of_rates)}")
         return Plan(forecast_of(expected, logged | probed, notes), chosen)

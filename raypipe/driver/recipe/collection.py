@@ -120,7 +120,7 @@ def counted_collection(
     files = get_format(collection.format).files([Path(p) for p in collection.input])
     count = CountStage(files, collection.format, sources)
     facts = counted(stores.ensure(of_collection(Role.COUNT), count))
-    for warning in check_known_collection(facts) + unread(collection, files):
+    for warning in check_known_collection(facts):
         log.warning("%s", warning)
     if not sum(f.num_records for f in facts):
         what = "passages" if collection.split is None else "documents"
@@ -131,12 +131,14 @@ def counted_collection(
 SHOWN = 5
 
 
-def unread(collection: Collection, files: Sequence[Path]) -> list[str]:
+def unread(collection: Collection) -> list[str]:
     """A line for each folder of the collection with something that its format does not read.
 
     BEIR's folders have the queries and the judgements in them too.
     """
     lines = []
+    inputs = [Path(path) for path in collection.input]
+    files = get_format(collection.format).files(inputs) if any(map(Path.is_dir, inputs)) else []
     for folder in (Path(p) for p in collection.input if collection.format != "beir"):
         if folder.is_dir() and (names := not_read(folder, files)):
             more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""

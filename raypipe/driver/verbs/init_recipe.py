@@ -9,7 +9,7 @@ from pathlib import Path
 from raypipe.config import load_recipe, recipe_text
 from raypipe.config.parts import PACKAGED_MODELS
 from raypipe.config.yaml import parse_yaml
-from raypipe.data.formats.registry import format_of, get_format
+from raypipe.data.formats.registry import format_of
 from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries
 from raypipe.driver.recipe.collection import unread
@@ -55,8 +55,7 @@ def write_recipe(
     unfit = fit_of_files(recipe, read_first(recipe, collection_problems(recipe)))
     command, rest = text.split("\n", 1)
     text = "\n".join([command, *(f"# {line}" for line in unfit), rest])
-    inputs = [Path(path) for path in recipe.collection.input]
-    for line in unread(recipe.collection, get_format(recipe.collection.format).files(inputs)):
+    for line in unread(recipe.collection):
         log.warning("%s", line)
     replace_file(out, text.encode())
     return text

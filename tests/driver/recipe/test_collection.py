@@ -11,6 +11,7 @@ import raypipe
 from raypipe import schema
 from raypipe.config import load_recipe
 from raypipe.driver.execute import Watcher
+from raypipe.driver.forecast.plan import make_plan
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.errors import InputError
 from raypipe.storage.ledger import read_manifest
@@ -272,3 +273,27 @@ def test_fields_of_other_names_are_refused_with_one_remedy(tmp_path):
         finished(body, tmp_path / "work")
     assert len(caught.value.problems) == 4
     assert "collection.fields: {id: key, body: content}" in caught.value.problems[-1]
+
+
+def test_what_a_folder_holds_and_its_format_does_not_read_is_named(tmp_path):
+    folder = tmp_path / "passages"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "sub" / "a.json").write_text('{"id": "1", "contents": "a"}\n')
+    (folder / "b.json").write_text('[{"id": "2",\n"contents": "b"}]')
+    for name in ("README.md", *(f"{n}.tsv" for n in range(6))):
+        (folder / name).write_text("x")
+    body = {
+        "format": 1,
+        "name": "named",
+        "collection": {"format": "pyserini", "input": str(folder)},
+        "resources": {"backend": "inline"},
+    }
+    lines = []
+    checked = load_recipe(body, source="named")
+    options = Options()
+    summary = run_pipeline(checked, tmp_path / "work", options, watcher=Watcher(), say=lines.append)
+    rows = stored(tmp_path / "work", summary.summary, "passages@collection", schema.PASSAGES)
+    assert [tuple(row.values()) for row in rows] == [("1", "a"), ("2", "b")]
+    (said,) = [line for line in lines if "not read" in line]
+    assert said in make_plan(checked, tmp_path / "plan").forecast.notes
+    assert said == (f"{folder}: not read as pyserini: 0.tsv, 1.tsv, 2.tsv, 3.tsv, 4.tsv and 2 more")
