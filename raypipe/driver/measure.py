@@ -139,9 +139,6 @@ def notes_of(
     if wanted.relevance:
         notes.append(f"relevant: {wanted.relevance}")
     notes += of_wikipedia(basis.recipe.collection)
-    texts = basis.queries(query_set).table(schema.QUERIES)["text"].to_pylist()
-    empty = sum(not text.strip() for text in texts)
-    notes += [f"{empty:,} of {len(texts):,} queries have no text"] if empty else []
     sizes = f"{basis.collection().num_rows:,} passages"
     if unit == "documents":
         sizes = f"{basis.documents().num_rows:,} documents, {sizes}"
@@ -161,6 +158,13 @@ def notes_of(
             missing = len(of_system.missing_queries)
             notes.append(f"{system}: judged queries without a result, each counting 0: {missing:,}")
     return notes
+
+
+def _without_text(basis: Basis, query_set: str) -> list[str]:
+    """A line if queries have no text: what is found for them says nothing."""
+    texts = basis.queries(query_set).table(schema.QUERIES)["text"].to_pylist()
+    empty = sum(not text.strip() for text in texts)
+    return [f"{empty:,} of {len(texts):,} queries have no text"] if empty else []
 
 
 log = logging.getLogger(__name__)
@@ -247,6 +251,7 @@ def measure(
             notes = notes_of(basis, recipe.evaluate, query_set, measured, counts, unit)
             notes += fit_in_stores(basis, query_set, unit, judged).lines()
             notes += excluded_line(basis, query_set, unit)
+            notes += _without_text(basis, query_set)
             notes += [OUTSIDE] if any(larger[name] is not None for name in measured) else []
             notes += dict.fromkeys(line for system in of_unit for line in system.approximate)
             notes += [system.note for system in of_unit if system.note]

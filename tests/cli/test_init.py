@@ -183,3 +183,18 @@ def test_a_recipe_that_is_there_is_never_overwritten(here, capsys):
     assert run(["init", *FILES])[0] == 2
     assert "it is there already" in capsys.readouterr().err
     assert (here / "my-recipe.yaml").read_text() == "mine"
+
+
+@pytest.mark.parametrize("verb", ["init", "plan"])
+def test_empty_queries_and_quotes_of_a_csv_writer_are_told(here, capfd, verb, caplog):
+    (here / "passages.tsv").write_text('a\t"a ""csv"" file"\nb\tzip\n')
+    assert run(["init", *FILES])[0] == 0
+    caplog.clear()
+    (here / "queries.tsv").write_text('q1\t"the ""zip"" archive"\nq2\t \n')
+    if verb == "init":
+        (here / "my-recipe.yaml").unlink()
+        assert run(["init", *FILES])[0] == 0
+    else:
+        run(["plan", "my-recipe.yaml"])
+    assert "1 of 2 queries have no text: q2" in caplog.text
+    assert caplog.text.count("seem to be those of a CSV file") == 1 + (verb == "init")

@@ -105,16 +105,19 @@ def test_a_queries_file_may_be_topics(tmp_path, content):
         ),
         (
             "<top>\n<num> 1\n<title> oak: table\n<desc> x\n</top>\n",
-            "reads 'oak: table', Anserini what is behind the first colon, 'table'; write <title> Topic:",
+            "reads 'oak: table', Anserini what is behind the first colon, 'table'; write"
+            " <title> Topic:",
         ),
         (
-            "<!-- a -->\n<!--\n<top>\n<num> 1\n<title> a\n</top>\n-->\n<top>\n<num> 2\n<title> b\n</top>\n",
+            "<!-- a -->\n<!--\n<top>\n<num> 1\n<title> a\n</top>\n-->\n<top>\n<num> 2"
+            "\n<title> b\n</top>\n",
             "line 2: a comment holds parts of a topic",
         ),
         (
             "<top>\n<num>1</num>\n<title>a &amp; b</title>\n</top>\n"
             "<top>\n<num>2</num>\n<title>c</title>\n</top>\n",
-            "line 1: the title of topic 1 has two readings: an XML parser reads 'a & b', ir_datasets "
+            "line 1: the title of topic 1 has two readings: an XML parser reads 'a & b',"
+            " ir_datasets "
             "and Anserini read 'a &amp; b'",
         ),
         ("<top>\n<num> 1\n<title> caf\xe9\n</top>\n", "topics: not UTF-8 .'utf-8' codec"),
@@ -132,26 +135,35 @@ def test_an_id_may_begin_with_what_begins_a_tag(tmp_path):
 
 
 FORMS = {
-    "a blank first line": "\n\n<top>\n\n<num> Number: 1\n<title> oak\n  tables \n<desc> x: y\n</top>\n",
-    "a comment first": "<!-- made -->\n<top>\n<num> 1\n<title>\noak tables\n</title>\n</top>\n<top>\n",
+    "a blank first line": "\n\n<top>\n\n<num> Number: 1\n<title> oak\n  tables "
+    "\n<desc> x: y\n</top>\n",
+    "a comment first": "<!-- made -->\n<top>\n<num> 1\n<title>\noak tables"
+    "\n</title>\n</top>\n<top>\n",
     "cdata": '<topics><topic number="1"><title><![CDATA[oak]]> tables</title></topic></topics>',
-    "elements": '<topics><topic number="1"><title><b>oak</b> <i>tables</i></title></topic></topics>',
+    "elements": '<topics><topic number="1"><title><b>oak</b>'
+    " <i>tables</i></title></topic></topics>",
     "a comment": '<topics><!-- <topic number="9"/> --><topic number="1"><query>oak <!-- x -->'
     "tables</query></topic></topics>",
-    "single quotes": "<topics><topic type='a' number='1'>\n<query>oak tables</query></topic></topics>",
+    "single quotes": "<topics><topic type='a' number='1'>\n<query>oak"
+    " tables</query></topic></topics>",
     "a namespace": '<t:topics xmlns:t="urn:t"><t:topic number="1"><t:title>oak tables</t:title>'
     "</t:topic></t:topics>",
-    "a doctype": "<?xml version='1.0'?>\n<!DOCTYPE t [<!ELEMENT t (topic)>\n<!ATTLIST topic type CDATA 'a'>]>"
+    "a doctype": "<?xml version='1.0'?>\n<!DOCTYPE t [<!ELEMENT t (topic)>"
+    "\n<!ATTLIST topic type CDATA 'a'>]>"
     "<t><topic number='1'><query>oak tables</query></topic></t>",
-    "another encoding": '<?xml version="1.0" encoding="ISO-8859-1"?><topic number="1">oak tables</topic>',
+    "another encoding": '<?xml version="1.0" encoding="ISO-8859-1"?><topic'
+    ' number="1">oak tables</topic>',
     "entities": '<topics><topic number="1"><title>oak &#116;ables</title></topic></topics>',
     "text alone": '<topics task="x"><topic number="1">\n oak\n tables </topic></topics>',
-    "ntcir": "<queries>\n<query><qid>1</qid><content>oak tables</content><description>x</description>"
+    "ntcir": "<queries>\n<query><qid>1</qid><content>oak"
+    " tables</content><description>x</description>"
     "</query></queries>",
     "fire": "<topics>\n<top lang='en'>\n<num>1</num>\n<title>oak tables</title>\n</top>\n</topics>",
-    "microblog": "<top>\n<num> Number: 1 </num>\n<query> oak tables </query>\n<querytime> x <querytime>\n</top>\n",
+    "microblog": "<top>\n<num> Number: 1 </num>\n<query> oak tables </query>"
+    "\n<querytime> x <querytime>\n</top>\n",
     "one line each": "<top><num>1</num><title>oak tables</title></top>",
-    "a label": "<top>\n<num> Number:  1\n<dom> Domain: x\n<title> Topic:  oak tables\n<desc> y\n</top>\n",
+    "a label": "<top>\n<num> Number:  1\n<dom> Domain: x\n<title> Topic:  oak"
+    " tables\n<desc> y\n</top>\n",
 }
 
 

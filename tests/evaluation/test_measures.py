@@ -11,7 +11,7 @@ import pytrec_eval
 from raypipe import schema
 from raypipe.errors import InputError
 from raypipe.evaluation.exports import write_msmarco, write_trec
-from raypipe.evaluation.measures import evaluate
+from raypipe.evaluation.measures import Measuring, evaluate
 from raypipe.evaluation.run_files.runs import read_run
 
 
@@ -153,3 +153,9 @@ def test_real_run_and_judgements_agree_with_trec_eval(raypipe_data):
     assert np.mean([values[q]["ndcg_cut_10"] for q in judged]) == pytest.approx(
         found["nDCG@10"], abs=1e-9
     )
+
+
+def test_a_grade_of_a_table_beyond_the_bound_is_named_before_anything_is_measured():
+    columns = [["q", "q"], ["a", "b"], [1, 1_000_001]]
+    with pytest.raises(InputError, match="qrels: query q, passage b: grade 1,000,001 is beyond"):
+        Measuring(pa.table(columns, schema=schema.QRELS), ["nDCG@10"])

@@ -97,3 +97,10 @@ def test_a_name_that_is_none_in_trec_eval_either_is_refused(name, told, capsys):
         parse_measures([name])
     assert told in str(caught.value)
     assert not capsys.readouterr().out
+
+
+@pytest.mark.parametrize("gain", ["1000001", "1000000000", "0.5", "True"])
+def test_gains_that_are_large_or_no_whole_numbers_are_refused_before_memory_is_taken(gain):
+    with pytest.raises(InputError, match="of whole numbers up to 1,000,000, as trec_eval"):
+        parse_measures([f"nDCG(gains={{1:{gain}}})@10"])
+    parse_measures(["nDCG(gains={1:1000000, 2:1})@10"])
