@@ -135,13 +135,15 @@ def working_in(folder: Path, own: Storage, gone: set[Process] | None = None) -> 
 
     fence = Fence(root, staging, lambda: any(map(_overtaken, leases)))
     try:
-        with fenced(fence), behind(fence):
-            lease = acquire(own, LEASE, gone=gone, token=token, replace=replace)
+        with fenced(fence):
+            with behind(fence):
+                lease = acquire(own, LEASE, gone=gone, token=token, replace=replace)
             leases.append(lease)
             try:
-                tokens = partial(tokens_of_claims, own, LEASE, lease.generation)
-                sweep_staging(root, token, tokens)
-                yield lease
+                with behind(fence):
+                    tokens = partial(tokens_of_claims, own, LEASE, lease.generation)
+                    sweep_staging(root, token, tokens)
+                    yield lease
             finally:
                 # The end is recorded; a lease that cannot be released is free once this process
                 # has ended.
