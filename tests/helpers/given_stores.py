@@ -42,7 +42,7 @@ VERSIONS = {
     "passages": 1,
     "passages-run": 1,
     "prepare": 1,
-    "queries": 1,
+    "queries": 2,
     "read": 2,
     "rerank": 1,
     "score": 1,

@@ -30,7 +30,7 @@ class QueriesStage(Stage):
         """The file's hash, and which of its queries are kept."""
         kept = None if self.only is None else digest(canonical(sorted(self.only)))
         content = {"content:queries": hash_file(self.file)}
-        return StageSpec("queries", 1, {"only": kept}, content, "queries")
+        return StageSpec("queries", 2, {"only": kept}, content, "queries")
 
     def shards(self, sizing: Sizing) -> list[Shard]:
         """One shard: query sets are small compared with collections."""
