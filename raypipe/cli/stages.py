@@ -295,6 +295,7 @@ def run_stages(
         recipe,
         out,
         Options(
+            single=True,
             tokens_of=tokens_of,
             reading=reading,
             ray_address=address,

@@ -4,7 +4,7 @@ import json
 import os
 import platform
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,6 +55,8 @@ class Options:
     """Work in this process, whatever backend the recipe names."""
     why: str = ""
     """Why it runs inline or on Ray, beside the line of devices."""
+    single: bool = False
+    """A verb of one stage: its run stands beside those that the workspace has."""
     tokens_of: str | None = None
     """A model for which the collection is also split into word pieces."""
     reading: tuple[str, int | None] | None = None
@@ -285,37 +287,47 @@ def _summarise(
 
 
 def _remove_stale(pipeline: Pipeline) -> None:
-    """Remove earlier runs, measures and tables that do not stand for the recipe and its inputs.
+    """Remove runs, measures and tables of the recipe that do not stand for it and its inputs.
 
-    All that a whole invocation did not write are of other recipes. After a part of the stages, the
-    others' files stay where the recipe and the stores that both parts read are the same. A file
-    that the recipe reads stays too, and one that somebody changed, which is no file of the
-    workspace any more.
+    A whole invocation removes all that earlier ones of its recipe wrote and it did not. After a
+    part of the stages, the others' files stay where the recipe and the stores that both parts read
+    are the same. Files of recipes of other names, and of single stages, stay; so does a file that
+    the recipe reads, and one that somebody changed, which is no file of the workspace any more.
     """
-    workspace, summary = pipeline.workspace, pipeline.summary
-    made_of = {"recipe": _digest(pipeline.recipe), "stores": sorted(workspace.used)}
-    summary["made_of"] = made_of
+    workspace, summary, name = pipeline.workspace, pipeline.summary, pipeline.recipe.name
     earlier = summary.get("earlier", {})
-    before = earlier.get("made_of", {})
-    if pipeline.selected != [*pipeline.recipe.stages] and _agree(before, made_of):
-        made_of["stores"] = sorted({*before["stores"], *workspace.used})
+    written = {file for file in workspace.written if _is_result(file)}
+    made_of = summary["made_of"] = {
+        other: {**its, "files": sorted({*its["files"]} - written)}
+        for other, its in earlier.get("made_of", {}).items()
+    }
+    if pipeline.options.single:
         return
+    stores = {*workspace.used}
+    own, before = {"recipe": _digest(pipeline.recipe)}, made_of.get(name)
+    if before is not None and pipeline.selected != [*pipeline.recipe.stages]:
+        if before["recipe"] == own["recipe"] and _agree(before["stores"], stores):
+            written, stores = written | {*before["files"]}, stores | {*before["stores"]}
+    made_of[name] = {**own, "stores": sorted(stores), "files": sorted(written)}
     inputs = {os.path.realpath(place) for place in places_of(pipeline.recipe).values()}
     files, removed = earlier.get("files", {}), []
-    for name in [*files]:
-        is_result = name == "table.md" or name.startswith(("runs/", "measures/"))
-        path = workspace.folder / name
-        if not is_result or name in workspace.written or os.path.realpath(path) in inputs:
+    for file in () if before is None else before["files"]:
+        path = workspace.folder / file
+        if file in written or file not in files or os.path.realpath(path) in inputs:
             continue
-        sha256 = files.pop(name)
-        if not path.is_symlink() and output_hash(workspace.folder, name) == sha256:
+        sha256 = files.pop(file)
+        if not path.is_symlink() and output_hash(workspace.folder, file) == sha256:
             workspace.remove(path)  # else it is somebody else's by now
-            removed.append(name)
+            removed.append(file)
     if removed:
         pipeline.say(
             "removed what an earlier invocation wrote and the recipe no longer does: "
             f"{', '.join(removed)}"
         )
+
+
+def _is_result(file: str) -> bool:
+    return file == "table.md" or file.startswith(("runs/", "measures/"))
 
 
 def _digest(recipe: Recipe) -> str:
@@ -325,13 +337,10 @@ def _digest(recipe: Recipe) -> str:
     return digest(json.dumps([body, recipe.resources.precision], sort_keys=True).encode())
 
 
-def _agree(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """Whether the recipes are the same, and each store that both invocations read."""
-    if before.get("recipe") != now["recipe"]:
-        return False
-    names = {place.partition("/")[0] for place in before["stores"]}
-    both = {place for place in now["stores"] if place.partition("/")[0] in names}
-    return both <= {*before["stores"]}
+def _agree(before: Collection[str], now: Collection[str]) -> bool:
+    """Whether each store that both invocations read has the same fingerprint."""
+    names = {place.partition("/")[0] for place in before}
+    return {place for place in now if place.partition("/")[0] in names} <= {*before}
 
 
 def _publish(pipeline: Pipeline, limits: Sequence[DriftLimit], built: Built) -> None:

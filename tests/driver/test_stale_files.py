@@ -19,14 +19,14 @@ class Work:
         self.folder, self.model, self.out, self.said = folder, model, folder / "work", []
         write_small(folder)
 
-    def run(self, *overrides, until=None, **renamed):
+    def run(self, *overrides, until=None, single=False, **renamed):
         """Run the recipe with some words changed."""
         text = SMALL.format(folder=self.folder, model=self.model)
         for old, new in renamed.items():
             text = text.replace(f"{old}:", f"{new}:").replace(f", {old}]", f", {new}]")
         self.said = []
         recipe = load_recipe(text, overrides=overrides, source="small")
-        options = Options(until=until)
+        options = Options(until=until, single=single)
         run_pipeline(recipe, self.out, options, watcher=Watcher(), say=self.said.append)
         assert verify(open_workspace(self.out)) == []
 
@@ -69,6 +69,21 @@ def test_the_run_of_a_renamed_stage_is_removed_and_a_users_own_files_stay(work):
     assert work.results() == ALL - runs("dense") | runs("renamed") | mine
     assert work.removed() == {"runs/dev/dense.trec"}
     assert not (mine | {"runs/dev/dense.trec"}) & {*read_summary(work.out)["files"]}
+
+
+def test_runs_of_another_recipe_and_of_single_stages_stay(work):
+    """Two recipes in turn in one folder; each removes its own files alone."""
+    work.run()
+    work.run("name=other", dense="renamed")
+    assert work.results() == ALL | runs("renamed") and not work.removed()
+    work.run(dense="again")
+    assert work.removed() == runs("dense")
+    assert work.results() == ALL - runs("dense") | runs("renamed", "again")
+    for verb in ("alone1", "alone2"):
+        work.run("name=single", single=True, dense=verb)
+    assert work.results() >= runs("renamed", "again", "alone1", "alone2")
+    work.run("name=other", dense="last")
+    assert work.removed() == runs("renamed")
 
 
 def test_a_run_that_the_recipe_reads_from_its_own_workspace_stays(work):
