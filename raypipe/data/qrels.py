@@ -69,7 +69,8 @@ def read_qrels(path: Path) -> pa.Table:
 def _judgements(path: Path, problems: Problems) -> Placed:
     if (name := dataset_id(path)) is not None:
         yield from _checked(path, irds.judgements(name), problems)
-    elif is_parquet(path):
+        return
+    if is_parquet(path):
         table = read_columns(path, foreign.QRELS, numbers=["relevance"])
         columns = (table[name].to_pylist() for name in QRELS.names)
         yield from _checked(path, zip(*columns, strict=True), problems)

@@ -101,7 +101,7 @@ class LuceneSearchStage(Stage):
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
-        return RUN_ROW_BYTES * min(self.depth, self.sides.collection.num_rows) * num_rows
+        return RUN_ROW_BYTES * min(self.depth, self.index.num_rows) * num_rows
 
     def open(self, site: Site) -> Opened:
         """See Stage; unpacks the index into scratch, then computes each block's run."""
@@ -109,7 +109,7 @@ class LuceneSearchStage(Stage):
         return opened_blocks(site, partial(self._block, searcher), close=searcher.close)
 
     def _block(self, searcher: LuceneSearcher, shard: Shard) -> pa.Table:
-        most = self.sides.collection.num_rows  # Lucene's numbers have 32 bits
+        most = self.index.num_rows  # Lucene's numbers have 32 bits
         depth = self.excluded.depth(self.depth, shard.start, shard.stop, most)
         positions, rows, scores = self.lines(searcher, shard, depth)
         table = run_table(positions + shard.start, rows, scores, scored_by=self.name)

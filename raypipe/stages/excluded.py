@@ -50,12 +50,13 @@ class Excluded:
         """The store, by its name in the specs of what reads it."""
         return {} if self.stored is None else {"excluded": self.stored}
 
-    def depth(self, depth: int, start: int, stop: int, most: int) -> int:
+    def depth(self, depth: int, start: int, stop: int, most: int | None = None) -> int:
         """How many places a search of the queries [start, stop) fetches, to fill `depth`.
 
         `most` is the number of passages: no ranking holds more, whatever depth was asked for.
         """
-        return min(depth + int(self.counts(start, stop).max(initial=0)), most)
+        places = depth + int(self.counts(start, stop).max(initial=0))
+        return places if most is None else max(1, min(places, most))
 
     def counts(self, start: int, stop: int) -> NDArray[np.int64]:
         """How many each of the queries [start, stop) excludes."""

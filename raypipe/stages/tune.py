@@ -82,7 +82,7 @@ class TuneStage(Stage):
         warn: bool,
     ) -> float:
         texts = queries["text"].to_pylist()
-        depth = self.excluded.depth(self.depth, 0, len(texts), self.collection.num_rows)
+        depth = self.excluded.depth(self.depth, 0, len(texts), self.index.num_rows)
         lines = search_all(searcher, texts, k1=k1, b=b, depth=depth)
         table = self.excluded.cut(run_table(*lines, scored_by="tune"), self.depth)
         run = with_ids(table, queries, self.collection)

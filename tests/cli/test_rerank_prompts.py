@@ -100,13 +100,14 @@ def test_a_pipeline_of_both_has_the_scores_of_transformers(models):
     assert run(["verify", str(out)])[0] == 0
 
 
-def test_a_prompts_words_are_in_the_fingerprint(models):
+def test_a_prompts_words_are_in_the_fingerprint(models, capsys):
     work = str(models / "work")
     assert run(["pipeline", recipe_of(models), "--out", work])[0] == 0
     body = json.loads((models / "mono" / "raypipe.json").read_text())
     (models / "mono" / "raypipe.json").write_text(json.dumps(body | {"answers": ["no", "yes"]}))
     code, reason = run(["pipeline", recipe_of(models), "--out", work, "--frozen"])
-    assert code == 4 and "answers" in reason
+    assert code == 4 and "no key of the recipe changed" in reason
+    assert 'answers ["false","true"] -> ["no","yes"]' in capsys.readouterr().err
 
 
 def test_a_model_that_cannot_answer_is_refused_before_any_work(models, capsys):

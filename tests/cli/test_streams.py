@@ -63,7 +63,8 @@ def test_a_full_disk_below_stdout_is_told(line):
     done = ran(*line.split(), redirected=">/dev/full", stderr=subprocess.PIPE)
     assert done.returncode == 3
     assert done.stderr.splitlines() == [
-        "error: No space left on device; mend this and run the same command again",
+        "error: No space left on device; free space there (`raypipe plan` says what a recipe's "
+        "stores take) and run the same command again",
         "raypipe: exit 3 (incomplete, corrupt, or storage failed)",
     ]
 

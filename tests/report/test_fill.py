@@ -177,7 +177,7 @@ def test_a_workspace_that_cannot_be_written_is_refused_with_what_to_do(own, monk
     def failing(*args, **more):
         raise OSError(code, os.strerror(code))
 
-    monkeypatch.setattr(filling, "acquire", failing)
+    monkeypatch.setattr("raypipe.driver.invocation.acquire", failing)
     refused = rf"cannot be written \({os.strerror(code)}\).*fill the copy"
     broken = code == errno.EIO
     with pytest.raises(OSError if broken else InputError, match=None if broken else refused):

@@ -100,10 +100,7 @@ def passages_run_stage(
         lines = read_queries_of_run(run, shard.start, shard.stop)
         lines = lines.filter(pa.array(lines["rank"].to_numpy() <= documents))
         known = PassageMap(passage_map)
-        most = None
-        if at_most is not None:
-            of_all = sides.collection.num_rows
-            most = excluded.depth(at_most, shard.start, shard.stop, of_all)
+        most = None if at_most is None else excluded.depth(at_most, shard.start, shard.stop)
         places, rows = known.passages(lines["passage_row"].to_numpy(), most)
         stays = excluded.keeps(lines["query_row"].to_numpy()[places], rows)
         places, rows = places[stays], rows[stays]

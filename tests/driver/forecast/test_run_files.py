@@ -1,6 +1,7 @@
 """Run files: which are written; and that the stores are known to fit before the first stage."""
 
 import json
+import re
 import shutil
 from collections import namedtuple
 from pathlib import Path
@@ -87,7 +88,9 @@ def test_a_disk_too_small_is_found_before_the_first_stage(here, monkeypatch):
         kept = {path.name for path in (here.work / "stores").iterdir()}
         assert not {name for name in kept if name.startswith(("passages@", "vectors", "dense"))}
         assert not here.runs.exists()
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(10**9, 0, stores + 1))
+    needed = int(re.search(r"expected .* \(([\d,]+) bytes\) free", told)[1].replace(",", ""))
+    assert needed > stores, "folders and records fill blocks of the disk"
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(10**9, 0, needed))
     here("pipeline")
     monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(10**9, 0, 100))
     here("pipeline")  # what is there needs no space, and run files are not forecast

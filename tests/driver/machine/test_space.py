@@ -17,7 +17,8 @@ from raypipe.storage.store import Stored
 
 QUERIES = Stored(None, Manifest("queries@dev", "f", (Record(Shard(0, 0, 1000), "aa", 9),), ()))
 COLLECTION = Stored(None, Manifest("passages@collection", "f", (), ()))
-FUSED = fuse_stage("fused", {}, Sides(QUERIES, COLLECTION), method="rrf", depth=1000)
+RUN = Stored(None, Manifest("run", "f", (Record(Shard(0, 0, 1000), "aa", 9, {"rows": 10**6}),), ()))
+FUSED = fuse_stage("fused", {"run": RUN}, Sides(QUERIES, COLLECTION), method="rrf", depth=1000)
 NEEDED = 32 * 1000 * 1000  # 32 bytes a row of a run
 
 
