@@ -89,15 +89,16 @@ def commands(name):
 
 
 def test_every_command_shown_is_taken_as_it_stands():
-    verbs = typer.main.get_command(app).commands
-    shown = commands("reindex")
+    group = typer.main.get_command(app)
+    above = group.make_context("raypipe", [], resilient_parsing=True)  # commands keep its -h
+    verbs, shown = group.commands, commands("reindex")
     assert len(shown) == 5 and len(commands("status")) >= 4
     for words in shown:
-        context = verbs["reindex"].make_context("reindex", list(words))
+        context = verbs["reindex"].make_context("reindex", list(words), parent=above)
         assert context.params["frozen"] and context.params["keep"] == 7, words
         limits_of(tuple(context.params["max_drift"] or ()), ())
     for words in commands("status"):
-        verbs["status"].make_context("status", list(words))
+        verbs["status"].make_context("status", list(words), parent=above)
 
 
 def nights():
