@@ -60,9 +60,13 @@ def test_texts_of_any_marks_are_read_as_they_are(tmp_path_factory, texts, every)
 
 
 def test_an_object_across_blocks_of_a_file_is_read_whole(tmp_path):
+    """Each is five bytes longer than a block, so that blocks end at every place of its end."""
     path = tmp_path / "a.json"
-    texts = ["\\" * n + '"{' for n in range((1 << 20) - 40, (1 << 20) - 20)]
-    path.write_text(json.dumps([{"id": str(n), "contents": t} for n, t in enumerate(texts)]))
+    ends = "\\" * 30 + '"{'
+    others = len(json.dumps({"id": "10", "contents": ends})) + len(", ")
+    texts = ["x" * ((1 << 20) + 5 - others) + ends] * 12
+    objects = [{"id": str(n), "contents": text} for n, text in enumerate(texts, 10)]
+    path.write_text(json.dumps(objects))
     assert [text for _, text in read(path)] == texts
 
 
