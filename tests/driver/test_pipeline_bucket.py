@@ -187,6 +187,7 @@ def test_a_nonce_that_a_bucket_gives_with_a_flipped_bit_is_asked_for_again(job, 
     assert len(done) > 4
 
 
+@pytest.mark.slow
 @pytest.mark.fault(48, "a flipped bit in the first reply about each of 4 inputs: fetched again")
 def test_an_input_that_a_bucket_gives_with_a_flipped_bit_is_fetched_again(
     job, bucket_server, tmp_path

@@ -189,8 +189,7 @@ def infer(models, random_bert, small, cuda):
 KINDS = ["encoder", "mono", "duo"]
 PRECISIONS = [
     "fp32",
-    "bf16",
-    *(pytest.param(each, marks=pytest.mark.slow) for each in ("tf32", "fp16")),
+    *(pytest.param(each, marks=pytest.mark.slow) for each in ("bf16", "tf32", "fp16")),
 ]
 
 

@@ -199,6 +199,7 @@ def test_its_run_is_exported_with_ids(command, finished, place):
     assert table["query_id"].to_pylist() == ["q1"] * 3 + ["q2"] * 3
 
 
+@pytest.mark.slow
 def test_its_stores_are_kept_by_gc_while_they_are_referred_to(command, finished):
     command("gc", "work", "--yes")
     command("verify", "work")

@@ -145,6 +145,7 @@ def test_a_reranker_learns_from_what_an_earlier_phases_encoder_finds(mined, trai
     }
 
 
+@pytest.mark.slow
 def test_a_model_as_the_teacher_scores_what_the_search_finds(
     mined, train, weights, small_files, tiny_model, tiny_mono, tmp_path
 ):

@@ -17,7 +17,8 @@ from raypipe.models.machine.precision import able
 from raypipe.models.scorer import load_scorer
 
 WAYS = [FixedSettings(), FixedSettings(varlen=one_by_one), FixedSettings(resident_bytes=0)]
-HERE = [each for each in able("cpu") if each != "int8"]  # no GPU computes in it
+SLOW = [each for each in able("cpu") if each not in ("fp32", "int8")]  # no GPU computes in int8
+HERE = ["fp32", *(pytest.param(each, marks=pytest.mark.slow) for each in SLOW)]
 TOLERANCE = {"fp32": 1e-5, "bf16": 2e-2, "fp16": 5e-3}
 COUNTS = [0, 1, 2, 7, 7, 7, 30, 30, 61, 120, 250, 300, 0, 3]
 

@@ -45,6 +45,7 @@ def scored_one_by_one(folder, query, passages):
     return float(load_scorer(model).score(parts[0], parts[1:])[0])
 
 
+@pytest.mark.slow
 def test_mono_reorders_its_first_k0_by_scores_of_pairs_alone(finished, files, tiny_mono):
     work = finished[0] / "work"
     first, mono = lines(work, "first"), lines(work, "mono")

@@ -129,6 +129,7 @@ def test_shards_and_blocks_do_not_show_in_the_run(world, ended, tmp_path, tokens
     assert run_of(tmp_path / "out") == run_of(ended[0])
 
 
+@pytest.mark.slow
 def test_changed_passages_alone_are_encoded_again(world, begun):
     recipe, model, passages, queries, write = world
     changed = [*passages[:7], "a token", *passages[8:]]
@@ -156,6 +157,7 @@ def test_an_export_has_each_passages_impacts_by_word_piece(world, ended, tmp_pat
         export(store, "pyserini", tmp_path / "none")
 
 
+@pytest.mark.slow
 def test_word_pieces_are_named_by_their_ids_whatever_ids_are_not_used(world, tmp_path):
     recipe, model, _, _, _ = world
     other = shutil.copytree(model, tmp_path / "other")
@@ -178,6 +180,7 @@ def test_word_pieces_are_named_by_their_ids_whatever_ids_are_not_used(world, tmp
         export(tmp_path / "out/stores/lucene", "pyserini", tmp_path / "l", model=str(other))
 
 
+@pytest.mark.slow
 def test_the_largest_weights_alone_are_kept_where_the_settings_say_so(world, tmp_path):
     recipe, model, passages, _, _ = world
     few = recipe(more=", settings: {max_terms: 3}", **{"stages.splade.depth": NUM_PASSAGES})
@@ -203,6 +206,7 @@ def test_a_published_generation_answers_queries_from_python(world, begun):
         raypipe.encode(["a"], model=str(model))
 
 
+@pytest.mark.slow
 def test_queries_by_a_table_are_searched_and_another_table_keeps_the_passages(world, tmp_path):
     recipe, _, passages, queries, _ = world
     model = make_routed(tmp_path / "routed")
@@ -228,6 +232,7 @@ def test_queries_by_a_table_are_searched_and_another_table_keeps_the_passages(wo
     assert found[0] != found[1]
 
 
+@pytest.mark.slow
 def test_a_unicoil_model_is_searched_and_exported_by_its_own_scale(world, tmp_path):
     recipe, _, passages, queries, _ = world
     model, out = make_unicoil(tmp_path / "unicoil"), tmp_path / "out"
