@@ -149,11 +149,11 @@ def _head(stream: BinaryIO) -> bytes:
 
 
 def _in_lines(head: bytes) -> bool:
-    line, newline, _ = head.partition(b"\n")
+    line, newline, _ = head.lstrip(_WHITE).partition(b"\n")
     begins = _Begins()
     begins(line)
     is_part = newline and begins.depth > 0 and not begins.in_text  # no text has a line's end in it
-    return not is_part and not line.lstrip(_WHITE).startswith(b"[")
+    return not is_part and not line.startswith(b"[")
 
 
 def _count(stream: BinaryIO, name: str, every: int) -> Counted:
