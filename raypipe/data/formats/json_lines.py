@@ -116,13 +116,18 @@ class _Begins:
         """The position before each of them; -1 if one begins with the block."""
         before = []
         at, self._escaped = int(self._escaped), False
-        while match := (_IN_TEXT if self.in_text else _AROUND).search(block, at):
+        while at < len(block):
+            if self.in_text:
+                at = _WITHIN_TEXT.match(block, at).end()  # type: ignore[union-attr]
+                self._escaped = block[at : at + 1] == b"\\"  # the block ends behind it
+                self.in_text = at == len(block) or self._escaped
+                at += 1
+                continue
+            if (match := _AROUND.search(block, at)) is None:
+                break
             mark, at = match[0], match.end()
             if mark == b'"':
-                self.in_text = not self.in_text
-            elif mark == b"\\":
-                self._escaped = at == len(block)
-                at += 1
+                self.in_text = True
             elif mark == b"}":
                 self.depth -= 1
             else:
@@ -132,7 +137,9 @@ class _Begins:
         return np.array(before, np.intp)
 
 
-_IN_TEXT, _AROUND = re.compile(rb'["\\]'), re.compile(rb'["{}]')
+_WITHIN_TEXT = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
+"""All up to the quote that ends it, or to a backslash at the end."""
+_AROUND = re.compile(rb'["{}]')
 _WHITE = b" \t\r\n"
 _HEAD_BYTES = 1 << 20
 
@@ -149,11 +156,11 @@ def _head(stream: BinaryIO) -> bytes:
 
 
 def _in_lines(head: bytes) -> bool:
-    line, newline, _ = head.partition(b"\n")
+    line, newline, _ = head.lstrip(_WHITE).partition(b"\n")
     begins = _Begins()
     begins(line)
     is_part = newline and begins.depth > 0 and not begins.in_text  # no text has a line's end in it
-    return not is_part and not line.lstrip(_WHITE).startswith(b"[")
+    return not is_part and not line.startswith(b"[")
 
 
 def _count(stream: BinaryIO, name: str, every: int) -> Counted:

@@ -22,6 +22,10 @@ LAYOUTS = {
     "an array of lines": "[" + ",\n".join(map(json.dumps, OBJECTS)) + "\n]\n",
     "objects over lines": "\n".join(json.dumps(each, indent=2) for each in OBJECTS),
     "behind a mark": "\ufeff" + json.dumps(OBJECTS, indent=1, ensure_ascii=False),
+    "an array below a blank line": "\n \r\n" + json.dumps(OBJECTS),
+    "objects over lines below one": "\n"
+    + json.dumps(OBJECTS[0], indent=1)
+    + "".join(map(json.dumps, OBJECTS[1:])),
 }
 
 
@@ -82,6 +86,7 @@ def test_an_object_across_blocks_of_a_file_is_read_whole(tmp_path):
         ('{\n"id": "1", "contents": "a"\n}, {}', "object 1: not valid JSON"),
         ('{\n"id": "1", "contents": "a"', "object 1: not valid JSON"),
         ('{\n"id": "1",\n"contents": 5\n}', 'object 1: expected a string in "contents"'),
+        ('\n{"id": "1", "contents": "a"}', "line 1: not valid JSON"),
         ('{"id": "1", "contents": "a"}\n\n{"id": "2", "contents": "b"}', "line 2: not valid JSON"),
     ],
 )
