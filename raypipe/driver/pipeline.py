@@ -33,7 +33,7 @@ from raypipe.driver.recipe.graph import systems_of
 from raypipe.driver.recipe.read_first import collection_problems, read_first
 from raypipe.driver.recipe.system import System
 from raypipe.driver.signals import interruptible
-from raypipe.driver.workspace import Workspace
+from raypipe.driver.workspace import Workspace, refuse_users_files
 from raypipe.errors import InputError, LimitError, RaypipeError, ending_of
 from raypipe.names import StoreName
 from raypipe.package import VERSION
@@ -121,6 +121,7 @@ def run_pipeline(
     if problems:
         raise InputError(problems)
     refuse_sweep(out)
+    refuse_users_files(out, _names(recipe, selected))
     if recipe.stores == str((out / "stores").absolute()):  # even if the workspace is moved
         recipe = recipe.model_copy(update={"stores": None})
     workspace = Workspace(out, recipe.stores)
@@ -167,6 +168,15 @@ def run_pipeline(
         finally:
             backends.close()
     return Outcome(summary, measurement.table)
+
+
+def _names(recipe: Recipe, selected: Sequence[str]) -> list[str]:
+    """Names of the files that an invocation may write for people."""
+    names = ["recipe.yaml", *(["table.md"] if recipe.evaluate else [])]
+    for each in recipe.queries:
+        names += [f"measures/{each}.tsv"] if recipe.evaluate else []
+        names += [f"runs/{each}/{s}.{end}" for s in selected for end in recipe.runs.endings]
+    return names
 
 
 def _place(

@@ -4,13 +4,14 @@ import logging
 import os
 import secrets
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from raypipe.driver.mirror import address_of, own_storage, write_out
+from raypipe.config.resolved import is_resolved
+from raypipe.driver.mirror import MARK, address_of, own_storage, write_out
 from raypipe.driver.summaries import read_summary, standing_of, write_summary
-from raypipe.errors import CorruptError, RaypipeError
+from raypipe.errors import CorruptError, InputError, RaypipeError
 from raypipe.regular import check_folder
 from raypipe.shapes import Place, Shape, check_shape
 from raypipe.storage.cleanup import wait_for_gc
@@ -58,6 +59,46 @@ def _is_same(one: str, other: str) -> bool:
         return os.path.samefile(one, other)
     except OSError:
         return False
+
+
+def refuse_users_files(folder: Path, files: Iterable[str], models: Iterable[str] = ()) -> None:
+    """Refuse to write over files that no invocation wrote, before anything is written.
+
+    Args:
+        folder: where the invocation is to work.
+        files: names of files to be written; in a folder that is a workspace they are its own.
+        models: names of folders of models to be written, of which raypipe.json or the summary says
+            that an invocation wrote them.
+
+    Raises:
+        InputError: there are such files.
+    """
+    if (folder / MARK).exists():
+        return
+    own = any((folder / name).exists() for name in ("workspace.json", "summary.json"))
+    paths = [folder / name for name in ([] if own else files)]
+    taken = [path for path in paths if path.is_file() and not is_resolved(path)]
+    for name in models:
+        path = folder / name
+        if path.is_dir() and any(path.iterdir()) and not (path / "raypipe.json").exists():
+            if not any(each.startswith(f"{name}/") for each in _files_of_summary(folder)):
+                taken.append(path)
+    if taken:
+        raise InputError(
+            [
+                f"{path}: raypipe would write its own over it, and did not write it; name another "
+                "--out, or move it away"
+                for path in taken
+            ]
+        )
+
+
+def _files_of_summary(folder: Path) -> Mapping[str, str]:
+    try:
+        files: dict[str, str] = standing_of(read_summary(folder) or {}).get("files", {})
+    except CorruptError:
+        return {}
+    return files
 
 
 def _resolved(uri: str) -> str:

@@ -56,6 +56,15 @@ class Part:
         return self.recipe.name if self.is_last else self.named
 
 
+def model_folders(recipe: Training | PhasedTraining) -> list[str]:
+    """The names, in OUT, of the folders of all models that a recipe trains."""
+    names = [recipe.name]
+    if isinstance(recipe, PhasedTraining):
+        for phase in recipe.phases[:-1]:
+            names.append(Part(recipe.guarded(phase), phase.name, is_last=False).model_name())
+    return [f"models/{name}" for name in names]
+
+
 def check_phases(recipe: Training | PhasedTraining) -> None:
     """Returns nothing if later phases and guards can be read, later lengths fit the model, and
     models that search for negatives or teach are encoders and monoBERT models.

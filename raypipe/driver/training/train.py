@@ -16,7 +16,13 @@ from raypipe.driver.mirror import write_out
 from raypipe.driver.place import LazyBackends
 from raypipe.driver.signals import interruptible
 from raypipe.driver.training.log import Follower
-from raypipe.driver.training.phases import Part, check_phases, check_reachable, in_phases
+from raypipe.driver.training.phases import (
+    Part,
+    check_phases,
+    check_reachable,
+    in_phases,
+    model_folders,
+)
 from raypipe.driver.training.place import (
     TrainInvocation,
     TrainOptions,
@@ -29,7 +35,7 @@ from raypipe.driver.training.place import (
 )
 from raypipe.driver.training.sets import Sets, training_sets, with_ids, with_length
 from raypipe.driver.training.start import with_own_settings, with_start
-from raypipe.driver.workspace import Workspace, begun_store, complete_store
+from raypipe.driver.workspace import Workspace, begun_store, complete_store, refuse_users_files
 from raypipe.errors import InputError, RaypipeError, RefusedError
 from raypipe.evaluation.names import parse_measures
 from raypipe.hub_names import is_hub
@@ -89,6 +95,7 @@ def run_training(
     if not is_hub(start):
         check_phases(recipe)
     check_reachable(recipe, out, joins=place_of(first, options).joins)
+    refuse_users_files(out, ["recipe.yaml", "table.md"], model_folders(recipe))
     workspace = Workspace(out, first.stores)
     with invocation(workspace, recipe.name) as summary, interruptible() as should_stop:
         if is_hub(start):

@@ -1,0 +1,44 @@
+"""What a user has in the folder that --out names is not written over."""
+
+import pytest
+from small_training import Recipes, train
+from small_workspace import run_small
+
+from raypipe.errors import InputError
+
+
+def written(folder, names):
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("name: mine\n")
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    "name", ["recipe.yaml", "table.md", "measures/dev.tsv", "runs/dev/dense.trec"]
+)
+def test_a_users_file_in_a_folder_that_is_no_workspace_is_refused_and_stays(
+    tmp_path, tiny_model, name
+):
+    before = written(tmp_path / "work", [name, "notes.txt"])
+    with pytest.raises(InputError) as caught:
+        run_small(tmp_path, tiny_model)
+    assert str(tmp_path / "work" / name) in str(caught.value) and "--out" in str(caught.value)
+    assert written(tmp_path / "work", []) == before
+
+
+def test_files_of_other_names_are_no_reason_to_refuse(tmp_path, tiny_model):
+    before = written(tmp_path / "work", ["notes.txt", "runs/dev/mine.trec", "models/mine/a"])
+    run_small(tmp_path, tiny_model)
+    assert before.items() <= written(tmp_path / "work", []).items()
+
+
+def test_a_folder_in_the_place_of_a_trained_model_is_refused_before_any_work(
+    tmp_path, small_files, tiny_model
+):
+    recipe, out = Recipes(small_files, tiny_model, tmp_path).write(), tmp_path / "w"
+    before = written(out, ["models/small/model.safetensors", "workspace.txt"])
+    with pytest.raises(InputError) as caught:
+        train(recipe, out)
+    assert str(out / "models" / "small") in str(caught.value)
+    assert written(out, []) == before
