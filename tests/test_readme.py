@@ -10,6 +10,7 @@ from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from raypipe.cli.main import run
@@ -188,13 +189,19 @@ def test_a_run_is_reranked_and_checked_as_shown(small_files, tiny_mono, tiny_duo
     shutil.copytree(tiny_mono, tmp_path / "models" / "monobert")
     shutil.copytree(tiny_duo, tmp_path / "models" / "duobert")
     commands = shown("raypipe", commands_of(RERANK))
-    assert len(commands) == 4
+    assert len(commands) == 5
+    told = {}
     for command in commands:
         done = run_in(tmp_path, command)
         assert done.returncode == 0, done.stderr
+        told[command[3]] = done.stdout
+    scores = pq.read_table(tmp_path / "scores" / "scores.parquet")
+    assert scores.num_rows == 5 * 20 and scores.column_names[:2] == ["query_id", "passage_id"]
+    trec = (tmp_path / "work/mono/runs/queries/score.trec").read_text().splitlines()
+    assert {line.split()[2] for line in trec} == {*scores["passage_id"].to_pylist()}
     mono = json.loads((tmp_path / "work/mono/summary.json").read_text())
     assert mono["stages"]["pieces@score.queries"]["rows"] == 20
-    assert "ok     scores" in done.stdout
+    assert "ok     scores" in told["leaderboard"]
     duo = json.loads((tmp_path / "work/duo/summary.json").read_text())
     assert duo["stages"]["scores@score.queries"]["rows"] == 5 * 10 * 9
 
@@ -224,7 +231,12 @@ def test_the_recipe_as_shown_runs_resumes_is_published_and_checked(small_files, 
     passages = "".join(f"{ids[passage]}\t{text}\n" for passage, text in lines)
     (tmp_path / "passages.tsv").write_text(passages)
     judged = [line.split() for line in (small_files / "qrels.test.txt").read_text().splitlines()]
-    qrels = "".join(f"{query} 0 {ids[passage]} {grade}\n" for query, _, passage, grade in judged)
+    of_set = {line.split("\t")[0] for line in queries}
+    qrels = "".join(
+        f"{query} 0 {ids[passage]} {grade}\n"
+        for query, _, passage, grade in judged
+        if query in of_set
+    )
     (tmp_path / "qrels.txt").write_text(qrels)
     (init,) = shown("raypipe init")
     assert run_in(tmp_path, init).returncode == 0

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from raypipe import schema
 from raypipe.config import read_resolved
+from raypipe.driver.workspace import Workspace
 from raypipe.engines.lucene.index import ROWS_FILE, unpack_folder
 from raypipe.errors import IncompleteError, InputError
 from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
@@ -87,7 +88,7 @@ def which_store(
 
     Without a fingerprint it is the store of the current generation, or of the one with this number,
     which is held while the block runs. Where no generation names such a store, it is the one that
-    was completed last.
+    the workspace around used last, since others may share its stores; else what was completed last.
 
     Raises:
         InputError: no complete store, no such generation, or a generation without this store.
@@ -112,7 +113,18 @@ def which_store(
                     f"{place}: generation {generation} of {line} has no such store; it has "
                     f"{', '.join(sorted(held.stores))}"
                 )
-        yield stores, name, _newest(stores, name, str(place))
+        yield stores, name, _of_workspace(root, name) or _newest(stores, name, str(place))
+
+
+def _of_workspace(root: str, name: str) -> str | None:
+    """The fingerprint of the complete store that the workspace around its stores used last."""
+    around = Path(root).absolute().parent
+    if "://" in root or Path(root).name != "stores" or not (around / "workspace.json").is_file():
+        return None
+    workspace = Workspace(around)
+    fingerprint = workspace.refs().get(name)
+    complete = f"{name}/{fingerprint}/manifest.json"
+    return fingerprint if fingerprint and workspace.stores.exists(complete) else None
 
 
 def _parts(place: str) -> tuple[Storage, str, str, str | None]:
