@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from raypipe import numerics, schema
+from raypipe import foreign, numerics, schema
 from raypipe.config.parts import PACKAGED_MODELS
 from raypipe.data.formats.fields import checked_id
-from raypipe.data.qrels import read_qrels
+from raypipe.data.qrels import read_qrels, whole_grade
 from raypipe.data.records import Problems
 from raypipe.errors import InputError, shown
 from raypipe.evaluation.run_files.runs import is_unordered, ranked, read_run
@@ -352,8 +352,8 @@ def table_of_scores(given: Mapping[Any, Any], name: str) -> pa.Table:
 
 
 Qrels: TypeAlias = pa.Table | Mapping[str, Mapping[str, int]] | str | Path
-"""A table with query_id, passage_id and relevance, a dictionary query id -> passage id -> grade,
-or the path of a TREC, MS MARCO or BEIR file."""
+"""A table with query_id, passage_id and relevance, or other names of these (`raypipe.foreign`); a
+dictionary query id -> passage id -> grade; or the path of a TREC, MS MARCO or BEIR file."""
 
 
 def qrels_of(given: Qrels) -> pa.Table:
@@ -378,8 +378,16 @@ def qrels_of(given: Qrels) -> pa.Table:
             "relevance, a dictionary query id -> passage id -> grade, or the path of a file"
         )
     table = table_of(given, "qrels")
-    columns = [column_of(table, name, "qrels").to_pylist() for name in schema.QRELS.names]
-    return _checked_grades(list(zip(*columns, strict=True)))
+    columns = foreign.columns_of(table.column_names, foreign.QRELS)
+    if lacking := [own for own in schema.QRELS.names if own not in columns]:
+        raise InputError(
+            f"qrels: expected a column {lacking[0]}; found {', '.join(table.column_names)} "
+            f"({foreign.also(foreign.QRELS, *lacking)})"
+        )
+    if twice := [each for each in columns.values() if table.column_names.count(each) > 1]:
+        raise InputError(f"qrels: expected each column once, found {', '.join(twice)} twice")
+    values = [table[columns[own]].to_pylist() for own in schema.QRELS.names]
+    return _checked_grades(list(zip(*values, strict=True)))
 
 
 def _grades(query: Any, grades: Any) -> Mapping[Any, Any]:
@@ -397,13 +405,12 @@ def _checked_grades(rows: list[tuple[Any, Any, Any]]) -> pa.Table:
         except ValueError as error:
             problems.add(f"{where}: {error}")
             continue
-        if not isinstance(grade, int | np.integer) or isinstance(grade, bool):
-            problems.add(f"{where}: expected an integer grade, found {grade!r}")
-            continue
-        if not -(2**31) <= grade < 2**31:
-            problems.add(f"{where}: expected a grade of 32 bits, found {shown(grade)}")
-            continue
-        found.append((*ids, int(grade)))
+        try:
+            found.append(
+                (*ids, whole_grade(grade.item() if isinstance(grade, np.number) else grade))
+            )
+        except ValueError as error:
+            problems.add(f"{where}: {error}")
     problems.raise_if_any()
     columns = zip(schema.QRELS.names, zip(*found, strict=True), strict=False)
     lists: dict[str, list[Any]] = {name: [] for name in schema.QRELS.names}

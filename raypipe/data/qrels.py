@@ -111,7 +111,7 @@ def _of_object(record: bytes) -> Judgement | None:
     ids = json_id(fields, *query_id), json_id(fields, *passage_id)
     if grade not in fields:
         raise ValueError(f'expected a field "{grade}", found {", ".join(map(shown, fields))}')
-    return *ids, _number(fields[grade])
+    return *ids, whole_grade(fields[grade])
 
 
 def _of_json(path: Path) -> Iterator[tuple[str, str, object]]:
@@ -137,7 +137,7 @@ def _checked(path: Path, rows: Iterator[tuple[str, str, object]], problems: Prob
     for number, (query_id, passage_id, grade) in enumerate(rows, 1):
         try:
             ids = checked_id(query_id, field="query id"), checked_id(passage_id, field="passage id")
-            yield f"row {number:,}", (*ids, _number(grade))
+            yield f"row {number:,}", (*ids, whole_grade(grade))
         except ValueError as error:
             problems.add(f"{path}: row {number:,}: {error}")
 
@@ -273,8 +273,12 @@ def _grade(column: str) -> int:
     return _within(int(column.partition(".")[0]))
 
 
-def _number(value: object) -> int:
-    """The grade of a number; neither true nor NaN is one."""
+def whole_grade(value: object) -> int:
+    """The grade of a number, of which 1.0 is one; neither true nor NaN is.
+
+    Raises:
+        ValueError: no whole number, or one beyond `schema.MAX_GRADE`.
+    """
     if isinstance(value, bool) or not isinstance(value, int | float) or value % 1:
         raise ValueError(f"expected an integer grade, found {shown(value)}")
     return _within(int(value))

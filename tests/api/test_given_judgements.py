@@ -1,3 +1,4 @@
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -25,15 +26,39 @@ def test_judgements_come_as_dictionaries_tables_and_files(tmp_path):
 
 
 @pytest.mark.parametrize(
+    "names",
+    [("query_id", "doc_id", "relevance"), ("qid", "docno", "label"), ("Q_ID", "pid", "rel")],
+)
+def test_tables_of_judgements_have_the_names_and_grades_that_files_have(tmp_path, names):
+    frame = pa.table([["q", "r"], ["b", "a"], [2.0, 1.0]], names=names).to_pandas()
+    frame.to_parquet(tmp_path / "qrels.parquet")
+    wanted = [{"query_id": "q", "passage_id": "b", "relevance": 2}]
+    wanted += [{"query_id": "r", "passage_id": "a", "relevance": 1}]
+    for given in (frame, tmp_path / "qrels.parquet"):
+        assert qrels_of(given).to_pylist() == wanted
+    assert qrels_of({"q": {"b": np.float32(2)}, "r": {"a": np.int8(1)}}).to_pylist() == wanted
+
+
+@pytest.mark.parametrize(
     ("qrels", "told"),
     [
         (7, "qrels: found int; expected a table with query_id, passage_id and relevance"),
         ({}, "qrels: no judgements"),
         ({"q": ["b"]}, "qrels: query 'q': expected a dictionary passage id -> grade"),
         ({"q": {"b": 0.5}}, "qrels: query 'q', passage 'b': expected an integer grade, found 0.5"),
+        ({"q": {"b": float("nan")}}, "expected an integer grade, found nan"),
+        (
+            {"q": {"b": 1_000_001}},
+            "qrels: query 'q', passage 'b': grade 1000001 is beyond 1,000,000",
+        ),
+        ({"q": {"b": np.True_}}, "expected an integer grade, found"),
         ({"q": {"b": True}}, "expected an integer grade, found True"),
         ({"q": {None: 1}}, "qrels: query 'q', passage None: expected a string as passage id"),
         (pa.table({"query_id": ["q"]}), "qrels: expected a column passage_id; found query_id"),
+        (
+            pa.table([["q"], ["a"], ["b"], [1]], names=["query_id", "pid", "pid", "rel"]),
+            "qrels: expected each column once, found pid twice",
+        ),
         ({"x": {"b": 1}}, "run and qrels share no query"),
     ],
 )
