@@ -67,6 +67,20 @@ def check_not_utf16(path: Path | str, head: bytes) -> None:
         )
 
 
+def check_returns(path: Path | str, only_line: bytes) -> None:
+    """Returns nothing if a file of this one line, without a line feed, has no returns within it.
+
+    Raises:
+        InputError: it has; Python and pandas end lines there, trec_eval and most others do not.
+    """
+    if b"\r" in only_line.rstrip(b"\r"):
+        raise InputError(
+            f"{path}: no line feed in the file, whose lines seem to end with returns, as those of "
+            "old Macs do; convert it: tr '\\r' '\\n' < FILE. If it is one line, end it with a line "
+            "feed"
+        )
+
+
 @contextmanager
 def reading_parquet(path: Path | str) -> Iterator[None]:
     """Turns what pyarrow raises over a damaged file into an error that names it.

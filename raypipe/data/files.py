@@ -154,7 +154,9 @@ def parsed_lines(
         InputError: the file cannot be read.
     """
     with open_binary(path, wary=True) as stream:  # who reads them has them all in memory
-        for number, line in enumerate(lines(stream, name=str(path), skip=skip), skip + 1):
+        for number, line in enumerate(
+            lines(stream, name=str(path), skip=skip, of_many=True), skip + 1
+        ):
             try:
                 row = parse(line)
             except UnicodeError as error:

@@ -312,7 +312,7 @@ def _form(path: Path) -> _Form:
     if is_parquet(path):
         return _Form(_of_parquet, place="row")
     with open_binary(path, wary=True) as stream:
-        numbered = enumerate(lines(stream, name=str(path)), 1)
+        numbered = enumerate(lines(stream, name=str(path), of_many=True), 1)
         found = ((at, line) for at, line in numbered if line.strip() and not _is_comment(line))
         number, first = next(found, (0, b""))
     if first.startswith(b"{"):

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
 from raypipe.errors import InputError, shown
-from raypipe.regular import check_not_utf16
+from raypipe.regular import check_not_utf16, check_returns
 
 MAX_SHOWN = 10
 
@@ -81,6 +81,7 @@ def lines(
     first: int = 0,
     skip: int = 0,
     max_line_bytes: int = MAX_LINE_BYTES,
+    of_many: bool = False,
 ) -> Iterator[bytes]:
     r"""Records in order, each without its b"\n" and without one trailing b"\r".
 
@@ -93,12 +94,15 @@ def lines(
         first: number of the record that begins at the stream's position (after a seek).
         skip: number of records to skip; this is cheap, as they are only counted.
         max_line_bytes: limit for one record.
+        of_many: whether a file of one record with returns in it is refused, if it has no line feed.
 
     Raises:
-        InputError: a line longer than `max_line_bytes`, UTF-16, or a problem found by the stream.
+        InputError: a line longer than `max_line_bytes`, UTF-16, what `of_many` refuses, or a
+            problem found by the stream.
     """
     number = first + skip
-    for line in _split(_after(chunks(stream), skip), limit=max_line_bytes):
+    whole = name if of_many and not number else None
+    for line in _split(_after(chunks(stream), skip), limit=max_line_bytes, whole=whole):
         number += 1
         if len(line) > max_line_bytes:
             raise InputError(
@@ -124,8 +128,11 @@ def _after(blocks: Iterator[bytes], num_lines: int) -> Iterator[bytes]:
         yield block
 
 
-def _split(blocks: Iterator[bytes], *, limit: int) -> Iterator[bytes]:
-    """Lines without b"\\n"; stops early at a line longer than the limit."""
+def _split(blocks: Iterator[bytes], *, limit: int, whole: str | None) -> Iterator[bytes]:
+    """Lines without b"\\n"; stops early at a line longer than the limit.
+
+    `whole` is the name of a file whose blocks are all there, to be refused as `lines` says.
+    """
     tail: list[bytes] = []
     tail_bytes = 0
     for block in blocks:
@@ -137,6 +144,8 @@ def _split(blocks: Iterator[bytes], *, limit: int) -> Iterator[bytes]:
         if rest:
             yield b"".join(tail)
             yield from rest[:-1]
-            tail, tail_bytes = [rest[-1]], len(rest[-1])
+            tail, tail_bytes, whole = [rest[-1]], len(rest[-1]), None
     if tail_bytes:
+        if whole is not None:
+            check_returns(whole, b"".join(tail))
         yield b"".join(tail)

@@ -32,6 +32,14 @@ def test_ids_stay_strings_and_texts_are_not_stripped(tmp_path):
     ]
 
 
+def test_lines_that_end_with_returns_alone_are_refused_but_a_text_may_have_one(tmp_path):
+    for content in ("1\ta\r2\tb\r", "qid,query\r1,a\r2,b", "qid\tquery\r1\ta\r"):
+        with pytest.raises(InputError, match="no line feed in the file.* convert it: tr"):
+            read_queries(write(tmp_path, content))
+    assert read_queries(write(tmp_path, "1\ta\rb\n")) == [("1", "a\rb")]
+    assert read_queries(write(tmp_path, "1\ta\r")) == [("1", "a")]
+
+
 def test_two_ids_may_share_a_text(tmp_path):
     assert read_queries(write(tmp_path, "1\tsame\n2\tsame\n")) == [("1", "same"), ("2", "same")]
 

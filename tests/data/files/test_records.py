@@ -100,6 +100,11 @@ def test_lines_equal_a_split_by_hand_whatever_the_chunks(content, skip, chunk_by
             return super().read(min(size, chunk_bytes))
 
     assert list(lines(Trickle(content), skip=skip)) == by_hand(content)[skip:]
+    if b"\n" not in content and b"\r" in content.rstrip(b"\r"):
+        with pytest.raises(InputError, match="no line feed in the file"):
+            list(lines(Trickle(content), of_many=True))
+    else:
+        assert list(lines(Trickle(content), of_many=True)) == by_hand(content)
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be"])

@@ -47,3 +47,16 @@ def test_ten_problems_of_a_kind_are_shown_and_eleven_are_ten_and_one_more(read):
         assert len(found) == min(count, 11)
         if count > 10:
             assert found[-1].endswith(f"{count - 10} more lines like these")
+
+
+@pytest.mark.parametrize("line", ["1 Q0 p{0} {0} -{0} t", "1\tp{0}\t{0}", "1\tp{0}\t{0}\t-{0}"])
+def test_lines_that_end_with_returns_alone_are_refused(read, line):
+    rows = [line.format(number) for number in (1, 2, 3)]
+    (told,) = problems(read, "\r".join(rows) + "\r")
+    assert "no line feed in the file, whose lines seem to end with returns" in told
+    assert len(read("\r\n".join(rows))) == len(read("\n".join(rows) + "\n\r")) == 3
+
+
+def test_a_return_within_a_line_hides_no_line_behind_the_sixth_column(read):
+    (told,) = problems(read, "1 Q0 a 1 3 t\n1 Q0 b 2 2 t\r1 Q0 c 3 1 t\n")
+    assert "line 2: a return in the midst of the line" in told and "1 Q0 c 3 1 t" in told
