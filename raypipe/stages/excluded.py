@@ -174,7 +174,8 @@ def read_excluded(path: Path) -> list[Pair]:
     Parquet has named columns, and so has text whose first line names them: between commas, tabs or
     semicolons with csv's quotes, or between blanks. Without a header, two or three columns begin
     with the query and the passage; four columns and JSON are judgements (`read_qrels`), six a TREC
-    run (`read_run`). Every line counts, whatever its grade, rank or score.
+    run (`read_run`). Every line counts, whatever its grade, rank or score, but for comments, which
+    begin with #, as in judgements; below a header there are none.
 
     Raises:
         InputError: another form, invalid lines, or no pair.
@@ -185,10 +186,11 @@ def read_excluded(path: Path) -> list[Pair]:
         pairs = _columns(read_columns(path, PAIR))
     else:
         with open_binary(path) as stream:
-            first = next((line for line in lines(stream, name=str(path)) if line.strip()), b"")
+            numbered = enumerate(lines(stream, name=str(path)))
+            begin, first = next((each for each in numbered if not _is_empty(each[1])), (0, b""))
         header, count = foreign.header_of(first, PAIR, *PAIR), len(first.split())
         if header is not None:
-            pairs = _named(path, header, problems)
+            pairs = _named(path, header, problems, skip=begin)
         elif first.lstrip().startswith(b"{") or count == 4:
             pairs = _columns(read_qrels(path))
         elif count == 6:
@@ -196,6 +198,7 @@ def read_excluded(path: Path) -> list[Pair]:
         elif count in (2, 3):
             parse = partial(_first_two, count=count)
             pairs = (pair for _, pair in parsed_lines(path, parse, problems) if pair is not None)
+            pairs = _without_marks(path, [*pairs]) if count == 3 else pairs
         else:
             raise InputError(
                 f"{path}: expected queries and the passages that they exclude: columns query_id "
@@ -221,13 +224,35 @@ def _checked(path: Path, pairs: Iterator[Pair], problems: Problems) -> Iterator[
             problems.add(f"{path}: row {number:,}: {error}")
 
 
-def _named(path: Path, header: foreign.Header, problems: Problems) -> Iterator[Pair]:
-    """The pairs of a file whose first line names the columns."""
+def _is_empty(line: bytes) -> bool:
+    """Whether the line is blank or a comment."""
+    return not line.strip() or line.startswith(b"#")
+
+
+def _without_marks(path: Path, pairs: list[Pair]) -> Iterator[Pair]:
+    """The pairs of three columns.
+
+    Raises:
+        InputError: the second is 0 or Q0 throughout, as in judgements, whose grade is then missing.
+    """
+    if pairs and {passage for _, passage in pairs} <= {"0", "Q0"}:
+        raise InputError(
+            f"{path}: the second of three columns is 0 or Q0 in every line: may be judgements "
+            "without grades, or the passages 0 and Q0; say which by a first line that names the "
+            "columns, such as query_id iteration passage_id"
+        )
+    yield from pairs
+
+
+def _named(path: Path, header: foreign.Header, problems: Problems, *, skip: int) -> Iterator[Pair]:
+    """The pairs of a file whose line after the first `skip` names the columns."""
     query, passage = (header.places[own] for own in PAIR)
     with open_binary(path) as stream:
         text = io.TextIOWrapper(stream, "utf-8-sig", newline="")
         csv.field_size_limit(MAX_LINE_BYTES)  # otherwise 131,072 characters
         blanks = header.separator == " "
+        for _ in range(skip):
+            next(text)
         records = csv.reader(text, delimiter=header.separator, strict=True)
         rows = (line.split() for line in text) if blanks else records
         try:
@@ -246,8 +271,8 @@ def _named(path: Path, header: foreign.Header, problems: Problems) -> Iterator[P
 
 
 def _first_two(line: bytes, *, count: int) -> Pair | None:
-    """The first columns of a line; None of a blank one."""
-    columns = line.decode().split()
+    """The first columns of a line; None of a blank one and of a comment."""
+    columns = [] if _is_empty(line) else line.decode().split()
     if columns and len(columns) != count:
         raise ValueError(f"expected {count} columns as in the first line, found {len(columns)}")
     return (columns[0], columns[1]) if columns else None

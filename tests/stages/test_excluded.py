@@ -231,6 +231,9 @@ FORMS = {
     "other columns": "score,docno,n,qid\n1,p1,x,q1\n,p2,y,q1\n0,p1,z,q2\n",
     "quotes": 'query_id;passage_id\n"q1";"p1"\nq1;p2\nq2;"p1"\n',
     "a header between blanks": "query_id passage_id\nq1 p1\nq1 p2\n q2   p1 \n",
+    "comments": "# what to leave out\n#\nq1 p1\n# more of it\nq1 p2\nq2 p1\n",
+    "a comment before a header": "# pairs\n\nquery_id,passage_id\nq1,p1\nq1,p2\nq2,p1\n",
+    "a header that names the mark": "query_id iteration passage_id\nq1 0 p1\nq1 0 p2\nq2 0 p1\n",
     "a byte order mark and returns": "\ufeffquery_id,passage_id\r\nq1,p1\r\nq1,p2\r\nq2,p1\r\n",
 }
 
@@ -259,6 +262,8 @@ REFUSED = {
     "query_id,passage_id\nq1,p 1\n": "row 1: white space or a control character in the passage id",
     'query_id,passage_id\nq1,"p1\n': "unexpected end of data",
     "query_id,passage_id\nq1,\n": "row 1: empty passage id",
+    "q1 0 p1\nq2 Q0 p1\n": "the second of three columns is 0 or Q0 in every line",
+    "# a note\n": "expected queries and the passages that they exclude",
     "q1 0 p1 much\n": "expected an integer grade",
 }
 
