@@ -77,18 +77,14 @@ def passages_of(title: str, headings: str, body: str, splitting: Splitting) -> l
     return [" ".join(filter(None, [*front, _joined(window)])) for window in windows]
 
 
-def sentences_of(text: str) -> list[str]:
-    """The text's sentences, each without white space around it, and none of them empty.
+def _sentence_spans(text: str) -> Iterator[tuple[int, int]]:
+    """Where each sentence begins and ends, without white space around it, and none of them empty.
 
     A sentence ends with its line, or after `.`, `!` or `?` and closing quotes or brackets, where
     white space follows and then no lower-case letter. An abbreviation before a name ends one too.
     After `。`, `！`, `？` and their like in Tibetan, Burmese and Khmer no white space is needed.
     Text without blanks ends one after `LONGEST_SENTENCE` words or characters at the latest.
     """
-    return [text[start:stop] for start, stop in _sentence_spans(text)]
-
-
-def _sentence_spans(text: str) -> Iterator[tuple[int, int]]:
     for line in _LINE.finditer(text):
         ends = [line.start() + match.end() for match in _SENTENCE_END.finditer(line[0])]
         for start, stop in zip([line.start(), *ends], [*ends, line.end()], strict=True):

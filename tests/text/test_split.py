@@ -4,9 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raypipe.text.split import Splitting, num_passages, passages_of, sentences_of
+from raypipe.text.split import Splitting, num_passages, passages_of
 
 PAPER = Splitting(by="words", length=100, stride=50, title_words=16, headings_words=32)
+
+
+ONE = Splitting(by="sentences", length=1, stride=1)
+
+
+def sentences(text):
+    """Passages of one sentence each."""
+    return passages_of("", "", text, ONE)
 
 
 def words(first, stop, kind="w"):
@@ -67,7 +75,7 @@ def test_every_word_is_in_a_window_and_no_window_is_within_the_one_before():
 
 def test_sentences_end_with_a_line_or_before_a_capital_a_digit_or_a_quote():
     text = 'One e.g. this. Two (yes!) Three?\n\nFour "five." 6 is it. "Seven." and eight'
-    assert sentences_of(text) == [
+    assert sentences(text) == [
         "One e.g. this.",
         "Two (yes!)",
         "Three?",
@@ -75,7 +83,7 @@ def test_sentences_end_with_a_line_or_before_a_capital_a_digit_or_a_quote():
         "6 is it.",
         '"Seven." and eight',
     ]
-    assert sentences_of(" \r\n ") == []
+    assert sentences(" \r\n ") == [""], "one passage of title and headings alone"
 
 
 def test_windows_of_sentences_overlap_and_keep_the_title_in_front():
@@ -95,8 +103,8 @@ def test_the_whole_document_is_one_passage_of_what_it_has():
 
 
 def test_a_long_run_of_blanks_or_dots_is_split_in_moments():
-    assert sentences_of("a." + " " * 100_000 + "b")[0].startswith("a.")
-    assert len(sentences_of("." * 100_000)) == 1
+    assert sentences("a." + " " * 100_000 + "b")[0].startswith("a.")
+    assert len(sentences("." * 100_000)) == 1
 
 
 ZH = "北京的秋天很美丽，公园里有许多树。"
@@ -149,7 +157,7 @@ def test_sentences_without_blanks_end_at_their_own_marks():
         "ほか。」",
         "つぎ။",
     ]
-    assert sentences_of(text) == expected
+    assert sentences(text) == expected
     two = Splitting(by="sentences", length=2, stride=1)
     assert passages_of("", "", text, two)[1:4] == [
         "然后走了。真的？！",
@@ -160,10 +168,10 @@ def test_sentences_without_blanks_end_at_their_own_marks():
 
 def test_a_sentence_without_blanks_is_cut_after_100_characters_and_a_sentence_of_words_is_not():
     body = TH.replace(" ", "") * 10
-    assert sentences_of(body) == [body[start : start + 100] for start in range(0, len(body), 100)]
+    assert sentences(body) == [body[start : start + 100] for start in range(0, len(body), 100)]
     assert passages_of("", "", body, Splitting(by="sentences", length=10, stride=5)) == [body]
     long = " ".join(words(0, 300))
-    assert sentences_of(long) == [long]
+    assert sentences(long) == [long]
 
 
 @given(
