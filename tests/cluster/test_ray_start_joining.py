@@ -156,6 +156,7 @@ def test_a_cluster_of_this_process_is_asked_for_what_is_given(use, monkeypatch):
     ray = use()
     reaper = Closing()
     monkeypatch.setattr(ray_start, "Reaper", lambda: reaper)
+    monkeypatch.setattr(sys, "executable", "/bin/python")  # that of the suite may have a blank
     local = start_local(num_cpus=3, num_gpus=2)
     (asked,) = ray.asked
     assert asked.pop("logging_level") == 40
