@@ -26,19 +26,13 @@ from raypipe.api.inputs import (
     texts_of,
 )
 from raypipe.config.rules import units_of
-from raypipe.config.stages import (
-    Bm25Search,
-    DenseSearch,
-    Encode,
-    ImpactIndex,
-    LuceneIndex,
-    Rm3,
-    Tuned,
-)
 from raypipe.driver.mirror import mirror_of
 from raypipe.driver.upkeep.status import line_of_generations, open_workspace
 from raypipe.errors import IncompleteError, InputError
 from raypipe.hub_names import address
+from raypipe.kinds.encode import Encode
+from raypipe.kinds.lucene import ImpactIndex, LuceneIndex
+from raypipe.kinds.search import Bm25Search, DenseSearch, Rm3, Tuned
 from raypipe.names import Role, StoreName, of_collection, of_queries, of_stage
 from raypipe.stages.run_tables import dense_table, run_table, with_ids
 from raypipe.stages.texts.ids import column_of_rows, id_index

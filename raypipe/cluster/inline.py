@@ -2,7 +2,6 @@
 
 import shutil
 import time
-from collections.abc import Callable
 
 from raypipe.cluster.backend import Done, Event, Failed, Mode, Ready, Task
 from raypipe.cluster.worker import introduce, perform
@@ -20,23 +19,35 @@ class InlineBackend:
         self._site: Site | None = None
         self._opened: Opened | None = None
         self._started = 0
-        self._queue: list[Callable[[], Event]] = []
+        self._queue: list[tuple[Shard, Rows, Mode] | None] = []
+        """What `wait` does next: a shard, or to open the stage (None)."""
 
     def start(self, task: Task) -> int:
         """See Backend."""
         self._task = task
         self._site = Site(task.ledger.storage.scratch(), self._device, self._threads)
         self._started += 1
-        self._queue.append(self._open)
+        self._queue.append(None)
         return self._started
 
     def submit(self, worker: int, shard: Shard, skip: Rows, mode: Mode) -> None:
         """See Backend."""
-        self._queue.append(lambda: self._compute(worker, shard, skip, mode))
+        self._queue.append((shard, skip, mode))
 
     def wait(self, seconds: float) -> list[Event]:
         """See Backend; computes at most one shard."""
-        return [self._queue.pop(0)()] if self._queue else []
+        if not self._queue:
+            return []
+        work = self._queue.pop(0)
+        if work is None:
+            return [self._open()]
+        assert self._task is not None and self._opened is not None
+        (shard, skip, mode), began = work, time.monotonic()
+        try:
+            done = perform(self._task, self._opened, shard, skip, lambda rows: None, mode)
+        except Exception as error:  # becomes an event; the loop decides and raises
+            return [Failed(self._started, shard, error)]
+        return [Done(self._started, shard, done, time.monotonic() - began)]
 
     def kill(self, worker: int) -> None:
         """See Backend; between shards nothing is running."""
@@ -73,12 +84,3 @@ class InlineBackend:
             return Ready(self._started, facts)
         except Exception as error:  # becomes an event; the loop decides and raises
             return Failed(self._started, None, error)
-
-    def _compute(self, worker: int, shard: Shard, skip: Rows, mode: Mode) -> Event:
-        assert self._task is not None and self._opened is not None
-        began = time.monotonic()
-        try:
-            done = perform(self._task, self._opened, shard, skip, lambda rows: None, mode)
-        except Exception as error:  # becomes an event; the loop decides and raises
-            return Failed(worker, shard, error)
-        return Done(worker, shard, done, time.monotonic() - began)

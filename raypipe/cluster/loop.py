@@ -26,7 +26,14 @@ from raypipe.storage.records import Json, Shard
 
 
 class Loop:
-    """The state of one invocation over one store; see `run`."""
+    """Computes the pending shards of one store, on any backend; publishing is left to the caller.
+
+    Workers are started while there is work for them, get one shard at a time, the long ones first,
+    are replaced when they are lost and are let go when nothing is left. A shard whose worker fails
+    goes to the front of the queue; preemption and node loss do not count as attempts. Near the end
+    a worker without a shard tries one that is late on another: the first record wins, and the other
+    worker is freed.
+    """
 
     def __init__(
         self,
@@ -34,11 +41,22 @@ class Loop:
         backend: Backend,
         limits: Limits,
         *,
-        on_progress: Callable[[Report], None],
-        on_ready: Callable[[Mapping[str, Json], Process | None], None],
-        should_stop: Callable[[], RaypipeError | None],
+        on_progress: Callable[[Report], None] = lambda report: None,
+        on_ready: Callable[[Mapping[str, Json], Process | None], None] = lambda facts, process: (
+            None
+        ),
+        should_stop: Callable[[], RaypipeError | None] = lambda: None,
     ) -> None:
-        """Starts nothing yet."""
+        """Starts nothing yet.
+
+        Args:
+            task: the stage and its ledger.
+            backend: where workers are started.
+            limits: of workers, attempts and silence.
+            on_progress: called with each committed shard, and while a long one is computed.
+            on_ready: called with the facts of each worker; it may refuse one.
+            should_stop: returns an error that ends the work.
+        """
         self._task, self._backend, self._limits = task, backend, limits
         self._on_progress, self._on_ready, self._should_stop = on_progress, on_ready, should_stop
         pending = task.ledger.pending()
@@ -54,7 +72,12 @@ class Loop:
         self.report = report_of(task.ledger.shards, pending)
 
     def run(self) -> Report:
-        """Run until nothing is pending; see `run`."""
+        """Commit every pending shard.
+
+        Raises:
+            IncompleteError: a shard failed `max_attempts` times; the message names it.
+            RaypipeError: an error of a stage about its input, or the one of `should_stop`.
+        """
         try:
             while self._pending or self._workers.num_computing:
                 self._grow()
@@ -274,35 +297,3 @@ class Loop:
             self._backend.kill(number)
             self.report.num_lost += 1
             self._lose(number, f"no heartbeat for {allowed:.0f} s", counts=True)
-
-
-def run(
-    task: Task,
-    backend: Backend,
-    limits: Limits,
-    *,
-    on_progress: Callable[[Report], None] = lambda report: None,
-    on_ready: Callable[[Mapping[str, Json], Process | None], None] = lambda facts, process: None,
-    should_stop: Callable[[], RaypipeError | None] = lambda: None,
-) -> Report:
-    """Commit every pending shard of the task's ledger; publishing is left to the caller.
-
-    Workers are started while there is work for them, get one shard at a time, the long ones first,
-    are replaced when they are lost and are let go when nothing is left. A shard whose worker fails
-    goes to the front of the queue; preemption and node loss do not count as attempts. Near the end
-    a worker without a shard tries one that is late on another: the first record wins, and the other
-    worker is freed.
-
-    Raises:
-        IncompleteError: a shard failed `max_attempts` times; the message names it.
-        RaypipeError: an error of a stage about its input, or the error that `should_stop` returned.
-    """
-    loop = Loop(
-        task,
-        backend,
-        limits,
-        on_progress=on_progress,
-        on_ready=on_ready,
-        should_stop=should_stop,
-    )
-    return loop.run()

@@ -14,10 +14,10 @@ from raypipe.config.fields import Section, Source
 from raypipe.config.json_schema import texts_of
 from raypipe.config.phases import Own
 from raypipe.config.recipe import WrittenRecipe
-from raypipe.config.stages import KINDS
 from raypipe.config.training import Training
 from raypipe.config.words import did_you_mean, listed
 from raypipe.errors import InputError
+from raypipe.kinds.registry import KINDS
 from raypipe.markdown import cell
 
 

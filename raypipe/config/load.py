@@ -9,7 +9,6 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from raypipe.config.kind import Kind, absent
 from raypipe.config.paths import absolute
 from raypipe.config.phases import (
     PhasedTraining,
@@ -35,6 +34,7 @@ from raypipe.config.yaml import (
     parse_yaml,
 )
 from raypipe.errors import InputError
+from raypipe.kinds.kind import Kind, absent
 from raypipe.package import FOLDER
 from raypipe.regular import check_regular
 from raypipe.uris import redacted

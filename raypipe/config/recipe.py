@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from raypipe.config.fields import Listed, Location, Name, Section
-from raypipe.config.kind import Kind
 from raypipe.config.parts import Collection, Evaluate, Model, QuerySet, Resources, RunFiles
-from raypipe.config.stages import GivenRun, Stage, Written
 from raypipe.config.words import did_you_mean, listed
 from raypipe.errors import InputError
+from raypipe.kinds.kind import Kind
+from raypipe.kinds.read import GivenRun
+from raypipe.kinds.registry import Stage, Written
 
 
 class _Parts(Section):

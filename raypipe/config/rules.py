@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from raypipe.config.kind import Around, Kind, Produces, Reference
 from raypipe.config.parts import CarTopics, Collection, Model, QuerySet, Split
-from raypipe.config.stages import KINDS, Written, labels_of
 from raypipe.config.words import did_you_mean, listed
 from raypipe.config.yaml import Key, Problem
+from raypipe.kinds.kind import Around, Kind, Produces, Reference
+from raypipe.kinds.registry import KINDS, Written, labels_of
 from raypipe.names import ROOT_FOLDERS
 from raypipe.vocabulary import Unit
 

@@ -8,9 +8,9 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from raypipe.config.fields import Section
-from raypipe.config.stages import KINDS
 from raypipe.config.words import did_you_mean, in_words, listed
 from raypipe.config.yaml import Key, Problem
+from raypipe.kinds.registry import KINDS
 from raypipe.vocabulary import FORMAT_WORDS
 
 _EXPECTED = {

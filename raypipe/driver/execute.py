@@ -3,12 +3,12 @@
 import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice
 
 from raypipe.cluster.backend import Task
-from raypipe.cluster.loop import run
+from raypipe.cluster.loop import Loop
 from raypipe.cluster.report import Report, report_of
 from raypipe.cluster.worker import worker_facts
 from raypipe.driver.place import LazyBackends
@@ -137,7 +137,25 @@ class Execution:
                 stage = stage.reusing(
                     older_stores(self.workspace.stores, self.workspace.id, self.base, name, spec)
                 )
-            manifest, report = self._compute(name, stage, spec)
+            with self._begun(store, stage, spec) as (task, workers):
+                report = report_of(task.ledger.shards, task.ledger.pending())
+                pending = report.num_planned - report.num_reused
+                self.watcher.began(name, report)
+                if pending:
+                    loop = Loop(
+                        task,
+                        self.backends.get(),
+                        self.backends.limits(stage.needs, pending),
+                        on_progress=lambda so_far: self.watcher.advanced(name, so_far),
+                        on_ready=workers.ready,
+                        should_stop=lambda: workers.overtaken() or self.should_stop(),
+                    )
+                    try:
+                        report = loop.run()
+                    except BaseException:
+                        self._end(workers, task.ledger)
+                        raise
+                manifest = self._publish(task.ledger, report)
         self._finish(name, manifest, report)
         return Stored(self.workspace.stores, manifest)
 
@@ -156,8 +174,10 @@ class Execution:
             return
         self.on_change(f"{store}: {'; '.join(map(str, old.diff(spec)))}")
 
-    def _compute(self, name: StoreName, stage: Stage, spec: StageSpec) -> tuple[Manifest, Report]:
-        store, stores, fingerprint = str(name), self.workspace.stores, spec.fingerprint()
+    @contextmanager
+    def _begun(self, store: str, stage: Stage, spec: StageSpec) -> Iterator[tuple[Task, "Workers"]]:
+        """The store's work, under its lease, with the word that every worker must find."""
+        stores, fingerprint = self.workspace.stores, spec.fingerprint()
         planned = self._planned(store, stage, spec)  # bad input is found before anything is written
         self.workspace.mark()
         lease = acquire(
@@ -171,18 +191,32 @@ class Execution:
             ledger = begun_store(self.workspace, store, spec, planned)
             ledger.storage.sweep()
             check_space(stores, stage, ledger)
-            report = self._map(name, stage, ledger, lease, nonce)
-            manifest = ledger.publish(self.max_failed_rows, one_numerics=self.numerics_one)
-            # Only a store that a single invocation computed has a time.
-            seconds = None if report.num_reused else report.working_seconds
-            copied = rows_copied(ledger) if report.num_reused else report.num_copied
-            told = {"working_seconds": seconds, "copied": copied}
-            ledger.note({"event": "published", **told})
-            ledger.storage.sweep()
-            return manifest, report
+            yield Task(stage, ledger, nonce), Workers(store, lease)
         finally:
             self.workspace.take_nonce_back(nonce)
             lease.release()
+
+    def _end(self, workers: "Workers", ledger: Ledger) -> None:
+        """Wait for workers that were ended in the middle of a file, and remove what they left.
+
+        One more may appear until they are gone.
+        """
+        self.backends.get().end_idle()
+        wait_until_dead(workers.processes, ENDING_SECONDS)
+        if not workers.overtaken():
+            ledger.storage.sweep()
+
+    def _publish(self, ledger: Ledger, report: Report) -> Manifest:
+        """The manifest, with a note of the time that a single invocation took, and of the copies.
+
+        Only a store that a single invocation computed has a time.
+        """
+        manifest = ledger.publish(self.max_failed_rows, one_numerics=self.numerics_one)
+        seconds = None if report.num_reused else report.working_seconds
+        copied = rows_copied(ledger) if report.num_reused else report.num_copied
+        ledger.note({"event": "published", "working_seconds": seconds, "copied": copied})
+        ledger.storage.sweep()
+        return manifest
 
     def _planned(self, store: str, stage: Stage, spec: StageSpec) -> Sequence[Shard]:
         """The existing plan, or else a new one, not yet written.
@@ -202,46 +236,6 @@ class Execution:
                 f"{'; '.join(map(str, changes))}. {LEAVE_INPUTS}"
             )
         return shards
-
-    def _map(
-        self, name: StoreName, stage: Stage, ledger: Ledger, lease: Lease, nonce: tuple[str, str]
-    ) -> Report:
-        store = str(name)
-        seen: dict[str, Json] = worker_facts()
-        workers: list[Process] = []
-
-        def on_ready(facts: Mapping[str, Json], process: Process | None) -> None:
-            _compare_workers(store, seen, facts)
-            if process is not None:
-                workers.append(process)
-                lease.add_processes([process])
-
-        def stop() -> RaypipeError | None:
-            if lease.lost:
-                return RefusedError(f"{store}: another invocation has taken over this store")
-            return self.should_stop()
-
-        stands = report_of(ledger.shards, ledger.pending())
-        pending = stands.num_planned - stands.num_reused
-        self.watcher.began(name, stands)
-        if not pending:
-            return stands
-        try:
-            return run(
-                Task(stage, ledger, nonce),
-                self.backends.get(),
-                self.backends.limits(stage.needs, pending),
-                on_progress=lambda report: self.watcher.advanced(name, report),
-                on_ready=on_ready,
-                should_stop=stop,
-            )
-        except BaseException:
-            # Workers were ended in the middle of a file; one more may appear until they are gone.
-            self.backends.get().end_idle()
-            wait_until_dead(workers, ENDING_SECONDS)
-            if not lease.lost:
-                ledger.storage.sweep()
-            raise
 
     def _watch(self, found: LeaseState) -> None:
         log.info("cannot tell whether %s is alive; waiting for it to renew its lease", found.holder)
@@ -279,15 +273,37 @@ class Execution:
 _EQUAL_FACTS = ("python", "raypipe", "package_sha256", "torch", "transformers", "tokenizers")
 
 
-def _compare_workers(store: str, seen: dict[str, Json], facts: Mapping[str, Json]) -> None:
-    """Refuse a worker that differs from the first one in anything that could change bytes."""
-    for key in _EQUAL_FACTS:
-        if key in facts and seen.setdefault(key, facts[key]) != facts[key]:
-            raise InputError(
-                f"{store}: a worker has {key} {facts[key]}, expected {seen[key]} as here "
-                "and on the workers before it; install one version on every node (a pinned image), "
-                "and do not change it while a command runs"
-            )
+class Workers:
+    """The workers of one store: alike in all that could change bytes, and named in its lease."""
+
+    def __init__(self, store: str, lease: Lease) -> None:
+        """None yet; the first ones must be as this process is."""
+        self._store, self._lease = store, lease
+        self._facts: dict[str, Json] = worker_facts()
+        self.processes: list[Process] = []
+
+    def overtaken(self) -> RaypipeError | None:
+        """The error if another invocation has the lease by now."""
+        if self._lease.lost:
+            return RefusedError(f"{self._store}: another invocation has taken over this store")
+        return None
+
+    def ready(self, facts: Mapping[str, Json], process: Process | None) -> None:
+        """Take one more.
+
+        Raises:
+            InputError: it differs from those before it.
+        """
+        for key in _EQUAL_FACTS:
+            if key in facts and self._facts.setdefault(key, facts[key]) != facts[key]:
+                raise InputError(
+                    f"{self._store}: a worker has {key} {facts[key]}, expected {self._facts[key]} "
+                    "as here and on the workers before it; install one version on every node (a "
+                    "pinned image), and do not change it while a command runs"
+                )
+        if process is not None:
+            self.processes.append(process)
+            self._lease.add_processes([process])
 
 
 def _published(workspace: Workspace, manifest: Manifest) -> Mapping[str, Json]:

@@ -17,8 +17,8 @@ from raypipe.config import Collection, Evaluate, resolved_yaml
 from raypipe.config.parts import RUN_ENDINGS
 from raypipe.config.recipe import larger_collections
 from raypipe.driver.execute import StageResult
-from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.fit import excluded_line, fit_in_stores
+from raypipe.driver.recipe.graph import Graph
 from raypipe.driver.recipe.system import Chain, ScoreRequest, System
 from raypipe.driver.workspace import Workspace
 from raypipe.evaluation.exports import write_msmarco, write_trec
@@ -125,7 +125,7 @@ def apart_of(
 
 
 def notes_of(
-    basis: Basis,
+    graph: Graph,
     wanted: Evaluate,
     query_set: str,
     measured: Mapping[str, Measured],
@@ -138,11 +138,11 @@ def notes_of(
         notes.append(f"topics: {wanted.topics}")
     if wanted.relevance:
         notes.append(f"relevant: {wanted.relevance}")
-    notes += of_wikipedia(basis.recipe.collection)
-    sizes = f"{basis.collection().num_rows:,} passages"
+    notes += of_wikipedia(graph.recipe.collection)
+    sizes = f"{graph.collection().num_rows:,} passages"
     if unit == "documents":
-        sizes = f"{basis.documents().num_rows:,} documents, {sizes}"
-    notes.append(f"{sizes}, {basis.queries(query_set).num_rows:,} queries")
+        sizes = f"{graph.documents().num_rows:,} documents, {sizes}"
+    notes.append(f"{sizes}, {graph.queries(query_set).num_rows:,} queries")
     notes.append("ms/query: wall time of the whole chain over all queries, loading excluded")
     counted = {system: counts[system] for system in measured if system in counts}
     notes += [INFERENCES] if counted else []
@@ -160,9 +160,9 @@ def notes_of(
     return notes
 
 
-def _without_text(basis: Basis, query_set: str) -> list[str]:
+def _without_text(graph: Graph, query_set: str) -> list[str]:
     """A line if queries have no text: what is found for them says nothing."""
-    texts = basis.queries(query_set).table(schema.QUERIES)["text"].to_pylist()
+    texts = graph.queries(query_set).table(schema.QUERIES)["text"].to_pylist()
     empty = sum(not text.strip() for text in texts)
     return [f"{empty:,} of {len(texts):,} queries have no text"] if empty else []
 
@@ -188,7 +188,7 @@ class Measurement:
 
 
 def measure(
-    basis: Basis,
+    graph: Graph,
     workspace: Workspace,
     systems: Mapping[str, Sequence[System]],
     results: Mapping[StoreName, StageResult],
@@ -202,21 +202,21 @@ def measure(
     own; those without judgements are ranked but not measured. `last` is the summary of the last
     complete invocation: where it was made from the same, and its files are unchanged, they stay.
     """
-    made_from = _made_from(basis, systems, results, judgements)
+    made_from = _made_from(graph, systems, results, judgements)
     kept = _kept(workspace, made_from, last)
     if kept is not None:
         return kept
     found, others = Measurement(made_from=made_from), {*workspace.written}
     blocks = []
-    recipe = basis.recipe
+    recipe = graph.recipe
     larger = larger_collections(recipe.stages)
     for query_set, of_set in systems.items():
         ranked = [system for system in of_set if system.produces == "run"]
         if not ranked:
             continue
-        tables = _write_runs(workspace, basis, query_set, ranked)
+        tables = _write_runs(workspace, graph, query_set, ranked)
         depths = {s.stored.identity: _depth(tables[s.name]) for s in ranked}
-        num_queries = basis.queries(query_set).num_rows
+        num_queries = graph.queries(query_set).num_rows
         counts: dict[str, Inferences] = {}
         for unit in units():  # what a table lists, it counts: a store's scores once in each table
             counts |= inferences([each for each in ranked if each.unit == unit], results)
@@ -248,10 +248,10 @@ def measure(
             warn_of(measured, f" on {query_set}")
             per_query |= measured
             apart = apart_of(recipe.evaluate, larger, measured)
-            notes = notes_of(basis, recipe.evaluate, query_set, measured, counts, unit)
-            notes += fit_in_stores(basis, query_set, unit, judged).lines()
-            notes += excluded_line(basis, query_set, unit)
-            notes += _without_text(basis, query_set)
+            notes = notes_of(graph, recipe.evaluate, query_set, measured, counts, unit)
+            notes += fit_in_stores(graph, query_set, unit, judged).lines()
+            notes += excluded_line(graph, query_set, unit)
+            notes += _without_text(graph, query_set)
             notes += [OUTSIDE] if any(larger[name] is not None for name in measured) else []
             notes += dict.fromkeys(line for system in of_unit for line in system.approximate)
             notes += [system.note for system in of_unit if system.note]
@@ -299,7 +299,7 @@ def measure(
 
 
 def _made_from(
-    basis: Basis,
+    graph: Graph,
     systems: Mapping[str, Sequence[System]],
     results: Mapping[StoreName, StageResult],
     judgements: Mapping[tuple[str, Unit], pa.Table],
@@ -308,7 +308,7 @@ def _made_from(
     runs = [system.stored.identity for of_set in systems.values() for system in of_set]
     times = [(str(s), r.working_seconds, r.num_copied_when_made) for s, r in results.items()]
     found = hashlib.sha256()
-    parts = [package_sha256(), resolved_yaml(basis.recipe), runs, sorted(times, key=str)]
+    parts = [package_sha256(), resolved_yaml(graph.recipe), runs, sorted(times, key=str)]
     found.update(repr(parts).encode())
     for key, judged in judgements.items():
         sink = pa.BufferOutputStream()
@@ -342,16 +342,16 @@ def _kept(workspace: Workspace, made_from: str, last: Mapping[str, Any]) -> Meas
 
 
 def _write_runs(
-    workspace: Workspace, basis: Basis, query_set: str, systems: Sequence[System]
+    workspace: Workspace, graph: Graph, query_set: str, systems: Sequence[System]
 ) -> dict[str, pa.Table]:
-    queries = basis.queries(query_set).table(schema.QUERIES)
+    queries = graph.queries(query_set).table(schema.QUERIES)
     folder = workspace.folder / "runs" / query_set
     standing = set(workspace.own.names(f"runs/{query_set}"))  # another machine may have written
     tables = {}
     for system in systems:
         run = system.stored.whole_table(schema.RUN)
-        table = tables[system.name] = with_ids(run, queries, basis.ranked(system.unit))
-        trec, *tsv = (folder / f"{system.name}.{each}" for each in basis.recipe.runs.endings)
+        table = tables[system.name] = with_ids(run, queries, graph.ranked(system.unit))
+        trec, *tsv = (folder / f"{system.name}.{each}" for each in graph.recipe.runs.endings)
         write_trec(table, trec, tag=system.name)
         for path in tsv:
             write_msmarco(table, path)

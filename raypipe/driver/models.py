@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from raypipe.config import Recipe, read_resolved
 from raypipe.config.parts import Model
-from raypipe.config.stages import Ann, DuoScore, Encode, ImpactIndex, MonoScore
 from raypipe.driver.inputs import has_copies
 from raypipe.errors import InputError
 from raypipe.hub_names import NEWEST, SCHEME, HubName, address, is_hub
+from raypipe.kinds.ann import Ann
+from raypipe.kinds.encode import Encode
+from raypipe.kinds.lucene import ImpactIndex
+from raypipe.kinds.score import MonoScore, Rerank
 from raypipe.models.folder.adapters import summed_shapes
 from raypipe.models.folder.files import tensor_shapes
 from raypipe.models.folder.model_folder import ModelFolder, layouts_of, resolve_model
@@ -60,7 +63,7 @@ def open_models(
         problems += [f"models.{name}: {problem}" for problem in dict.fromkeys(told)]
     for name in selected:
         stage = recipe.stages[name]
-        if isinstance(stage, Encode | MonoScore | DuoScore) and stage.model in found:
+        if isinstance(stage, Encode | Rerank) and stage.model in found:
             try:
                 check_kind(found[stage.model], name, stage)
             except InputError as error:
@@ -107,7 +110,7 @@ def opened(wanted: Model, precision: str) -> ModelFolder:
     return found if precision in ("auto", "fastest") else found.in_precision(precision)
 
 
-def check_kind(model: ModelFolder, name: str, stage: Encode | MonoScore | DuoScore) -> None:
+def check_kind(model: ModelFolder, name: str, stage: Encode | Rerank) -> None:
     """Returns nothing if the model is of the kind that the stage `name` needs.
 
     Raises:

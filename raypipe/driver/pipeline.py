@@ -9,14 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from raypipe.config import Recipe, missing_inputs, resolved_yaml, select
 from raypipe.config.paths import places_of
 from raypipe.driver.devices import Devices
 from raypipe.driver.execute import Execution, StageResult, Watcher
 from raypipe.driver.forecast.forecast import check_forecast, run_forecast
-from raypipe.driver.generations.drift import DriftLimit, limits_of
+from raypipe.driver.generations.drift import limits_of
 from raypipe.driver.generations.publish import Built, Publication, publish
 from raypipe.driver.generations.retire import retire_older
 from raypipe.driver.inputs import with_local_files
@@ -24,22 +22,20 @@ from raypipe.driver.invocation import invocation, work_begins
 from raypipe.driver.measure import Measurement, measure
 from raypipe.driver.mirror import address_of, output_hash, refuse_sweep, write_out
 from raypipe.driver.models import open_or_tell, with_commits
-from raypipe.driver.place import LazyBackends, WorkPlace, backends_at, devices_at, sizing_of
-from raypipe.driver.recipe.basis import Basis, basis_at
+from raypipe.driver.place import WorkPlace, place_for
 from raypipe.driver.recipe.collection import unread
 from raypipe.driver.recipe.compare import refuse_changes
 from raypipe.driver.recipe.fit import refuse_unfit
-from raypipe.driver.recipe.graph import systems_of
+from raypipe.driver.recipe.graph import Graph, graph_at
 from raypipe.driver.recipe.read_first import collection_problems, read_first
-from raypipe.driver.recipe.system import System
 from raypipe.driver.signals import interruptible
 from raypipe.driver.workspace import Workspace, refuse_users_files
-from raypipe.errors import InputError, LimitError, RaypipeError, ending_of
+from raypipe.errors import InputError, LimitError, ending_of
 from raypipe.names import StoreName
 from raypipe.package import VERSION
-from raypipe.storage.generations import Generation, generations_held, record_numbers
+from raypipe.storage.generations import generations_held, record_numbers
 from raypipe.storage.records import digest
-from raypipe.vocabulary import Unit
+from raypipe.storage.storage import Storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,30 +72,6 @@ class Outcome:
     table: str = ""
 
 
-@dataclass(frozen=True)
-class Pipeline:
-    """One execution of a recipe in a workspace: what its steps share."""
-
-    recipe: Recipe
-    """In the precision of the devices, with the commits of its models."""
-    selected: list[str]
-    options: Options
-    workspace: Workspace
-    summary: dict[str, Any]
-    """Filled step by step; see `invocation`."""
-    chosen: Devices
-    backends: LazyBackends
-    next_number: int
-    """Of the next generation, when the invocation began."""
-    base: Generation | None
-    """The current generation, on which the next one is built."""
-    reading: Generation | None
-    """A generation whose collection and indexes are read, whatever the recipe's files hold."""
-    watcher: Watcher
-    say: Callable[[str], None]
-    should_stop: Callable[[], RaypipeError | None]
-
-
 def run_pipeline(
     recipe: Recipe,
     out: Path,
@@ -113,13 +85,18 @@ def run_pipeline(
     summary.json says `running` from the start, and at the end how the invocation ended.
 
     Raises:
-        RaypipeError: whatever ended the invocation; summary.json has its exit code.
+        InputError: every problem of the recipe, its models, files and judgements, before any work.
+        RefusedError: `frozen`, and a setting is not the last invocation's.
+        RaypipeError: whatever else ended the invocation; summary.json has its exit code.
     """
-    selected = select(recipe, options.until)
+    # 1. The recipe.
+    selected, reads_files = select(recipe, options.until), options.reading is None
     limits = limits_of(options.max_drift, recipe.evaluate.measures if recipe.evaluate else ())
-    problems = missing_inputs(recipe, collection=options.reading is None)
+    problems = missing_inputs(recipe, collection=reads_files)
     if problems:
         raise InputError(problems)
+
+    # 2. The workspace.
     refuse_sweep(out)
     refuse_users_files(out, _names(recipe, selected))
     if recipe.stores == str((out / "stores").absolute()):  # even if the workspace is moved
@@ -130,44 +107,84 @@ def run_pipeline(
         interruptible() as should_stop,
         generations_held(
             workspace.stores, recipe.name, builds=options.reindex, reading=options.reading
-        ) as (number, base, reading),
+        ) as (next_number, base, reading),
     ):
+        # 3. The place where it is computed.
         began = time.monotonic()
-        recipe, chosen, backends = _place(recipe, options, say, should_stop)
-        recipe, problems = with_commits(recipe, out, say)
-        pipeline = Pipeline(
-            recipe=recipe,
-            selected=selected,
-            options=options,
-            workspace=workspace,
-            summary=summary,
-            chosen=chosen,
-            backends=backends,
-            next_number=number,
-            base=base,
-            reading=reading,
-            watcher=watcher,
-            say=say,
-            should_stop=should_stop,
-        )
-        try:
-            basis, execution, judgements = _open(pipeline, problems)
-            _forecast(pipeline, basis, execution)
-            refuse_unfit(basis, judgements)
+        at = WorkPlace(recipe.resources.backend, options.ray_address, options.allow_open_cluster)
+        with place_for(recipe.resources, at, options.inline, should_stop) as place:
+            say(place.devices.line() + _why(options, at))
+            recipe = recipe.model_copy(update={"resources": place.resources})
+
+            # 4. Models and files; nothing is computed yet.
+            recipe, problems = with_commits(recipe, out, say)
+            models, problems = open_or_tell(recipe, selected, problems, say)
+            frozen = options.frozen and summary["finished_before"]
+            if options.frozen and not frozen:
+                say(
+                    "--frozen: no earlier invocation finished in "
+                    f"{address_of(workspace.folder)}, so nothing is compared; the next one is "
+                    "compared with this one"
+                )
+            named, sources = with_local_files(
+                recipe,
+                workspace,
+                say,
+                collection=reads_files,
+                frozen=frozen,
+                on_making=place.backends.warm,
+            )
+            if frozen and not problems:
+                refuse_changes(named, workspace, models, written=recipe)
+            if reads_files:
+                problems = [*problems, *collection_problems(named)]
+            judgements = read_first(named, problems)
+            for line in unread(named.collection) if reads_files else ():
+                say(line)
+
+            # 5. The forecast, and judgements that fit.
+            execution = Execution(
+                workspace=workspace,
+                backends=place.backends,
+                sizing=place.sizing,
+                watcher=watcher,
+                max_failed_rows=recipe.resources.max_failed_rows,
+                numerics_one=recipe.resources.numerics == "one",
+                reuse=recipe.resources.reuse,
+                base=base,
+                reading=reading,
+                should_stop=should_stop,
+                on_change=say,
+            )
+            graph = graph_at(named, execution, place.devices, sources, models)
+            if reads_files and options.tokens_of is None:
+                _forecast(graph, selected, execution, place.devices, summary, say)
+            refuse_unfit(graph, judgements)
+
+            # 6. The stores.
             last = summary.get("last_complete", {})  # until the work begins
-            systems = _make_stores(pipeline, basis)
-            measurement = measure(basis, workspace, systems, execution.results, judgements, last)
-            _summarise(pipeline, measurement, execution.results)
+            work_begins(workspace, summary)
+            write_out(workspace.folder, "recipe.yaml", resolved_yaml(recipe).encode())
+            workspace.wrote(workspace.folder / "recipe.yaml")
+            if options.tokens_of is not None:
+                graph.tokens(options.tokens_of)
+            systems = graph.systems(selected)
+
+            # 7. The runs and their measures.
+            measured = measure(graph, workspace, systems, execution.results, judgements, last)
+            summary.pop("plan", None)  # from here on `stages` has it
+            summary |= summary_of(measured, execution.results, place.devices)
+
+            # 8. The next generation, and the end.
             if options.reindex:
                 seconds = time.monotonic() - began
-                built = Built(basis, systems, execution.results, measurement, seconds)
-                _publish(pipeline, limits, built)
-            _remove_stale(pipeline)
+                built = Built(graph, systems, execution.results, measured, seconds)
+                publication = Publication(next_number, base, limits)
+                _publish(workspace, publication, built, options.keep, summary, say)
+            _remove_stale(recipe, selected, options, workspace, summary, say)
             if selected == [*recipe.stages]:
                 workspace.forget_sources()
-        finally:
-            backends.close()
-    return Outcome(summary, measurement.table)
+    return Outcome(summary, measured.table)
 
 
 def _names(recipe: Recipe, selected: Sequence[str]) -> list[str]:
@@ -179,124 +196,51 @@ def _names(recipe: Recipe, selected: Sequence[str]) -> list[str]:
     return names
 
 
-def _place(
-    recipe: Recipe,
-    options: Options,
+def _why(options: Options, at: WorkPlace) -> str:
+    """Why a verb of one stage runs inline or on Ray, behind the line of devices."""
+    if not options.why:
+        return ""
+    inline = options.inline or at.backend == "inline"
+    return f", {'inline' if inline else 'on Ray'}: {options.why}"
+
+
+def _forecast(
+    graph: Graph,
+    selected: Sequence[str],
+    execution: Execution,
+    chosen: Devices,
+    summary: dict[str, Any],
     say: Callable[[str], None],
-    should_stop: Callable[[], RaypipeError | None],
-) -> tuple[Recipe, Devices, LazyBackends]:
-    """The recipe in the precision of the devices, the devices, and their backend."""
-    wanted = recipe.resources
-    if options.inline:  # one worker, with all cores
-        wanted = wanted.model_copy(update={"backend": "inline", "actors": 1})
-    place = WorkPlace(wanted.backend, options.ray_address, options.allow_open_cluster)
-    chosen = devices_at(place, wanted, should_stop)
-    why = f", {'inline' if wanted.backend == 'inline' else 'on Ray'}: {options.why}"
-    say(chosen.line() + (why if options.why else ""))
-    precise = recipe.resources.model_copy(update={"precision": chosen.precision})
-    recipe = recipe.model_copy(update={"resources": precise})
-    return recipe, chosen, backends_at(place, chosen)
-
-
-def _open(
-    pipeline: Pipeline, problems: Sequence[str]
-) -> tuple[Basis, Execution, Mapping[tuple[str, Unit], pa.Table]]:
-    """The recipe's stores, what completes them, and the judgements; nothing is computed yet.
-
-    `problems` were found before, and are told with those that are found here.
-
-    Raises:
-        InputError: every problem of the models, inputs and judgements.
-        RefusedError: `frozen`, and a setting is not the last invocation's.
-    """
-    recipe, options, say = pipeline.recipe, pipeline.options, pipeline.say
-    workspace = pipeline.workspace
-    models, found = open_or_tell(recipe, pipeline.selected, problems, say)
-    reads_files = options.reading is None
-    frozen = options.frozen and pipeline.summary["finished_before"]
-    if options.frozen and not frozen:
-        say(
-            f"--frozen: no earlier invocation finished in {address_of(workspace.folder)}, so "
-            "nothing is compared; the next one is compared with this one"
-        )
-    named, sources = with_local_files(
-        recipe,
-        workspace,
-        say,
-        collection=reads_files,
-        frozen=frozen,
-        on_making=pipeline.backends.warm,
-    )
-    if frozen and not found:
-        refuse_changes(named, workspace, models, written=recipe)
-    if reads_files:
-        found = [*found, *collection_problems(named)]
-    judgements = read_first(named, found)
-    for line in unread(named.collection) if reads_files else ():
-        say(line)
-    wanted = recipe.resources
-    execution = Execution(
-        workspace=workspace,
-        backends=pipeline.backends,
-        sizing=sizing_of(wanted, pipeline.chosen),
-        watcher=pipeline.watcher,
-        max_failed_rows=wanted.max_failed_rows,
-        numerics_one=wanted.numerics == "one",
-        reuse=wanted.reuse,
-        base=pipeline.base,
-        reading=pipeline.reading,
-        should_stop=pipeline.should_stop,
-        on_change=say,
-    )
-    return basis_at(named, execution, pipeline.chosen, sources, models), execution, judgements
-
-
-def _forecast(pipeline: Pipeline, basis: Basis, execution: Execution) -> None:
-    """Say what the stores will take; nothing of tokens and searches alone.
+) -> None:
+    """Say what the stores will take.
 
     Raises:
         StorageError: the stores do not fit.
     """
-    if pipeline.options.reading is not None or pipeline.options.tokens_of is not None:
-        return
+    workspace = execution.workspace
     forecast = run_forecast(
-        basis,
-        pipeline.selected,
-        pipeline.chosen,
-        workspace=pipeline.workspace,
+        graph,
+        selected,
+        chosen,
+        workspace=workspace,
         compute=execution.ensure,
     )
     if forecast is not None:
-        pipeline.say(str(forecast))
-        pipeline.watcher.expects(len(forecast.lines))
-        pipeline.summary["plan"] = [line.store for line in forecast.lines]
-        pipeline.workspace.tell_stores()
-        check_forecast(forecast, pipeline.workspace)
+        say(str(forecast))
+        execution.watcher.expects(len(forecast.lines))
+        summary["plan"] = [line.store for line in forecast.lines]
+        workspace.tell_stores()
+        check_forecast(forecast, workspace)
 
 
-def _make_stores(pipeline: Pipeline, basis: Basis) -> dict[str, list[System]]:
-    """The selected stages, run to completion, by query set; the work begins here."""
-    workspace = pipeline.workspace
-    work_begins(workspace, pipeline.summary)
-    write_out(workspace.folder, "recipe.yaml", resolved_yaml(pipeline.recipe).encode())
-    workspace.wrote(workspace.folder / "recipe.yaml")
-    if pipeline.options.tokens_of is not None:
-        basis.tokens(pipeline.options.tokens_of)
-    return systems_of(basis, pipeline.selected)
-
-
-def _summarise(
-    pipeline: Pipeline,
-    measurement: Measurement,
-    results: Mapping[StoreName, StageResult],
+def _remove_stale(
+    recipe: Recipe,
+    selected: Sequence[str],
+    options: Options,
+    workspace: Workspace,
+    summary: dict[str, Any],
+    say: Callable[[str], None],
 ) -> None:
-    """Fill the summary before a limit may refuse what was built."""
-    summary = pipeline.summary
-    summary.pop("plan", None)  # from here on `stages` has it
-    summary |= summary_of(measurement, results, pipeline.chosen)
-
-
-def _remove_stale(pipeline: Pipeline) -> None:
     """Remove runs, measures and tables of the recipe that do not stand for it and its inputs.
 
     A whole invocation removes all that earlier ones of its recipe wrote and it did not. After a
@@ -304,22 +248,21 @@ def _remove_stale(pipeline: Pipeline) -> None:
     are the same. Files of recipes of other names, and of single stages, stay; so does a file that
     the recipe reads, and one that somebody changed, which is no file of the workspace any more.
     """
-    workspace, summary, name = pipeline.workspace, pipeline.summary, pipeline.recipe.name
-    earlier = summary.get("earlier", {})
+    name, earlier = recipe.name, summary.get("earlier", {})
     written = {file for file in workspace.written if _is_result(file)}
     made_of = summary["made_of"] = {
         other: {**its, "files": sorted({*its["files"]} - written)}
         for other, its in earlier.get("made_of", {}).items()
     }
-    if pipeline.options.single:
+    if options.single:
         return
     stores = {*workspace.used}
-    own, before = {"recipe": _digest(pipeline.recipe)}, made_of.get(name)
-    if before is not None and pipeline.selected != [*pipeline.recipe.stages]:
+    own, before = {"recipe": _digest(recipe)}, made_of.get(name)
+    if before is not None and selected != [*recipe.stages]:
         if before["recipe"] == own["recipe"] and _agree(before["stores"], stores):
             written, stores = written | {*before["files"]}, stores | {*before["stores"]}
     made_of[name] = {**own, "stores": sorted(stores), "files": sorted(written)}
-    inputs = {os.path.realpath(place) for place in places_of(pipeline.recipe).values()}
+    inputs = {os.path.realpath(place) for place in places_of(recipe).values()}
     files, removed = earlier.get("files", {}), []
     for file in () if before is None else before["files"]:
         path = workspace.folder / file
@@ -330,7 +273,7 @@ def _remove_stale(pipeline: Pipeline) -> None:
             workspace.remove(path)  # else it is somebody else's by now
             removed.append(file)
     if removed:
-        pipeline.say(
+        say(
             "removed what an earlier invocation wrote and the recipe no longer does: "
             f"{', '.join(removed)}"
         )
@@ -353,28 +296,33 @@ def _agree(before: Collection[str], now: Collection[str]) -> bool:
     return {place for place in now if place.partition("/")[0] in names} <= {*before}
 
 
-def _publish(pipeline: Pipeline, limits: Sequence[DriftLimit], built: Built) -> None:
+def _publish(
+    workspace: Workspace,
+    publication: Publication,
+    built: Built,
+    keep: int | None,
+    summary: dict[str, Any],
+    say: Callable[[str], None],
+) -> None:
     """The next generation, unless a limit refuses it; see `publish`."""
-    summary, stores = pipeline.summary, pipeline.workspace.stores
-    publication = Publication(pipeline.next_number, pipeline.base, limits)
+    stores, name = workspace.stores, built.graph.recipe.name
     try:
-        summary["generation"] = publish(pipeline.workspace, publication, built)
+        summary["generation"] = publish(workspace, publication, built)
     except LimitError:
-        _retire(pipeline)  # night after night may be refused
+        _retire(stores, name, keep, say)  # night after night may be refused
         raise
-    _retire(pipeline)
-    summary["generations"] = record_numbers(stores, pipeline.recipe.name)
+    _retire(stores, name, keep, say)
+    summary["generations"] = record_numbers(stores, name)
 
 
-def _retire(pipeline: Pipeline) -> None:
+def _retire(stores: Storage, name: str, keep: int | None, say: Callable[[str], None]) -> None:
     """Retire what `--keep` does not keep; what was built is published or refused all the same."""
-    if pipeline.options.keep is None:
+    if keep is None:
         return
     try:
-        retire_older(pipeline.workspace.stores, pipeline.recipe.name, pipeline.options.keep)
+        retire_older(stores, name, keep)
     except OSError as error:
-        why = ending_of(error).reason
-        pipeline.say(f"warning: of the older generations none was retired: {why}")
+        say(f"warning: of the older generations none was retired: {ending_of(error).reason}")
 
 
 def summary_of(

@@ -1,7 +1,8 @@
 """Where an invocation runs: its devices, and the backend that is started for them."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -118,6 +119,52 @@ def devices_at(
     resources = ray_start.connect(place.ray_address, allow_open=place.allow_open_cluster)
     capability = partial(devices.gpu_capability, should_stop)
     return devices.of_cluster(resources, wanted.device, capability=capability, **options)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What an invocation computes on, and in how large parts."""
+
+    devices: Devices
+    backends: LazyBackends
+    resources: Resources
+    """In the precision of the devices."""
+
+    @property
+    def sizing(self) -> Sizing:
+        """The sizes of shards that the recipe asks for, or those of the device."""
+        return sizing_of(self.resources, self.devices)
+
+
+@contextmanager
+def place_for(
+    wanted: Resources,
+    at: WorkPlace,
+    inline: bool,
+    should_stop: Callable[[], RaypipeError | None] = lambda: None,
+) -> Iterator[Place]:
+    """The place of an invocation; its backend is closed when the block ends.
+
+    Args:
+        wanted: of the recipe.
+        at: where to look for devices.
+        inline: whether one worker of this process is to have all cores, wherever else it may work.
+        should_stop: see `devices_at`.
+
+    Raises:
+        InputError: see `devices_at`.
+    """
+    asked = wanted
+    if inline:
+        asked = wanted.model_copy(update={"backend": "inline", "actors": 1})
+        at = replace(at, backend="inline")
+    chosen = devices_at(at, asked, should_stop)
+    resources = wanted.model_copy(update={"precision": chosen.precision})
+    backends = backends_at(at, chosen)
+    try:
+        yield Place(chosen, backends, resources)
+    finally:
+        backends.close()
 
 
 SHARD_TOKENS = {"cpu": 60_000, "cuda": 4_000_000}

@@ -88,7 +88,7 @@ class Encoder:
         else:
             for rows in batches(layout.lengths([counts]), budget_tokens=budget):
                 beat(rows.tolist())
-                result = in_halves(rows, lambda part: self._forward(taken(texts, part), layout))
+                result = in_halves(rows, partial(self._forward, texts, layout))
                 out[rows] = self._vectors(result, taken(texts, rows), side)
         bad = np.flatnonzero(~np.isfinite(out).all(axis=1))
         if len(bad):
@@ -114,9 +114,11 @@ class Encoder:
         return np.minimum(np.diff(offsets), self.conventions.limit(side))
 
     @torch.inference_mode()
-    def _forward(self, texts: TextSlice, layout: Layout) -> NDArray[np.float32]:
+    def _forward(
+        self, texts: TextSlice, layout: Layout, rows: NDArray[np.int64]
+    ) -> NDArray[np.float32]:
         set_products(self._place.precision)
-        inputs = make_inputs([texts], layout)
+        inputs = make_inputs([taken(texts, rows)], layout)
         groups = groups_of(inputs.lengths)
         device = self._place.device
         ids = torch.from_numpy(inputs.ids).to(device)

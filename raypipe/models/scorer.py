@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -120,19 +121,16 @@ class Scorer:
             return
         for rows in batches(lengths, budget_tokens=budget):
             beat(rows.tolist())
-            yield (
-                rows,
-                in_halves(rows, lambda part: self._forward([taken(t, part) for t in texts])),
-            )
+            yield rows, in_halves(rows, partial(self._forward, texts))
 
     def _cut(self, query: TextSlice, passages: Sequence[TextSlice]) -> list[TextSlice]:
         assert len(passages) == self.conventions.num_passages
         return cut_to(self.conventions, query, passages, num_specials=self._layout.num_specials)
 
     @torch.inference_mode()
-    def _forward(self, texts: Sequence[TextSlice]) -> Float64:
+    def _forward(self, texts: Sequence[TextSlice], rows: NDArray[np.int64]) -> Float64:
         set_products(self._place.precision)
-        inputs = make_inputs(texts, self._layout)
+        inputs = make_inputs([taken(text, rows) for text in texts], self._layout)
         groups = groups_of(inputs.lengths)
         ids, positions, segments = (
             torch.from_numpy(part).to(self._place.device)

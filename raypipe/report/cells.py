@@ -14,8 +14,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from raypipe import schema
-from raypipe.config.stages import Aggregate, DuoScore, MonoScore
 from raypipe.evaluation.measures import Measured
+from raypipe.kinds.aggregate import Aggregate
+from raypipe.kinds.score import DuoScore, MonoScore
 from raypipe.names import Role, StoreName, of_stage
 from raypipe.ranking.blend import reranked_at
 from raypipe.ranking.candidates import Keys, missing, pairs

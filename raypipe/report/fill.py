@@ -10,7 +10,6 @@ from raypipe.driver.execute import Execution, Watcher
 from raypipe.driver.inputs import with_copies
 from raypipe.driver.invocation import working_in
 from raypipe.driver.place import WorkPlace, backends_at, devices_at, sizing_of
-from raypipe.driver.recipe.basis import Basis, basis_at
 from raypipe.driver.recipe.rerank import model_of, scored
 from raypipe.driver.signals import interruptible
 from raypipe.driver.summaries import standing_of

@@ -15,9 +15,7 @@ from raypipe import schema
 from raypipe.config import Recipe, load_recipe, read_resolved
 from raypipe.config.recipe import larger_collections
 from raypipe.config.rules import units_of
-from raypipe.config.stages import GivenRun
 from raypipe.driver.inputs import with_local_files
-from raypipe.driver.recipe.first_stages import left_out
 from raypipe.driver.recipe.read_first import read_first
 from raypipe.driver.upkeep.status import open_workspace, standing, status
 from raypipe.driver.workspace import Workspace
@@ -25,6 +23,7 @@ from raypipe.errors import CorruptError, IncompleteError, InputError
 from raypipe.evaluation.measures import Measured, evaluate
 from raypipe.evaluation.names import counts_in, parse_measures
 from raypipe.evaluation.tables import OUTSIDE, starred
+from raypipe.kinds.read import GivenRun, left_out
 from raypipe.names import Role, StoreName, of_collection, of_queries, of_stage
 from raypipe.stages.run_tables import read_queries_of_run, with_ids
 from raypipe.stages.texts.ids import all_ids, column_of_rows, id_index, ids_of_rows

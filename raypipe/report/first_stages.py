@@ -16,13 +16,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from raypipe.config.stages import GivenRun, MonoScore
 from raypipe.errors import InputError
 from raypipe.evaluation.measures import Measured
 from raypipe.evaluation.names import cutoffs_in
 from raypipe.evaluation.overlap import rankings_of
 from raypipe.evaluation.run_files.runs import read_run
 from raypipe.evaluation.significance import differences, randomisation_tests
+from raypipe.kinds.read import GivenRun
+from raypipe.kinds.score import MonoScore
 from raypipe.names import of_stage
 from raypipe.ranking.blend import reranked_at
 from raypipe.ranking.fuse import fuse_tables

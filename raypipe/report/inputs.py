@@ -12,7 +12,6 @@ from raypipe.config import Collection, Recipe, Training
 from raypipe.config.parts import PACKAGED_MODELS
 from raypipe.config.paths import recipe_inputs
 from raypipe.config.phases import PhasedTraining, trainings_of
-from raypipe.config.stages import DuoScore, Encode, GivenRun, MonoScore
 from raypipe.data.formats.json_lines import OBJECTS
 from raypipe.data.formats.registry import get_format
 from raypipe.data.qrels import read_qrels
@@ -23,6 +22,9 @@ from raypipe.driver.recipe.read_first import read_first
 from raypipe.driver.training.place import start_model
 from raypipe.errors import InputError
 from raypipe.evaluation.run_files.forms import form_of
+from raypipe.kinds.encode import Encode
+from raypipe.kinds.read import GivenRun
+from raypipe.kinds.score import DuoScore, MonoScore
 from raypipe.models.folder.model_folder import ModelFolder, resolve_model
 from raypipe.report.published import Input, Planned, Reproduction, inputs
 from raypipe.storage.compression import open_binary

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from raypipe.config.stages import MonoScore
 from raypipe.driver.models import opened
 from raypipe.driver.summaries import read_summary, standing_of
 from raypipe.driver.training.curves import values_of
 from raypipe.driver.upkeep.status import standing
 from raypipe.errors import InputError
+from raypipe.kinds.score import MonoScore
 from raypipe.models.folder.adapters import adapter_folder
 from raypipe.models.folder.files import read_object
 from raypipe.names import of_stage

@@ -15,7 +15,7 @@ from raypipe.errors import InputError, RowsFailed
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.stages.open_model import Stopwatch, open_model
 from raypipe.stages.reuse.boundaries import shards_by_content, spread
-from raypipe.stages.reuse.division import Division, divide, same_payload
+from raypipe.stages.reuse.division import divide, same_payload
 from raypipe.stages.reuse.hashes import Hashes, TextHashes
 from raypipe.stages.reuse.source import OlderStore, OpenedSource, source_over
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, Stage
@@ -119,28 +119,22 @@ class EncodeStage(Stage):
         kept = np.setdiff1d(np.arange(shard.start, shard.stop), np.asarray(list(skip), np.int64))
         older = None if source is None else source.rows(kept)
         division = divide(kept, None if hashes is None else hashes[kept], older)
-        made, num_tokens = self._encoded(encoder, shard, division, beat)
-        groups = [] if source is None else source.by_record(division.copied)
-        copied = [(source.path(record), rows) for record, rows in groups] if source else []
-        path = scratch / f"{shard.index}.npy"
-        self.write(path, shard.num_rows, kept - shard.start, division.places, copied, made)
-        facts = {"rows": shard.num_rows, "numerics": encoder.numerics}
-        took = (division.num_copied, num_tokens, watch.seconds())
-        return Payload(path, facts, *took)
-
-    def _encoded(
-        self, encoder: Encoder, shard: Shard, division: Division, beat: Beat
-    ) -> tuple[Any, int]:
-        """What is stored of the rows to compute, each text once, and the tokens that were read."""
-        rows = division.rows[division.computed]
+        rows = division.rows[division.computed]  # each text once
         flat, offsets = taken(*self.tokens.tokens(shard.start, shard.stop), rows - shard.start)
         try:
             made = self.vectors_of(
                 encoder, flat, offsets, lambda places: beat(rows[list(places)].tolist())
             )
-            return made, encoder.num_tokens(offsets, self.side)
         except RowsFailed as failed:
             raise RowsFailed(division.all_rows_of(list(failed.rows)), failed.reason) from None
+        groups = [] if source is None else source.by_record(division.copied)
+        copied = [(source.path(record), rows) for record, rows in groups] if source else []
+        path = scratch / f"{shard.index}.npy"
+        self.write(path, shard.num_rows, kept - shard.start, division.places, copied, made)
+        facts = {"rows": shard.num_rows, "numerics": encoder.numerics}
+        num_tokens = encoder.num_tokens(offsets, self.side)
+        took = (division.num_copied, num_tokens, watch.seconds())
+        return Payload(path, facts, *took)
 
     def vectors_of(self, encoder: Encoder, flat: Flat, offsets: Offsets, beat: Beat) -> Any:
         """What is stored of these texts: embeddings, fp16 [N, dim]."""

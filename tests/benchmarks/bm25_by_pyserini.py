@@ -16,7 +16,7 @@ from pathlib import Path
 import ir_measures
 
 from raypipe.cli.main import run
-from raypipe.config.stages import Bm25Search, Fixed
+from raypipe.kinds.search import Bm25Search, Fixed
 from raypipe.report.finished import judgements_of, measures_of, open_finished
 
 # pyserini asks its Java for a module that small runtimes lack; a JVM that runs already it takes.

@@ -31,7 +31,7 @@ import psutil
 from raypipe import numerics
 from raypipe.cluster.backend import Task
 from raypipe.cluster.inline import InlineBackend
-from raypipe.cluster.loop import run
+from raypipe.cluster.loop import Loop
 from raypipe.cluster.report import Limits
 from raypipe.models.folder.model_folder import resolve_model
 from raypipe.stages.encode import EncodeStage
@@ -130,7 +130,9 @@ def _encode(folder: Path, options, backend) -> dict:
             seen["after"] = used()
 
     try:
-        run(Task(stage, ledger), backend, Limits(), on_ready=on_ready, on_progress=on_progress)
+        Loop(
+            Task(stage, ledger), backend, Limits(), on_ready=on_ready, on_progress=on_progress
+        ).run()
     finally:
         backend.close()
     return {key: seen["after"][key] - seen["before"][key] for key in seen["before"]}
@@ -220,7 +222,7 @@ def _waited(number: int, folder: Path, options) -> dict:
     backend = _started(number)
     try:
         limits = Limits(num_actors=number)
-        run(Task(stage, ledger), backend, limits, on_ready=on_ready, on_progress=on_progress)
+        Loop(Task(stage, ledger), backend, limits, on_ready=on_ready, on_progress=on_progress).run()
     finally:
         backend.close()
     told = {"seconds": seen["ended"] - seen["began"]}

@@ -12,7 +12,7 @@ from bare_stage import BareStage
 from simulated import SimulatedBackend, SimulatedLedger, World  # noqa: E402
 
 from raypipe.cluster.backend import Task
-from raypipe.cluster.loop import run
+from raypipe.cluster.loop import Loop
 from raypipe.cluster.report import Limits
 from raypipe.stages.stage import ranges
 from raypipe.storage.files import append_line
@@ -64,7 +64,7 @@ def simulated(num_actors, num_shards, fates, *, traced=False):
             tracemalloc.start()
         backend = SimulatedBackend(World(num_actors=num_actors, **fates), ledger, seed=1)
         limits, began = Limits(num_actors=num_actors, max_attempts=9), time.process_time()
-        report = run(Task(stage, ledger), backend, limits, on_progress=on_progress)
+        report = Loop(Task(stage, ledger), backend, limits, on_progress=on_progress).run()
         used = time.process_time() - began
         tracemalloc.stop()
     assert ledger.done == b"\1" * num_shards, "a shard was committed twice, or never"

@@ -17,7 +17,7 @@ from raypipe.cluster.backend import (
     Task,
 )
 from raypipe.cluster.failures import read_evidence
-from raypipe.cluster.loop import run
+from raypipe.cluster.loop import Loop
 from raypipe.cluster.report import Limits
 from raypipe.errors import IncompleteError, RowsFailed
 from raypipe.storage.records import Shard
@@ -56,7 +56,7 @@ def leaving(script, batches, max_attempts):
     backend.wait = wait
     task = Task(BareStage(skips_rows=True), ledger)
     try:
-        return ledger, backend, run(task, backend, Limits(max_attempts=max_attempts))
+        return ledger, backend, Loop(task, backend, Limits(max_attempts=max_attempts)).run()
     except IncompleteError as error:
         return ledger, backend, error
 
@@ -104,7 +104,7 @@ def test_what_a_careful_worker_left_written_goes_with_its_commit():
                 ledger.storage.replace("nonce/simulated-0/0.rows", b"[1]")
 
     backend = Writing(ledger, [Ready(1, {}), Lost(1, "died"), Ready(2, {}), done(2, 0)])
-    run(Task(BareStage(skips_rows=True), ledger), backend, Limits())
+    Loop(Task(BareStage(skips_rows=True), ledger), backend, Limits()).run()
     assert backend.submitted[-1][-1] is CAREFUL and ledger.commits == {0: 1}
     assert read_evidence(ledger, SHARDS[0]) == ()
 
@@ -114,7 +114,7 @@ def simulate(world, num_shards=6, rows=64, seed=0, **limits):
     ledger = SimulatedLedger(shards)
     backend = SimulatedBackend(world, ledger, seed=seed)
     task = Task(BareStage(skips_rows=True), ledger)
-    report = run(task, backend, Limits(num_actors=3, **limits))
+    report = Loop(task, backend, Limits(num_actors=3, **limits)).run()
     return ledger, report
 
 
@@ -160,7 +160,7 @@ def test_a_stage_that_names_no_new_row_is_not_asked_for_ever():
     ledger = SimulatedLedger([Shard(0, 0, 64)])
     task = Task(BareStage(skips_rows=True), ledger)
     with pytest.raises(IncompleteError, match="failed 3 times"):
-        run(task, Naming(World(num_actors=1), ledger), Limits())
+        Loop(task, Naming(World(num_actors=1), ledger), Limits()).run()
 
 
 def test_a_stage_that_skips_no_rows_fails_as_before():
@@ -168,4 +168,4 @@ def test_a_stage_that_skips_no_rows_fails_as_before():
     ledger = SimulatedLedger([Shard(0, 0, 64)])
     task = Task(BareStage(skips_rows=False), ledger)
     with pytest.raises(IncompleteError, match="failed 3 times"):
-        run(task, SimulatedBackend(world, ledger), Limits())
+        Loop(task, SimulatedBackend(world, ledger), Limits()).run()

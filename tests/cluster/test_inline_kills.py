@@ -17,7 +17,7 @@ import pytest
 
 from raypipe.cluster.backend import Task
 from raypipe.cluster.inline import InlineBackend
-from raypipe.cluster.loop import run
+from raypipe.cluster.loop import Loop
 from raypipe.cluster.report import Limits
 from raypipe.stages.stage import Opened, Payload, Stage
 from raypipe.storage.lease import acquire
@@ -59,7 +59,7 @@ def job(root: Path) -> None:
     ledger = Ledger(storage, "toy", SPEC, SHARDS)
     ledger.storage.sweep()
     backend = InlineBackend()
-    run(Task(ToyStage(), ledger), backend, Limits())
+    Loop(Task(ToyStage(), ledger), backend, Limits()).run()
     ledger.publish()
     ledger.storage.sweep()
     lease.release()

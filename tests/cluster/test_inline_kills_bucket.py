@@ -28,7 +28,7 @@ def in_child(uri, at, before):
 
             from raypipe.cluster.backend import Task
             from raypipe.cluster.inline import InlineBackend
-            from raypipe.cluster.loop import run
+            from raypipe.cluster.loop import Loop
             from raypipe.cluster.report import Limits
             from raypipe.storage import bucket, copies
             from raypipe.storage import lease as leases
@@ -56,7 +56,7 @@ def in_child(uri, at, before):
             storage = bucket.BucketStorage(uri)
             lease = leases.acquire(storage, f"toy/{SPEC.fingerprint()}/lease.json")
             ledger = Ledger(storage, "toy", SPEC, SHARDS[:3])
-            run(Task(ToyStage(), ledger), InlineBackend(), Limits())
+            Loop(Task(ToyStage(), ledger), InlineBackend(), Limits()).run()
             ledger.publish()
             lease.release()
         except BaseException as error:

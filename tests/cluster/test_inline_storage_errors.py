@@ -7,7 +7,7 @@ import os
 import pytest
 
 from raypipe.cluster.inline import InlineBackend
-from raypipe.cluster.loop import run
+from raypipe.cluster.loop import Loop
 from raypipe.cluster.report import Limits
 from raypipe.errors import IncompleteError, ending_of
 from raypipe.storage.posix import PosixStorage
@@ -34,7 +34,7 @@ def failing(monkeypatch, call, number, times):
 @pytest.mark.parametrize("number", KINDS, ids=errno.errorcode.get)
 def test_a_shard_that_cannot_be_written_is_tried_again(work, monkeypatch, call, number):
     failed = failing(monkeypatch, call, number, 2)
-    report = run(work, InlineBackend(), Limits())
+    report = Loop(work, InlineBackend(), Limits()).run()
     assert (len(failed), report.num_done) == (2, 2)
     work.ledger.publish()
     log = (work.ledger.storage.root / work.ledger.folder / "attempts.jsonl").read_text()
@@ -50,7 +50,7 @@ def test_a_shard_that_cannot_be_written_is_tried_again(work, monkeypatch, call, 
 def test_storage_that_keeps_failing_ends_the_invocation(work, monkeypatch, call, number):
     failed = failing(monkeypatch, call, number, 99)
     with pytest.raises(IncompleteError, match=r"shard 00000 rows \[0, 4\) failed 3 times") as told:
-        run(work, InlineBackend(), Limits())
+        Loop(work, InlineBackend(), Limits()).run()
     assert len(failed) == 3 and ending_of(told.value).exit_code == 3
     assert os.strerror(number) in str(told.value) and failed[0] in str(told.value)
     assert work.ledger.pending() == list(work.ledger.shards) and work.ledger.manifest() is None

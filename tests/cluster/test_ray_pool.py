@@ -16,7 +16,7 @@ import pytest
 import ray
 
 from raypipe.cluster.backend import Lost, Mode, Task
-from raypipe.cluster.loop import run
+from raypipe.cluster.loop import Loop
 from raypipe.cluster.ray_pool import RayBackend
 from raypipe.cluster.ray_start import start_local
 from raypipe.cluster.report import Limits
@@ -93,12 +93,12 @@ def work(cluster, tmp_path, stage, *, actors=2, nonce=("", ""), **limits):
     backend = RayBackend(local=cluster)
     facts = []
     try:
-        report = run(
+        report = Loop(
             Task(stage, ledger, nonce),
             backend,
             Limits(num_actors=actors, poll_seconds=0.2, **limits),
             on_ready=lambda told, process: facts.append((told, process)),
-        )
+        ).run()
     finally:
         for worker in list(backend._workers):
             backend.kill(worker)
@@ -214,12 +214,12 @@ def test_one_process_computes_stage_after_stage(cluster, tmp_path):
             root.mkdir()
             stage = Rows(str(root), num_rows=4)
             ledger = Ledger(PosixStorage(root / "stores"), "rows", stage.spec, stage.shards(None))
-            run(
+            Loop(
                 Task(stage, ledger),
                 backend,
                 Limits(num_actors=1, poll_seconds=0.2),
                 on_ready=lambda told, process: processes.append(process),
-            )
+            ).run()
             assert payloads(root, ledger.publish()) == EXPECTED[: len("0\n7\n14\n21\n")]
         assert len(processes) == 2 and processes[0] == processes[1]
         os.kill(processes[0].pid, signal.SIGKILL)
@@ -227,7 +227,7 @@ def test_one_process_computes_stage_after_stage(cluster, tmp_path):
         third.mkdir()
         stage = Rows(str(third), num_rows=4)
         ledger = Ledger(PosixStorage(third / "stores"), "rows", stage.spec, stage.shards(None))
-        report = run(Task(stage, ledger), backend, Limits(num_actors=1, max_attempts=1))
+        report = Loop(Task(stage, ledger), backend, Limits(num_actors=1, max_attempts=1)).run()
         assert (report.num_done, report.num_lost) == (2, 0)
     finally:
         backend.end_idle()
@@ -292,9 +292,9 @@ def test_a_shard_that_never_ends_is_committed_by_another_and_its_process_serves_
         for name in ("first", "second"):
             task, ledger = late_task(tmp_path, name, endless=name == "first")
             pids[name] = ready = set()
-            report = run(
+            report = Loop(
                 task, backend, limits, on_ready=lambda _, process, to=ready: to.add(process.pid)
-            )
+            ).run()
             assert (report.num_done, report.num_lost) == (6, 0)
             records = ledger.publish().records
             lines = [ledger.storage.local(record.sha256).read_text() for record in records]
@@ -347,7 +347,7 @@ def test_on_ray_a_row_that_kills_its_worker_is_found_and_the_rest_finishes(clust
     ledger = Ledger(storage, "killing", stage.spec, stage.shards(None))
     backend = RayBackend(local=cluster)
     try:
-        report = run(Task(stage, ledger), backend, Limits(num_actors=2))
+        report = Loop(Task(stage, ledger), backend, Limits(num_actors=2)).run()
     finally:
         backend.end_idle()
     assert report.num_lost <= 2 + 3 + 1

@@ -16,7 +16,7 @@ from given_stores import Stores
 from random_bert import Shape, make_random_bert, pieces_of
 
 from raypipe.cluster.backend import Mode, Ready, Task
-from raypipe.cluster.loop import run
+from raypipe.cluster.loop import Loop
 from raypipe.cluster.ray_pool import RayBackend
 from raypipe.cluster.ray_start import start_local
 from raypipe.cluster.report import Limits
@@ -114,12 +114,12 @@ def task_of(root, nonce=("", ""), **settings):
 def done_by(backend, task, actors=1):
     """The processes that were ready for the task, and what they told."""
     ready = []
-    run(
+    Loop(
         task,
         backend,
         Limits(num_actors=actors, poll_seconds=0.05),
         on_ready=lambda facts, process: ready.append((process.pid, facts)),
-    )
+    ).run()
     records = task.ledger.publish().records
     lines = [task.ledger.storage.local(record.sha256).read_text() for record in records]
     assert "".join(lines) == "".join(f"{row}\n" for row in range(8))
@@ -154,7 +154,7 @@ def test_after_each_of_25_stages_a_process_holds_no_more_than_before(backend, tm
             pids.add(process.pid)
             opened.append(psutil.Process(process.pid).memory_info().rss >> 20)
 
-        run(Task(stage, ledger), backend, Limits(poll_seconds=0.05), on_ready=on_ready)
+        Loop(Task(stage, ledger), backend, Limits(poll_seconds=0.05), on_ready=on_ready).run()
         ledger.publish()
         held.append(resting(backend).memory_info().rss / 2**20)
     assert len(pids) == 1
@@ -184,7 +184,9 @@ def test_after_each_of_25_searches_a_process_with_a_jvm_holds_no_more_than_befor
     for number in range(NUM_STAGES):
         ledger = Ledger(stores.storage, f"bm25-{number}", stage.spec, stage.shards(Sizing()))
         told = []
-        run(Task(stage, ledger), backend, Limits(), on_ready=lambda f, p, to=told: to.append(p.pid))
+        Loop(
+            Task(stage, ledger), backend, Limits(), on_ready=lambda f, p, to=told: to.append(p.pid)
+        ).run()
         ledger.publish()
         pids.update(told)
         process = resting(backend)

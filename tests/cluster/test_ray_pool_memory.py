@@ -16,7 +16,7 @@ from ray_on_paper import SHARD, TASK, ready_worker
 
 from raypipe.cluster import ray_pool
 from raypipe.cluster.backend import Mode, OutOfMemory, Task
-from raypipe.cluster.loop import run
+from raypipe.cluster.loop import Loop
 from raypipe.cluster.ray_pool import RayBackend
 from raypipe.cluster.ray_start import start_local
 from raypipe.cluster.report import Limits
@@ -103,7 +103,7 @@ def test_rays_own_monitor_ends_one_worker_and_the_others_finish(tmp_path, monkey
     try:
         never = {"least_late_seconds": 1e9}  # else another may have tried the shard by then
         limits = Limits(num_actors=2, poll_seconds=0.2, **never)
-        report = run(Task(stage, ledger), backend, limits)
+        report = Loop(Task(stage, ledger), backend, limits).run()
     finally:
         backend.close()
     manifest = ledger.publish()

@@ -5,7 +5,7 @@ from bare_stage import BareStage
 from simulated import SimulatedBackend, SimulatedLedger, World
 
 from raypipe.cluster.backend import Task
-from raypipe.cluster.loop import run
+from raypipe.cluster.loop import Loop
 from raypipe.cluster.report import Limits
 from raypipe.errors import IncompleteError
 from raypipe.stages.stage import Needs, Stage
@@ -27,7 +27,7 @@ def simulate(world, num_shards, *, seed=1, **limits):
     ledger = SimulatedLedger([Shard(i, i, i + 1) for i in range(num_shards)])
     backend = SimulatedBackend(world, ledger, seed)
     settings = Limits(**{"num_actors": world.num_actors, "max_attempts": 5, **limits})
-    report = run(Task(Nothing(), ledger), backend, settings)
+    report = Loop(Task(Nothing(), ledger), backend, settings).run()
     return ledger, report
 
 
@@ -100,7 +100,7 @@ def world(shards=4, **settings):
     ledger = SimulatedLedger([Shard(i, i, i + 1) for i in range(shards)])
     backend = SimulatedBackend(World(**{**given, **settings}), ledger)
     task = Task(BareStage(skips_rows=False), ledger)
-    return ledger, run(task, backend, Limits(num_actors=backend.capacity(Needs())))
+    return ledger, Loop(task, backend, Limits(num_actors=backend.capacity(Needs()))).run()
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_two_backends_of_no_named_seed_and_of_seed_0_have_one_history():
         ledger = SimulatedLedger([Shard(i, i, i + 1) for i in range(20)])
         backend = SimulatedBackend(World(num_actors=3, crashed=0.1), ledger, **seed)
         task = Task(BareStage(skips_rows=False), ledger)
-        run(task, backend, Limits(num_actors=3, max_attempts=9))
+        Loop(task, backend, Limits(num_actors=3, max_attempts=9)).run()
         return ledger.notes
 
     assert history() == history(seed=0) != history(seed=1)

@@ -5,7 +5,7 @@ from bare_stage import BareStage
 from simulated import SimulatedBackend, SimulatedLedger, World
 
 from raypipe.cluster.backend import Task
-from raypipe.cluster.loop import run
+from raypipe.cluster.loop import Loop
 from raypipe.cluster.report import Limits
 from raypipe.stages.stage import ranges
 from raypipe.storage.records import Shard
@@ -32,7 +32,7 @@ def done_by(backend, ledger=None, *, skips_rows=False, **limits):
     backend.ledger = ledger or backend.ledger
     stage = BareStage(skips_rows=skips_rows)
     limits = Limits(**{"num_actors": backend.world.num_actors, "max_attempts": 9, **limits})
-    return run(Task(stage, backend.ledger), backend, limits)
+    return Loop(Task(stage, backend.ledger), backend, limits).run()
 
 
 def noted(ledger, event):

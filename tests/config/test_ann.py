@@ -3,8 +3,8 @@
 import pytest
 
 from raypipe.config import load_recipe
-from raypipe.config.stages import AnnSearch
 from raypipe.errors import InputError
+from raypipe.kinds.search import AnnSearch
 
 RECIPE = """
 format: 1

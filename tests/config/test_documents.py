@@ -4,7 +4,7 @@ import pytest
 
 from raypipe.config import load_recipe
 from raypipe.config.rules import units_of
-from raypipe.config.stages import labels_of
+from raypipe.kinds.registry import labels_of
 
 RECIPE = """\
 format: 1

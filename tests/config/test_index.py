@@ -4,8 +4,9 @@ import pytest
 
 from raypipe.config import load_recipe
 from raypipe.config.resolved import resolved_yaml
-from raypipe.config.stages import Bm25Search, DenseSearch, ImpactIndex, LuceneIndex
 from raypipe.errors import InputError
+from raypipe.kinds.lucene import ImpactIndex, LuceneIndex
+from raypipe.kinds.search import Bm25Search, DenseSearch
 
 RECIPE = """
 format: 1

@@ -4,7 +4,7 @@ import pytest
 
 from raypipe.config import load_recipe
 from raypipe.config.paths import places_of, relocated
-from raypipe.config.stages import KINDS, labels_of
+from raypipe.kinds.registry import KINDS, labels_of
 
 STAGES = """\
   old:    {do: read, runs: {test: old.trec, dev: s3://b/dev.trec}}

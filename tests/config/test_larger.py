@@ -1,5 +1,7 @@
 from raypipe.config.recipe import larger_collections
-from raypipe.config.stages import Fuse, GivenRun, LuceneIndex
+from raypipe.kinds.fuse import Fuse
+from raypipe.kinds.lucene import LuceneIndex
+from raypipe.kinds.read import GivenRun
 
 RUNS = {"dev": "a.trec"}
 

@@ -5,8 +5,10 @@ import pytest
 import yaml
 
 from raypipe.config import load_recipe
-from raypipe.config.stages import Bm25Search, DenseSearch, Fixed, Fuse, LuceneIndex
 from raypipe.errors import InputError
+from raypipe.kinds.fuse import Fuse
+from raypipe.kinds.lucene import LuceneIndex
+from raypipe.kinds.search import Bm25Search, DenseSearch, Fixed
 
 
 def test_parts_are_typed_objects_in_the_order_of_the_file(text: str):

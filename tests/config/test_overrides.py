@@ -1,8 +1,9 @@
 import pytest
 
 from raypipe.config import load_recipe
-from raypipe.config.stages import Bm25Search, Fuse
 from raypipe.config.yaml import apply_overrides, parse_yaml
+from raypipe.kinds.fuse import Fuse
+from raypipe.kinds.search import Bm25Search
 
 
 def applied(text: str, *overrides: str) -> tuple[object, list[str]]:

@@ -6,7 +6,10 @@ from packaged_recipes import ENV, experiment, packaged
 
 from raypipe.config import Recipe, load_recipe, load_training, recipe_names, recipe_text
 from raypipe.config.phases import Phase, PhasedTraining, trainings_of
-from raypipe.config.stages import Aggregate, Bm25Search, DuoScore, Fixed, Fuse, MonoScore
+from raypipe.kinds.aggregate import Aggregate
+from raypipe.kinds.fuse import Fuse
+from raypipe.kinds.score import DuoScore, MonoScore
+from raypipe.kinds.search import Bm25Search, Fixed
 
 
 def bm25_of(recipe: Recipe) -> tuple[float | None, float | None]:

@@ -57,7 +57,7 @@ def test_overrides_are_in_the_record_and_not_applied_again(text: str):
 def parts(model: type[BaseModel]) -> set[type[BaseModel]]:
     from raypipe.config import stages as of_stages
     from raypipe.config.parts import Collection, Evaluate, Model, QuerySet, Resources
-    from raypipe.config.stages import Bm25, Fixed, Tune, Tuned
+    from raypipe.kinds.search import Bm25, Fixed, Tune, Tuned
 
     kinds = {Collection, Evaluate, Model, QuerySet, Resources, Bm25, Fixed, Tune, Tuned}
     kinds |= {*of_stages.KINDS.values(), *get_args(of_stages.Stage)}

@@ -1,7 +1,9 @@
 import pytest
 
 from raypipe.config import load_recipe
-from raypipe.config.stages import Bm25Search, GivenRun, Tuned, labels_of
+from raypipe.kinds.read import GivenRun
+from raypipe.kinds.registry import labels_of
+from raypipe.kinds.search import Bm25Search, Tuned
 
 
 def test_a_broken_rule_is_the_only_problem(text: str, problems):

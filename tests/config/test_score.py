@@ -3,7 +3,8 @@
 import pytest
 
 from raypipe.config import load_recipe
-from raypipe.config.stages import MonoScore, equal_weights
+from raypipe.kinds.fuse import equal_weights
+from raypipe.kinds.score import MonoScore
 
 
 def recipe(text, mono="k0: 9", duo="k1: 5", total="method: sum"):

@@ -1,6 +1,6 @@
 import pytest
 
-from raypipe.config.stages import KINDS
+from raypipe.kinds.registry import KINDS
 
 
 def test_a_wrong_value_is_told_by_line_key_expected_and_found(text: str, problems):

@@ -1,7 +1,10 @@
 """What a run ranks, through the stages that pass it on."""
 
 from raypipe.config.rules import units_of
-from raypipe.config.stages import DocumentRun, Fuse, GivenRun, LuceneIndex
+from raypipe.kinds.documents import DocumentRun
+from raypipe.kinds.fuse import Fuse
+from raypipe.kinds.lucene import LuceneIndex
+from raypipe.kinds.read import GivenRun
 
 READ = {"do": "read", "runs": {"dev": "a.trec"}}
 

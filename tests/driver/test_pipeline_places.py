@@ -8,7 +8,6 @@ from raypipe.driver.devices import Devices
 from raypipe.driver.execute import Execution
 from raypipe.driver.pipeline import Options
 from raypipe.driver.place import WorkPlace, devices_at, started
-from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.training import place
 from raypipe.driver.workspace import Workspace
 from raypipe.stages.stage import Needs

@@ -5,7 +5,6 @@ import hashlib
 import numpy as np
 
 from raypipe import schema
-from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.graph import Graph
 from raypipe.models.scorer import Scorer
 from raypipe.stages.stage import Site, Sizing

@@ -11,7 +11,7 @@ from raypipe.cluster.backend import (
     Mode,
     Task,
 )
-from raypipe.cluster.loop import run
+from raypipe.cluster.loop import Loop
 from raypipe.cluster.report import Limits
 from raypipe.storage.records import Record, Shard
 
@@ -88,14 +88,14 @@ def play(*script, shards=3, skips_rows=False, held=(), **limits):
 
     calls = {name: limits.pop(name) for name in ("should_stop",) if name in limits}
     try:
-        told.report = run(
+        told.report = Loop(
             Task(BareStage(skips_rows=skips_rows), ledger),
             backend,
             Limits(**limits),
             on_progress=told_by,
             on_ready=lambda facts, process: told.facts.append((facts, process)),
             **calls,
-        )
+        ).run()
     except Exception as error:
         told.error = error
     return told

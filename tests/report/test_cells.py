@@ -5,8 +5,8 @@ import pyarrow as pa
 import pytest
 
 from raypipe import schema
-from raypipe.config.stages import Aggregate
 from raypipe.errors import InputError
+from raypipe.kinds.aggregate import Aggregate
 from raypipe.report.cells import (
     DRAWS,
     K0S,

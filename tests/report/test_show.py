@@ -7,10 +7,10 @@ from rich.cells import cell_len
 
 from raypipe.cli.analyse import block_of
 from raypipe.cli.terminal import folded
-from raypipe.config.stages import GivenRun
 from raypipe.driver.execute import Watcher
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.errors import InputError
+from raypipe.kinds.read import GivenRun
 from raypipe.report.finished import open_finished
 from raypipe.report.page import page
 from raypipe.report.queries import (

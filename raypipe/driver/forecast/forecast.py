@@ -9,7 +9,7 @@ from raypipe.driver.execute import size_of
 from raypipe.driver.forecast.amounts import ModelInputs
 from raypipe.driver.forecast.rates import Key, Rate, key_of, logged_rates
 from raypipe.driver.forecast.walk import BadSample, Expected, expected_stores
-from raypipe.driver.recipe.basis import Basis
+from raypipe.driver.recipe.graph import Graph
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import FullError
 from raypipe.names import StoreName
@@ -177,7 +177,7 @@ def _line(each: Expected, rates: Mapping[Key, Rate]) -> Line:
 
 
 def run_forecast(
-    basis: Basis,
+    graph: Graph,
     selected: Sequence[str],
     chosen: Devices,
     *,
@@ -191,11 +191,11 @@ def run_forecast(
     """
     try:
         expected = expected_stores(
-            basis.recipe,
+            graph.recipe,
             selected,
             chosen,
-            basis.sources,
-            basis.models,
+            graph.sources,
+            graph.models,
             storage=workspace.stores,
             compute=compute,
         )

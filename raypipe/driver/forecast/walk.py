@@ -15,8 +15,7 @@ from raypipe.driver.execute import older_stores
 from raypipe.driver.forecast.amounts import Amounts
 from raypipe.driver.forecast.arithmetic import Arithmetic
 from raypipe.driver.place import sizing_of
-from raypipe.driver.recipe.basis import basis_at
-from raypipe.driver.recipe.graph import systems_of
+from raypipe.driver.recipe.graph import graph_at
 from raypipe.errors import InputError
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.names import Role, StoreName
@@ -166,7 +165,7 @@ def expected_stores(
         recipe: with files in the place of what is built in.
         selected: names of stages.
         chosen: the devices of the run.
-        sources: see Basis.
+        sources: see Graph.
         models: the recipe's models, opened.
         storage: where existing stores are looked for; nothing is written there.
         compute: computes the small stores that decide the others.
@@ -177,6 +176,5 @@ def expected_stores(
     arithmetic = Arithmetic(sizing_of(recipe.resources, chosen))
     with tempfile.TemporaryDirectory(prefix="raypipe-forecast-") as folder:
         stores = Walk(storage, compute, arithmetic, PosixStorage(Path(folder)))
-        basis = basis_at(recipe, stores, chosen, sources, models)
-        systems_of(basis, list(selected))
+        graph_at(recipe, stores, chosen, sources, models).systems(selected)
     return [*stores.found.values()]

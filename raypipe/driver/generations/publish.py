@@ -16,7 +16,7 @@ from raypipe.data.qrels import read_qrels
 from raypipe.driver.execute import StageResult
 from raypipe.driver.generations.drift import Drift, DriftLimit, counterpart, drift, of_queries
 from raypipe.driver.measure import Measurement
-from raypipe.driver.recipe.basis import Basis
+from raypipe.driver.recipe.graph import Graph
 from raypipe.driver.recipe.system import System
 from raypipe.driver.workspace import LEASE, Workspace, read_refs
 from raypipe.errors import (
@@ -68,7 +68,7 @@ class Publication:
 class Built:
     """A finished pipeline."""
 
-    basis: Basis
+    graph: Graph
     systems: Mapping[str, Sequence[System]]
     results: Mapping[StoreName, StageResult]
     measurement: Measurement
@@ -87,7 +87,7 @@ def publish(workspace: Workspace, wanted: Publication, built: Built) -> dict[str
         RefusedError: another invocation has taken the number since this one began, or has taken
             over its workspace.
     """
-    stores, name, base = workspace.stores, built.basis.recipe.name, wanted.base
+    stores, name, base = workspace.stores, built.graph.recipe.name, wanted.base
     found = _generation(workspace, name, wanted.number, base, built)
     if base is not None and _is_same(base, found):
         log.info("nothing changed: generation %d of %s stays current", base.number, name)
@@ -195,13 +195,13 @@ def _generation(
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
         "base": base.number if base else None,
         "workspace": workspace.id,
-        "passages": built.basis.collection().num_rows,
+        "passages": built.graph.collection().num_rows,
         "rows_copied": _rows_copied(base, kept),
         "seconds": round(built.seconds, 1),
         "measures": built.measurement.means,
     }
     if base is not None:
-        facts |= _changes(workspace.stores, base, built.basis)
+        facts |= _changes(workspace.stores, base, built.graph)
         facts |= _drifts(workspace.stores, base, built)
     return Generation(name, number, {str(s): r.fingerprint for s, r in kept.items()}, facts)
 
@@ -226,9 +226,9 @@ def _is_same(base: Generation, found: Generation) -> bool:
     ) == found.facts.get("measures")
 
 
-def _changes(stores: Storage, base: Generation, basis: Basis) -> dict[str, int]:
+def _changes(stores: Storage, base: Generation, graph: Graph) -> dict[str, int]:
     """Numbers of passages added, removed, changed and unchanged; empty if the base is gone."""
-    older, mine = base.stored(stores, str(of_collection(Role.IDS))), basis.ids()
+    older, mine = base.stored(stores, str(of_collection(Role.IDS))), graph.ids()
     if older is None:
         return {}
     hashes = older if has_hashes(older) else base.stored(stores, OLDER_HASHES)
@@ -243,7 +243,7 @@ def _drifts(stores: Storage, base: Generation, built: Built) -> dict[str, dict[s
         lacking: dict[str, Json] = {}
         for system in (system for system in systems if system.produces == "run"):
             try:
-                of_set[system.name] = _drift(stores, base, built.basis, query_set, system).to_json()
+                of_set[system.name] = _drift(stores, base, built.graph, query_set, system).to_json()
             except LookupError as error:
                 lacking[system.name] = f"compared with generation {base.number}: {error}"
                 log.info("%s on %s is not %s", system.name, query_set, lacking[system.name])
@@ -254,17 +254,17 @@ def _drifts(stores: Storage, base: Generation, built: Built) -> dict[str, dict[s
 
 
 def _drift(
-    stores: Storage, base: Generation, basis: Basis, query_set: str, system: System
+    stores: Storage, base: Generation, graph: Graph, query_set: str, system: System
 ) -> Drift:
     """The drift over the queries that both generations have.
 
     Raises:
         LookupError: the base has nothing to compare with.
     """
-    queries = basis.queries(query_set)
+    queries = graph.queries(query_set)
     older = counterpart(stores, base, system.stored, queries)
     before, kept = older.lines(), older.queries
-    now = of_queries(system.stored, queries, basis.ranked(system.unit), kept)
+    now = of_queries(system.stored, queries, graph.ranked(system.unit), kept)
     of_older = older.run.stored.manifest.store
     if len(kept) < queries.num_rows or of_older != system.stored.manifest.store:
         log.info(
@@ -272,7 +272,7 @@ def _drift(
             "that both have with the same id and text",
             *(system.name, query_set, of_older, base.number, len(kept), queries.num_rows),
         )
-    recipe = basis.recipe
+    recipe = graph.recipe
     qrels = recipe.queries[query_set].qrels_of(system.unit)
     if recipe.evaluate is None or qrels is None:
         return drift(before, now, num_queries=len(kept))

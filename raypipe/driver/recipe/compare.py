@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from raypipe.config import Recipe, read_resolved
 from raypipe.config.resolved import ChangedKey, changed_keys
-from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.graph import Graph
 from raypipe.driver.summaries import standing_of
 from raypipe.driver.workspace import Workspace
@@ -57,7 +56,7 @@ def refuse_changes(
             f"or {_REMEDY}"
         )
     compared = _Compared(workspace)
-    graph = Graph(Basis(recipe, compared, models=models or {}))
+    graph = Graph(recipe, compared, models=models or {})
     reported: list[str | None] = [name for name, q in recipe.queries.items() if q.report]
     for name, stage in recipe.stages.items():
         for query_set in [None] if stage.produces == "index" else reported:

@@ -14,14 +14,14 @@ import pyarrow.compute as pc
 from raypipe import schema
 from raypipe.config import Recipe
 from raypipe.config.fields import OWN_ID
-from raypipe.config.stages import Bm25Search, Tuned
 from raypipe.data.formats.registry import get_format
 from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries
 from raypipe.data.reading import ids_in
-from raypipe.driver.recipe.basis import Basis
+from raypipe.driver.recipe.graph import Graph
 from raypipe.errors import InputError
 from raypipe.evaluation.measures import some
+from raypipe.kinds.search import Bm25Search, Tuned
 from raypipe.stages.texts.ids import all_ids, column_of_rows, id_index
 from raypipe.vocabulary import Unit
 
@@ -99,21 +99,21 @@ def fit_of(
     )
 
 
-def fit_in_stores(basis: Basis, query_set: str, unit: Unit, judged: pa.Table) -> Fit:
+def fit_in_stores(graph: Graph, query_set: str, unit: Unit, judged: pa.Table) -> Fit:
     """How judgements fit the stored collection and query set.
 
     Documents are few, and need no index for this.
     """
-    query_ids = basis.queries(query_set).table(schema.QUERIES)["query_id"].to_pylist()
+    query_ids = graph.queries(query_set).table(schema.QUERIES)["query_id"].to_pylist()
     if unit == "documents":
-        documents = basis.documents()
+        documents = graph.documents()
         is_there = _among(lambda: chain.from_iterable(all_ids(documents)))
         return fit_of(judged, unit, query_ids, is_there)
-    index = id_index(basis.collection(), basis.ids())
+    index = id_index(graph.collection(), graph.ids())
     return fit_of(judged, unit, query_ids, lambda ids: (index.rows_of(ids) >= 0).tolist())
 
 
-def refuse_unfit(basis: Basis, judgements: Judgements) -> None:
+def refuse_unfit(graph: Graph, judgements: Judgements) -> None:
     """Returns nothing if, of each query set that is measured or tuned on, something is judged.
 
     If there is such a set, the collection's stores are completed first, and nothing else is: no
@@ -123,10 +123,10 @@ def refuse_unfit(basis: Basis, judgements: Judgements) -> None:
         InputError: no judged passage or query of a set is there.
     """
     problems = []
-    for (query_set, unit), judged in _with_tuned(basis.recipe, judgements).items():
-        qrels = str(basis.recipe.queries[query_set].qrels_of(unit))
-        if fit_in_stores(basis, query_set, unit, judged.slice(0, FIRST)).problems(qrels):
-            problems += fit_in_stores(basis, query_set, unit, judged).problems(qrels)
+    for (query_set, unit), judged in _with_tuned(graph.recipe, judgements).items():
+        qrels = str(graph.recipe.queries[query_set].qrels_of(unit))
+        if fit_in_stores(graph, query_set, unit, judged.slice(0, FIRST)).problems(qrels):
+            problems += fit_in_stores(graph, query_set, unit, judged).problems(qrels)
     if problems:
         raise InputError(problems)
 
@@ -200,12 +200,12 @@ def _among(read: Callable[[], Iterable[str]]) -> IsThere:
     return is_there
 
 
-def excluded_line(basis: Basis, query_set: str, unit: Unit) -> list[str]:
+def excluded_line(graph: Graph, query_set: str, unit: Unit) -> list[str]:
     """What is said of the passages, or documents, that take no place in a query set's rankings."""
-    exclude = basis.recipe.queries[query_set].exclude
-    stored = basis.excluded(query_set, unit).stored
+    exclude = graph.recipe.queries[query_set].exclude
+    stored = graph.excluded(query_set, unit).stored
     if exclude is None or stored is None:
-        return _own_line(basis, query_set) if unit == "passages" else []
+        return _own_line(graph, query_set) if unit == "passages" else []
     facts = stored.manifest.records[0].facts
     present, of_set, pairs = (int(facts[name]) for name in ("present", "of_set", "pairs"))
     if exclude == OWN_ID:
@@ -216,13 +216,13 @@ def excluded_line(basis: Basis, query_set: str, unit: Unit) -> list[str]:
     return [f"exclude: {Path(exclude).name}: {counts}{others}"]
 
 
-def _own_line(basis: Basis, query_set: str) -> list[str]:
+def _own_line(graph: Graph, query_set: str) -> list[str]:
     """A line if queries are passages of the collection, by id and by the text of one of the first.
 
     Numbers are often ids of both without meaning the same.
     """
-    queries, collection = basis.queries(query_set).table(schema.QUERIES), basis.collection()
-    rows = id_index(collection, basis.ids()).rows_of(queries["query_id"].to_pylist())
+    queries, collection = graph.queries(query_set).table(schema.QUERIES), graph.collection()
+    rows = id_index(collection, graph.ids()).rows_of(queries["query_id"].to_pylist())
     first = np.flatnonzero(rows >= 0)[:COMPARED]
     texts = zip(
         queries["text"].take(first).to_pylist(),

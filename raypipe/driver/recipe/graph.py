@@ -1,81 +1,90 @@
-"""A recipe as its stores, one after the other, including implied stages.
+"""A recipe's stores and systems, each completed when it is first asked for.
 
-`basis` makes the stores that are not stages; `system_of` makes those of each kind of stage.
+passages@collection, ids@collection and others, see `collection`
+queries@SET
+tokens@MODEL; tokens@MODEL.SET
+those of the stages: see `raypipe.kinds`
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import assert_never
+from pathlib import Path
 
-from raypipe.config.stages import (
-    Aggregate,
-    Ann,
-    AnnSearch,
-    Bm25Search,
-    DenseSearch,
-    DocumentRun,
-    DuoScore,
-    Encode,
-    Fuse,
-    GivenRun,
-    ImpactIndex,
-    LuceneIndex,
-    MonoScore,
-    PassageRun,
-    Stage,
-)
-from raypipe.driver.recipe import first_stages, rerank, runs
-from raypipe.driver.recipe.basis import Basis
+from raypipe import schema
+from raypipe.config import Recipe
+from raypipe.data.qrels import read_qrels
+from raypipe.data.queries import read_queries
+from raypipe.driver.devices import Devices
+from raypipe.driver.models import opened
+from raypipe.driver.recipe.collection import counted_collection
+from raypipe.driver.recipe.stores import Stores
 from raypipe.driver.recipe.system import System
-
-
-def system_of(
-    basis: Basis,
-    name: str,
-    stage: Stage,
-    query_set: str | None,
-    inputs: Mapping[str, System],
-) -> System:
-    """The completed system of a stage; `inputs` are the systems that it reads, by name."""
-    match stage:
-        case LuceneIndex():
-            return first_stages.lucene_index(basis, name, stage)
-        case ImpactIndex():
-            return first_stages.impact_index(basis, name, stage, inputs)
-        case Encode():
-            return first_stages.embeddings(basis, name, stage)
-        case Ann():
-            return first_stages.ann_index(basis, name, stage, inputs)
-    assert query_set is not None  # only an index has none
-    match stage:
-        case GivenRun():
-            return first_stages.given_run(basis, name, stage, query_set)
-        case Bm25Search():
-            return first_stages.bm25_search(basis, name, stage, query_set, inputs)
-        case DenseSearch():
-            return first_stages.dense_search(basis, name, stage, query_set, inputs)
-        case AnnSearch():
-            return first_stages.ann_search(basis, name, stage, query_set, inputs)
-        case DocumentRun():
-            return runs.documents(basis, name, stage, query_set, inputs)
-        case PassageRun():
-            return runs.passages(basis, name, stage, query_set, inputs)
-        case Fuse():
-            return runs.fused(basis, name, stage, query_set, inputs)
-        case MonoScore() | DuoScore():
-            return rerank.scores(basis, name, stage, query_set, inputs)
-        case Aggregate():
-            return rerank.aggregated(basis, name, stage, query_set, inputs)
-        case _:
-            assert_never(stage)
+from raypipe.errors import InputError
+from raypipe.kinds.registry import Index
+from raypipe.models.folder.model_folder import ModelFolder
+from raypipe.names import Role, StoreName, of_collection, of_queries, tokens_of
+from raypipe.stages.excluded import NOTHING, Documents, Excluded, excluded_stage
+from raypipe.stages.stage import Needs, Stage
+from raypipe.stages.tables import Sides
+from raypipe.stages.texts.ids import has_hashes, ids_stage
+from raypipe.stages.texts.queries import QueriesStage
+from raypipe.stages.texts.tokenize import TokenizeStage
+from raypipe.storage.store import Stored
+from raypipe.vocabulary import Unit, units
 
 
 @dataclass
 class Graph:
-    """The systems of a recipe, each completed when it is first requested."""
+    """A recipe's stores and systems, each completed when it is first asked for."""
 
-    basis: Basis
-    _known: dict[tuple[str, str | None], System] = field(default_factory=dict)
+    recipe: Recipe
+    stores: Stores
+    needs: Needs = Needs()
+    budget_tokens: int | None = None
+    models: Mapping[str, ModelFolder] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """URIs of inputs by the paths of their copies, for nodes that do not share the workspace."""
+    _stored: dict[StoreName, Stored] = field(default_factory=dict)
+    _systems: dict[tuple[str, str | None], System] = field(default_factory=dict)
+
+    def store(
+        self,
+        name: StoreName,
+        stage: Callable[[], Stage],
+        fits: Callable[[Stored], bool] = lambda fixed: True,
+    ) -> Stored:
+        """The finished store of this name; its stage is made and completed once.
+
+        `fits` says whether a generation's store of this name is what the recipe means by it.
+        """
+        if name not in self._stored:
+            fixed = self.stores.fixed(name)
+            if fixed is None or not fits(fixed):
+                fixed = self.stores.ensure(name, stage())
+            self._stored[name] = fixed
+        return self._stored[name]
+
+    def store_of(self, name: StoreName, stage: Stage) -> Stored:
+        """The finished store of a stage; a generation's only if it is of the same specification."""
+        wanted = stage.spec.fingerprint()
+        return self.store(name, lambda: stage, lambda fixed: fixed.manifest.fingerprint == wanted)
+
+    def systems(self, selected: Sequence[str]) -> dict[str, list[System]]:
+        """The selected stages, run to completion in recipe order, by query set."""
+        stages = {name: self.recipe.stages[name] for name in selected}
+        systems: dict[str, list[System]] = {
+            name: [] for name, queries in self.recipe.queries.items() if queries.report
+        }
+        for name, stage in stages.items():
+            stage.check(self, name)
+        self.collection()
+        for name, stage in stages.items():
+            if stage.produces == "index":
+                self.system(name, None)
+                continue
+            for query_set, of_set in systems.items():
+                of_set.append(self.system(name, query_set))
+        return systems
 
     def system(self, name: str, query_set: str | None) -> System:
         """The system of a stage, after completing what it reads; an index has no query set.
@@ -83,34 +92,162 @@ class Graph:
         Raises:
             InputError: a model or file does not fit the stage, which may need an order.
         """
-        stage = self.basis.recipe.stages[name]
+        stage = self.recipe.stages[name]
         key = (name, None if stage.produces == "index" else query_set)
-        if key not in self._known:
+        if key not in self._systems:
             inputs = {other: self.system(other, query_set) for other in stage.inputs}
-            rerank.refuse_unordered(name, stage, inputs)
-            made = system_of(self.basis, name, stage, query_set, inputs)
-            told = [line for one in (*inputs.values(), made) for line in one.approximate]
-            self._known[key] = replace(made, approximate=tuple(dict.fromkeys(told)))
-        return self._known[key]
+            problems = [
+                problem
+                for run, system in inputs.items()
+                if system.unordered
+                for problem in stage.needs_order(name, run, system.unordered)
+            ]
+            if problems:
+                raise InputError(problems)
+            if isinstance(stage, Index):
+                made = stage.make(self, name, inputs)
+            else:
+                assert query_set is not None  # only an index has none
+                made = stage.make(self, name, query_set, inputs)
+            lines = [line for one in (*inputs.values(), made) for line in one.approximate]
+            self._systems[key] = replace(made, approximate=tuple(dict.fromkeys(lines)))
+        return self._systems[key]
+
+    def collection(self) -> Stored:
+        """The passages, after counting, converting or splitting, and checking their ids."""
+        return self._made(Role.PASSAGES)
+
+    def ids(self) -> Stored:
+        """The id index of the collection, and the hashes by which its texts are found again."""
+        return self._made(Role.IDS)
+
+    def documents(self) -> Stored:
+        """The documents of a collection with `split`."""
+        return self._made(Role.DOCUMENTS)
+
+    def passage_map(self) -> Stored:
+        """The map between its passages and its documents."""
+        return self._made(Role.MAP)
+
+    def document_ids(self) -> Stored:
+        """The id index of the documents."""
+        name = of_collection(Role.DOCUMENT_IDS)
+        return self.store(name, lambda: ids_stage(self.documents()))
+
+    def queries(self, name: str) -> Stored:
+        """A query set."""
+
+        def stage() -> Stage:
+            queries = self.recipe.queries[name]
+            assert queries.file is not None  # true of built-in sets too: they are files by now
+            only = None
+            if queries.only_judged:
+                files = [Path(qrels) for unit in units() if (qrels := queries.qrels_of(unit))]
+                judged = [read_qrels(file)["query_id"].to_pylist() for file in files]
+                only = frozenset(query for found in judged for query in found)
+            return QueriesStage(Path(queries.file), only, self.sources)
+
+        return self.store(of_queries(name), stage)
+
+    def excluded(self, name: str, unit: Unit = "passages") -> Excluded:
+        """What takes no place in a query set's rankings of passages or of documents."""
+        exclude = self.recipe.queries[name].exclude
+        if exclude is None:
+            return NOTHING
+        queries, documents = self.queries(name), None
+        if unit == "documents":
+            role, ranked, ids = Role.EXCLUDED_DOCUMENTS, self.documents(), self.document_ids()
+        else:
+            role, ranked, ids = Role.EXCLUDED, self.collection(), self.ids()
+            if self.recipe.collection.split is not None:
+                documents = Documents(self.documents(), self.document_ids(), self.passage_map())
+        stage = excluded_stage(exclude, queries, ranked, ids, documents)
+        return Excluded(self.store(of_queries(name, role), lambda: stage))
+
+    def unjudged(self, name: str) -> frozenset[str]:
+        """The ids of the queries that a query set of `only_judged` leaves out of its file."""
+        queries = self.recipe.queries[name]
+        if not queries.only_judged or queries.file is None:
+            return frozenset()
+        kept = set(self.queries(name).table(schema.QUERIES)["query_id"].to_pylist())
+        return frozenset(query for query, _ in read_queries(Path(queries.file))) - kept
+
+    def ranked(self, unit: Unit) -> Stored:
+        """What a run's rows are: passages, or documents."""
+        return self.collection() if unit == "passages" else self.documents()
+
+    def sides(self, query_set: str, unit: Unit = "passages") -> Sides:
+        """The two sides of a query set's rankings: the queries, and passages or documents."""
+        return Sides(self.queries(query_set), self.ranked(unit))
+
+    def model(self, name: str) -> ModelFolder:
+        """A model of the recipe, with its hash."""
+        if name not in self.models:
+            found = opened(self.recipe.models[name], self.recipe.resources.precision)
+            self.models = {**self.models, name: found}
+        return self.models[name]
+
+    def tokens(self, model_name: str, query_set: str | None = None) -> Stored:
+        """Word pieces of the collection, or of a query set."""
+        model = self.model(model_name)
+        if query_set is None:
+            texts, table, side = self.collection(), schema.PASSAGES, "passage"
+        else:
+            texts, table, side = self.queries(query_set), schema.QUERIES, "query"
+        prefix = model.conventions.prefix(side)
+
+        def stage() -> Stage:
+            hashes = self.ids() if query_set is None else None
+            return TokenizeStage(texts, table, model, prefix, hashes)
+
+        def fits(fixed: Stored) -> bool:
+            return fixed.spec.reuse_key == TokenizeStage(texts, table, model, prefix).spec.reuse_key
+
+        return self.store(tokens_of(model_name, query_set), stage, fits)
+
+    def _made(self, role: Role) -> Stored:
+        """One of the collection's stores."""
+        name = of_collection(role)
+        if name not in self._stored:
+            found = self._fixed() or self._prepared()
+            self._stored |= {of_collection(made): stored for made, stored in found.items()}
+        return self._stored[name]
+
+    def _fixed(self) -> dict[Role, Stored] | None:
+        """The collection's stores in a generation, if it has them all.
+
+        The ids of an older version, which had the hashes apart, are indexed again.
+        """
+        wanted = [Role.PASSAGES, Role.IDS]
+        if self.recipe.collection.split is not None:
+            wanted += [Role.DOCUMENTS, Role.MAP]
+        found = {role: self.stores.fixed(of_collection(role)) for role in wanted}
+        complete = {role: stored for role, stored in found.items() if stored is not None}
+        if len(complete) < len(wanted):
+            return None
+        if not has_hashes(complete[Role.IDS]):
+            again = ids_stage(complete[Role.PASSAGES])
+            complete[Role.IDS] = self.stores.ensure(of_collection(Role.IDS), again)
+        return complete
+
+    def _prepared(self) -> dict[Role, Stored]:
+        return counted_collection(self.recipe.collection, self.stores, self.sources).passages()
 
 
-def systems_of(basis: Basis, selected: list[str]) -> dict[str, list[System]]:
-    """The selected stages, run to completion in recipe order, by query set."""
-    graph, recipe = Graph(basis), basis.recipe
-    systems: dict[str, list[System]] = {
-        name: [] for name, queries in recipe.queries.items() if queries.report
-    }
-    for name in selected:  # before any work
-        stage = recipe.stages[name]
-        if isinstance(stage, MonoScore | DuoScore):
-            rerank.model_of(basis, name, stage)
-        elif isinstance(stage, DocumentRun):
-            runs.conversion_of(basis, name, stage)
-    basis.collection()
-    for name in selected:
-        if recipe.stages[name].produces == "index":
-            graph.system(name, None)
-            continue
-        for query_set, of_set in systems.items():
-            of_set.append(graph.system(name, query_set))
-    return systems
+def graph_at(
+    recipe: Recipe,
+    stores: Stores,
+    chosen: Devices,
+    sources: Mapping[str, str],
+    models: Mapping[str, ModelFolder] | None = None,
+) -> Graph:
+    """The recipe's stores, as these devices compute them; the rest is as Graph has it."""
+    budget = recipe.resources.budget_tokens
+    return Graph(
+        recipe,
+        stores,
+        needs=Needs(num_gpus=1.0 if chosen.device == "cuda" else 0.0, threads=chosen.threads),
+        budget_tokens=budget if isinstance(budget, int) else None,
+        models=models or {},
+        sources=sources,
+    )

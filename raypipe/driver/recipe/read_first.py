@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 
 from raypipe.config import Recipe
 from raypipe.config.fields import OWN_ID
-from raypipe.config.stages import GivenRun
 from raypipe.data.formats.fields import document_before
 from raypipe.data.formats.registry import Passage, get_format
 from raypipe.data.qrels import read_qrels
@@ -24,6 +23,7 @@ from raypipe.errors import InputError
 from raypipe.evaluation.measures import check_grades, some
 from raypipe.evaluation.names import parse_measures
 from raypipe.evaluation.run_files.runs import NotInPartsError, read_parts, read_run
+from raypipe.kinds.read import GivenRun
 from raypipe.stages.excluded import read_excluded
 from raypipe.stages.read_run import unknown_ids
 from raypipe.vocabulary import Unit, units

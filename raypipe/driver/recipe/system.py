@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from raypipe.config.kind import Produces
+from raypipe.kinds.kind import Produces
 from raypipe.names import StoreName
 from raypipe.stages.ann.recall import Recall
 from raypipe.stages.scoring.candidates import Request

@@ -7,12 +7,12 @@ from typing import Any
 from raypipe.config import Recipe, Training, load_recipe
 from raypipe.config.parts import PACKAGED_MODELS
 from raypipe.config.rounds import LAST
-from raypipe.config.stages import MonoScore
 from raypipe.config.training import DevSet, TrainDocuments, TrainingSet
 from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries
 from raypipe.errors import InputError
 from raypipe.hub_names import address
+from raypipe.kinds.score import MonoScore
 from raypipe.storage.files import replace_file
 from raypipe.storage.records import digest
 from raypipe.training.job import conventions_of_training

@@ -15,7 +15,6 @@ from raypipe.data.queries import read_queries
 from raypipe.data.triple_texts import FILES, split_triples
 from raypipe.driver.execute import Execution
 from raypipe.driver.inputs import with_files
-from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.graph import Graph
 from raypipe.driver.training.parts import (
     is_model,
@@ -95,10 +94,6 @@ class _Collection:
     graph: Graph
     execution: Execution
 
-    @property
-    def basis(self) -> Basis:
-        return self.graph.basis
-
 
 def training_sets(part: Part, start: ModelFolder, at: TrainInvocation) -> Sets:
     """The completed collections, queries, word pieces, runs and guarded examples.
@@ -153,14 +148,14 @@ def _opened(part: Part, start: ModelFolder, at: TrainInvocation, name: str) -> _
     model = replace(start, conventions=conventions_of_training(recipe.model))
     models = {model_name(recipe): model.in_precision(recipe.resources.precision)}
     needs = Needs(num_gpus=1.0 if chosen.device == "cuda" else 0.0, threads=chosen.threads)
-    return _Collection(Graph(Basis(named, execution, needs=needs, models=models)), execution)
+    return _Collection(Graph(named, execution, needs=needs, models=models), execution)
 
 
 def _examples_stage(
     part: Part, at: TrainInvocation, own: _Collection, name: str, guard: Guard
 ) -> ExamplesStage:
     """The stage that makes a set's examples, over the completed stores that it reads."""
-    recipe, basis = part.recipe, own.basis
+    recipe, graph = part.recipe, own.graph
     wanted, query_set = recipe.train[name], f"train-{name}"
     runs = tuple(
         own.graph.system(f"{query_set}-run-{number}", query_set).stored
@@ -182,13 +177,13 @@ def _examples_stage(
             relevant = part.folder(at.workspace, "relevant")
             at.workspace.wrote(write_relevant(relevant, name, wanted))
             scores = own.graph.system(f"{query_set}-scored", query_set).stored
-        documents = OfDocuments(basis.passage_map(), basis.ids(), scores)
+        documents = OfDocuments(graph.passage_map(), graph.ids(), scores)
     return ExamplesStage(
         wanted=wanted,
-        collection=basis.collection() if documents is None else basis.documents(),
-        ids=basis.ids() if documents is None else basis.document_ids(),
+        collection=graph.collection() if documents is None else graph.documents(),
+        ids=graph.ids() if documents is None else graph.document_ids(),
         documents=documents,
-        queries=basis.queries(query_set),
+        queries=graph.queries(query_set),
         runs=runs,
         teacher=taught,
         teacher_last=last,
@@ -206,7 +201,7 @@ def _add_examples(
     """Lines about the examples, which are drawn here."""
     name = stage.name
     examples = own.execution.ensure(of_training(Role.EXAMPLES, name), stage)
-    tokens = _tokens(own.basis, recipe, f"train-{name}")
+    tokens = _tokens(own.graph, recipe, f"train-{name}")
     sets.train = (*sets.train, TrainStores(examples, *tokens))
     facts = examples.manifest.records[0].facts
     sets.facts[name] = {**facts, "negatives_from": sources_of(stage.wanted)}
@@ -225,7 +220,7 @@ def _unjudged(name: str, file: str | None, kept: Stored) -> list[str]:
 def _add_text(sets: Sets, recipe: Training, own: _Collection, name: str) -> list[str]:
     """Lines about a pre-training's text, which is cut here."""
     assert recipe.masking is not None
-    held_out, stage = recipe.masking.held_out, stretches_stage(recipe, name, own.basis)
+    held_out, stage = recipe.masking.held_out, stretches_stage(recipe, name, own.graph)
     stretches = own.execution.ensure(of_training(Role.EXAMPLES, name), stage)
     sets.texts = (*sets.texts, TextStores(stretches, stage.tokens))
     facts = stretches.manifest.records[0].facts
@@ -237,13 +232,13 @@ def _add_text(sets: Sets, recipe: Training, own: _Collection, name: str) -> list
     return [f"text: {name}: {told}"]
 
 
-def stretches_stage(recipe: Training, name: str, basis: Basis) -> StretchesStage:
+def stretches_stage(recipe: Training, name: str, graph: Graph) -> StretchesStage:
     """The stage that cuts a pre-training's text, so that each stretch fits an input whole."""
     found, masking = conventions_of_training(recipe.model), recipe.masking
     assert isinstance(found, PretrainedConventions) and masking is not None
     specials, least = (3, 2) if masking.next_sentence else (2, 1)
     return StretchesStage(
-        tokens=basis.tokens(model_name(recipe)),
+        tokens=graph.tokens(model_name(recipe)),
         limit=found.total_limit - specials,
         joined=masking.joined,
         least=least,
@@ -271,18 +266,17 @@ def with_length(recipe: Training, sets: Sets, say: Callable[[str], None]) -> Tra
 def _dev(graph: Graph, recipe: Training, name: str, dev: DevSet) -> DevStores:
     query_set = f"dev-{name}"
     run = graph.system(f"{query_set}-run", query_set).stored
-    basis = graph.basis
     of_documents = None
     if dev.documents is not None:
         passages = graph.system(f"{query_set}-passages", query_set).stored
         of_documents = DevPassages(
-            passages, basis.passage_map(), dev.documents.method, dev.documents.k or K_MAX
+            passages, graph.passage_map(), dev.documents.method, dev.documents.k or K_MAX
         )
-    query_tokens, passage_tokens = _tokens(basis, recipe, query_set)
+    query_tokens, passage_tokens = _tokens(graph, recipe, query_set)
     return DevStores(
         run=run,
-        queries=basis.queries(query_set),
-        collection=basis.collection() if of_documents is None else basis.documents(),
+        queries=graph.queries(query_set),
+        collection=graph.collection() if of_documents is None else graph.documents(),
         documents=of_documents,
         query_tokens=query_tokens,
         passage_tokens=passage_tokens,
@@ -293,6 +287,6 @@ def _dev(graph: Graph, recipe: Training, name: str, dev: DevSet) -> DevStores:
     )
 
 
-def _tokens(basis: Basis, recipe: Training, query_set: str) -> tuple[Stored, Stored]:
+def _tokens(graph: Graph, recipe: Training, query_set: str) -> tuple[Stored, Stored]:
     name = model_name(recipe)
-    return basis.tokens(name, query_set), basis.tokens(name)
+    return graph.tokens(name, query_set), graph.tokens(name)

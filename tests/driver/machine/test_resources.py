@@ -4,7 +4,6 @@ from types import SimpleNamespace
 
 from raypipe.config import load_recipe
 from raypipe.driver.place import sizing_of
-from raypipe.driver.recipe.basis import basis_at
 
 RECIPE = """
 format: 1

@@ -1,6 +1,5 @@
 from types import SimpleNamespace
 
-from raypipe.driver.recipe.basis import Basis
 from raypipe.names import of_queries
 
 

@@ -2,11 +2,10 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 
 import pytest
+from raypipe.driver.recipe.first_stages import bm25_search
 
 from raypipe.config import load_recipe
 from raypipe.driver.recipe import graph as graph_module
-from raypipe.driver.recipe.basis import Basis
-from raypipe.driver.recipe.first_stages import bm25_search
 from raypipe.driver.recipe.graph import Graph
 from raypipe.driver.recipe.system import System
 from raypipe.stages.excluded import NOTHING

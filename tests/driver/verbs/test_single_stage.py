@@ -4,7 +4,6 @@ from pathlib import Path
 import pytest
 from held_recipe import HELD
 
-from raypipe.config.stages import DenseSearch, DuoScore, MonoScore
 from raypipe.driver.verbs.single_stage import (
     aggregate_recipe,
     collection_of,
@@ -16,6 +15,8 @@ from raypipe.driver.verbs.single_stage import (
     stage_to_search,
 )
 from raypipe.errors import InputError
+from raypipe.kinds.score import DuoScore, MonoScore
+from raypipe.kinds.search import DenseSearch
 
 
 def test_documents_are_split_as_the_paper_does_and_passages_are_not_split():

@@ -5,19 +5,20 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from raypipe.driver.recipe.runs import conversion_of
 from small_documents import recipe_of, write_inputs
 
 import raypipe
 from raypipe.config import load_recipe
-from raypipe.config.stages import DenseSearch, MonoScore
 from raypipe.data.qrels import read_qrels
 from raypipe.driver.execute import Watcher
 from raypipe.driver.pipeline import Options, run_pipeline
-from raypipe.driver.recipe.runs import conversion_of
 from raypipe.driver.upkeep.export import export
 from raypipe.driver.upkeep.status import open_workspace
 from raypipe.driver.upkeep.verify import verify
 from raypipe.errors import InputError, RefusedError
+from raypipe.kinds.score import MonoScore
+from raypipe.kinds.search import DenseSearch
 from raypipe.leaderboard.boards import BOARDS
 from raypipe.leaderboard.rules import check_lines, read_run_lines
 from raypipe.models.folder.model_folder import resolve_model

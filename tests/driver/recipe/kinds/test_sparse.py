@@ -19,7 +19,6 @@ from raypipe.config import load_recipe
 from raypipe.driver.execute import Watcher
 from raypipe.driver.forecast.plan import make_plan
 from raypipe.driver.pipeline import Options, run_pipeline
-from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.graph import Graph
 from raypipe.driver.upkeep.export import export
 from raypipe.driver.upkeep.status import open_workspace

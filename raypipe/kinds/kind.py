@@ -2,12 +2,15 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from raypipe.config.fields import Section
 from raypipe.config.parts import QuerySet
 from raypipe.config.yaml import Problem
 from raypipe.vocabulary import Unit
+
+if TYPE_CHECKING:
+    from raypipe.driver.recipe.graph import Graph
 
 Produces = Literal["index", "run", "pairs"]
 """What a stage makes: what can be searched, a ranking, or a duoBERT model's scores of pairs."""
@@ -59,6 +62,17 @@ class Kind(Section):
         """The stage with every default filled in; `stages` are those above it, resolved."""
         return self
 
+    def check(self, graph: "Graph", name: str) -> None:
+        """Returns nothing if the stage's models fit it, before any work.
+
+        Raises:
+            InputError: one does not.
+        """
+
+    def needs_order(self, name: str, run: str, num_candidates: int) -> list[str]:
+        """The problems of a `run` without ranks and scores, with so many candidates of a query."""
+        return [f"{candidates_of(name, run)}, and {self.do} needs their order; score them first"]
+
     @property
     def produces(self) -> Produces:
         """What the stage makes."""
@@ -88,6 +102,11 @@ class Kind(Section):
     def scores_with(self) -> str | None:
         """The model with which the stage scores; None if it scores nothing."""
         return None
+
+
+def candidates_of(name: str, run: str) -> str:
+    """The beginning of a message about candidates without an order."""
+    return f"stages.{name}: {run} has candidates without ranks and scores"
 
 
 def absent(value: object, **default: object) -> dict[str, object]:
