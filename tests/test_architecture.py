@@ -19,6 +19,7 @@ LAYERS = [
         "names",
         "hub_names",
         "isolation",
+        "kinds",
         "numerics",
         "package",
         "regular",
@@ -76,8 +77,11 @@ def nodes(path: Path) -> list[ast.AST]:
 
 @cache
 def imports(path: Path) -> list[str]:
+    """Of a kind of stage only those at its top: its functions import what only they need, when the
+    first stage of that kind is made, and a recipe is read without them."""
     found = []
-    for node in nodes(path):
+    at_top = path.parent.name == "kinds"
+    for node in parsed(path).body if at_top else nodes(path):
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:

@@ -1,8 +1,8 @@
 """The kinds of stages that a recipe can have; the key `do` picks one.
 
 A stage's name is the name of its system, its store, its run file and its TREC tag. A kind is a
-module of this folder and its name in `Plain`; one that is resolved to another class stands in
-`Written`, and that class in `Stage`.
+module of this folder and its name in `PlainIndex` or `PlainRanking`. One that is resolved to
+another class stands in `Written`, and that class in `Index` or `Ranking`.
 """
 
 from typing import Annotated, get_args
@@ -20,23 +20,13 @@ from raypipe.kinds.read import GivenRun
 from raypipe.kinds.score import DuoScore, MonoScore, Score
 from raypipe.kinds.search import AnnSearch, Bm25Search, DenseSearch, Search
 
-Plain = LuceneIndex | Encode | Ann | GivenRun | Fuse | Aggregate | DocumentRun | PassageRun
-Written = Annotated[Search | Score | Plain, Field(discriminator="do")]
+PlainIndex = LuceneIndex | Encode | Ann
+PlainRanking = GivenRun | Fuse | Aggregate | DocumentRun | PassageRun
+Written = Annotated[Search | Score | PlainIndex | PlainRanking, Field(discriminator="do")]
 """A stage as written in a recipe."""
-Index = LuceneIndex | ImpactIndex | Encode | Ann
+Index = PlainIndex | ImpactIndex
 """A stage of a recipe that was loaded: one store for all query sets."""
-Ranking = (
-    GivenRun
-    | Bm25Search
-    | DenseSearch
-    | AnnSearch
-    | Fuse
-    | MonoScore
-    | DuoScore
-    | Aggregate
-    | DocumentRun
-    | PassageRun
-)
+Ranking = PlainRanking | Bm25Search | DenseSearch | AnnSearch | MonoScore | DuoScore
 """A stage of a recipe that was loaded: a store for each query set."""
 Stage = Index | Ranking
 

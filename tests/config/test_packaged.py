@@ -100,10 +100,12 @@ def test_the_files_of_the_data_recipes_are_there(name: str):
 
 def test_the_package_imports_only_light_things_and_reads_no_environment():
     imported: set[str] = set()
-    for path in Path(raypipe.config.__file__).parent.rglob("*.py"):
+    package = Path(raypipe.config.__file__).parent.parent
+    for path in [*(package / "config").rglob("*.py"), *(package / "kinds").rglob("*.py")]:
         text = path.read_text()
         assert "os.environ" not in text and "getenv" not in text
-        for node in ast.walk(ast.parse(text)):
+        tree = ast.parse(text)  # what a kind's functions import waits for the first such stage
+        for node in tree.body if path.parent.name == "kinds" else ast.walk(tree):
             if isinstance(node, ast.Import):
                 imported |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom):
@@ -124,7 +126,7 @@ def test_the_package_imports_only_light_things_and_reads_no_environment():
             ),
         )
     }
-    assert all(name in beside or name.startswith("raypipe.config.") for name in ours)
+    assert all(name in beside or name.startswith(("raypipe.config.", "raypipe.kinds.")) for name in ours)
     outside = {name.split(".")[0] for name in imported}
     assert outside & {"yaml", "pydantic"} == {"yaml", "pydantic"}
     assert not outside & {"torch", "ray", "numpy", "pyarrow", "transformers", "faiss", "fsspec"}

@@ -55,12 +55,12 @@ def test_overrides_are_in_the_record_and_not_applied_again(text: str):
 
 
 def parts(model: type[BaseModel]) -> set[type[BaseModel]]:
-    from raypipe.config import stages as of_stages
     from raypipe.config.parts import Collection, Evaluate, Model, QuerySet, Resources
+    from raypipe.kinds.registry import KINDS, Stage
     from raypipe.kinds.search import Bm25, Fixed, Tune, Tuned
 
     kinds = {Collection, Evaluate, Model, QuerySet, Resources, Bm25, Fixed, Tune, Tuned}
-    kinds |= {*of_stages.KINDS.values(), *get_args(of_stages.Stage)}
+    kinds |= {*KINDS.values(), *get_args(Stage)}
     return {model, *kinds}
 
 

@@ -28,7 +28,7 @@ def test_a_systems_time_is_that_of_its_chain_where_all_is_known():
 
 
 def test_a_table_without_its_baseline_says_so():
-    basis = SimpleNamespace(
+    graph = SimpleNamespace(
         recipe=SimpleNamespace(collection=SimpleNamespace(format="msmarco-doc-v1")),
         collection=lambda: stored(0.0),
         documents=lambda: stored(0.0),
@@ -38,6 +38,6 @@ def test_a_table_without_its_baseline_says_so():
     told = {}
     for baseline in ("bm25", "maxp", None):
         wanted = Evaluate(measures=("RR@10",), baseline=baseline)
-        told[baseline] = notes_of(basis, wanted, "dev", measured, {}, "documents")
+        told[baseline] = notes_of(graph, wanted, "dev", measured, {}, "documents")
     line = "no differences: the baseline, bm25, is not in this table"
     assert told["bm25"] == [*told["maxp"], line] and told["maxp"] == told[None]

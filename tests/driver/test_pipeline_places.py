@@ -8,6 +8,7 @@ from raypipe.driver.devices import Devices
 from raypipe.driver.execute import Execution
 from raypipe.driver.pipeline import Options
 from raypipe.driver.place import WorkPlace, devices_at, started
+from raypipe.driver.recipe.graph import Graph
 from raypipe.driver.training import place
 from raypipe.driver.workspace import Workspace
 from raypipe.stages.stage import Needs
@@ -19,8 +20,8 @@ def test_nothing_may_fail_or_is_forbidden_unless_asked(tmp_path):
     assert execution.should_stop() is None
     assert Options() == Options(None, False, None, False)
     assert place.TrainOptions() == place.TrainOptions(None, False)
-    basis = Basis(None, None)
-    assert (basis.needs, basis.budget_tokens, basis.models) == (Needs(), None, {})
+    graph = Graph(None, None)
+    assert (graph.needs, graph.budget_tokens, graph.models) == (Needs(), None, {})
 
 
 CUDA = Devices("cuda", 2, "H", 4, 6, 3, "2")

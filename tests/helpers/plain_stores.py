@@ -69,7 +69,7 @@ def built(recipe, storage, older=(), sizing=SMALL, sizing_of=None):
     `sizing_of` has the sizing of single stores by their names.
     """
     stores = PlainStores(storage, older, sizing, sizing_of)
-    graph = Graph(Basis(recipe, stores))
+    graph = Graph(recipe, stores)
     for query_set in recipe.queries:
         for name in recipe.stages:
             graph.system(name, query_set)

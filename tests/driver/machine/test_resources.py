@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 from raypipe.config import load_recipe
 from raypipe.driver.place import sizing_of
+from raypipe.driver.recipe.graph import graph_at
 
 RECIPE = """
 format: 1
@@ -32,10 +33,10 @@ def test_resources_become_shards_and_actors():
 def test_a_gpu_is_needed_where_the_devices_are_gpus():
     recipe = load_recipe(RECIPE, overrides=["resources.budget_tokens=77"], source="x")
     for device, gpus in (("cuda", 1.0), ("cpu", 0.0)):
-        basis = basis_at(recipe, None, SimpleNamespace(device=device, threads=2), {"a": "b"})
-        assert (basis.needs.num_gpus, basis.needs.threads) == (gpus, 2)
-        assert (basis.budget_tokens, basis.sources) == (77, {"a": "b"})
-    assert basis_at(load_recipe(RECIPE, source="x"), None, chosen(), {}).budget_tokens is None
+        graph = graph_at(recipe, None, SimpleNamespace(device=device, threads=2), {"a": "b"})
+        assert (graph.needs.num_gpus, graph.needs.threads) == (gpus, 2)
+        assert (graph.budget_tokens, graph.sources) == (77, {"a": "b"})
+    assert graph_at(load_recipe(RECIPE, source="x"), None, chosen(), {}).budget_tokens is None
 
 
 def chosen():

@@ -3,18 +3,19 @@ from types import SimpleNamespace
 
 import pytest
 
-from raypipe.driver.execute import _compare_workers, _published
+from raypipe.cluster.worker import worker_facts
+from raypipe.driver.execute import Workers, _published
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError
 
 
 def test_workers_that_differ_in_what_could_change_bytes_are_refused():
-    seen = {"python": "3.11", "torch": "2"}
-    _compare_workers("x", seen, {"python": "3.11", "torch": "2", "ray": "1", "tokenizers": "5"})
-    _compare_workers("x", seen, {"python": "3.11", "ray": "2"})
+    here, workers = worker_facts()["python"], Workers("x", lease=None)
+    workers.ready({"python": here, "torch": "2", "ray": "1", "tokenizers": "5"}, None)
+    workers.ready({"python": here, "ray": "2"}, None)
     for key, value in (("torch", "3"), ("tokenizers", "6"), ("python", "3.12")):
         with pytest.raises(InputError, match=f"x: a worker has {key} {value}, expected "):
-            _compare_workers("x", seen, {key: value})
+            workers.ready({key: value}, None)
 
 
 def test_a_stores_time_is_of_its_last_publication(tmp_path):

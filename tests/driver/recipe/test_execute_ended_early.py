@@ -4,6 +4,7 @@ import pytest
 from small_invocation import Watching
 
 from raypipe.cluster.inline import InlineBackend
+from raypipe.cluster.loop import Loop
 from raypipe.driver import execute
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.errors import IncompleteError
@@ -19,13 +20,13 @@ def test_what_workers_left_half_written_goes_when_the_work_ends_early(invocable,
     folder, recipe = invocable
     waited = []
 
-    def ended(task, *given, on_ready, **settings):
-        (task.ledger.storage.scratch() / "half").write_text("x")
-        on_ready({}, this_process())
+    def ended(loop):
+        (loop._task.ledger.storage.scratch() / "half").write_text("x")
+        loop._on_ready({}, this_process())
         monkeypatch.setattr(Lease, "lost", property(lambda lease: lost))
         raise IncompleteError("a shard failed 3 times")
 
-    monkeypatch.setattr(execute, "run", ended)
+    monkeypatch.setattr(Loop, "run", ended)
     monkeypatch.setattr(InlineBackend, "end_idle", lambda backend: waited.append("idle ended"))
     monkeypatch.setattr(execute, "wait_until_dead", lambda *given: waited.append(given))
     with pytest.raises(IncompleteError):

@@ -1,13 +1,14 @@
-from dataclasses import dataclass
 from types import SimpleNamespace
 
 import pytest
-from raypipe.driver.recipe.first_stages import bm25_search
 
 from raypipe.config import load_recipe
-from raypipe.driver.recipe import graph as graph_module
 from raypipe.driver.recipe.graph import Graph
 from raypipe.driver.recipe.system import System
+from raypipe.kinds.encode import Encode
+from raypipe.kinds.score import MonoScore
+from raypipe.kinds.search import DenseSearch
+from raypipe.names import of_queries
 from raypipe.stages.excluded import NOTHING
 
 
@@ -22,47 +23,100 @@ def test_stores_are_asked_for_once(invocable):
         asked.append(str(name))
         raise Stopped
 
-    basis = Basis(recipe, SimpleNamespace(ensure=ensure, fixed=lambda name: None))
-    graph = Graph(basis)
+    graph = Graph(recipe, SimpleNamespace(ensure=ensure, fixed=lambda name: None))
     for ask, first in (
-        (basis.ids, "count@collection"),
-        (lambda: basis.queries("dev"), "queries@dev"),
+        (graph.ids, "count@collection"),
+        (lambda: graph.queries("dev"), "queries@dev"),
         (lambda: graph.system("vectors", None), "count@collection"),
         (lambda: graph.system("dense", "dev"), "count@collection"),
-        (lambda: basis.tokens("tiny", "all"), "queries@all"),
+        (lambda: graph.tokens("tiny", "all"), "queries@all"),
     ):
         with pytest.raises(Stopped):
             ask()
         assert asked.pop() == first and asked == []
 
 
-@dataclass(frozen=True)
-class Made:
-    """As much of a system as a graph reads."""
-
-    inputs: dict
-    approximate: tuple[str, ...] = ()
-    unordered: int = 0
-
-
-def test_a_system_is_made_once_and_an_index_once_for_all_query_sets(invocable, monkeypatch):
+def test_a_stage_is_made_and_asked_for_once(invocable):
     _, recipe = invocable
+    asked, made = [], []
+
+    def ensure(name, stage):
+        asked.append((name, stage))
+        return f"stored {stage}"
+
+    graph = Graph(recipe, SimpleNamespace(ensure=ensure, fixed=lambda name: None))
+    for _ in range(2):
+        for name in (of_queries("dev"), of_queries("all")):
+            stored = graph.store(name, lambda name=name: made.append(name) or len(made))
+            assert stored == {"dev": "stored 1", "all": "stored 2"}[name.owner]
+    assert made == [of_queries("dev"), of_queries("all")]
+    assert asked == [(of_queries("dev"), 1), (of_queries("all"), 2)]
+
+
+def test_a_recipes_model_has_its_third_row_and_is_resolved_once(invocable):
+    _, recipe = invocable
+    graph = Graph(recipe, stores=None)
+    model = graph.model("mono")
+    assert model.reranker.segment_row == "zero" and graph.model("mono") is model
+    assert Graph(recipe, stores=None, models={"tiny": model}).model("tiny") is model
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """Names, query sets and inputs of the stages as they are made; nothing is."""
     made = []
 
-    def system_of(basis, name, stage, query_set, inputs):
-        assert basis.recipe is recipe and stage is recipe.stages[name]
-        made.append((name, query_set, list(inputs)))
-        return Made(inputs)
+    def index(stage, graph, name, inputs):
+        made.append((name, None, [*inputs]))
+        return System(name, "index", f"stored {name}")
 
-    monkeypatch.setattr(graph_module, "system_of", system_of)
-    graph = Graph(SimpleNamespace(recipe=recipe))
+    def ranking(stage, graph, name, query_set, inputs):
+        made.append((name, query_set, [*inputs]))
+        return System(name, "run", f"stored {name}")
+
+    monkeypatch.setattr(Encode, "make", index)
+    for kind in (DenseSearch, MonoScore):
+        monkeypatch.setattr(kind, "make", ranking)
+    return made
+
+
+def test_a_system_is_made_once_and_an_index_once_for_all_query_sets(invocable, made):
+    graph = Graph(invocable[1], stores=None)
     dev, everything = graph.system("dense", "dev"), graph.system("dense", "all")
     assert graph.system("dense", "dev") is dev is not everything
-    assert dev.inputs["vectors"] is everything.inputs["vectors"] is graph.system("vectors", None)
-    assert [(name, inputs) for name, _, inputs in made] == [
-        ("vectors", []), ("dense", ["vectors"]), ("dense", ["vectors"]),
+    assert graph.system("vectors", None) is graph.system("vectors", "dev")
+    assert made == [
+        ("vectors", None, []), ("dense", "dev", ["vectors"]), ("dense", "all", ["vectors"]),
     ]  # fmt: skip
-    assert [query_set for name, query_set, _ in made if name == "dense"] == ["dev", "all"]
+
+
+SELECTED = """
+format: 1
+name: small
+collection: {format: msmarco-v1, input: /c/passages.tsv}
+queries: {dev: {file: /c/q.tsv}, quiet: {file: /c/q.tsv, report: false}}
+models: {tiny: {path: /m/tiny}, mono: {path: /m/mono}}
+stages:
+  vectors: {do: encode, model: tiny}
+  dense: {do: search, index: vectors, depth: 2}
+  mono: {do: score, run: dense, model: mono, k0: 2}
+"""
+
+
+def test_selected_stages_are_asked_in_order_for_each_reported_set(made, monkeypatch):
+    graph = Graph(load_recipe(SELECTED, source="x"), stores=None)
+    monkeypatch.setattr(graph, "collection", lambda: made.append("collection"))
+    monkeypatch.setattr(
+        MonoScore, "check", lambda stage, graph, name: made.append(("model", name, stage.model))
+    )
+    systems = graph.systems(["vectors", "mono"])
+    assert made == [
+        ("model", "mono", "mono"), "collection", ("vectors", None, []),
+        ("dense", "dev", ["vectors"]), ("mono", "dev", ["dense"]),
+    ]  # fmt: skip
+    assert [(name, [each.name for each in of_set]) for name, of_set in systems.items()] == [
+        ("dev", ["mono"])
+    ]
 
 
 BM25 = """
@@ -85,12 +139,14 @@ def test_a_search_of_words_is_bm25s_with_its_settings_and_names_rm3_if_it_expand
     name, model, settings
 ):
     recipe, asked = load_recipe(BM25, source="words"), []
-    stores = SimpleNamespace(ensure=lambda store, stage: asked.append((str(store), stage)))
-    basis = SimpleNamespace(
-        recipe=recipe, stores=stores, sides=lambda query_set: query_set, excluded=lambda _: NOTHING
+    graph = SimpleNamespace(
+        recipe=recipe,
+        store=lambda store, stage: asked.append((str(store), stage())),
+        sides=lambda query_set: query_set,
+        excluded=lambda _: NOTHING,
     )
     inputs = {"lucene": System("lucene", "index", "stored")}
-    found = bm25_search(basis, name, recipe.stages[name], "test", inputs)
+    found = recipe.stages[name].make(graph, name, "test", inputs)
     assert (found.model, found.produces, found.reranks) == (model, "run", "collection")
     ((store, stage),) = asked
     assert [store] == list(map(str, found.chain.stores)) == [f"{name}.test"]

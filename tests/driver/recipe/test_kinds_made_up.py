@@ -16,7 +16,17 @@ import pytest
 import raypipe
 
 PACKAGE = Path(raypipe.__file__).parent
-KIND = '''\
+FILES = {
+    "kinds/first.py": '''\
+"""The first passages of a collection, whatever the query."""
+
+from typing import Annotated, ClassVar, Literal
+
+from raypipe.config.fields import OWN, Count, Source
+from raypipe.kinds.kind import Kind
+from raypipe.names import of_stage
+
+
 class First(Kind):
     """The first passages of the collection, whatever the query."""
 
@@ -25,24 +35,14 @@ class First(Kind):
     do: Literal["first"]
     depth: Annotated[Count, Source(OWN)] = 3
 
+    def make(self, graph, name, query_set, inputs):
+        """RUN.SET."""
+        from raypipe.driver.recipe.system import Chain, System
+        from raypipe.stages.first import first_stage
 
-'''
-FILES = {
-    "driver/recipe/first.py": '''\
-"""RUN.SET."""
-
-from raypipe.config.stages import First
-from raypipe.driver.recipe.system import Chain
-from raypipe.driver.recipe.basis import Basis
-from raypipe.driver.recipe.system import System
-from raypipe.names import of_stage
-from raypipe.stages.first import first_stage
-
-
-def system(basis: Basis, name: str, stage: First, query_set: str) -> System:
-    store = of_stage(name, query_set)
-    stored = basis.stores.ensure(store, first_stage(name, basis.sides(query_set), stage.depth))
-    return System(name, "run", stored, Chain((store,)), "collection", "none")
+        store, sides = of_stage(name, query_set), graph.sides(query_set)
+        stored = graph.store(store, lambda: first_stage(name, sides, self.depth))
+        return System(name, "run", stored, Chain((store,)), "collection", "none")
 ''',
     "stages/first.py": '''\
 """The first passages of a collection as a run."""
@@ -68,19 +68,12 @@ def first_stage(name, sides, depth):
 ''',
 }
 EDITS = {
-    "config/stages.py": [("Plain = LuceneIndex |", f"{KIND}Plain = First | LuceneIndex |")],
-    "driver/recipe/graph.py": [
-        ("    Fuse,\n", "    First,\n    Fuse,\n"),
-        ("import first_stages,", "import first, first_stages,"),
-        (
-            "        case GivenRun():",
-            "        case First():\n"
-            "            return first.system(basis, name, stage, query_set)\n"
-            "        case GivenRun():",
-        ),
+    "kinds/registry.py": [
+        ("\nPlainIndex = ", "from raypipe.kinds.first import First\n\nPlainIndex = "),
+        ("PlainRanking = ", "PlainRanking = First | "),
     ],
 }
-"""The fields and a line of the union; an import and a case of the match over it."""
+"""The registry's import and line."""
 RECIPE = """\
 format: 1
 name: made-up

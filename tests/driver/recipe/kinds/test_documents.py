@@ -5,7 +5,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from raypipe.driver.recipe.runs import conversion_of
 from small_documents import recipe_of, write_inputs
 
 import raypipe
@@ -17,6 +16,7 @@ from raypipe.driver.upkeep.export import export
 from raypipe.driver.upkeep.status import open_workspace
 from raypipe.driver.upkeep.verify import verify
 from raypipe.errors import InputError, RefusedError
+from raypipe.kinds.documents import DocumentRun
 from raypipe.kinds.score import MonoScore
 from raypipe.kinds.search import DenseSearch
 from raypipe.leaderboard.boards import BOARDS
@@ -241,6 +241,6 @@ def test_the_scores_of_a_blend_are_log_odds_already(tiny_mono, blend, over, expe
     mono = MonoScore(do="score", run="dense", model="mono", k0=5, blend=blend)
     model = resolve_model(str(tiny_mono))
     stages = {"dense": DenseSearch(do="search", index="vectors"), "mono": mono}
-    basis = SimpleNamespace(recipe=SimpleNamespace(stages=stages), model=lambda name: model)
-    stage = SimpleNamespace(run="mono", over=over)
-    assert conversion_of(basis, "maxp", stage) == expected
+    graph = SimpleNamespace(recipe=SimpleNamespace(stages=stages), model=lambda name: model)
+    stage = DocumentRun(do="documents", run="mono", method="maxp", over=over)
+    assert stage.conversion(graph, "maxp") == expected

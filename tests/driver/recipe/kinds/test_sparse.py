@@ -329,7 +329,7 @@ def test_a_published_index_of_impacts_is_planned_searched_and_told_from_others(
     assert open_workspace(found).refs()["impacts"] == stores["impacts"]
     with pytest.raises(InputError, match="impacts: a store of impact-index can be exported to not"):
         export(out / "stores" / "impacts", "pyserini", tmp_path / "e")
-    system = Graph(Basis(recipe, PlainStores(open_workspace(out).stores)))
+    system = Graph(recipe, PlainStores(open_workspace(out).stores))
     chain = system.system("by-lucene", "test").chain
     assert list(map(str, chain.stores)) == ["weights.test", "by-lucene.test"]
 
