@@ -277,6 +277,10 @@ def _query_ids(run: RunLines, board: Board) -> Finding:
     strangers = [name for name in run.query_ids if not re.fullmatch(r"[0-9]+", name)]
     if strangers:
         return broken(rule, f"{len(strangers):,} are not whole numbers, first {strangers[0]!r}")
+    padded = [name for name in run.query_ids if _padded(name)]
+    if padded:  # for the script 007 is 7, for judgements and queries files it is not
+        detail = f"{len(padded):,} begin with a zero, first {padded[0]!r}; write them without it"
+        return broken(rule, detail)
     return holds(rule, f"{len(run.query_ids):,} queries")
 
 

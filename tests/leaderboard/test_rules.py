@@ -42,6 +42,14 @@ def test_the_line_of_a_wrong_separator_is_told_behind_a_first_block_too(tmp_path
     assert lines_of(tmp_path, "1\t2\t1.0\n").separators.startswith("line 1: ")
 
 
+def test_a_query_id_with_a_leading_zero_is_another_number_for_the_script(tmp_path):
+    padded = GOOD.replace("7\t10\t", "007\t10\t").replace("7\t11\t", "007\t11\t")
+    assert padded != GOOD
+    findings = check(tmp_path, padded)
+    (found,) = [finding for finding in findings if finding.rule == "query ids"]
+    assert not found.ok and "1 begin with a zero, first '007'" in found.detail
+
+
 TREC_LINES = ["1 Q0 10 1 2.5 tag", "1 Q0 11 2 1.5 tag"]
 
 
