@@ -278,8 +278,8 @@ def read_queries(path: Path) -> list[tuple[str, str]]:
         path: the file, a BEIR folder with queries.jsonl, or `irds:ID`, a data set of ir_datasets.
             The first line that is neither blank nor a comment decides: `{` begins JSON lines, `<`
             TREC topics; a line with a query's columns, under any name of `raypipe.foreign`, is the
-            header of a CSV file, or with tabs, and no quotes in it, of lines whose quotes are text; a file with `top1000`
-            in its name has four columns, and anything else is id TAB text (MS MARCO's and
+            header of a CSV file, or with tabs, and no quotes in it, of lines whose quotes are text;
+            a file with `top1000` in its name has four columns, and anything else is id TAB text (MS MARCO's and
             Pyserini's topics). A line that begins with # is a comment if it has no tab.
 
     Raises:
