@@ -280,7 +280,8 @@ def read_queries(path: Path) -> list[tuple[str, str]]:
             TREC topics; a line with a query's columns, under any name of `raypipe.foreign`, is the
             header of a CSV file, or with tabs, and no quotes in it, of lines whose quotes are text;
             a file with `top1000` in its name has four columns, and anything else is id TAB text
-            (MS MARCO's and Pyserini's topics). A line that begins with # is a comment if it has no tab.
+            (MS MARCO's and Pyserini's topics). A line that begins with # is a comment if it has
+            no tab.
 
     Raises:
         InputError: invalid lines, repeated ids, or no queries.
