@@ -27,6 +27,26 @@ def test_a_users_file_in_a_folder_that_is_no_workspace_is_refused_and_stays(
     assert written(tmp_path / "work", []) == before
 
 
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_run_that_is_read_is_not_written_over_by_the_run_made_from_it(
+    tmp_path, tiny_model, linked
+):
+    """Run again, the command would read its own result: a blend of a blend, a cut of a cut."""
+    run_small(tmp_path, tiny_model)
+    run = tmp_path / "work" / "runs" / "dev" / "fused.trec"
+    before = run.read_bytes()
+    place = tmp_path / "link.trec" if linked else run
+    if linked:
+        place.symlink_to(run)
+    with pytest.raises(InputError) as caught:
+        run_small(tmp_path, tiny_model, f"stages.given.runs.dev={place}")
+    assert caught.value.problems == [
+        f"stages.given.runs.dev: {place}: it is read, and would be written over by this "
+        "invocation; name another --out, or copy the file first"
+    ]
+    assert run.read_bytes() == before
+
+
 def test_files_of_other_names_are_no_reason_to_refuse(tmp_path, tiny_model):
     before = written(tmp_path / "work", ["notes.txt", "runs/dev/mine.trec", "models/mine/a"])
     run_small(tmp_path, tiny_model)
