@@ -220,6 +220,11 @@ def _columns(path: Path, found: Sequence[str]) -> dict[str, str]:
             f"missing {', '.join(sorted(missing))}; found {', '.join(sorted(found))} "
             f"({foreign.also(foreign.RUN, 'query_id', 'passage_id')})"
         )
+    if foreign.has_beir_grades(found):
+        raise InputError(
+            f"{path}: these are qrels (BEIR's header); expected a run: name the passages' column "
+            "passage_id if its scores are those of a run"
+        )
     return columns
 
 
