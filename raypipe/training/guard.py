@@ -241,7 +241,8 @@ def lines_about(name: str, facts: Mapping[str, Any]) -> list[str]:
         (short["filtered"], "negatives that the teacher scores above the relevant passage"),
         (
             short.get("copies"),
-            "negatives with the text of a passage that is relevant for their query",
+            "negatives with the text of a passage that is relevant for their query, or the query's "
+            "own passage",
         ),
         (short.get("lists"), "unlabelled lists of queries with too few passages"),
         (short.get("passages_without_teacher"), "passages without a teacher's score"),
