@@ -1,7 +1,7 @@
 """The names that other tools give to the columns of runs, judgements, queries and collections."""
 
 import csv
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -14,7 +14,7 @@ PASSAGE_ID = (
 """PyTerrier's tables have both docno, the id, and docid, a number inside Terrier's index."""
 SCORE, RANK = ("score",), ("rank",)
 GRADE = ("relevance", "label", "rel", "grade", "score")
-"""ranx and BEIR call a grade score."""
+"""ranx and BEIR call a grade score; see `check_grades`."""
 QUERY_TEXT = ("text", "query", "query_text", "title")
 OWN_QUERY_ID = (*QUERY_ID, "_id", "id")
 """In a table of queries alone, where an id needs no more words."""
@@ -80,6 +80,36 @@ def columns_of(found: Iterable[str], wanted: Mapping[str, Sequence[str]]) -> dic
         own: next((name for name in names if name in named), None) for own, names in wanted.items()
     }
     return {own: named[name] for own, name in first.items() if name is not None}
+
+
+def has_beir_grades(names: Iterable[str]) -> bool:
+    """Whether these are the columns of BEIR's judgements: a score beside corpus-id, and no rank."""
+    lowered = {name.strip().lower() for name in names}
+    return {"corpus-id", "score"} <= lowered and "rank" not in lowered
+
+
+def check_grades(names: Collection[str], *, whole: bool = False) -> None:
+    """Returns nothing if the columns of judgements are not those of a run.
+
+    A score is a grade in BEIR's files, and in ranx's tables if it is an integer: a score of ranx's
+    runs, which have the same names, is a fraction.
+
+    Args:
+        names: all columns of the judgements.
+        whole: whether the grades are integers by their type.
+
+    Raises:
+        ValueError: there is a rank, or a score that is not known to be a grade.
+    """
+    lowered = {name.strip().lower() for name in names}
+    if "rank" in lowered:
+        raise ValueError("a column rank: this looks like a run; expected judgements")
+    is_score = columns_of(names, QRELS).get("relevance", "").strip().lower() == "score"
+    if is_score and not (has_beir_grades(names) or (whole and {"q_id", "doc_id"} <= lowered)):
+        raise ValueError(
+            "the column score is that of a run; expected judgements: name it relevance if it holds "
+            "grades (beside corpus-id, as in BEIR's files, a score is a grade)"
+        )
 
 
 def also(wanted: Mapping[str, Sequence[str]], *columns: str) -> str:

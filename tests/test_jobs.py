@@ -32,6 +32,8 @@ pytestmark = pytest.mark.ray
 REPOSITORY = Path(__file__).parent.parent
 SCHEDULE = REPOSITORY / "docs" / "reindexing.md"
 SHARDS = 60
+ONE_SHARD = f"resources.shard_rows={SHARDS}"
+"""For a job that no test kills in the middle."""
 MODULES = ("json", "numpy", "psutil", "pyarrow", "secrets", "ssl", "torch", "types", "yaml")
 HOOKS = ("sitecustomize", "usercustomize")
 RECIPE = """
@@ -351,7 +353,7 @@ def test_of_a_jobs_working_directory_raypipe_alone_is_taken(head, files, tmp_pat
     bm25 = "stages:\n  lucene: {do: index}\n  bm25: {do: search, index: lucene, depth: 5}"
     recipe.write_text(RECIPE.replace("stages:", bm25))
     python = ("python", "-I") if isolated else ("python",)
-    job = (*python, "jobs/pipeline.py", recipe, "--out", tmp_path / "work")
+    job = (*python, "jobs/pipeline.py", recipe, "--out", tmp_path / "work", ONE_SHARD)
     submitted = head.submit(*job, options=("--working-dir", theirs))
     said, _ = submitted.communicate()
     assert submitted.returncode == 0, said

@@ -127,7 +127,7 @@ CHILD += "    code = 'from raypipe.part import double; double(1)'\n"
 CHILD += "    subprocess.run([sys.executable, '-c', code], check=True)\n"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_line_that_a_child_process_runs_is_reached_by_the_test_that_started_it(
     tmp_path, monkeypatch
 ):

@@ -1,5 +1,6 @@
 """Nothing of the folder in which raypipe runs is run, though its files have names of modules."""
 
+import json
 import shutil
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import pytest
 import torch
 from canaries import console_script, environment, put_canaries
 from safetensors.torch import load_file
+from small_training import phases_of
 
 from raypipe.cli.main import app
 from raypipe.package import FOLDER
@@ -44,13 +46,14 @@ train:
 dev: {docs: {collection: docs, queries: others.tsv, qrels: others.txt, run: others.trec, k: 5}}
 loss: {name: cross-entropy}
 steps: 2
+checkpoint_every: 1
 batch: 2
 optimiser: {rate: 1.0e-3, warmup: 1}
 validate: {every: 2}
 """
 RUN = "work/runs/test/dense.trec"
 VERBS = {
-    "quickstart": "--passages 300 --out quick",
+    "quickstart": "--passages 100 --out quick",
     "init": "passages.tsv queries.tsv qrels.txt --models tiny",
     "plan": "recipe.yaml --out planned",
     "pipeline": "recipe.yaml --out other resources.backend=inline",
@@ -193,12 +196,27 @@ def test_rays_workers_and_java_run_nothing_of_the_current_folder(folder):
 
 @pytest.mark.slow
 @pytest.mark.ray
-def test_a_training_on_ray_runs_nothing_of_the_current_folder(folder):
-    done = folder.run(
-        [*folder.raypipe, "train", "training.yaml", "--out", "ray-trained", *ON_RAY[:1]]
-    )
-    assert folder.told() == []
+def test_a_training_on_ray_starts_where_every_path_has_a_blank_and_runs_nothing_of_the_folder(
+    models, tmp_path
+):
+    """Its second phase begins from the first one's model, and the workspace's path is relative."""
+    place = tmp_path / "a b"
+    place.mkdir()
+    theirs = Folder(place, models)
+    put_canaries(theirs.place, theirs.log)
+    phases_of(theirs.place / "training.yaml", {}, {"seed": 1})
+    (theirs.place / "training.yaml").rename(theirs.place / "my recipe.yaml")
+    (place / "env").symlink_to(Path(sys.executable).parent.parent)
+    python, script = place / "env" / "bin" / Path(sys.executable).name, theirs.raypipe[1]
+    command = [python, script, "train", "my recipe.yaml", "--out", "the work"]
+    workers = ("resources.workers=2", "resources.max_failures=1")
+    done = theirs.run([*map(str, command), "resources.backend=ray", *workers])
+    assert theirs.told() == []
     assert done.returncode == 0, done.stderr
+    work = theirs.place / "the work"
+    assert json.loads((work / "summary.json").read_text())["status"] == "complete"
+    for model in ("small.part-1", "small"):
+        assert (work / "models" / model / "model.safetensors").exists()
 
 
 def imported_by_python(folder: Path) -> list[str]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from raypipe import foreign, numerics, schema
 from raypipe.config.parts import PACKAGED_MODELS
 from raypipe.data.formats.fields import checked_id
-from raypipe.data.qrels import read_qrels, whole_grade
+from raypipe.data.qrels import check_columns, read_qrels, whole_grade
 from raypipe.data.records import Problems
 from raypipe.errors import InputError, shown
 from raypipe.evaluation.run_files.runs import is_unordered, ranked, read_run
@@ -386,6 +386,7 @@ def qrels_of(given: Qrels) -> pa.Table:
         )
     if twice := [each for each in columns.values() if table.column_names.count(each) > 1]:
         raise InputError(f"qrels: expected each column once, found {', '.join(twice)} twice")
+    check_columns("qrels", table.schema)
     values = [table[columns[own]].to_pylist() for own in schema.QRELS.names]
     return _checked_grades(list(zip(*values, strict=True)))
 

@@ -13,6 +13,7 @@ from raypipe.config.fields import (
     OWN,
     AutoOrCount,
     Count,
+    ExcludedPlace,
     Fraction,
     Holds,
     Listed,
@@ -140,6 +141,10 @@ class TrainingSet(Section):
     """Instead of negatives: lines of a query id, a relevant and an irrelevant passage id."""
     texts: Location | None = None
     """Instead of all of these: lines of a query, a relevant and an irrelevant passage, as texts."""
+    exclude: ExcludedPlace | None = None
+    """Passages that are in no run of the set, given or mined: `own-id`, or a file of queries and
+    passages, as in a query set. A query that is a passage itself, by id and text, is never its own
+    negative, without this key too."""
     teacher: Annotated[Location, Holds.MODEL] | None = None
     """Source of the teacher's scores: a workspace of `raypipe score`, whose scored candidates are
     used; a run file with a teacher's score in every line (`score --tail drop`); or a monoBERT

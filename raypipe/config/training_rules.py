@@ -114,15 +114,8 @@ def _unlabelled(recipe: Training) -> Iterator[Problem]:
 
 
 _OF_QUERIES = (
-    "queries",
-    "qrels",
-    "negatives",
-    "triples",
-    "texts",
-    "teacher",
-    "examples_at_most",
-    "documents",
-    "blend",
+    *("queries", "qrels", "negatives", "triples", "texts", "teacher", "exclude"),
+    *("examples_at_most", "documents", "blend"),
 )
 _OF_PAIRS = ("query_limit", "passage_limit", "segment_row", "adapter")
 
@@ -287,7 +280,7 @@ def _sets(recipe: Training) -> Iterator[Problem]:
         key = ("train", name)
         if each.texts is not None:
             brought = ("collection", "queries", "qrels", "negatives", "pairs", "triples", "teacher")
-            for other in (*brought, "documents", "blend"):
+            for other in (*brought, "exclude", "documents", "blend"):
                 if getattr(each, other) is not None:
                     yield Problem((*key, other), "texts bring their own; remove it")
             if recipe.loss.name in TEACHER_LOSSES and not recipe.loss.judgements:
@@ -318,6 +311,8 @@ def _sets(recipe: Training) -> Iterator[Problem]:
                 "or with loss.teacher_weight"
             )
             yield Problem((*key, "qrels"), text)
+        if each.triples is not None and each.exclude is not None:
+            yield Problem((*key, "exclude"), "only for runs, and triples have none; remove it")
         if each.triples is not None and each.teacher is not None:
             text = "cannot be combined with triples, which are used as they are; use negatives"
             yield Problem((*key, "teacher"), text)

@@ -81,16 +81,16 @@ def _in_folder(folder: Path, patterns: Sequence[str], walk: bool) -> tuple[list[
         deeper += [
             path
             for path in matching
-            if path not in inside and not any(map(_ASIDE.match, path.relative_to(folder).parts))
+            if path not in inside and not any(map(ASIDE.match, path.relative_to(folder).parts))
         ]
         if inside and (walk or not pattern.startswith(".*")):
             return inside, []  # the name says which file it is
         if inside:
-            return [path for path in inside if not _ASIDE.match(path.name)] or inside, deeper
+            return [path for path in inside if not ASIDE.match(path.name)] or inside, deeper
     return [], deeper
 
 
-_ASIDE = re.compile(r"(queries|qrels|topics|judge?ments)([._-]|$)", re.IGNORECASE)
+ASIDE = re.compile(r"(queries|qrels|topics|judge?ments)([._-]|$)", re.IGNORECASE)
 """Names of files and folders that stand beside a collection."""
 
 

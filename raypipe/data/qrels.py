@@ -3,10 +3,12 @@
 import csv
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from raypipe import foreign
 from raypipe.data.files import parsed_lines
@@ -34,11 +36,12 @@ def read_qrels(path: Path) -> pa.Table:
 
     Text has columns between blanks, tabs or commas: `query iteration passage grade` (TREC and
     MS MARCO; the iteration may be anything), `query passage grade`, or those that a header names
-    with any name of `raypipe.foreign`. Below a header of tabs or commas, columns may be quoted, as
-    BEIR writes and reads them. JSON is {query: {passage: grade}} or an object in each line, Parquet
-    has named columns, and `irds:ID` is a data set of ir_datasets. Blank lines are skipped, and, as
-    in trec_eval 10, those that begin with #. A grade is a whole number, which may be written as
-    1.0; a judgement given twice with one grade counts once.
+    with any name of `raypipe.foreign`; whether a score is a grade, `foreign.check_grades` says.
+    Below a header of tabs or commas, columns may be quoted, as BEIR writes and reads them. JSON is
+    {query: {passage: grade}} or an object in each line, Parquet has named columns, and `irds:ID` is
+    a data set of ir_datasets. Blank lines are skipped, and, as in trec_eval 10, those that begin
+    with #. A grade is a whole number, which may be written as 1.0; a judgement given twice with one
+    grade counts once.
 
     Raises:
         InputError: invalid lines, one pair with two grades, a grade beyond `schema.MAX_GRADE`, a
@@ -72,6 +75,7 @@ def _judgements(path: Path, problems: Problems) -> Placed:
         return
     if is_parquet(path):
         table = read_columns(path, foreign.QRELS, numbers=["relevance"])
+        check_columns(str(path), pq.read_schema(path))
         columns = (table[name].to_pylist() for name in QRELS.names)
         yield from _checked(path, zip(*columns, strict=True), problems)
         return
@@ -84,7 +88,8 @@ def _judgements(path: Path, problems: Problems) -> Placed:
         )
     if not first.startswith(b"{"):
         yield from _of_lines(path, problems)
-    elif _is_row(first):
+    elif fields := _row_of(first):
+        _check_grades(str(path), [*fields])
         for number, row in parsed_lines(path, _of_object, problems):
             if row is not None:
                 yield f"line {number:,}", row
@@ -92,19 +97,38 @@ def _judgements(path: Path, problems: Problems) -> Placed:
         yield from _checked(path, _of_json(path), problems)
 
 
-def _is_row(first: bytes) -> bool:
-    """Whether the first line of a JSON file is one judgement, as mteb and ir_datasets write it."""
+def _row_of(first: bytes) -> dict[str, Any] | None:
+    """The fields of a JSON file's first line if it is one judgement, as mteb and ir_datasets write
+    it."""
     try:
         fields = json_object(first)
     except ValueError:  # an object of several lines
-        return False
-    return bool(fields) and not any(isinstance(value, dict | list) for value in fields.values())
+        return None
+    return None if any(isinstance(value, dict | list) for value in fields.values()) else fields
+
+
+def check_columns(name: str, table: pa.Schema) -> None:
+    """Returns nothing if the columns of a table are judgements.
+
+    Raises:
+        InputError: they are those of a run.
+    """
+    grade = foreign.columns_of(table.names, foreign.QRELS)["relevance"]
+    _check_grades(name, table.names, whole=pa.types.is_integer(table.field(grade).type))
+
+
+def _check_grades(name: str, names: Sequence[str], *, whole: bool = False) -> None:
+    try:
+        foreign.check_grades(names, whole=whole)
+    except ValueError as error:
+        raise InputError(f"{name}: {error}") from None
 
 
 def _of_object(record: bytes) -> Judgement | None:
     if not record.strip():
         return None
     fields = json_object(record)
+    foreign.check_grades([*fields])
     query_id, passage_id, (grade, *_) = (
         names_of(fields, foreign.QRELS, own) for own in QRELS.names
     )
@@ -239,12 +263,11 @@ class _Parser:
         """Whether the first line names the columns; notes which there are."""
         header = foreign.header_of(record, foreign.QRELS, *foreign.QRELS)
         if header is not None:
-            if "rank" in map(str.lower, header.names):
-                raise ValueError("a column rank: this looks like a run; expected judgements")
             self._separator, self._named = header.separator, True
             self._expected = " ".join("_".join(name.split()) or "_" for name in header.names)
             places = header.places
             self._places = places["query_id"], places["passage_id"], places["relevance"]
+            foreign.check_grades(header.names)
             return True
         num = len(record.split())
         if num == 1 and record.count(b",") in (2, 3):

@@ -278,9 +278,10 @@ def read_queries(path: Path) -> list[tuple[str, str]]:
         path: the file, a BEIR folder with queries.jsonl, or `irds:ID`, a data set of ir_datasets.
             The first line that is neither blank nor a comment decides: `{` begins JSON lines, `<`
             TREC topics; a line with a query's columns, under any name of `raypipe.foreign`, is the
-            header of a CSV file, or with tabs of lines that have no quotes; a file with `top1000`
-            in its name has four columns, and anything else is id TAB text (MS MARCO's and
-            Pyserini's topics). A line that begins with # is a comment if it has no tab.
+            header of a CSV file, or with tabs, and no quotes in it, of lines whose quotes are text;
+            a file with `top1000` in its name has four columns, and anything else is id TAB text
+            (MS MARCO's and Pyserini's topics). A line that begins with # is a comment if it has
+            no tab.
 
     Raises:
         InputError: invalid lines, repeated ids, or no queries.
@@ -320,7 +321,8 @@ def _form(path: Path) -> _Form:
     if _is_markup(first):
         return _Form(_of_topics)
     header = foreign.header_of(first, foreign.QUERIES, *foreign.QUERIES)
-    if header is not None and header.separator in ",;":
+    quoted = b'"' in first  # names in quotes are a CSV writer's, which then quotes all columns
+    if header is not None and (header.separator in ",;" or (header.separator == "\t" and quoted)):
         return _Form(partial(_of_csv, header=header, skip=number), place="record")
     if header is not None and header.separator == "\t":
         return _Form(partial(_of_tabs, header=header, skip=number))

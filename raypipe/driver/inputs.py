@@ -7,6 +7,7 @@ from pathlib import Path
 from raypipe.config import Recipe
 from raypipe.config.parts import CarTopics, QuerySet
 from raypipe.config.paths import places_of, relocated
+from raypipe.data.files import ASIDE
 from raypipe.data.formats.car_topics import (
     write_judged_topics,
     write_judgements,
@@ -57,9 +58,10 @@ def with_copies(
 ) -> tuple[Recipe, Mapping[str, str]]:
     """The recipe with local paths, and by path of a copy the URI that it was fetched from.
 
-    A prefix of a bucket becomes the files directly under it. Without `collection` its files are not
-    needed. Models and stores stay what they are. Queries and judgements of ir_datasets become files
-    too, which are in no bucket.
+    A prefix of a bucket becomes the files directly under it, as a folder of passages does; one with
+    others below is refused, and so is one in the place of a single file. Without `collection` its
+    files are not needed. Models and stores stay what they are. Queries and judgements of
+    ir_datasets become files too, which are in no bucket.
 
     Raises:
         InputError: an input is not there, or the bucket does not give it.
@@ -74,12 +76,17 @@ def with_copies(
     def several(path: str) -> list[str]:
         if not in_bucket(path):
             return [path]
-        found = copied(path, folder)
+        found = copied(path, folder, ASIDE.match)
         copies.update(found)
         return [str(copy) for copy in found]
 
     def one(path: str) -> str:
-        return several(path)[0]
+        first, *others = several(path)
+        if others:
+            raise InputError(
+                f"{path}: expected one object, found {1 + len(others):,} under a prefix; name one"
+            )
+        return first
 
     named = relocated(recipe, one, without=_KEPT)
     if collection:

@@ -98,7 +98,9 @@ def run_pipeline(
 
     # 2. The workspace.
     refuse_sweep(out)
-    refuse_users_files(out, _names(recipe, selected))
+    names = _names(recipe, selected)
+    refuse_users_files(out, names)
+    _refuse_own_inputs(recipe, out, names)
     if recipe.stores == str((out / "stores").absolute()):  # even if the workspace is moved
         recipe = recipe.model_copy(update={"stores": None})
     workspace = Workspace(out, recipe.stores)
@@ -192,8 +194,28 @@ def _names(recipe: Recipe, selected: Sequence[str]) -> list[str]:
     names = ["recipe.yaml", *(["table.md"] if recipe.evaluate else [])]
     for each in recipe.queries:
         names += [f"measures/{each}.tsv"] if recipe.evaluate else []
-        names += [f"runs/{each}/{s}.{end}" for s in selected for end in recipe.runs.endings]
+        ranked = [stage for stage in selected if recipe.stages[stage].produces == "run"]
+        names += [f"runs/{each}/{s}.{end}" for s in ranked for end in recipe.runs.endings]
     return names
+
+
+def _refuse_own_inputs(recipe: Recipe, out: Path, names: Sequence[str]) -> None:
+    """Returns nothing if an invocation reads none of the files that it writes.
+
+    What it read would be lost, and the same command, run again, would read its own result.
+
+    Raises:
+        InputError: such files, with their keys.
+    """
+    written = {os.path.realpath(out / name) for name in names}
+    problems = [
+        f"{key}: {place}: it is read, and would be written over by this invocation; name another "
+        "--out, or copy the file first"
+        for key, place in places_of(recipe).items()
+        if os.path.realpath(place) in written
+    ]
+    if problems:
+        raise InputError(problems)
 
 
 def _why(options: Options, at: WorkPlace) -> str:

@@ -68,7 +68,8 @@ def refuse_users_files(folder: Path, files: Iterable[str], models: Iterable[str]
         folder: where the invocation is to work.
         files: names of files to be written; in a folder that is a workspace they are its own.
         models: names of folders of models to be written, of which raypipe.json or the summary says
-            that an invocation wrote them.
+            that an invocation wrote them. If that ended well, no other files may be in them, since
+            the whole folder is replaced.
 
     Raises:
         InputError: there are such files.
@@ -80,9 +81,12 @@ def refuse_users_files(folder: Path, files: Iterable[str], models: Iterable[str]
     taken = [path for path in paths if path.is_file() and not is_resolved(path)]
     for name in models:
         path = folder / name
-        if path.is_dir() and any(path.iterdir()) and not (path / "raypipe.json").exists():
-            if not any(each.startswith(f"{name}/") for each in _files_of_summary(folder)):
-                taken.append(path)
+        written = {folder / each for each in _files_of_summary(folder)}
+        inside = sorted(each for each in path.rglob("*") if not each.is_dir())
+        if not written.isdisjoint(inside):
+            taken += [each for each in inside if each not in written]
+        elif inside and not (path / "raypipe.json").exists():
+            taken.append(path)
     if taken:
         raise InputError(
             [

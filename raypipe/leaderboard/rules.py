@@ -80,8 +80,8 @@ class RunLines:
     number: NDArray[np.int64] | None = None
     """Line numbers, if the file has lines."""
     separators: str = ""
-    """For an msmarco file: "" if every line is query TAB passage TAB rank, otherwise the
-    problem."""
+    """"" if every line is as the board's script reads it (query TAB passage TAB rank, or `query Q0
+    passage rank score tag`), otherwise the problem."""
     tags: tuple[str, ...] = ()
     """For a trec file: the first tags, at most three."""
 
@@ -126,12 +126,13 @@ def read_run_lines(path: Path, *, form: str = "", break_ties: BreakTies = "id") 
     Raises:
         InputError: a file that is not a run.
     """
+    board_form = form
     form = form_of(path, undecided="msmarco" if form == "msmarco" else None)
     if form not in ("trec", "msmarco"):
         return of_table(read_run(path, break_ties=break_ties), path)
     lines = read_lines(path, form)
     assert lines.rank is not None
-    separators, tags = _raw(path, form)
+    separators, tags = _raw(path, form, strict=form == board_form)
     rank = lines.rank.astype(np.float64)
     return RunLines(
         path, form, lines.queries, lines.passages, rank, lines.score, lines.number, separators, tags
@@ -144,30 +145,48 @@ def of_table(run: pa.Table, path: Path) -> RunLines:
     return RunLines(path, "table", encode(run["query_id"]), encode(run["passage_id"]), rank, score)
 
 
-def _raw(path: Path, form: str) -> tuple[str, tuple[str, ...]]:
-    """What parsing ignores: separators of an msmarco file, tags of a trec file."""
+def _raw(path: Path, form: str, *, strict: bool) -> tuple[str, tuple[str, ...]]:
+    """What parsing ignores: lines that the board's script does not take, tags of a trec file.
+
+    A trec file is looked at only if it is `strict`, for a board of that form.
+    """
+    problem, first = "", 1
     tags: dict[str, None] = {}
-    first = 1
     for block in line_blocks(path):
-        if form == "msmarco":
-            for number, line in _wrong_lines(block, first):
-                expected = "expected query TAB passage TAB rank, a whole number; found"
-                return f"line {number}: {expected} {line[:60]!r}", ()
-        elif len(tags) < 3:
+        if not problem and (form == "msmarco" or strict):
+            wrong = _wrong_lines(block, first, _LINES[form])
+            problem = next(
+                (f"line {n}: {_EXPECTED[form]}; found {shown!r}" for n, shown in wrong), ""
+            )
+        if form == "msmarco" and problem:
+            break
+        if form == "trec" and len(tags) < 3:
             tags.update(_tags(path, block))
         first += block.count(b"\n")
-    return "", tuple(tags)[:3]
+    return problem, tuple(tags)[:3]
 
 
-def _wrong_lines(block: bytes, first: int) -> Iterator[tuple[int, str]]:
-    lines = block.count(b"\n") + (not block.endswith(b"\n"))
-    good = len(_LINE.findall(block)) == lines
-    for number, line in enumerate(() if good else block.rstrip(b"\n").split(b"\n"), first):
-        if not _LINE.fullmatch(line):
-            yield number, line.decode(errors="replace")
+def _wrong_lines(
+    block: bytes, first: int, expected: re.Pattern[bytes]
+) -> Iterator[tuple[int, str]]:
+    content = block.removesuffix(b"\n")
+    good = len(expected.findall(content)) == content.count(b"\n") + 1
+    for number, line in enumerate(() if good else content.split(b"\n"), first):
+        if not expected.fullmatch(line):
+            yield number, line.decode(errors="replace")[:60]
 
 
-_LINE = re.compile(rb"^[^\t\n\r ]+\t[^\t\n\r ]+\t[0-9]+$", re.MULTILINE)
+_LINES = {
+    "msmarco": re.compile(rb"^[^\t\n\r ]+\t[^\t\n\r ]+\t[0-9]+$", re.MULTILINE),
+    "trec": re.compile(
+        rb"^[ \t]*(?:\S+[ \t]+Q0[ \t]+\S+[ \t]+[0-9]+[ \t]+\S+[ \t]+\S+)?[ \t]*\r?$", re.MULTILINE
+    ),
+}
+_EXPECTED = {
+    "msmarco": "expected query TAB passage TAB rank, a whole number",
+    "trec": "expected `query Q0 passage rank score tag`, since the scripts of TREC's tracks refuse "
+    "what else trec_eval reads",
+}
 
 
 def _tags(path: Path, block: bytes) -> dict[str, None]:
@@ -217,6 +236,8 @@ def _form(run: RunLines, board: Board) -> Finding:
     if run.form == "table" or (run.form != board.form and board.task != "local"):
         detail = f"{run.path.name} is not a {board.form} file; pack writes one from it"
         return does_not_apply(rule, detail)
+    if run.separators and run.form == "trec":
+        return broken(rule, f"{run.path}: {run.separators}; {_rewrite(run)} writes it anew")
     if run.separators:
         return broken(rule, f"{run.path}: {run.separators}; the board's script splits on tabs")
     return holds(rule, f"{run.form}, {len(run.rank):,} lines")
@@ -256,6 +277,10 @@ def _query_ids(run: RunLines, board: Board) -> Finding:
     strangers = [name for name in run.query_ids if not re.fullmatch(r"[0-9]+", name)]
     if strangers:
         return broken(rule, f"{len(strangers):,} are not whole numbers, first {strangers[0]!r}")
+    padded = [name for name in run.query_ids if _padded(name)]
+    if padded:  # for the script 007 is 7, for judgements and queries files it is not
+        detail = f"{len(padded):,} begin with a zero, first {padded[0]!r}; write them without it"
+        return broken(rule, detail)
     return holds(rule, f"{len(run.query_ids):,} queries")
 
 

@@ -6,12 +6,11 @@ run is that of a search of all passages without the excluded ones, cut at the de
 Source: BEIR's `evaluate(ignore_identical_ids=True)`, and the `excluded_ids` of BRIGHT's queries.
 """
 
-import csv
-import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,12 +19,15 @@ from numpy.typing import NDArray
 from raypipe import foreign, schema
 from raypipe.config.fields import OWN_ID
 from raypipe.data.files import parsed_lines
-from raypipe.data.formats.fields import checked_id
-from raypipe.data.formats.tables import QUOTES, is_parquet, read_columns
+from raypipe.data.formats.fields import checked_id, json_id, json_object
+from raypipe.data.formats.json_lines import OBJECTS, names_of
+from raypipe.data.formats.tables import is_parquet, read_columns
 from raypipe.data.qrels import read_qrels
-from raypipe.data.records import MAX_LINE_BYTES, Problems, lines
+from raypipe.data.records import Problems, lines
 from raypipe.errors import InputError, shown
+from raypipe.evaluation.run_files.lines import LineProblems, without_comments
 from raypipe.evaluation.run_files.runs import read_run
+from raypipe.evaluation.run_files.tables import table_records
 from raypipe.stages.documents.passage_map import PassageMap
 from raypipe.stages.run_tables import read_queries_of_run, run_table
 from raypipe.stages.tables import TableStage
@@ -172,10 +174,11 @@ def read_excluded(path: Path) -> list[Pair]:
     """The (query id, passage id) of each line of a file, each pair once, in the file's order.
 
     Parquet has named columns, and so has text whose first line names them: between commas, tabs or
-    semicolons with csv's quotes, or between blanks. Without a header, two or three columns begin
-    with the query and the passage; four columns and JSON are judgements (`read_qrels`), six a TREC
-    run (`read_run`). Every line counts, whatever its grade, rank or score, but for comments, which
-    begin with #, as in judgements; below a header there are none.
+    semicolons with csv's quotes, or between blanks. JSON has an object for each pair, in lines or
+    an array, or {query: {passage: grade}}. Without a header, two or three columns begin with the
+    query and the passage; four are judgements (`read_qrels`), six a TREC run (`read_run`). Every
+    line counts, whatever its grade, rank or score, but for comments, which begin with #, as in
+    judgements; below a header there are none.
 
     Raises:
         InputError: another form, invalid lines, or no pair.
@@ -186,12 +189,14 @@ def read_excluded(path: Path) -> list[Pair]:
         pairs = _columns(read_columns(path, PAIR))
     else:
         with open_binary(path) as stream:
-            numbered = enumerate(lines(stream, name=str(path)))
-            begin, first = next((each for each in numbered if not _is_empty(each[1])), (0, b""))
-        header, count = foreign.header_of(first, PAIR, *PAIR), len(first.split())
-        if header is not None:
-            pairs = _named(path, header, problems, skip=begin)
-        elif first.lstrip().startswith(b"{") or count == 4:
+            found = (line for line in lines(stream, name=str(path)) if not _is_empty(line))
+            first = next(found, b"")
+        count = len(first.split())
+        if first.lstrip().startswith((b"{", b"[")):
+            pairs = _of_json(path, problems)
+        elif _header_in(first) is not None:
+            pairs = _named(path)
+        elif count == 4:
             pairs = _columns(read_qrels(path))
         elif count == 6:
             pairs = _columns(read_run(path))
@@ -202,8 +207,9 @@ def read_excluded(path: Path) -> list[Pair]:
         else:
             raise InputError(
                 f"{path}: expected queries and the passages that they exclude: columns query_id "
-                "and passage_id with a header, Parquet, judgements, a TREC run, or lines of query "
-                f"and passage; found {shown(first.decode(errors='replace'))}"
+                "and passage_id with a header, Parquet, JSON with both in each object, judgements, "
+                "a TREC run, or lines of query and passage; found "
+                + shown(first.decode(errors="replace"))
             )
     distinct = dict.fromkeys(_checked(path, pairs, problems))
     problems.raise_if_any()
@@ -226,7 +232,7 @@ def _checked(path: Path, pairs: Iterator[Pair], problems: Problems) -> Iterator[
 
 def _is_empty(line: bytes) -> bool:
     """Whether the line is blank or a comment."""
-    return not line.strip() or line.startswith(b"#")
+    return not without_comments(line).strip()
 
 
 def _without_marks(path: Path, pairs: list[Pair]) -> Iterator[Pair]:
@@ -244,30 +250,49 @@ def _without_marks(path: Path, pairs: list[Pair]) -> Iterator[Pair]:
     yield from pairs
 
 
-def _named(path: Path, header: foreign.Header, problems: Problems, *, skip: int) -> Iterator[Pair]:
-    """The pairs of a file whose line after the first `skip` names the columns."""
-    query, passage = (header.places[own] for own in PAIR)
-    with open_binary(path) as stream:
-        text = io.TextIOWrapper(stream, "utf-8-sig", newline="")
-        csv.field_size_limit(MAX_LINE_BYTES)  # otherwise 131,072 characters
-        blanks = header.separator == " "
-        for _ in range(skip):
-            next(text)
-        records = csv.reader(text, delimiter=header.separator, strict=True)
-        rows = (line.split() for line in text) if blanks else records
-        try:
-            for number, row in enumerate((row for row in rows if row), 1):
-                if len(row) != len(header.names):
-                    problems.add(
-                        f"{path}: record {number:,}: expected the columns "
-                        f"{', '.join(header.names)}, found {len(row)} columns"
-                    )
-                elif number > 1:
-                    yield row[query].strip(), row[passage].strip()
-        except UnicodeError as error:
-            problems.add(f"{path}: not UTF-8 ({error})")
-        except csv.Error as error:
-            problems.add(f"{path}: line {records.line_num:,}: {error}; {QUOTES}")
+def _header_in(line: bytes) -> foreign.Header | None:
+    return foreign.header_of(line, PAIR, *PAIR)
+
+
+def _named(path: Path) -> Iterator[Pair]:
+    """The pairs of a file whose first line names the columns."""
+    problems = LineProblems(path)
+    records = table_records(path, problems, _header_in)
+    columns = foreign.columns_of((names := next(records)[1]), PAIR)
+    query, passage = (names.index(columns[own]) for own in PAIR)
+    for _, record in records:
+        yield record[query].strip(), record[passage].strip()
+    problems.refuse()
+
+
+def _of_json(path: Path, problems: Problems) -> Iterator[Pair]:
+    """The pairs of objects, and of judgements, {query: {passage: grade}}."""
+    with open_binary(path, wary=True) as stream:
+        records = OBJECTS.records(stream, name=str(path), at=0, first=0, skip=0)
+        for number, record in enumerate(records, 1):
+            if _is_empty(record):
+                continue
+            try:
+                fields = json_object(record)
+                if fields and all(isinstance(value, dict) for value in fields.values()):
+                    yield from _columns(read_qrels(path))  # of which a file is one object
+                    return
+                yield _of_object(fields)
+            except InputError:
+                raise
+            except ValueError as error:
+                problems.add(f"{path}: {OBJECTS.place(number, record)}: {error}")
+
+
+def _of_object(fields: dict[str, Any]) -> Pair:
+    lists = [name for name, value in fields.items() if isinstance(value, list)]
+    if lists and not PAIR.keys() <= foreign.columns_of(fields.keys() - lists, PAIR).keys():
+        raise ValueError(
+            f"a list in {shown(lists[0])}; expected one query and one passage: write an object for "
+            'each passage, such as {"query_id": "q1", "passage_id": "p1"}'
+        )
+    query, passage = (json_id(fields, *names_of(fields, PAIR, own)) for own in PAIR)
+    return query, passage
 
 
 def _first_two(line: bytes, *, count: int) -> Pair | None:

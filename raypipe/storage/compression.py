@@ -62,6 +62,36 @@ def _zstd_codec() -> _Codec:
     )
 
 
+_OTHERS = {
+    b"\xfd7zXZ\0": ("xz data", "xz -d FILE"),
+    b"PK\x03\x04": ("a zip archive", "unzip FILE"),
+    b"7z\xbc\xaf\x27\x1c": ("a 7z archive", "7z x FILE"),
+    b"\x04\x22\x4d\x18": ("lz4 data", "lz4 -d FILE"),
+    b"\x1f\x9d": ("data of compress", "gzip -d FILE"),
+}
+"""The first bytes of packings that are not read -> their name, and what unpacks them."""
+_TAR_AT = 257
+_TAR = b"ustar"
+
+
+def _refuse_others(path: Path, head: bytes) -> None:
+    """Returns nothing if bytes that begin so, of a file or unpacked from it, may be content.
+
+    Raises:
+        InputError: they are an archive, or packed as none of the formats that are read.
+    """
+    for magic, (name, remedy) in _OTHERS.items():
+        if head.startswith(magic):
+            raise InputError(
+                f"{path}: expected plain text, gzip, bzip2 or zstd, found {name}; unpack it: "
+                f"{remedy}"
+            )
+    if head[_TAR_AT : _TAR_AT + len(_TAR)] == _TAR:
+        raise InputError(
+            f"{path}: expected a file, found a tar archive of files; unpack it: tar xf FILE"
+        )
+
+
 def _codec(head: bytes) -> _Codec | None:
     if head[:3] == b"\x1f\x8b\x08":
         # 31: with gzip's header and checksum.
@@ -77,6 +107,7 @@ def _blocks(source: BinaryIO, codec: _Codec, path: Path, *, wary: bool) -> Itera
     """The unpacked bytes of every member; InputError if it is truncated, damaged or a bomb."""
     decoder, reached, taken, num_packed = codec.new(), 0, 0, path.stat().st_size
     head = b""
+    begun = False
     while data := source.read(codec.chunk_bytes):
         while data:
             if decoder.eof:
@@ -87,6 +118,9 @@ def _blocks(source: BinaryIO, codec: _Codec, path: Path, *, wary: bool) -> Itera
             head = (head + data)[:_ZSTD_HEAD_BYTES]
             try:
                 for block in codec.feed(decoder, data):
+                    if block and not begun:
+                        begun = True
+                        _refuse_others(path, bytes(block[: _TAR_AT + len(_TAR)]))
                     reached += len(block)
                     check_ratio(path, num_packed, reached)
                     left = len(getattr(decoder, "unconsumed_tail", b""))
@@ -199,8 +233,9 @@ def open_binary(
     unpack to too much (`check_ratio`) are unpacked to their end before more of them are given.
 
     Raises:
-        InputError: no such file, no regular file, not readable, or an empty file with a compressed
-            name; while reading, damaged or truncated data, with the byte reached.
+        InputError: no such file, no regular file, not readable, an archive or data packed as none
+            of these, or an empty file with a compressed name; while reading, damaged or truncated
+            data, with the byte reached, or an archive within.
     """
     check_regular(path)
     try:
@@ -209,12 +244,17 @@ def open_binary(
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     raw = file if observe is None else _Observed(file, observe)
     source = io.BufferedReader(raw, _BUFFER_BYTES)
-    head = source.peek(10)[:10]
+    head = source.peek(_BUFFER_BYTES)
     if not head and path.suffix in COMPRESSED_SUFFIXES:
         source.close()
         raise InputError(f"{path}: empty, 0 bytes, not a {path.suffix} file; fetch it again")
-    codec = _codec(head)
+    codec = _codec(head[:10])
     if codec is None:
+        try:
+            _refuse_others(path, head)
+        except InputError:
+            source.close()
+            raise
         return source
     return io.BufferedReader(
         _Unpacked(source, _blocks(source, codec, path, wary=wary)), _BUFFER_BYTES

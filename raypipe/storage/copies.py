@@ -11,7 +11,7 @@ Errors of a bucket's libraries mean a wrong setting, or storage that failed.
 import base64
 import errno
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -150,16 +150,27 @@ def _code(error: Exception) -> str | None:
 _HASH = ".sha256"
 
 
-def copied(uri: str, folder: Path) -> dict[Path, str]:
+def copied(
+    uri: str, folder: Path, is_aside: Callable[[str], object] = lambda name: False
+) -> dict[Path, str]:
     """The verified copies of an object, or of the objects directly under a prefix, and their URIs.
 
+    As in a folder, names that begin with a point or an underscore are left out.
+
+    Args:
+        uri: the object or the prefix.
+        folder: where the copies are.
+        is_aside: whether an object or a prefix of this name stands beside a collection, and is no
+            part of it.
+
     Raises:
-        InputError: nothing is there, it changed while it was fetched, or see `bucket_errors`.
+        InputError: nothing is there, a prefix has others below or objects that are no part of the
+            collection, it changed while it was fetched, or see `bucket_errors`.
         StorageError: its bytes arrived damaged, twice.
     """
     filesystem, root = _opened(uri)
     found: dict[Path, str] = {}
-    for key in _keys(filesystem, root, uri):
+    for key in _keys(filesystem, root, uri, is_aside):
         scheme = uri.partition("://")[0]
         found[_copy(filesystem, key, folder)] = f"{scheme}://{key}"
     return found
@@ -194,15 +205,33 @@ def _opened(uri: str) -> tuple[Any, str]:
     return filesystem, root.rstrip("/")
 
 
-def _keys(filesystem: Any, root: str, uri: str) -> list[str]:
+def _keys(filesystem: Any, root: str, uri: str, is_aside: Callable[[str], object]) -> list[str]:
     """The object itself, or those directly under the prefix."""
     try:
         told = filesystem.ls(root, detail=True)
     except FileNotFoundError as error:
         raise InputError(f"{uri}: no such object and nothing under it") from error
-    files = sorted(entry["name"] for entry in told if entry["type"] == "file")
+    types = {str(entry["name"]).rstrip("/"): entry["type"] for entry in told}
+    if types.get(root) == "file":
+        return [root]
+    names = {key: key.rpartition("/")[2] for key in sorted(types) if key != root}
+    names = {key: name for key, name in names.items() if name[:1] not in ("", ".", "_")}
+    files = [key for key in names if types[key] == "file"]
     if not files:
         raise InputError(f"{uri}: expected objects directly under it, found only deeper ones")
+    aside = {key: bool(is_aside(name)) for key, name in names.items()}
+    for key in names:
+        if types[key] != "file" and not aside[key]:
+            raise InputError(
+                f"{uri}: {names[key]}/ is a prefix under it, which is not read; name the objects "
+                "and prefixes that are the collection, each of them"
+            )
+    if strange := [names[key] for key in files if aside[key]]:
+        if len(strange) < len(files):
+            raise InputError(
+                f"{uri}: {strange[0]} is under it, which seems to be no part of the collection; "
+                "name the objects that are, each of them"
+            )
     return files
 
 

@@ -22,7 +22,8 @@ _WITHOUT_BLANKS = (
 """Characters that are written without blanks between words, but for U+3000, which is one."""
 _UNSPACED = re.compile(f"[{_WITHOUT_BLANKS}]")
 _PERHAPS_UNSPACED = re.compile("[\u0e00-\u1fff\u2e80-\U0010ffff]")
-_WORD = re.compile(rf"[{_WITHOUT_BLANKS}]|[^\s{_WITHOUT_BLANKS}]+")
+WORD = re.compile(rf"[{_WITHOUT_BLANKS}]|[^\s{_WITHOUT_BLANKS}]+")
+"""A word between blanks, or a character of text without them."""
 _LINE = re.compile(r"[^\r\n]+")
 _SENTENCE_END = re.compile(
     r"""(?<=[.!?])["'”’)\]]*\s+(?=[^\s.,;:!?a-z])"""
@@ -97,7 +98,7 @@ def _cut(text: str, start: int, stop: int) -> Iterator[tuple[int, int]]:
     start += len(sentence) - len(sentence.lstrip())
     stop -= len(sentence) - len(sentence.rstrip())
     if stop - start > LONGEST_SENTENCE and _UNSPACED.search(sentence):
-        words = [match.span() for match in _WORD.finditer(text, start, stop)]
+        words = [match.span() for match in WORD.finditer(text, start, stop)]
         for first in range(0, len(words), LONGEST_SENTENCE):
             part = words[first : first + LONGEST_SENTENCE]
             yield part[0][0], part[-1][1]
@@ -115,7 +116,7 @@ def _units(text: str, by: SplitBy) -> list[str]:
 def _words(text: str) -> list[str]:
     if text.isascii() or _PERHAPS_UNSPACED.search(text) is None:
         return [f" {word}" for word in text.split()]  # the same, faster
-    return _marked(text, (match.span() for match in _WORD.finditer(text)))
+    return _marked(text, (match.span() for match in WORD.finditer(text)))
 
 
 def _marked(text: str, spans: Iterator[tuple[int, int]]) -> list[str]:

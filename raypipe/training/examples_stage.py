@@ -15,7 +15,7 @@ from raypipe.errors import InputError
 from raypipe.stages.documents.passage_map import PassageMap
 from raypipe.stages.reuse.hashes import TextHashes
 from raypipe.stages.stage import Beat, Opened, Payload, Rows, Site, Sizing, Stage
-from raypipe.stages.texts.ids import id_index
+from raypipe.stages.texts.ids import id_index, own_rows
 from raypipe.storage.records import Json, Shard, canonical, digest, hash_file
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.store import Stored, spec_over
@@ -30,6 +30,7 @@ from raypipe.training.examples import (
     Int64,
     RelevantTexts,
     distinct,
+    pair_keys,
     permuted,
     write_examples,
 )
@@ -129,7 +130,7 @@ def nothing_left(wanted: TrainingSet, name: str, facts: Mapping[str, Any]) -> st
     )
 
 
-SEMANTICS = 5
+SEMANTICS = 6
 
 
 @dataclass(frozen=True)
@@ -282,8 +283,16 @@ class ExamplesStage(Stage):
         return Payload(path, facts)
 
     def _texts(self, pairs: Int64, same_queries: Int64) -> RelevantTexts:
-        """The texts of relevant pairs; two passages are copies if their texts are equal bytes."""
-        ids = self.ids if self.documents is None else self.documents.ids
+        """The texts of relevant pairs, and of queries that are passages themselves.
+
+        Two passages are copies if their texts are equal bytes.
+        """
+        if self.documents is None:
+            ids, rows = self.ids, own_rows(self.queries, self.collection, self.ids)
+            own = np.flatnonzero(rows >= 0)
+            pairs = np.union1d(pairs, pair_keys(own, rows[own]))
+        else:
+            ids = self.documents.ids
         return RelevantTexts.of(pairs, same_queries, TextHashes(ids).copies())
 
     def _with_relevant(self, examples: Examples, relevant_texts: RelevantTexts) -> Examples:

@@ -13,15 +13,22 @@ from typing import Any, NamedTuple
 
 from raypipe.config import Training
 from raypipe.config.training import DevSet, Guarded
-from raypipe.data.python_docs.text import words
+from raypipe.data.python_docs import text as python_docs
 from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries
 from raypipe.errors import InputError
+from raypipe.text.split import WORD
 
 BORDER = 0.1
 """How far below the threshold similar queries are still looked for, to be shown."""
 _UNIT = 1024
 """Weights are whole multiples of 1 / _UNIT, so that sums have no order."""
+
+
+def words(text: str) -> list[str]:
+    """The text's words in lower case, in order; each character of text without blanks is one."""
+    found = python_docs.words(text)
+    return found if text.isascii() else WORD.findall(" ".join(found))
 
 
 class Near(NamedTuple):
@@ -241,7 +248,8 @@ def lines_about(name: str, facts: Mapping[str, Any]) -> list[str]:
         (short["filtered"], "negatives that the teacher scores above the relevant passage"),
         (
             short.get("copies"),
-            "negatives with the text of a passage that is relevant for their query",
+            "negatives with the text of a passage that is relevant for their query, or the query's "
+            "own passage",
         ),
         (short.get("lists"), "unlabelled lists of queries with too few passages"),
         (short.get("passages_without_teacher"), "passages without a teacher's score"),

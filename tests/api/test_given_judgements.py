@@ -39,6 +39,18 @@ def test_tables_of_judgements_have_the_names_and_grades_that_files_have(tmp_path
     assert qrels_of({"q": {"b": np.float32(2)}, "r": {"a": np.int8(1)}}).to_pylist() == wanted
 
 
+def test_a_table_of_scores_is_judgements_where_only_those_have_its_names_or_type():
+    names = ["q_id", "doc_id", "score"]
+    of_ranx = pa.table([["q"], ["b"], [1]], names=names)
+    assert qrels_of(of_ranx).num_rows == 1
+    for run in (
+        pa.table([["q"], ["b"], [1.0]], names=names),
+        pa.table([["q"], ["b"], [1]], names=["query_id", "passage_id", "score"]),
+    ):
+        with pytest.raises(InputError, match="qrels: the column score is that of a run"):
+            qrels_of(run)
+
+
 @pytest.mark.parametrize(
     ("qrels", "told"),
     [

@@ -126,7 +126,9 @@ def test_the_package_imports_only_light_things_and_reads_no_environment():
             ),
         )
     }
-    assert all(name in beside or name.startswith(("raypipe.config.", "raypipe.kinds.")) for name in ours)
+    assert all(
+        name in beside or name.startswith(("raypipe.config.", "raypipe.kinds.")) for name in ours
+    )
     outside = {name.split(".")[0] for name in imported}
     assert outside & {"yaml", "pydantic"} == {"yaml", "pydantic"}
     assert not outside & {"torch", "ray", "numpy", "pyarrow", "transformers", "faiss", "fsspec"}

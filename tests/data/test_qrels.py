@@ -1,6 +1,7 @@
 import csv
 import gzip
 import io
+import json
 import resource
 import zlib
 
@@ -227,6 +228,48 @@ def test_a_parquet_file_that_holds_no_judgements_is_refused_by_its_column(tmp_pa
     with pytest.raises(InputError) as caught:
         read_qrels(tmp_path / "qrels.parquet")
     assert cause in str(caught.value)
+
+
+RUNS = [
+    ("query_id", "doc_id", "score"),
+    ("qid", "pid", "Score"),
+    ("query_id", "corpus_id", "score"),
+    ("q_id", "doc_id", "score"),  # of ranx's runs and judgements, which it writes as Parquet alone
+    ("query_id", "passage_id", "rank", "score"),
+    ("query-id", "corpus-id", "rank", "score"),
+]
+
+
+@pytest.mark.parametrize("separator", [",", "\t", ";", " ", "json", "parquet"])
+@pytest.mark.parametrize("names", RUNS)
+def test_whole_scores_of_a_run_are_no_grades_in_any_form(tmp_path, names, separator):
+    table = [(*("1", f"p{n}", n, 9 - n)[: len(names) - 1], 9.0 - n) for n in (1, 2)]
+    if separator == "parquet":
+        columns = dict(zip(names, map(list, zip(*table, strict=True)), strict=True))
+        path = tmp_path / "qrels.txt"
+        pq.write_table(pa.table(columns), path)
+    elif separator == "json":
+        lines = [json.dumps(dict(zip(names, row, strict=True))) for row in table]
+        path = write(tmp_path, "\n".join(lines))
+    else:
+        lines = [separator.join(map(str, row)) for row in (names, *table)]
+        path = write(tmp_path, "\n".join(lines))
+    told = "a column rank: this looks" if "rank" in names else "the column score is that of a run;"
+    with pytest.raises(InputError, match=told) as caught:
+        read_qrels(path)
+    assert len(caught.value.problems) == 1 and str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize("form", ["text", "json", "parquet"])
+def test_a_score_beside_corpus_id_is_a_grade_in_every_form(tmp_path, form):
+    names, path = ["query-id", "corpus-id", "score"], tmp_path / "qrels.txt"
+    if form == "parquet":
+        pq.write_table(pa.table([["1"], ["a"], [2.0]], names=names), path)
+    elif form == "json":
+        path.write_text('{"query-id": "1", "corpus-id": "a", "score": 2.0}')
+    else:
+        path.write_text(f"{','.join(names)},iteration\n1,a,2,0\n")
+    assert rows(path) == [("1", "a", 2)]
 
 
 BEIR = "query-id\tcorpus-id\tscore\n"

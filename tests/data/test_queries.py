@@ -277,3 +277,14 @@ def test_quotes_of_a_csv_writer_are_told_and_kept(tmp_path, texts, told):
 
 def test_empty_queries_are_counted():
     assert doubts_of([("1", "a"), ("2", " "), ("3", "")]) == ["2 of 3 queries have no text: 2, 3"]
+
+
+def test_below_a_header_in_quotes_tabs_separate_the_columns_of_csv(tmp_path):
+    """pandas writes it so with sep="\\t" and quoting=QUOTE_ALL."""
+    path = tmp_path / "queries.tsv"
+    path.write_text('"qid"\t"query"\n"01"\t"a ""b"" c"\n"2"\t"one\ttwo"\n')
+    assert read_queries(path) == [("01", 'a "b" c'), ("2", "one\ttwo")]
+    path.write_text('"qid"\t"query"\n"01"\t"one"\n')
+    assert read_queries(path) == [("01", "one")]
+    path.write_text('qid\tquery\n01\t"one"\n')
+    assert read_queries(path) == [("01", '"one"')]

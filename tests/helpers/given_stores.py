@@ -29,7 +29,7 @@ VERSIONS = {
     "documents": 1,
     "documents-run": 1,
     "encode": 2,
-    "examples": 5,
+    "examples": 6,
     "excluded": 1,
     "fuse": 1,
     "homes": 1,

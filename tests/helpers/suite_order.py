@@ -9,9 +9,10 @@ import pytest
 REPOSITORY = Path(__file__).parents[2]
 
 # Three workers where pytest-xdist is installed, and four for the slow tests, on two cores too: some
-# tests wait for other processes, and files that start Ray mostly wait. These come first, and before
-# them, as one group, those that need Java, so that its process starts once; the short files of the
-# folders fill what is left. Without pytest-xdist all run in this process.
+# tests wait for other processes, and files that start Ray mostly wait. These come first, and the
+# short files of the folders fill what is left. The default begins with the files that need Java, as
+# one group: its process starts once. The slow part has too many of them: one worker would still be
+# at that group long after the others have ended. Without pytest-xdist all run in this process.
 NUM_WORKERS = {"not": 3, "slow": 4}
 """By the first word of the marks that are asked for."""
 ONE_PROCESS = ("keyword", "maxfail", "usepdb", "trace", "lf", "failedfirst", "stepwise")
@@ -35,8 +36,8 @@ def pytest_cmdline_main(config):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """What one worker runs in one piece: a file, or all files that need Java."""
-    if config.option.dist != "loadfile":
+    """What one worker runs in one piece: a file, or of the default all files that need Java."""
+    if config.option.dist != "loadfile" or not java_in_one_group(config):
         return None
     from xdist.scheduler import LoadFileScheduling
 
@@ -54,8 +55,13 @@ def pytest_collection_modifyitems(config, items):
     Each worker sorts alike.
     """
     if getattr(config, "workerinput", None):
-        order = {"jvm": 0, "ray": 1, None: 2}
+        order = {"jvm": 0 if java_in_one_group(config) else 1, "ray": 1, None: 2}
         items.sort(key=lambda i: (order[mark_of(i.location[0])], i.location[0].count("/") > 1))
+
+
+def java_in_one_group(config):
+    """Whether the files that need Java run on one worker, one after the other."""
+    return not config.option.markexpr.startswith("slow")
 
 
 @cache

@@ -42,6 +42,40 @@ def test_the_line_of_a_wrong_separator_is_told_behind_a_first_block_too(tmp_path
     assert lines_of(tmp_path, "1\t2\t1.0\n").separators.startswith("line 1: ")
 
 
+def test_a_query_id_with_a_leading_zero_is_another_number_for_the_script(tmp_path):
+    padded = GOOD.replace("7\t10\t", "007\t10\t").replace("7\t11\t", "007\t11\t")
+    assert padded != GOOD
+    findings = check(tmp_path, padded)
+    (found,) = [finding for finding in findings if finding.rule == "query ids"]
+    assert not found.ok and "1 begin with a zero, first '007'" in found.detail
+
+
+TREC_LINES = ["1 Q0 10 1 2.5 tag", "1 Q0 11 2 1.5 tag"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "at"),
+    [
+        (["# made today", *TREC_LINES], 1),  # which trec_eval 10 leaves out
+        ([TREC_LINES[0], TREC_LINES[1] + " more"], 2),  # likewise
+        ([TREC_LINES[0], "1 0 11 2 1.5 tag"], 2),
+        ([TREC_LINES[0], "1 Q0 11 2.0 1.5 tag"], 2),
+        (TREC_LINES, None),
+        (["\t".join(line.split()) + "\r" for line in TREC_LINES], None),
+        ([TREC_LINES[0], "", TREC_LINES[1], ""], None),
+    ],
+)
+def test_a_line_that_trec_eval_reads_and_the_tracks_scripts_refuse_breaks_the_format(
+    tmp_path, lines, at
+):
+    path = write(tmp_path / "run", "\n".join(lines) + "\n")
+    findings = check_lines(read_run_lines(path, form="trec"), BOARDS["trec-dl"])
+    assert broken(findings) == (["file format"] if at else [])
+    assert not at or f": line {at}: expected `query Q0 passage" in findings[0].detail
+    of_msmarco = read_run_lines(path, form="msmarco")
+    assert of_msmarco.separators == "" and of_msmarco.tags == ("tag",)
+
+
 def test_the_first_three_tags_are_kept(tmp_path):
     rows = [f"1 Q0 p{n} {n} {-n} t{n % 5}" for n in range(1, 12)]
     assert lines_of(tmp_path, "\n".join(rows) + "\n").tags == ("t1", "t2", "t3")

@@ -230,6 +230,20 @@ FORMS = {
     "BEIR's header": "query-id\tcorpus-id\tscore\nq1\tp1\t1\nq1\tp2\t0\nq2\tp1\t1\n",
     "other columns": "score,docno,n,qid\n1,p1,x,q1\n,p2,y,q1\n0,p1,z,q2\n",
     "quotes": 'query_id;passage_id\n"q1";"p1"\nq1;p2\nq2;"p1"\n',
+    "JSON lines of pairs": '{"qid": "q1", "docno": "p1", "tags": [1]}\n\n'
+    '{"qid": "q1", "docno": "p2", "score": 0.5}\n{"docno": "p1", "qid": "q2"}',
+    "an array of pairs": json.dumps(
+        [{"query_id": q, "passage_id": p} for q, p in (("q1", "p1"), ("q1", "p2"), ("q2", "p1"))],
+        indent=1,
+    ),
+    "JSON lines of a run": "".join(
+        json.dumps({"query_id": q, "doc_id": p, "score": 3}) + "\n"
+        for q, p in (("q1", "p1"), ("q1", "p2"), ("q2", "p1"))
+    ),
+    "judgements over several lines": json.dumps(
+        {"q1": {"p1": 1, "p2": 0}, "q2": {"p1": 1}}, indent=1
+    ),
+    "a query of judgements twice": '{"q1": {"p1": 1}, "q1": {"p2": 0}, "q2": {"p1": 1}}',
     "a header between blanks": "query_id passage_id\nq1 p1\nq1 p2\n q2   p1 \n",
     "comments": "# what to leave out\n#\nq1 p1\n# more of it\nq1 p2\nq2 p1\n",
     "a comment before a header": "# pairs\n\nquery_id,passage_id\nq1,p1\nq1,p2\nq2,p1\n",
@@ -258,7 +272,20 @@ REFUSED = {
     "one\n": "expected queries and the passages that they exclude",
     "q1 p1\nq2\n": "line 2: expected 2 columns as in the first line, found 1",
     "query_id,passage_id\n": "no pair of a query and a passage",
-    "query_id,passage_id\nq1\n": "record 2: expected the columns query_id, passage_id, found 1",
+    "query_id,passage_id\nq1\n": "line 2: expected the 2 columns query_id, passage_id; found 1 in",
+    'query_id,passage_id\n\nq1,"p\n1"\nq1\n': "line 5: expected the 2 columns",
+    '[{"id": "q1", "query": "t", "excluded_ids": ["p1", "p2"]}]': (
+        "object 1: a list in 'excluded_ids'; expected one query and one passage: write an object"
+    ),
+    '{"q1": ["p1"]}': "line 1: a list in 'q1'; expected one query and one passage",
+    '{"query_id": "q1", "passage_id": ["p1"]}': "line 1: a list in 'passage_id'; expected one",
+    '{"_id": "q1", "text": "t"}\n': 'line 1: expected a field "query_id"',
+    '{"query_id": "q1", "passage_id": "p1"}\n{"query_id": "q1"}\n': (
+        'line 2: expected a field "passage_id"'
+    ),
+    '{"query_id": "q1", "passage_id": "p1"\n': "not valid JSON",
+    '["q1", "p1"]': "expected JSON objects or one array of them",
+    '{"q1": {"p1": 0.5}}': "expected an integer grade, found 0.5",
     "query_id,passage_id\nq1,p 1\n": "row 1: white space or a control character in the passage id",
     'query_id,passage_id\nq1,"p1\n': "unexpected end of data",
     "query_id,passage_id\nq1,\n": "row 1: empty passage id",

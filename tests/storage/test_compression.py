@@ -1,8 +1,12 @@
 import bz2
 import gzip
+import io
+import lzma
 import os
+import tarfile
 import tracemalloc
 import warnings
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +48,40 @@ def test_the_content_decides_not_the_name(tmp_path, suffix):
     assert read(packed) == TEXT and is_compressed(packed)
     plain = write(tmp_path, "y.tsv" + suffix, TEXT)
     assert read(plain) == TEXT and not is_compressed(plain)
+
+
+def archive(kind: str) -> bytes:
+    """A text in a packing that is not read."""
+    out, text = io.BytesIO(), TEXT[:1000]
+    if kind == "xz":
+        return lzma.compress(text)
+    if kind == "zip":
+        with zipfile.ZipFile(out, "w") as packed:
+            packed.writestr("x.tsv", text)
+    elif kind == "tar":
+        with tarfile.open(fileobj=out, mode="w") as files:
+            entry = tarfile.TarInfo("x.tsv")
+            entry.size = len(text)
+            files.addfile(entry, io.BytesIO(text))
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        ("xz", "found xz data; unpack it: xz -d FILE"),
+        ("zip", "found a zip archive; unpack it: unzip FILE"),
+        ("tar", "found a tar archive of files; unpack it: tar xf FILE"),
+    ],
+)
+@pytest.mark.parametrize("suffix", ["", *PACK])
+def test_archives_and_other_packings_are_named_whatever_the_files_name(
+    tmp_path, kind, told, suffix
+):
+    content = archive(kind)
+    path = write(tmp_path, "x.tsv", PACK[suffix](content) if suffix else content)
+    with pytest.raises(InputError, match=rf"x\.tsv: expected .*{told}"):
+        read(path)
 
 
 def test_a_plain_text_that_begins_like_bzip2_is_plain(tmp_path):

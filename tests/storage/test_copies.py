@@ -2,6 +2,7 @@
 
 import pytest
 
+from raypipe.data.files import ASIDE
 from raypipe.errors import InputError, StorageError
 from raypipe.storage import copies
 from raypipe.storage.bucket import BucketStorage
@@ -20,8 +21,20 @@ def test_an_object_and_the_objects_directly_under_a_prefix_are_copied(place, tmp
     one = copied(f"{place.uri}/data/part-1.tsv", tmp_path)
     assert [(c.name, c.read_bytes()) for c in one] == [("part-1.tsv", b"data/part-1.tsv")]
     assert list(one.values()) == [f"{place.uri}/data/part-1.tsv"]
-    two = copied(f"{place.uri}/data/", tmp_path)
+    with pytest.raises(InputError, match="data/: deep/ is a prefix under it, which is not read"):
+        copied(f"{place.uri}/data/", tmp_path)
+    place.delete("data/deep/part-3.tsv")
+    for left_out in ("_SUCCESS", ".part-3.tsv.crc", "_temporary/part-4.tsv", "qrels/test.tsv"):
+        place.replace(f"data/{left_out}", b"")
+    two = copied(f"{place.uri}/data/", tmp_path, ASIDE.match)
     assert [copy.name for copy in two] == ["part-1.tsv", "part-2.tsv"] and set(one) < set(two)
+    place.replace("data/queries.tsv", b"")
+    with pytest.raises(
+        InputError, match="data: queries.tsv is under it, which seems to be no part"
+    ):
+        copied(f"{place.uri}/data", tmp_path, ASIDE.match)
+    (queries,) = copied(f"{place.uri}/data/queries.tsv", tmp_path, ASIDE.match)
+    assert queries.read_bytes() == b""
 
 
 def test_a_copy_is_kept_until_the_object_or_the_copy_changes(place, bucket_server, tmp_path):

@@ -50,6 +50,20 @@ def test_queries_that_share_six_tenths_of_their_words_are_refused(text, kept):
     assert (dropped.same_query, dropped.near_query) == (int(same), int(not kept and not same))
 
 
+@pytest.mark.parametrize(
+    ("text", "evaluation"),
+    [
+        ("北京的首都机场", "北京首都机场"),  # 6 of 7 characters
+        ("ラーメンの作りかた", "ラーメンの作り方"),
+        ("แมวกินปลา", "แมวกินปลาทู"),
+        ("BM25是什么", "什么是BM25?"),  # all of them, in another order
+    ],
+)
+def test_queries_of_scripts_without_blanks_are_compared_by_characters(text, evaluation):
+    found, dropped = refused(["first of all", text, "天气好"], [evaluation])
+    assert found == {1} and dropped.near_query == 1
+
+
 def test_the_threshold_is_a_setting_and_without_one_only_the_same_text_is_refused():
     texts, evaluation = ["alpha beta gamma delta", "Alpha beta, gamma"], ["alpha beta gamma"]
     # alpha, beta and gamma are in both texts, delta in one: 3 log 2 of 3 log 2 + log 3 is 0.654.

@@ -7,7 +7,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -22,15 +21,13 @@ from raypipe.driver.recipe.graph import Graph
 from raypipe.errors import InputError
 from raypipe.evaluation.measures import some
 from raypipe.kinds.search import Bm25Search, Tuned
-from raypipe.stages.texts.ids import all_ids, column_of_rows, id_index
+from raypipe.stages.texts.ids import all_ids, id_index, own_rows
 from raypipe.vocabulary import Unit
 
 READ_BYTES = 100_000_000
 """Of a collection's files, in which ids are looked for before a run: a few seconds of one core."""
 FIRST = 100
 """Judgements that are looked at first: where some of them fit, the rest need not be looked up."""
-COMPARED = 20
-"""Queries whose texts are compared with the passages of their own ids."""
 Judgements = Mapping[tuple[str, Unit], pa.Table]
 """By query set and what they judge, schema.QRELS."""
 IsThere = Callable[[list[str]], list[bool]]
@@ -217,19 +214,9 @@ def excluded_line(graph: Graph, query_set: str, unit: Unit) -> list[str]:
 
 
 def _own_line(graph: Graph, query_set: str) -> list[str]:
-    """A line if queries are passages of the collection, by id and by the text of one of the first.
-
-    Numbers are often ids of both without meaning the same.
-    """
-    queries, collection = graph.queries(query_set).table(schema.QUERIES), graph.collection()
-    rows = id_index(collection, graph.ids()).rows_of(queries["query_id"].to_pylist())
-    first = np.flatnonzero(rows >= 0)[:COMPARED]
-    texts = zip(
-        queries["text"].take(first).to_pylist(),
-        column_of_rows(collection, rows[first], "text"),
-        strict=True,
-    )
-    if not any(query.strip() and passage.endswith(query) for query, passage in texts):
+    """A line if queries are passages of the collection; see `own_rows`."""
+    rows = own_rows(graph.queries(query_set), graph.collection(), graph.ids())
+    if (rows < 0).all():
         return []
     return [
         f"{(rows >= 0).sum():,} of {len(rows):,} queries have passages of their own id, with the "

@@ -107,7 +107,8 @@ def parts_recipe(
         if wanted.collection == name and wanted.queries is not None:
             query_set = f"train-{group}"
             judged = None if wanted.triples is not None else wanted.qrels
-            queries[query_set] = _queries(wanted.queries, judged, wanted.documents)
+            of_set = _queries(wanted.queries, judged, wanted.documents)
+            queries[query_set] = of_set | {"exclude": wanted.exclude}
             stages |= _train_stages(query_set, wanted, relevant_file(relevant, group))
             stages |= _mining_stages(query_set, wanted, miner_of(recipe, wanted))
             models |= _more_models(recipe, wanted, scorers)

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from raypipe import schema
 from raypipe.config import read_resolved
@@ -19,6 +20,7 @@ from raypipe.engines.lucene.index import ROWS_FILE, unpack_folder
 from raypipe.errors import IncompleteError, InputError
 from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
 from raypipe.regular import check_folder
+from raypipe.stages.embeddings import all_vectors, dim_of
 from raypipe.stages.run_tables import with_ids
 from raypipe.stages.sparse import unpacked
 from raypipe.stages.texts.ids import ids_of_rows
@@ -204,22 +206,16 @@ def write_embeddings(stores: Storage, spec: StageSpec, stored: Stored, out: Path
 
     The values are the stored fp16 ones. Rows in quarantine have none and are left out.
     """
-    dim = stored.vectors(stored.manifest.records[0]).shape[1]
+    dim = dim_of(stored)
     name = "query_id" if spec.params["side"] == "query" else "passage_id"
     columns = pa.schema([(name, pa.string()), ("embedding", pa.list_(pa.float32(), dim))])
-    ids, skipped = row_ids(stores, spec), list(stored.manifest.skipped_rows)
+    ids = row_ids(stores, spec)
     with pq.ParquetWriter(out / "embeddings.parquet", columns) as writer:
-        for record in stored.manifest.records:
-            vectors = stored.vectors(record)
-            for start in range(0, len(vectors), ROWS_AT_ONCE):
-                part = vectors[start : start + ROWS_AT_ONCE].astype(np.float32)
-                first = record.shard.start + start
-                kept = np.setdiff1d(np.arange(first, first + len(part)), skipped)
-                values = pa.array(part[kept - first].ravel())
-                lists = pa.FixedSizeListArray.from_arrays(values, dim)
-                rows = pa.table([[ids[row] for row in kept], lists], schema=columns)
-                writer.write_table(rows)
-    return stored.num_rows - len(skipped)
+        for rows, part in _kept_vectors(stored):
+            values = pa.array(part.astype(np.float32).ravel())
+            lists = pa.FixedSizeListArray.from_arrays(values, dim)
+            writer.write_table(pa.table([[ids[row] for row in rows], lists], schema=columns))
+    return stored.num_rows - len(stored.manifest.skipped_rows)
 
 
 def write_passages(stores: Storage, spec: StageSpec, stored: Stored, out: Path) -> int:
@@ -286,7 +282,8 @@ def export(
 ) -> int:
     """The number of rows exported into the folder `out`, which appears complete or not at all.
 
-    numpy: embeddings.npy (fp16 [rows, dim]) and ids.txt. faiss: `index` (flat, inner product) and
+    numpy: embeddings.npy (fp16 [rows, dim]) and ids.txt, without rows in quarantine, which have no
+    embedding; so in faiss and parquet. faiss: `index` (flat, inner product) and
     `docid`, pyserini's folder of a dense index; or the index of an `ann` stage, and `docid`.
     pyserini: a Lucene folder, or a collection or impacts as JSON lines. parquet: a collection,
     embeddings, a run, a reranker's scores or a duoBERT model's pairs, with original ids.
@@ -343,26 +340,44 @@ def _exportable(stores: Storage) -> list[str]:
     return sorted(name for name, spec in held.items() if spec and spec.produces in forms)
 
 
+def _kept_vectors(stored: Stored) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float16]]]:
+    """(rows, vectors) of the embeddings that are not in quarantine, some at a time, in order.
+
+    A row in quarantine has no embedding: what stands in its place would be ranked by other tools.
+    """
+    for first, vectors in all_vectors(stored):
+        for start in range(0, len(vectors), ROWS_AT_ONCE):
+            part = vectors[start : start + ROWS_AT_ONCE]
+            yield first + start + np.arange(len(part)), part
+
+
+def _write_kept_ids(path: Path, stores: Storage, spec: StageSpec, stored: Stored) -> int:
+    """Write the ids of `_kept_vectors`, a line each; their number."""
+    ids, skipped = row_ids(stores, spec), {*stored.manifest.skipped_rows}
+    kept = [name for row, name in enumerate(ids) if row not in skipped]
+    _write_lines(path, kept)
+    return len(kept)
+
+
 def _numpy(stores: Storage, spec: StageSpec, stored: Stored, out: Path) -> int:
-    dim = stored.vectors(stored.manifest.records[0]).shape[1]
-    shape = (stored.num_rows, dim)
-    rows = np.lib.format.open_memmap(out / "embeddings.npy", "w+", np.float16, shape)
-    for record in stored.manifest.records:
-        rows[record.shard.start : record.shard.stop] = stored.vectors(record)
+    num_rows = _write_kept_ids(out / "ids.txt", stores, spec, stored)
+    shape = (num_rows, dim_of(stored))
+    rows, at = np.lib.format.open_memmap(out / "embeddings.npy", "w+", np.float16, shape), 0
+    for _, part in _kept_vectors(stored):
+        rows[at : at + len(part)] = part
+        at += len(part)
     rows.flush()
-    _write_lines(out / "ids.txt", row_ids(stores, spec))
-    return stored.num_rows
+    return num_rows
 
 
 def _faiss(stores: Storage, spec: StageSpec, stored: Stored, out: Path) -> int:
     import faiss
 
-    index = faiss.IndexFlatIP(stored.vectors(stored.manifest.records[0]).shape[1])
-    for record in stored.manifest.records:
-        index.add(stored.vectors(record).astype(np.float32))
+    index = faiss.IndexFlatIP(dim_of(stored))
+    for _, part in _kept_vectors(stored):
+        index.add(part.astype(np.float32))
     faiss.write_index(index, str(out / "index"))
-    _write_lines(out / "docid", row_ids(stores, spec))
-    return stored.num_rows
+    return _write_kept_ids(out / "docid", stores, spec, stored)
 
 
 def _graph(stores: Storage, spec: StageSpec, stored: Stored, out: Path) -> int:

@@ -119,7 +119,8 @@ def split_words(
     """
     if not block.endswith(b"\n"):
         block += b"\n"
-    if inner := _RETURN.search(block):
+    # Without the first test the search costs a quarter of all that this function does.
+    if b"\r" in block and (inner := _RETURN.search(block)):
         place = inner.start()
         line = block[block.rfind(b"\n", 0, place) + 1 : block.index(b"\n", place)]
         problems.add(

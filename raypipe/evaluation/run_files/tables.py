@@ -2,7 +2,7 @@
 
 import csv
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -69,7 +69,7 @@ def read_columns(path: Path) -> list[str]:
         with reading_parquet(path):
             names = pq.read_schema(path).names
         return [*_columns(path, names)]
-    _, header, _ = next(_records(path, LineProblems(path)))
+    _, header = next(table_records(path, LineProblems(path)))
     return [*_columns(path, header)]
 
 
@@ -81,22 +81,15 @@ def read_table(path: Path) -> Lines:
             UTF-8, ranks or scores that are no numbers; the first ten in full.
     """
     problems = LineProblems(path)
-    records = _records(path, problems)
-    _, names, _ = next(records)
+    records = table_records(path, problems)
+    _, names = next(records)
     columns = _columns(path, names)
     others = [name for name in names if name not in columns.values()]
     if others:
         logger.info("%s: columns that are not read: %s", path, ", ".join(others))
     blocks = list[Block]()
     while part := list(islice(records, RECORDS_AT_ONCE)):
-        good = []
-        for number, record, line in part:
-            if len(record) == len(names):
-                good.append((number, record))
-            else:
-                message = f"expected the {len(names)} columns {', '.join(names)}"
-                problems.add(number, f"{message}; found {len(record)} in {quoted(line)}")
-        block = _block(good, {own: names.index(name) for own, name in columns.items()}, problems)
+        block = _block(part, {own: names.index(name) for own, name in columns.items()}, problems)
         if block is not None:
             blocks.append(block)
     problems.refuse()
@@ -108,9 +101,7 @@ def read_table(path: Path) -> Lines:
 def _block(
     rows: Sequence[tuple[int, list[str]]], at: dict[str, int], problems: LineProblems
 ) -> Block | None:
-    """The columns at these positions; None without a row, or if a column has a problem."""
-    if not rows:
-        return None
+    """The columns at these positions; None if one of them has a problem."""
     numbers = np.array([number for number, _ in rows], np.int64)
     cells = {own: [record[place].encode() for _, record in rows] for own, place in at.items()}
     rank, score = (
@@ -121,22 +112,39 @@ def _block(
     return queries, passages, rank, score, numbers
 
 
-def _records(path: Path, problems: LineProblems) -> Iterator[tuple[int, list[str], bytes]]:
-    """The header's names, then each record, with the number and the text of its last line."""
+def table_records(
+    path: Path,
+    problems: LineProblems,
+    header_in: Callable[[bytes], foreign.Header | None] = header_in,
+) -> Iterator[tuple[int, list[str]]]:
+    """The header's names, then each record with as many columns, with the number of its last line.
+
+    Args:
+        path: a text whose first line that is neither blank nor a comment is a header.
+        problems: receives the other records.
+        header_in: the header in that line.
+
+    Raises:
+        InputError: a quote without its end, with the problems before.
+    """
     lines = _Numbered(path, problems)
     header = header_in(next(line for line in lines.raw if without_comments(line).strip()))
     assert header is not None
-    yield lines.number, header.names, b""
-    if header.separator == " ":
-        for line in lines:
-            if words := line.split():
-                yield lines.number, words, lines.line
-        return
+    yield lines.number, header.names
     csv.field_size_limit(MAX_LINE_BYTES)  # otherwise a text of 131,072 characters is refused
+    blanks = header.separator == " "
     try:
-        for record in csv.reader(lines, delimiter=header.separator, strict=True):
-            if record:
-                yield lines.number, record, lines.line
+        for record in (
+            (line.split() for line in lines)
+            if blanks
+            else csv.reader(lines, delimiter=header.separator, strict=True)
+        ):
+            if len(record) == len(header.names):
+                yield lines.number, record
+            elif record:
+                message = f"expected the {len(header.names)} columns {', '.join(header.names)}"
+                found = f"found {len(record)} in {quoted(lines.line)}"
+                problems.add(lines.number, f"{message}; {found}")
     except csv.Error as error:
         problems.add(lines.number, f"not CSV: {error}; a quote within quotes is written twice")
         problems.refuse()
@@ -219,6 +227,11 @@ def _columns(path: Path, found: Sequence[str]) -> dict[str, str]:
             f"{path}: expected columns query_id, passage_id, and score or rank; "
             f"missing {', '.join(sorted(missing))}; found {', '.join(sorted(found))} "
             f"({foreign.also(foreign.RUN, 'query_id', 'passage_id')})"
+        )
+    if foreign.has_beir_grades(found):
+        raise InputError(
+            f"{path}: these are qrels (BEIR's header); expected a run: name the passages' column "
+            "passage_id if its scores are those of a run"
         )
     return columns
 

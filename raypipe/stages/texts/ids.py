@@ -115,6 +115,28 @@ def id_index(collection: Stored, ids: Stored) -> IdIndex:
     return IdIndex(path, lambda rows: ids_of_rows(collection, rows))
 
 
+COMPARED = 20
+"""Queries whose texts are compared with the passages of their own ids."""
+
+
+def own_rows(queries: Stored, collection: Stored, ids: Stored) -> NDArray[np.int64]:
+    """The row of the passage that each query is, by its id, int64 [Q]; -1 if it is none.
+
+    Numbers are often ids of both without meaning the same: all are -1 if none of the first such
+    passages ends with its query's text.
+    """
+    table = queries.table(schema.QUERIES)
+    rows: NDArray[np.int64] = id_index(collection, ids).rows_of(table["query_id"].to_pylist())
+    first = np.flatnonzero(rows >= 0)[:COMPARED]
+    texts = zip(
+        table["text"].take(first).to_pylist(),
+        column_of_rows(collection, rows[first], "text"),
+        strict=True,
+    )
+    is_passage = any(query.strip() and passage.endswith(query) for query, passage in texts)
+    return rows if is_passage else np.full(len(rows), -1)
+
+
 def _id_column(stored: Stored) -> tuple[str, pa.Schema]:
     """The column with the ids of a store of passages or documents, and the store's schema."""
     if holds_documents(stored):

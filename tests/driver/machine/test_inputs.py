@@ -8,6 +8,7 @@ import pytest
 
 from raypipe.config import load_recipe
 from raypipe.driver.inputs import with_copies
+from raypipe.errors import InputError
 from raypipe.storage.bucket import BucketStorage
 
 RECIPE = """
@@ -44,6 +45,18 @@ def test_each_object_gets_a_copy_and_what_is_local_or_no_input_stays(bucket_uri,
     assert found.queries["test"].qrels == "/here/qrels.txt"
     assert names[found.stages["given"].runs["test"]] == "run.trec"
     assert found.stores == f"{bucket_uri}/stores"
+    place.replace("parts/queries.tsv", b"")
+    with pytest.raises(InputError, match="parts: queries.tsv is under it, which seems to be no"):
+        with_copies(recipe(bucket_uri), tmp_path)
+    place.delete("parts/queries.tsv")
+    place.replace("queries.tsv/1", b"")
+    place.replace("queries.tsv/2", b"")
+    place.delete("queries.tsv")
+    with pytest.raises(
+        InputError, match="queries.tsv: expected one object, found 2 under a prefix"
+    ):
+        with_copies(recipe(bucket_uri), tmp_path)
+    place.replace("queries.tsv", b"queries.tsv")
     again, few = with_copies(recipe(bucket_uri), tmp_path, collection=False)
     assert sorted(few.values()) == [f"{bucket_uri}/queries.tsv", f"{bucket_uri}/run.trec"]
 

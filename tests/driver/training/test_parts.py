@@ -34,6 +34,19 @@ def test_a_collections_part_of_a_training_is_a_recipe_of_its_own():
     assert model_name(recipe()) == "start"
 
 
+@pytest.mark.parametrize(
+    ("exclude", "expected"), [(None, None), ("own-id", "own-id"), ("/c/out.csv", "/c/out.csv")]
+)
+def test_what_a_set_excludes_is_in_none_of_its_runs_nor_in_its_mined_one(exclude, expected):
+    body = {"exclude": exclude, "negatives": {"runs": ["/c/1.trec"], "mine": {}}}
+    encoder = {"preset": "repbert", "passage_limit": 40, "total_limit": None}
+    docs = {"collection": "docs", "queries": "/c/q.tsv", "qrels": "/c/qrels.txt", **body}
+    given = recipe(train={"a": docs}, model=encoder, loss={"name": "info-nce"})
+    found = parts_recipe(given, "docs")
+    assert found.queries["train-a"].exclude == expected and found.queries["dev-d"].exclude is None
+    assert [found.stages[f"train-a-run-{n}"].do for n in (0, 1)] == ["read", "search"]
+
+
 def test_a_set_of_documents_reads_runs_of_documents_and_scores_the_relevant_ones(tmp_path):
     pages = {"format": "msmarco-doc-v2", "input": "/c/docs.jsonl", "split": {}}
     documents = {"passages": 7, "best": 2, "scored_by": "first"}

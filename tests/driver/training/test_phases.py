@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -50,16 +49,6 @@ def test_a_phase_begins_from_the_best_checkpoint_of_the_one_before(
     own = json.loads((trained.model / "raypipe.json").read_text())
     assert own["made_by"]["phase"] == "part-2"
     assert own["start_weights_saw"].endswith("; then docs (small.part-1); then docs (small.part-2)")
-
-
-@pytest.mark.slow
-def test_a_phase_begins_on_ray_where_the_workspace_is_named_by_a_relative_path(
-    small_recipe, train, tmp_path, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
-    path = phases_of(small_recipe(), SHORT, {**SHORT, "seed": 1})
-    trained = train(path, Path("chain"), "resources.backend=ray", "resources.max_failures=1")
-    assert (tmp_path / trained.model / "model.safetensors").exists()
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -12,12 +11,9 @@ import pytest
 from small_workspace import IDS, TEXTS
 
 from raypipe.driver.upkeep import export as exported_tables
-from raypipe.driver.upkeep.export import export, stored_of
+from raypipe.driver.upkeep.export import export
 from raypipe.errors import IncompleteError, InputError
-from raypipe.storage.ledger import find_spec
 from raypipe.storage.records import seal, unseal
-from raypipe.storage.root import open_storage
-from raypipe.storage.store import Stored
 
 
 @pytest.fixture
@@ -67,14 +63,30 @@ def test_embeddings_leave_as_a_table_with_ids(stores, tmp_path, monkeypatch, at_
     assert table.column_names == ["query_id", "embedding"] and len(table) == 3
 
 
-def test_rows_in_quarantine_are_in_no_table_of_embeddings(stores, tmp_path):
-    found = open_storage(str(stores))
-    name = next(each.name for each in (stores / "vectors").iterdir())
-    spec, stored = find_spec(found, "vectors", name), stored_of(found, "vectors", name)
-    manifest = replace(stored.manifest, skipped_rows=(1, 3))
-    num_rows = exported_tables.write_embeddings(found, spec, Stored(found, manifest), tmp_path)
-    table = pq.read_table(tmp_path / "embeddings.parquet")
-    assert num_rows == 3 and table["passage_id"].to_pylist() == [IDS[0], IDS[2], IDS[4]]
+@pytest.mark.parametrize("at_once", [1, 10_000])
+def test_rows_in_quarantine_leave_in_no_form(stores, tmp_path, monkeypatch, at_once):
+    """Their zeros would rank above each passage whose product with the query is negative."""
+    import faiss
+
+    monkeypatch.setattr(exported_tables, "ROWS_AT_ONCE", at_once)
+    assert export(stores / "vectors", "numpy", tmp_path / "all") == 5
+    vectors = np.load(tmp_path / "all" / "embeddings.npy")[[0, 2, 4]]
+    copied = shutil.copytree(stores, tmp_path / "stores", copy_function=shutil.copy2)
+    (manifest,) = (copied / "vectors").glob("*/manifest.json")
+    manifest.chmod(0o644)
+    body = unseal(manifest.name, manifest.read_bytes())
+    manifest.write_bytes(seal({**body, "skipped_rows": [1, 3]}))
+    for form in ("numpy", "faiss", "parquet"):
+        assert export(copied / "vectors", form, tmp_path / form) == 3
+    ids = f"{IDS[0]}\n{IDS[2]}\n{IDS[4]}\n"
+    assert (tmp_path / "numpy" / "ids.txt").read_text() == ids
+    np.testing.assert_array_equal(np.load(tmp_path / "numpy" / "embeddings.npy"), vectors)
+    assert (tmp_path / "faiss" / "docid").read_text() == ids
+    index = faiss.read_index(str(tmp_path / "faiss" / "index"))
+    np.testing.assert_array_equal(index.reconstruct_n(0, 3), vectors.astype(np.float32))
+    table = pq.read_table(tmp_path / "parquet" / "embeddings.parquet")
+    assert table["passage_id"].to_pylist() == ids.split()
+    np.testing.assert_array_equal(np.stack(table["embedding"].to_pylist()), vectors)
 
 
 def test_a_collection_leaves_as_json_lines_or_a_table(stores, tmp_path):

@@ -128,3 +128,23 @@ def test_a_file_in_the_place_of_the_folder_is_refused(two_runs, tmp_path, capsys
     assert run_command(command)[0] == 2
     assert "expected a folder, found the file" in capsys.readouterr().err
     assert (tmp_path / "out").read_text() == "mine"
+
+
+def test_a_run_that_is_read_and_a_file_of_the_users_own_are_not_written_over(tmp_path, capsys):
+    run, out = tmp_path / "x", tmp_path / "out"
+    run.write_text("q Q0 a 1 2 x\nq Q0 b 2 1 x\n")
+    command = ["fuse", "--depth", "1", "--out", str(out), "--runs"]
+    assert run_command([*command, str(run)]) == (0, "complete")
+    assert run_command([*command, str(run)]) == (0, "complete")  # its own file, made anew
+    fused = out / "fused.trec"
+    (tmp_path / "link").symlink_to(fused)
+    for content, given, told in (
+        (fused.read_text(), fused, "it is one of --runs, and would be written over"),
+        (fused.read_text(), tmp_path / "link", "it is one of --runs, and would be written over"),
+        ("q Q0 a 1 2 mine\n", run, "it is there, and not from `raypipe fuse`"),
+        ("notes on what fused best\n", run, "it is there, and not from `raypipe fuse`"),
+    ):
+        fused.write_text(content)
+        assert run_command([*command, str(given)])[0] == 2
+        assert f"error: {fused}: {told}" in capsys.readouterr().err
+        assert fused.read_text() == content

@@ -116,5 +116,10 @@ def test_a_csv_of_pyterrier_is_the_run_that_pandas_makes_of_it(tmp_path):
 
 def test_a_header_of_judgements_is_told_as_such(tmp_path):
     (tmp_path / "run").write_text("\n \t\r\nquery-id\tcorpus-id\tscore\n1\ta\t1\n")
-    with pytest.raises(InputError, match="these are qrels .BEIR's header.; expected a run"):
+    told = "these are qrels .BEIR's header.; expected a run: name the passages' column passage_id"
+    with pytest.raises(InputError, match=told):
+        read_run(tmp_path / "run")
+    names = ["score", "corpus-id", "query-id"]
+    pq.write_table(pa.table([[1, 2], ["a", "b"], ["1", "1"]], names=names), tmp_path / "run")
+    with pytest.raises(InputError, match=told):
         read_run(tmp_path / "run")

@@ -100,6 +100,26 @@ def test_copies_among_labelled_candidates_are_neither_relevant_nor_irrelevant(st
     assert set(by_query(found)) == {2} and facts["short"]["copies"] == 0
 
 
+@pytest.mark.parametrize(("ending", "own"), [("what burns", {0, 3}), ("something else", set())])
+def test_a_query_that_is_a_passage_is_never_its_own_negative_nor_is_a_copy(
+    stores, tmp_path, ending, own
+):
+    """Passages have titles in front; where no text is a query's, equal ids are an accident."""
+    texts = [f"A title {ending}", "burns well", "zinc", f"A title {ending}", "wax"]
+    tables = [["q0", "p1", "q2", "p3", "p4"], texts]
+    passages = stores.tables(schema.PASSAGES, tables)
+    qrels = {"q0": "p1", "q2": "p4"}
+    given_by = {"qrels": qrels, "collection": passages, "ranked": range(5)}
+    window = {"first": 1, "per_example": 1, "examples": 4}
+    found, facts = made(stores, tmp_path, negatives=window, **given_by)
+    assert not by_query(found)[0] & own and (not own or 2 not in by_query(found)[2])
+    assert facts["short"]["copies"] == (3 if own else 0)  # of q0 the passages 0 and 3, of q2 2
+    found, _ = made(stores, tmp_path, pairs={"runs": ["first"], "last": 9}, **given_by)
+    drawn = by_query(found, slice(None))
+    assert drawn[0] == {0, 1, 2, 3, 4} - own
+    assert drawn[2] == ({0, 1, 3, 4} if own else {0, 1, 2, 3, 4})
+
+
 TRIPLES = [(0, 0, 1), (0, 0, 2), (0, 0, 6), (1, 2, 0), (1, 2, 3), (2, 3, 0), (2, 4, 3), (2, 1, 6)]
 
 
