@@ -342,7 +342,7 @@ def older_stores(
         places += [place for each in (current, refs.stores, refs.sources) for place in each.items()]
         for others in _other_refs(stores, own):
             places += [*others.stores.items(), *others.sources.items()]
-        scores = re.compile(rf"(scores|filled)@[^.]+\.{name.query_set}(\.\d+)?")  # once in parts
+        scores = re.compile(rf"(scores|filled)@[^.]+\.{name.query_set}")
         places = [place for place in places if scores.fullmatch(place[0])]
     itself = str(name), spec.fingerprint()
     for store, fingerprint in dict.fromkeys(place for place in places if place != itself):

@@ -22,7 +22,7 @@ from raypipe.driver.generations.retire import retire_older
 from raypipe.driver.inputs import with_local_files
 from raypipe.driver.invocation import invocation, work_begins
 from raypipe.driver.measure import Measurement, measure
-from raypipe.driver.mirror import address_of, output_hash, refuse_sweep, write_out
+from raypipe.driver.mirror import address_of, output_hash, write_out
 from raypipe.driver.models import open_or_tell, with_commits
 from raypipe.driver.place import LazyBackends, WorkPlace, backends_at, devices_at, sizing_of
 from raypipe.driver.recipe.basis import Basis, basis_at
@@ -120,7 +120,6 @@ def run_pipeline(
     problems = missing_inputs(recipe, collection=options.reading is None)
     if problems:
         raise InputError(problems)
-    refuse_sweep(out)
     refuse_users_files(out, _names(recipe, selected))
     if recipe.stores == str((out / "stores").absolute()):  # even if the workspace is moved
         recipe = recipe.model_copy(update={"stores": None})

@@ -112,21 +112,11 @@ def open_finished(folder: Path) -> "Finished":
             f"{folder}: expected the workspace of a pipeline, found no runs of a "
             "finished one; run its recipe again with the same --out"
         )
-    told = (each for of_set in summary["systems"].values() for each in of_set.values())
-    if not all(isinstance(each, dict) and "reranks" in each for each in told):
-        raise InputError(
-            f"{folder}: expected systems by query set in summary.json, found those of an earlier "
-            "version; run its recipe again with the same --out, which computes only what is missing"
-        )
     path = folder / "recipe.yaml"
     remedy = "run its recipe again with the same --out, which writes this file anew"
     if path.is_file() and hash_file(path) != summary.get("files", {}).get(path.name):
         raise CorruptError(f"{path}: its bytes are not those that were written; {remedy}")
-    try:
-        return Finished(workspace, load_recipe(read_resolved(path), source=str(path)), summary)
-    except InputError as error:  # of an earlier version
-        older = f"an earlier version wrote this file: {remedy}"
-        raise InputError([f"{problem}; {older}" for problem in error.problems]) from error
+    return Finished(workspace, load_recipe(read_resolved(path), source=str(path)), summary)
 
 
 @dataclass(frozen=True)

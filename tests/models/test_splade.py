@@ -1,7 +1,5 @@
 """Weights of word pieces of a splade model, beside transformers and sentence-transformers."""
 
-import json
-
 import numpy as np
 import pytest
 import torch
@@ -147,4 +145,3 @@ def test_its_settings_are_shown_and_its_preset_has_every_setting(folder):
         9,
         None,
     )
-    assert "max_terms" not in json.dumps(own.to_json())

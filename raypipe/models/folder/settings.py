@@ -126,10 +126,6 @@ class Conventions:
         """The settings in a fingerprint, without names of folders: see `ModelFolder`."""
         body = _without_words(asdict(self))
         del body["dense"], body["query_table"]
-        # So older stores keep their fingerprints.
-        for name in ("truncate_dim", "max_terms", "impact_scale"):
-            if body[name] is None:
-                del body[name]
         return body
 
     @property
@@ -276,13 +272,8 @@ class PretrainedConventions:
 
 def _without_words(body: dict[str, Any]) -> dict[str, Any]:
     del body["start_weights_saw"]
-    if not body.get("first_tokenizer", True):  # so older stores keep their fingerprints
-        del body["first_tokenizer"]
-    for name in ("prompt", "answers"):
-        if body.get(name, "") is None:  # likewise
-            del body[name]
-    if body.get("precision", "fp32") in (None, "fp32"):  # likewise
-        body.pop("precision", None)
+    if "precision" in body:
+        body["precision"] = body["precision"] or "fp32"
     return body
 
 

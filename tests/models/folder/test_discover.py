@@ -66,8 +66,7 @@ def test_a_sentence_transformer_says_all_its_conventions_and_where(tmp_path):
     assert found.sources["pooling"] == "1_Pooling/config.json"
     assert found.sources["query_limit"].startswith("sentence_bert_config.json max_seq_length")
     assert set(found.sources) == {
-        *found.conventions.to_json(), "precision", "start_weights_saw", "dense", "truncate_dim",
-        "max_terms", "impact_scale", "query_table",
+        *found.conventions.to_json(), "start_weights_saw", "dense", "query_table",
     }  # fmt: skip
 
 
