@@ -222,11 +222,6 @@ class Finished:
             self._judged_rows[query_set] = found
         return self._judged_rows[query_set]
 
-    def beside(self, name: str, fingerprint: str) -> Stored | None:
-        """A complete store of an analysis, which no invocation of the recipe uses; None if none."""
-        manifest = read_manifest(self.workspace.stores, name, fingerprint)
-        return None if manifest is None else Stored(self.workspace.stores, manifest)
-
     @cached_property
     def _judged_rows(self) -> dict[str, JudgedRows]:
         """By query set, once they are asked for."""
@@ -279,14 +274,14 @@ class Finished:
         Raises:
             IncompleteError: it used none of this name, or its store was deleted.
         """
-        fingerprint = self._used.get(str(name))
-        found = None if fingerprint is None else self.beside(str(name), fingerprint)
-        if found is None:
+        stores, fingerprint = self.workspace.stores, self._used.get(str(name))
+        manifest = None if fingerprint is None else read_manifest(stores, str(name), fingerprint)
+        if manifest is None:
             raise IncompleteError(
                 f"{self.workspace.folder}: the store {name} is not there; run the recipe again "
                 "with the same --out"
             )
-        return found
+        return Stored(stores, manifest)
 
 
 RECALL_DEPTHS = (5, 10, 20, 50, 100, 200, 500, 1000, 2000)

@@ -411,7 +411,7 @@ _IN_COMMON = (
 
 
 def _of_run(candidates: Candidates) -> RunCandidates:
-    assert isinstance(candidates, RunCandidates)  # a grid of cells is filled, never forecast
+    assert isinstance(candidates, RunCandidates)
     return candidates
 
 

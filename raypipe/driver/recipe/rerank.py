@@ -191,8 +191,7 @@ def scored(
     whole = _whole_tokens(basis, model)
     passage_tokens = whole
     if passage_tokens is None:
-        role = Role.FILLED_PIECES if store.role is Role.FILLED else Role.PIECES
-        taken.append(of_stage(store.owner, query_set, role))
+        taken.append(of_stage(store.owner, query_set, Role.PIECES))
         pieces = PassageTokensStage(basis.collection(), candidates, model)
         passage_tokens = basis.stores.ensure(taken[-1], pieces)
     scoring = ScoreStage(
