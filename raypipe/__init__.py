@@ -40,11 +40,6 @@ else:
         "search": "models",
         "write_run": "runs",
     }
-    _LEFT = {
-        "Recipe": "give `run` the file, name or dictionary, with `overrides`",
-        "open_ray": "`run` uses a Ray where the recipe sets resources.backend to ray",
-        "open_reranker": "use `score` with (query, text) tuples, or `rerank`",
-    }
 
     def __getattr__(name):
         """One of the names above, or the version, imported now."""
@@ -52,8 +47,6 @@ else:
 
         if name == "__version__":
             return import_module("raypipe.package").VERSION
-        if name in _LEFT:
-            raise AttributeError(f"raypipe.{name} is no longer there: {_LEFT[name]}")
         if name not in _MODULES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         found = getattr(import_module(f"raypipe.api.{_MODULES[name]}"), name)

@@ -7,7 +7,6 @@ a rendered name apart, whatever the names are:
     parts@dense.dev  tune@bm25  centres@lists  a stage's intermediate results
     pieces@mono.dev  scores@mono.dev
     recall@near.dev                            of an approximate search, against exact search
-    filled@pairs.dev  filled-pieces@pairs.dev  what a grid's cells need beside a stage's pairs
     count@collection  passages@collection  ids@collection
     documents@collection  windows@collection  homes@collection  map@collection
     document-ids@collection                    of a collection whose passages are parts of documents
@@ -56,8 +55,6 @@ class Role(Enum):
     """The result of a stage: an index, embeddings, a run or pairs."""
     PARTS = "parts"
     TUNE = "tune"
-    FILLED = "filled"
-    FILLED_PIECES = "filled-pieces"
     CENTRES = "centres"
     RECALL = "recall"
     EXAMPLES = "examples"
@@ -82,8 +79,6 @@ _THINGS = {
     Role.PIECES: Thing.STAGE,
     Role.SCORES: Thing.STAGE,
     Role.TUNE: Thing.STAGE,
-    Role.FILLED: Thing.STAGE,
-    Role.FILLED_PIECES: Thing.STAGE,
     Role.CENTRES: Thing.STAGE,
     Role.RECALL: Thing.STAGE,
     Role.EXAMPLES: Thing.TRAINING,

@@ -45,7 +45,7 @@ def every_name(owners, query_sets):
         for query_set in query_sets:
             yield from (tokens_of(owner, query_set), of_stage(owner, query_set))
             yield of_stage(owner, query_set, Role.PARTS)
-            for role in (Role.PIECES, Role.SCORES, Role.FILLED, Role.FILLED_PIECES):
+            for role in (Role.PIECES, Role.SCORES):
                 yield of_stage(owner, query_set, role)
 
 

@@ -48,8 +48,6 @@ def test_the_names_of_the_api_are_given_and_no_other():
     assert set(raypipe.__all__) <= set(dir(raypipe))
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         raypipe.nothing  # noqa: B018
-    with pytest.raises(AttributeError, match="open_ray is no longer there: `run` uses a Ray where"):
-        raypipe.open_ray  # noqa: B018
 
 
 def test_type_checkers_see_every_name():

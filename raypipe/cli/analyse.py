@@ -2,8 +2,6 @@
 
 import json
 import math
-import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -51,17 +49,6 @@ def tradeoff(
         str | None,
         typer.Option(help="Choose the cell on this query set, and show it on the others."),
     ] = None,
-    fill: Annotated[
-        bool,
-        typer.Option("--fill", help="First score the pairs that the cells lack, beside the runs."),
-    ] = False,
-    allow_open_cluster: Annotated[
-        bool,
-        typer.Option(
-            "--allow-open-cluster",
-            help="With --fill: accept a cluster without token authentication.",
-        ),
-    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Quality against inferences and time over k0, k1 and the aggregations, from stored scores."""
@@ -75,8 +62,6 @@ def tradeoff(
     if choose_on is not None:
         shown = [each for each in shown if each != choose_on or each == query_set]
         check_choice(finished, choose_on, shown)
-    if fill:
-        _fill(finished, [*([] if choose_on is None else [choose_on]), *shown], allow_open_cluster)
     if choose_on is None:
         sections = [part for each in shown for part in found(finished, each, loss=loss)]
     else:
@@ -87,21 +72,6 @@ def tradeoff(
             "k0), both run; found none"
         )
     _print(sections, as_json)
-
-
-def _fill(finished: "Finished", query_sets: list[str], allow_open_cluster: bool) -> None:
-    from raypipe.driver.progress import TerminalWatcher, to_stderr
-    from raypipe.report.fill import fill
-
-    with TerminalWatcher(sys.stderr) as watcher:
-        fill(
-            finished,
-            query_sets,
-            watcher=watcher,
-            say=to_stderr,
-            ray_address=os.environ.get("RAY_ADDRESS"),
-            allow_open_cluster=allow_open_cluster,
-        )
 
 
 @group.command()

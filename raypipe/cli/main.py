@@ -240,27 +240,9 @@ def _cause(error: OSError) -> str:
     return LEFT if isinstance(error, BrokenPipeError) else error.strerror or str(error)
 
 
-TWO_WORKSPACES = (
-    "a page of two workspaces is no longer made: `raypipe compare` compares their runs, such as "
-    "DIR/runs/SET/SYSTEM.trec and DIR2/runs/SET/SYSTEM.trec, with --qrels FILE"
-)
+OF_PAPERS = {"raypipe score": ("--k0", "--k1")}
+"""Words of the papers that a user may write as options of a command, which has another."""
 DEPTH_OF_SCORE = "write --depth: it is k0 of a monoBERT model, and k1 of a duoBERT model"
-GONE = {
-    ("raypipe score", "--segment-row"): "`raypipe model convert --segment-row` gives the model its "
-    "third row; in a recipe it is the model's settings: {segment_row: zero}",
-    ("raypipe score", "--k0"): DEPTH_OF_SCORE,
-    ("raypipe score", "--k1"): DEPTH_OF_SCORE,
-    ("raypipe report", "unexpected extra argument"): TWO_WORKSPACES,
-    ("raypipe report", "--pair"): TWO_WORKSPACES,
-    ("raypipe report", "--out"): TWO_WORKSPACES,
-    ("raypipe show", "--html"): "`raypipe show DIR --query ID` prints a query's candidates, --json "
-    "has every number of them, and `raypipe report DIR` writes a page with single queries",
-    ("raypipe pipeline", "--only"): "`--until STAGE` runs a stage and everything it needs; what is "
-    "stored is reused",
-    ("raypipe analyse", "movers"): "`raypipe show DIR --query ID` shows the ranks of a query's "
-    "passages in every system",
-}
-"""What earlier versions or papers have: (command, part of the refusal) -> what takes its place."""
 
 
 def _refused(error: typer.exceptions.TyperException) -> Ended:
@@ -273,10 +255,8 @@ def _refused(error: typer.exceptions.TyperException) -> Ended:
         reason = f"{error.message}. Did you mean {near[0]!r}?"
     say(f"error: {reason}")
     if context is not None:
-        for (command, part), instead in GONE.items():
-            if context.command_path == command and part in reason:
-                say(f"  {instead}")
-                break
+        if any(word in reason for word in OF_PAPERS.get(context.command_path, ())):
+            say(f"  {DEPTH_OF_SCORE}")
         say(f"  `{context.command_path} -h` shows what it takes")
     return Ended(2, reason, told=True, cause=InputError.cause)
 

@@ -65,9 +65,7 @@ FromGeneration = Annotated[
     typer.Option("--generation", help="Read this generation of the workspace, not the newest."),
 ]
 Model = Annotated[str, typer.Option(help="A model folder, a hub's OWNER/NAME, or minilm.")]
-Preset = Annotated[
-    str | None, typer.Option(help="Settings by name: repbert, minilm, splade or unicoil.")
-]
+Preset = Annotated[str | None, typer.Option(help="Settings by name: repbert, minilm or splade.")]
 HITS = 10
 """Passages that are printed for one query."""
 

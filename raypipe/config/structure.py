@@ -35,19 +35,7 @@ _EXPECTED = {
 
 
 _NAMED = sorted(KINDS)
-_COMPARE = (
-    "no longer a key: raypipe audits no precision; compare the runs of two workspaces with "
-    "`raypipe compare`"
-)
 _MAPPINGS = ("dict_type", "model_type", "model_attributes_type")
-LEFT = {
-    "audit_queries": _COMPARE,
-    "audit_inputs": _COMPARE,
-    "choose_on": "no longer a key: `raypipe analyse tradeoff DIR --choose-on SET` chooses the cell",
-    "segment_row": "no longer a key of its own: settings: {segment_row: zero}, or copy, says it",
-    "beside": "no longer a key: the workers of a training measure its checkpoints themselves",
-}
-"""Keys of earlier versions, each with a sentence that says what takes its place."""
 
 
 def structural_problems(error: ValidationError, data: Any, root: type[Section]) -> list[Problem]:
@@ -58,8 +46,6 @@ def structural_problems(error: ValidationError, data: Any, root: type[Section]) 
 def _problem(details: ErrorDetails, data: Any, root: type[Section]) -> Problem:
     kind, key = details["type"], _key(details["loc"])
     if kind == "extra_forbidden":
-        if key[-1] in LEFT:
-            return Problem(key, LEFT[str(key[-1])])
         fields = section_at(root, key[:-1], data).model_fields
         known = [field.alias or name for name, field in fields.items()]
         hint = did_you_mean(str(key[-1]), known)

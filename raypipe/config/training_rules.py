@@ -183,7 +183,6 @@ KINDS = {
     "repbert": "encoder",
     "minilm": "encoder",
     "splade": "encoder",
-    "unicoil": "encoder",
     "monobert": "mono",
     "monobert-reference": "mono",
     "monobert-longest-first": "mono",
@@ -234,12 +233,11 @@ def _model(recipe: Training) -> Iterator[Problem]:
         hint = did_you_mean(preset, KINDS)
         if preset in PROMPTED:
             hint = ", whose models read a prompt: they are scored with and not trained;"
+        if preset == "unicoil":
+            hint = ": uniCOIL is not supported; a sparse model is trained with preset splade;"
         text = f"unknown preset {preset!r}{hint} known: {listed(KINDS)}"
         yield Problem(("model", "preset"), text)
         return
-    if "unicoil" in (preset, (recipe.model.settings or {}).get("pooling")):
-        text = "unicoil models are encoded with and not trained; train with model.preset: splade"
-        yield Problem(("model", "settings" if preset is None else "preset"), text)
     kind = kind_of(recipe.model)
     if kind is None:
         return

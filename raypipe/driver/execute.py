@@ -354,11 +354,11 @@ def older_stores(
     refs = Refs() if own is None else read_refs(stores, own)
     places = [(str(name), current[str(name)])] if str(name) in current else []
     places += [(str(name), each) for each in refs.older(str(name), "")]
-    if name.role in (Role.SCORES, Role.FILLED):
+    if name.role is Role.SCORES:
         places += [place for each in (current, refs.stores, refs.sources) for place in each.items()]
         for others in _other_refs(stores, own):
             places += [*others.stores.items(), *others.sources.items()]
-        scores = re.compile(rf"(scores|filled)@[^.]+\.{name.query_set}(\.\d+)?")  # once in parts
+        scores = re.compile(rf"scores@[^.]+\.{name.query_set}")
         places = [place for place in places if scores.fullmatch(place[0])]
     itself = str(name), spec.fingerprint()
     for store, fingerprint in dict.fromkeys(place for place in places if place != itself):

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from raypipe.errors import InputError
 from raypipe.storage.fence import check_fence
 from raypipe.storage.files import make_folder, remove, replace_file
 from raypipe.storage.records import digest, hash_file
@@ -25,8 +24,6 @@ READ_FIRST = ("workspace.json", "summary.json", "recipe.yaml")
 """What commands read before they know the workspace."""
 COPIED = ".copied"
 """The hashes of the files that were copied; of summary.json the last."""
-SWEEP = "sweep.json"
-"""The record of a sweep, in its folder."""
 LOCK = ".lock"
 """Commands of one machine share a mirror: one refreshes it or writes through it at a time."""
 _LOCAL = frozenset({MARK, COPIED, LOCK, "inputs", "python-docs", "stores", "tmp"})
@@ -63,21 +60,6 @@ def default_stores(folder: Path) -> str:
 def own_storage(folder: Path) -> Storage:
     """Where the workspace's own records are."""
     return open_storage(address_of(folder))
-
-
-def refuse_sweep(folder: Path) -> None:
-    """Refuse the folder of a sweep, which earlier versions made.
-
-    Raises:
-        InputError: the folder is one.
-    """
-    mirrors = (folder / MARK).exists()
-    if own_storage(folder).exists(SWEEP) if mirrors else (folder / SWEEP).exists():
-        address = address_of(folder)
-        raise InputError(
-            f"{address}: the folder of a sweep, which raypipe no longer makes or reads; name "
-            f"another --out, or one of the workspaces in {address}/points"
-        )
 
 
 def begin(folder: Path) -> None:

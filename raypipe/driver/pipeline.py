@@ -20,7 +20,7 @@ from raypipe.driver.generations.retire import retire_older
 from raypipe.driver.inputs import with_local_files
 from raypipe.driver.invocation import invocation, work_begins
 from raypipe.driver.measure import Measurement, measure
-from raypipe.driver.mirror import address_of, output_hash, refuse_sweep, write_out
+from raypipe.driver.mirror import address_of, output_hash, write_out
 from raypipe.driver.models import open_or_tell, with_commits
 from raypipe.driver.place import WorkPlace, place_for
 from raypipe.driver.recipe.collection import unread
@@ -97,7 +97,6 @@ def run_pipeline(
         raise InputError(problems)
 
     # 2. The workspace.
-    refuse_sweep(out)
     names = _names(recipe, selected)
     refuse_users_files(out, names)
     _refuse_own_inputs(recipe, out, names)

@@ -36,8 +36,6 @@ WORDS = {
     Role.RESULT: "",
     Role.PARTS: "in parts",
     Role.TUNE: "tuning",
-    Role.FILLED: "what the grid lacks",
-    Role.FILLED_PIECES: "word pieces of what the grid lacks",
     Role.CENTRES: "centres",
     Role.RECALL: "recall against exact search",
     Role.EXAMPLES: "examples",

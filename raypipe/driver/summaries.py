@@ -14,7 +14,6 @@ from raypipe.storage.records import Json, digest
 
 FILE = "summary.json"
 FORMAT = 2
-"""1 had no notes, and of inferences neither `computed` nor `copied`; it is still read."""
 _SEAL = b',\n "sha256": "'
 
 

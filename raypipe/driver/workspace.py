@@ -39,7 +39,7 @@ def is_copy(place: Mapping[str, str], registered: Mapping[str, str], identity: s
     Stores that were copied or moved along with their workspace are shared with nobody, and a
     workspace that is no longer where it was has been moved.
     """
-    if not registered or registered["stores"] != place["stores"]:
+    if registered["stores"] != place["stores"]:
         return False
     other = registered["workspace"]
     if _is_same(other, place["workspace"]):
@@ -204,12 +204,15 @@ class Workspace:
             self._write_refs(Refs(refs.stores, beside=beside))
 
     def _write_refs(self, refs: "Refs") -> None:
-        body = {"format": FORMAT, "stores": refs.stores, "sources": refs.sources}
-        if refs.beside:
-            body["beside"] = sorted(refs.beside)
-        place = place_of(self.own, self.stores)
+        body = {
+            "format": FORMAT,
+            "stores": refs.stores,
+            "sources": refs.sources,
+            "place": place_of(self.own, self.stores),
+            "beside": sorted(refs.beside),
+        }
         check_fence(self.folder)
-        self.stores.replace(f"refs/{self.id}.json", seal({**body, "place": place}))
+        self.stores.replace(f"refs/{self.id}.json", seal(body))
 
     def leave_nonce(self, store: str, fingerprint: str) -> tuple[str, str]:
         """Name and content of a new file in the stores, which every worker must find there.
@@ -299,8 +302,8 @@ class _IdentityShape(Shape):
 class _RefsShape(Shape):
     stores: dict[Place, Place]
     sources: dict[Place, Place]
-    place: dict[str, str] = {}
-    beside: list[str] = []
+    place: dict[str, str]
+    beside: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,8 +341,8 @@ def read_refs(stores: Storage, workspace_id: str) -> Refs:
     return Refs(
         dict(body["stores"]),
         dict(body["sources"]),
-        dict(body.get("place", {})),
-        set(body.get("beside", ())),
+        dict(body["place"]),
+        set(body["beside"]),
     )
 
 

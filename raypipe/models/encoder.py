@@ -24,7 +24,7 @@ from raypipe.models.limits import limit_problems, longest_input
 from raypipe.models.machine.device import Buffers, Place, in_halves
 from raypipe.models.machine.precision import set_products
 from raypipe.models.packed import Product, attend_by_length, groups_of, linear
-from raypipe.models.pooling import AnyFinishing, TokenWeights, load_finishing
+from raypipe.models.pooling import AnyFinishing, load_finishing
 from raypipe.storage.records import hash_file
 from raypipe.text.batches import batches
 from raypipe.text.inputs import Layout, Layouts, TextSlice, make_inputs, taken
@@ -84,27 +84,15 @@ class Encoder:
         if self.engine is not None:
             found = self.engine.results([texts], layout, budget_tokens=budget, beat=beat)
             for rows, result in found:
-                out[rows] = self._vectors(result, taken(texts, rows), side)
+                out[rows] = result
         else:
             for rows in batches(layout.lengths([counts]), budget_tokens=budget):
                 beat(rows.tolist())
-                result = in_halves(rows, partial(self._forward, texts, layout))
-                out[rows] = self._vectors(result, taken(texts, rows), side)
+                out[rows] = in_halves(rows, partial(self._forward, texts, layout))
         bad = np.flatnonzero(~np.isfinite(out).all(axis=1))
         if len(bad):
             raise RowsFailed(bad.tolist(), "the vector is not finite")
         return out
-
-    def _vectors(
-        self, found: NDArray[np.float32], texts: TextSlice, side: str
-    ) -> NDArray[np.float32]:
-        """A forward pass's results as vectors: those of a unicoil model are weights of tokens."""
-        if not isinstance(self._finishing, TokenWeights):
-            return found
-        layout = self._layouts[side]
-        vectors = self._finishing.by_word(found, make_inputs([texts], layout), side=side)
-        vectors[:, list(layout.before)] = 0
-        return vectors
 
     def num_tokens(self, offsets: NDArray[np.int64], side: str) -> int:
         """The number of tokens that `encode` reads of such rows, special tokens included."""

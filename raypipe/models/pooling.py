@@ -12,10 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from safetensors.torch import load_file
 from torch import Tensor
 
@@ -23,11 +21,9 @@ from raypipe.errors import InputError, problems_in
 from raypipe.models.family import Pretraining
 from raypipe.models.folder.model_folder import ModelFolder, check_unchanged, here
 from raypipe.models.folder.sentence_transformers import WEIGHTS, DenseFile
-from raypipe.models.folder.settings import SPLADE_LOG, UNICOIL
+from raypipe.models.folder.settings import SPLADE_LOG
 from raypipe.models.packed import Groups, Linear, Product, RunLayer, linear, normed
-from raypipe.models.tensors import TOKEN_HEAD, token_head_problems
 from raypipe.storage.records import hash_file
-from raypipe.text.inputs import Inputs
 
 _OF_STATES: Mapping[str, Callable[[Tensor], Tensor]] = {
     "mean": lambda states: states.mean(dim=1),
@@ -219,60 +215,7 @@ class WordWeights:
         return torch.log1p(weights) if self.log1p else weights
 
 
-@dataclass(frozen=True, slots=True)
-class TokenWeights:
-    """Computes uniCOIL's weight of each token from its hidden state, in fp32.
-
-    It is relu of a linear layer. Source: Lin & Ma 2021 (arXiv 2106.14807).
-    """
-
-    project: Linear
-    """[1, H] and [1]."""
-    longest: int
-    """L, the largest number of tokens of an input."""
-    num_words: int
-
-    @property
-    def linears(self) -> Sequence[Linear]:
-        """The one product."""
-        return [self.project]
-
-    def dim(self, width: int) -> int:
-        """The size of the vocabulary."""
-        return self.num_words
-
-    def to(self, device: str) -> TokenWeights:
-        """The weights on `cpu` or `cuda`."""
-        return replace(self, project=tuple(tensor.to(device) for tensor in self.project))
-
-    def of_groups(self, hidden_TH: Tensor, groups: Groups) -> Tensor:
-        """The weights of each sequence's tokens, in order, and then zeros, fp32 [B, L]."""
-        lengths = torch.tensor([length for count, length in groups for _ in range(count)])
-        edges = F.pad(lengths.cumsum(0), (1, 0)).to(hidden_TH.device)
-        return self.between(hidden_TH, edges, product=linear)
-
-    def between(self, hidden_TH: Tensor, edges: Tensor, *, product: Product) -> Tensor:
-        """The same of the sequences between edges, fp32 [R, L]; see `pool_between`."""
-        weights = F.relu(product(hidden_TH, self.project)[:, 0])
-        at = edges[:-1, None] + torch.arange(self.longest, device=edges.device)
-        return weights[at.clamp(max=len(weights) - 1)].masked_fill(at >= edges[1:, None], 0)
-
-    def by_word(
-        self, weights_BL: NDArray[np.float32], inputs: Inputs, *, side: str
-    ) -> NDArray[np.float32]:
-        """The weights of word pieces, fp32 [B, V], from those of the inputs' tokens.
-
-        A word piece of a passage has the largest weight of its tokens, one of a query their sum, as
-        in pyserini. Special tokens are word pieces too.
-        """
-        out = np.zeros((len(weights_BL), self.num_words), np.float32)
-        rows = np.repeat(np.arange(len(out)), inputs.lengths)
-        own = weights_BL[np.arange(self.longest) < inputs.lengths[:, None]]
-        (np.add if side == "query" else np.maximum).at(out, (rows, inputs.ids), own)
-        return out
-
-
-AnyFinishing = Finishing | WordWeights | TokenWeights
+AnyFinishing = Finishing | WordWeights
 
 
 def word_weights(
@@ -293,20 +236,10 @@ def load_finishing(model: ModelFolder, weights: Mapping[str, Tensor]) -> AnyFini
     """What follows the last hidden states of an encoder with these weights.
 
     Raises:
-        InputError: a dense layer's file changed since it was hashed; or the head of a splade or
-            unicoil model is not there, or splade's product is not with the embeddings of word
-            pieces.
+        InputError: a dense layer's file changed since it was hashed; or the head of a splade model
+            is not there, or its product is not with the embeddings of word pieces.
     """
     own = model.encoder
-    if own.pooling == UNICOIL:
-        hidden = int(model.family.files.as_bert(model.config())["hidden_size"])
-        shapes = {name: tuple(weights[name].shape) for name in TOKEN_HEAD if name in weights}
-        problems = token_head_problems(shapes, hidden)
-        if problems:
-            raise InputError([f"{model.folder}: {problem}" for problem in problems])
-        longest = max(own.query_limit, own.passage_limit) + 2
-        project = tuple(weights[name].float() for name in TOKEN_HEAD)
-        return TokenWeights(project, longest, model.dim)
     if own.is_sparse:
         heads = model.family.pretraining
         untied = heads.untied(weights)

@@ -69,20 +69,6 @@ def shape_problems(
     ]
 
 
-TOKEN_HEAD = ("tok_proj.weight", "tok_proj.bias")
-"""The tensors of a unicoil model's head, [1, H] and [1]."""
-
-
-def token_head_problems(shapes: Mapping[str, Shape], hidden: int) -> list[str]:
-    """One problem for each tensor of a unicoil model's head that is not among these shapes."""
-    return [
-        f"{name}, of a unicoil model's head: expected shape {list(shape)}, found "
-        f"{list(shapes[name]) if name in shapes else 'no such tensor'}"
-        for name, shape in zip(TOKEN_HEAD, ((1, hidden), (1,)), strict=True)
-        if shapes.get(name) != shape
-    ]
-
-
 def is_reranker(config: Mapping[str, Any]) -> bool:
     """Whether config.json's architecture ends in a head for sequences."""
     names = config.get("architectures")

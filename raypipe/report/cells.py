@@ -13,11 +13,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from raypipe import schema
 from raypipe.evaluation.measures import Measured
 from raypipe.kinds.aggregate import Aggregate
 from raypipe.kinds.score import DuoScore, MonoScore
-from raypipe.names import Role, StoreName, of_stage
+from raypipe.names import of_stage
 from raypipe.ranking.blend import reranked_at
 from raypipe.ranking.candidates import Keys, missing, pairs
 from raypipe.ranking.rerank import aggregate_by_key
@@ -31,11 +30,8 @@ from raypipe.report.finished import (
     needed,
 )
 from raypipe.stages.scoring.blend import blend_and_depth
-from raypipe.stages.scoring.grid import Grid
-from raypipe.stages.scoring.score import score_spec
 from raypipe.stages.scoring.score_table import keys_of
 from raypipe.stages.tables import num_lines
-from raypipe.storage.store import Stored
 
 K0S = (50, 100, 200, 500, 1000)
 K1S = (10, 20, 30, 40, 50)
@@ -179,46 +175,13 @@ def k1s_of(duo: DuoScore, scored: pa.Table) -> list[int]:
     return depths_up_to(min(duo.k1, longest(scored)), K1S)
 
 
-def grid_of(finished: Finished, query_set: str, stages: Stages) -> Grid:
-    """The pairs that the grid needs and that the recipe did not score."""
-    first = finished.stored(of_stage(stages.mono.run, query_set))
-    scored = finished.stored(of_stage(stages.duo.run, query_set))
-    return Grid(
-        first=first,
-        scored=scored,
-        scored_by=stages.duo.run,
-        tail=stages.mono.tail,
-        pairs=finished.stored(of_stage(stages.name, query_set)),
-        k0s=tuple(k0s_of(stages.mono, first.whole_table(schema.RUN))),
-        k1=k1s_of(stages.duo, scored.whole_table(schema.RUN))[-1],
-        blend=blend_and_depth(scored),
-    )
-
-
-def store_of(stages: Stages, query_set: str) -> StoreName:
-    """The name of the store of those pairs."""
-    return of_stage(stages.name, query_set, Role.FILLED)
-
-
-def filled(finished: Finished, query_set: str, stages: Stages, grid: Grid) -> Stored | None:
-    """The store of a grid's scores; None if it was not filled, or is not complete."""
-    own = finished.stored(of_stage(stages.name, query_set, Role.SCORES)).spec
-    origins = {name: own.origins[name] for name in ("collection", "queries")}
-    spec = score_spec(own.params["base"], origins, own.reuse_key, grid)
-    return finished.beside(str(store_of(stages, query_set)), spec.fingerprint())
-
-
 @dataclass(frozen=True)
 class GridCells:
-    """The cells of a grid, and what is missing of it."""
+    """The cells of a grid whose pairs were scored."""
 
     cells: list[Cell]
     num_cells: int
     """Of the whole grid."""
-    num_absent: int
-    """Pairs that the other cells need and that were not scored."""
-    num_filled: int | None
-    """Pairs that --fill scored; None if the grid was not filled."""
 
 
 @dataclass(frozen=True)
@@ -232,7 +195,7 @@ class Computed:
 
 @dataclass(frozen=True)
 class Scores:
-    """What the rerankers of two stages gave for one query set, with what --fill added."""
+    """What the rerankers of two stages gave for one query set."""
 
     finished: Finished
     query_set: str
@@ -249,22 +212,9 @@ class Scores:
         return self._needed(self.stages.duo.run)
 
     @cached_property
-    def grid(self) -> Grid:
-        """The pairs that the grid needs and that the recipe did not score."""
-        return grid_of(self.finished, self.query_set, self.stages)
-
-    @cached_property
-    def added(self) -> pa.Table | None:
-        """The pairs that --fill scored, schema.SCORES; None if the grid was not filled."""
-        found = filled(self.finished, self.query_set, self.stages, self.grid)
-        return None if found is None else found.whole_table(schema.SCORES)
-
-    @cached_property
     def held(self) -> tuple[Keys, NDArray[np.float32]]:
         """Every pair with a score, and its probability."""
         pairs = self.finished.pairs(self.stages.name, self.query_set)
-        if self.added is not None:
-            pairs = pa.concat_tables([pairs, self.added])
         return keys_of(pairs), pairs["score"].to_numpy()
 
     @cached_property
@@ -276,7 +226,7 @@ class Scores:
     def reranked(self, k0: int) -> pa.Table:
         """The first reranker's run with so many candidates."""
         by, tail = self.stages.duo.run, self.stages.mono.tail
-        blend = self.grid.blend
+        blend = blend_and_depth(self.finished.stored(of_stage(by, self.query_set)))
         return reranked_at(self.first, self.scored, scored_by=by, depth=k0, tail=tail, blend=blend)
 
     def cell(self, setting: Setting, *, run: pa.Table | None = None) -> Computed | None:
@@ -323,18 +273,13 @@ class Scores:
 
 
 def cells_of(finished: Finished, query_set: str, stages: Stages) -> GridCells:
-    """The cells that can be computed from the pairs that the recipe and --fill scored."""
+    """The cells that can be computed from the pairs that the recipe scored."""
     scores = Scores(finished, query_set, stages)
     k0s = k0s_of(stages.mono, scores.first)
     grid = settings(k0s, k1s_of(stages.duo, scores.scored))
     runs = {k0: scores.reranked(k0) for k0 in k0s}
     cells = [scores.cell(setting, run=runs[setting.k0]) for setting in grid]
-    needed = scores.grid.all_keys
-    num_absent = int(np.count_nonzero(missing(needed, scores.held[0])))
-    added = None if scores.added is None else len(scores.added)
-    return GridCells(
-        [each.cell for each in cells if each is not None], len(grid), num_absent, added
-    )
+    return GridCells([each.cell for each in cells if each is not None], len(grid))
 
 
 def _computed(

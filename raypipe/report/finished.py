@@ -111,21 +111,11 @@ def open_finished(folder: Path) -> "Finished":
             f"{folder}: expected the workspace of a pipeline, found no runs of a "
             "finished one; run its recipe again with the same --out"
         )
-    told = (each for of_set in summary["systems"].values() for each in of_set.values())
-    if not all(isinstance(each, dict) and "reranks" in each for each in told):
-        raise InputError(
-            f"{folder}: expected systems by query set in summary.json, found those of an earlier "
-            "version; run its recipe again with the same --out, which computes only what is missing"
-        )
     path = folder / "recipe.yaml"
     remedy = "run its recipe again with the same --out, which writes this file anew"
     if path.is_file() and hash_file(path) != summary.get("files", {}).get(path.name):
         raise CorruptError(f"{path}: its bytes are not those that were written; {remedy}")
-    try:
-        return Finished(workspace, load_recipe(read_resolved(path), source=str(path)), summary)
-    except InputError as error:  # of an earlier version
-        older = f"an earlier version wrote this file: {remedy}"
-        raise InputError([f"{problem}; {older}" for problem in error.problems]) from error
+    return Finished(workspace, load_recipe(read_resolved(path), source=str(path)), summary)
 
 
 @dataclass(frozen=True)
@@ -231,11 +221,6 @@ class Finished:
             self._judged_rows[query_set] = found
         return self._judged_rows[query_set]
 
-    def beside(self, name: str, fingerprint: str) -> Stored | None:
-        """A complete store of an analysis, which no invocation of the recipe uses; None if none."""
-        manifest = read_manifest(self.workspace.stores, name, fingerprint)
-        return None if manifest is None else Stored(self.workspace.stores, manifest)
-
     @cached_property
     def _judged_rows(self) -> dict[str, JudgedRows]:
         """By query set, once they are asked for."""
@@ -288,14 +273,14 @@ class Finished:
         Raises:
             IncompleteError: it used none of this name, or its store was deleted.
         """
-        fingerprint = self._used.get(str(name))
-        found = None if fingerprint is None else self.beside(str(name), fingerprint)
-        if found is None:
+        stores, fingerprint = self.workspace.stores, self._used.get(str(name))
+        manifest = None if fingerprint is None else read_manifest(stores, str(name), fingerprint)
+        if manifest is None:
             raise IncompleteError(
                 f"{self.workspace.folder}: the store {name} is not there; run the recipe again "
                 "with the same --out"
             )
-        return found
+        return Stored(stores, manifest)
 
 
 RECALL_DEPTHS = (5, 10, 20, 50, 100, 200, 500, 1000, 2000)

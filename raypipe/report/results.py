@@ -95,7 +95,7 @@ def _results(finished: Finished, query_set: str, unit: Unit, measures: Sequence[
             }
             for name, of in alike.items()
         }
-    notes = finished.summary.get("notes", {}).get(query_set, {}).get(unit)
+    notes = finished.summary["notes"].get(query_set, {}).get(unit)
     described = about(finished, query_set, unit)
     starred_here = any(each is not None for each in larger.values())
     return Results(

@@ -28,21 +28,22 @@ from raypipe.report.finished import Finished, about, comparable, measures_of
 from raypipe.report.page import ReportSection, Table, Value
 
 SETTING = ("k0", "k1", "method", "m")
+MORE_PAIRS = "a larger k1 in the recipe scores more pairs"
 COSTS = ("inferences, paper", "inferences, needed", "ms/query, derived")
 
 
 def tradeoff(finished: Finished, query_set: str, *, loss: float = 0.005) -> list[ReportSection]:
     """For each duoBERT stage over a monoBERT stage, quality against inferences and time.
 
-    A cell that needs pairs that were not scored is left out; their number is told. The cheapest
-    cell within `loss` of the best is named: what is chosen here is to be reported on other queries.
+    Cells that need pairs that were not scored are left out; their number is told. The cheapest cell
+    within `loss` of the best is named: what is chosen here is to be reported on other queries.
     """
     sections = []
     for stages in stages_of(finished, query_set):
         found = cells_of(finished, query_set, stages)
         costs = costs_of(finished, query_set, stages)
         measures = measures_of(finished)
-        notes = about(finished, query_set) + _notes(found, costs, measures[0], loss)
+        notes = about(finished, query_set) + _notes(found, measures[0], loss)
         table = _table(stages.name, found.cells, costs, measures)
         chart = _chart(found.cells, measures[0])
         name = f"tradeoff of {stages.name}"
@@ -63,25 +64,18 @@ def _table(
     return Table(f"The grid of {name}", columns, rows)
 
 
-def _notes(found: GridCells, costs: MeasuredCosts, measure: str, loss: float) -> list[str]:
+def _notes(found: GridCells, measure: str, loss: float) -> list[str]:
     notes = [
         "inferences a query: on the papers' axes k0 + k1 (k1 - 1), with k1 (m - 1) for sample; "
         "needed: what these queries' lists ask for, k0 + k1 min(m, k1 - 1) if they are long enough",
         "ms/query is derived from the measured time of an inference of each reranker, not measured",
         f"sample: the mean of {NUM_SEEDS} draws and its standard deviation over them",
     ]
-    if found.num_filled is not None:
-        notes.append(f"{found.num_filled:,} pairs were scored for this grid alone, with --fill")
-    if found.num_absent:
-        num, cost = found.num_absent, ""
-        if costs.pair is not None:
-            cost = f", {num * costs.pair / 1000:,.0f} s as measured here"
-        why = "they are left out; `analyse tradeoff --fill` scores the pairs"
-        if found.num_filled is not None:
-            why = "they are in quarantine, so these cells are left out"
+    num_absent = found.num_cells - len(found.cells)
+    if num_absent:
         notes.append(
-            f"{found.num_cells - len(found.cells)} of {found.num_cells} cells need pairs that were "
-            f"not scored, {num:,} in all{cost}; {why}"
+            f"{num_absent} of {found.num_cells} cells need pairs that were not scored, and are "
+            f"left out; {MORE_PAIRS}"
         )
     best = cheapest(found.cells, measure, loss)
     if best is not None:
@@ -217,7 +211,7 @@ def _chosen_table(
         setting, computed = each.setting, found[each.part]
         row: list[Value] = [each.part, setting.k0, setting.k1, setting.method or "-", setting.m]
         if computed is None:
-            notes.append(f"{each.part}: pairs that it needs here were not scored; see --fill")
+            notes.append(f"{each.part}: pairs that it needs here were not scored; {MORE_PAIRS}")
             rows.append([*row, *[None] * (5 + len(COSTS))])
             continue
         cell = computed.cell

@@ -45,7 +45,7 @@ class IndexStage(Stage):
 
     @property
     def spec(self) -> StageSpec:
-        """The collection, its language, and the version of the indexing; since 2, in row order."""
+        """The collection, its language, and the version of the indexing."""
         stores = {"collection": self.collection}
         return spec_over("index", 2, index_settings(self.language), stores, produces="lucene")
 

@@ -190,7 +190,7 @@ def precision_of(embeddings: Stored) -> str:
     """The precision in which a store's vectors were computed."""
     conventions = embeddings.spec.params["conventions"]
     assert isinstance(conventions, Mapping)
-    return str(conventions.get("precision", "fp32"))
+    return str(conventions["precision"])
 
 
 def _settings(model: ModelFolder, side: str) -> tuple[dict[str, Json], str]:

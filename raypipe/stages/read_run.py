@@ -61,9 +61,7 @@ def read_stage(
             them.
         excluded: what is left out too; ranks then count the lines that are kept.
     """
-    params: dict[str, Json] = {"name": name}
-    params |= {"of_larger": True} if of_larger else {}
-    params |= {"break_ties": "rank"} if break_ties == "rank" else {}
+    params = {"name": name, "of_larger": of_larger, "break_ties": break_ties}
 
     def block(shard: Shard) -> pa.Table | tuple[pa.Table, Mapping[str, Json]]:
         query_ids = sides.queries.table(schema.QUERIES)["query_id"].to_pylist()

@@ -12,12 +12,8 @@ from raypipe.errors import CorruptError, InputError
 from raypipe.regular import check_regular
 
 Json = Any
-FORMAT = 5
-"""Format of every record in a workspace and its stores; raypipe refuses any other. Before the first
-release, format 1 was that of fingerprints without configurations and tokenizers, format 2 that of
-specifications that did not say what a store holds and where its inputs lie, format 3 that of stores
-known by their manifest's bytes.
-"""
+FORMAT = 6
+"""Format of every record in a workspace and its stores; raypipe refuses any other."""
 
 
 def canonical(body: Json) -> bytes:

@@ -4,7 +4,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from raypipe.config.training import TrainedModel, Training
-from raypipe.config.training_rules import SPARSITY
 from raypipe.errors import InputError
 from raypipe.models.folder.adapters import WEIGHTS, adapter_folder
 from raypipe.models.folder.files import initializer_range
@@ -118,29 +117,16 @@ class Job:
         recipe = self.recipe
         body = recipe.model_dump(
             mode="json",
-            include={"model", "loss", "steps", "batch", "accumulation", "optimiser"}
-            | {"dropout", "seed", "validate_"},
-            exclude={"model": {"settings", "start", "start_saw", "weights", "draw_missing"}},
+            include={"model", "loss", "steps", "schedule_steps", "batch", "accumulation"}
+            | {"optimiser", "dropout", "masking", "seed", "validate_"},
+            exclude={"model": {"settings", "start", "start_saw"}},
         )
-        for name in ("teacher_weight", "teacher_temperature", "blend", *SPARSITY):
-            if not body["loss"][name]:  # so older stores keep their fingerprints
-                del body["loss"][name]
-        drawn = {"weights": recipe.model.weights, "draw_missing": recipe.model.draw_missing}
-        default = type(recipe.model).model_fields
-        body["model"] |= {n: v for n, v in drawn.items() if v != default[n].default}
-        if recipe.masking is not None:
-            body["masking"] = recipe.masking.model_dump(mode="json")
-        if recipe.schedule_steps is not None:
-            body["schedule_steps"] = recipe.schedule_steps
-        if recipe.optimiser.clip_after == "step":  # so older stores keep their fingerprints
-            del body["optimiser"]["clip_after"]
         body["conventions"] = self.conventions.to_json()
         if recipe.model.adapter is not None and recipe.model.adapter.start is not None:
             del body["model"]["adapter"]["start"]
             body["adapter_sha256"] = hash_file(adapter_folder(recipe.model.adapter.start) / WEIGHTS)
         body["start_sha256"] = self.start.weights_sha256
-        if self.new_head:
-            body["new_head"] = True
+        body["new_head"] = self.new_head
         body["start_config"] = self.start.forward_config()
         if not isinstance(self.conventions, Conventions):  # needed to initialise a head
             body["start_config"]["initializer_range"] = initializer_range(self.start.config())

@@ -107,16 +107,3 @@ def test_several_values_for_one_are_refused_with_the_remedy(inputs, raypipe_here
     done = raypipe_here("pipeline", inputs / "tiny.yaml", "--out", inputs / "swept", values)
     assert done.returncode == 2 and not (inputs / "swept").exists()
     assert "expected a whole number; found a list; give one value, and for each" in done.stderr
-
-
-def test_the_folder_of_an_earlier_versions_sweep_is_refused(inputs, tmp_path, raypipe_here):
-    for name in ("sweep.json", "summary.json"):
-        (tmp_path / name).write_text("{}")
-    for command in (
-        ("pipeline", inputs / "tiny.yaml", "--out", tmp_path),
-        *((verb, tmp_path) for verb in ("status", "verify", "gc", "table")),
-    ):
-        done = raypipe_here(*command)
-        assert done.returncode == 2, done.stderr
-        assert f"{tmp_path}: the folder of a sweep, which raypipe no longer" in done.stderr
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["summary.json", "sweep.json"]

@@ -2,7 +2,6 @@
 
 import json
 
-import pytest
 from rich.cells import cell_len
 
 from raypipe.cli.main import run
@@ -57,23 +56,6 @@ def test_an_unknown_query_exits_with_2_and_the_nearest_ids(work, tmp_path, capsy
     assert run(["show", str(work), "--query", "q1", "--system", "three"])[0] == 2
     assert "--system three: no run of test; expected one of one, two" in capsys.readouterr().err
     assert run(["show", str(tmp_path / "nothing"), "--query", "q1"])[0] == 2
-
-
-@pytest.mark.parametrize(
-    ("command", "instead"),
-    [
-        ("report DIR DIR", "`raypipe compare` compares their runs"),
-        ("report DIR --pair a=b", "`raypipe compare` compares their runs"),
-        ("report DIR --out x", "`raypipe compare` compares their runs"),
-        ("show DIR --query q2 --html", "`raypipe report DIR` writes a page with single queries"),
-        ("pipeline quickstart --only bm25", "`--until STAGE` runs a stage and everything it needs"),
-        ("analyse movers DIR", "`raypipe show DIR --query ID`"),
-        ("score --segment-row zero", "`raypipe model convert --segment-row`"),
-    ],
-)
-def test_what_is_gone_exits_with_2_and_what_takes_its_place(work, command, instead, capsys):
-    assert run(command.replace("DIR", str(work)).split())[0] == 2
-    assert instead in capsys.readouterr().err
 
 
 def test_every_query_can_be_asked_for(work, capsys):

@@ -58,24 +58,6 @@ def test_a_wrong_value_is_told_by_line_key_expected_and_found(text: str, problem
             "preset, settings",
         ),
         (
-            "{path: minilm}",
-            "{path: minilm, segment_row: zero}",
-            "line 8: models.encoder.segment_row: no longer a key of its own: settings: "
-            "{segment_row: zero}, or copy, says it",
-        ),
-        (
-            "evaluate:",
-            "resources: {audit_queries: 20}\nevaluate:",
-            "line 15: resources.audit_queries: no longer a key: raypipe audits no precision; "
-            "compare the runs of two workspaces with `raypipe compare`",
-        ),
-        (
-            "baseline: bm25",
-            "baseline: bm25, choose_on: test",
-            "line 15: evaluate.choose_on: no longer a key: `raypipe analyse tradeoff DIR "
-            "--choose-on SET` chooses the cell",
-        ),
-        (
             "lucene:     {do: index}",
             "lucene: {do: index, depth: 3}",
             "line 10: stages.lucene.depth: unknown key; known here: do, language, embeddings",

@@ -53,13 +53,13 @@ def test_another_formats_workspace_and_stores_are_refused_and_untouched(invoke, 
     for file in (tmp_path / "work").glob("workspace.json"):
         body = unseal("x", file.read_bytes())
         file.write_bytes(seal({**body, "format": 3}))
-    with pytest.raises(InputError, match=r"workspace\.json: expected .* format 5, found format 3"):
+    with pytest.raises(InputError, match=r"workspace\.json: expected .* format 6, found format 3"):
         invoke(more={"stores": str(tmp_path / "stores")})
     (ref,) = (tmp_path / "stores" / "refs").glob("*.json")
     ref.write_bytes(seal({**unseal("x", ref.read_bytes()), "format": 3}))
     (tmp_path / "stores" / "format.json").unlink()
     before = sorted((tmp_path / "stores").rglob("*"))
-    with pytest.raises(InputError, match=r"refs/\w+\.json: expected .* format 5, found format 3"):
+    with pytest.raises(InputError, match=r"refs/\w+\.json: expected .* format 6, found format 3"):
         invoke(out="other", more={"stores": str(tmp_path / "stores")})
     assert sorted((tmp_path / "stores").rglob("*")) == before
     assert (

@@ -6,7 +6,7 @@ import shutil
 import tiny
 import torch
 from safetensors.torch import save_file
-from transformers import BertForMaskedLM, BertModel
+from transformers import BertForMaskedLM
 
 
 def make_splade(folder, seed=0, **settings):
@@ -20,19 +20,6 @@ def make_splade(folder, seed=0, **settings):
     body = {"kind": "encoder", "pooling": "splade", "normalise": False, "query_limit": 20}
     body |= {"query_segment": 0, "passage_segment": 0, "passage_limit": 62, **settings}
     (folder / "raypipe.json").write_text(json.dumps(body))
-    return folder
-
-
-def make_unicoil(folder, seed=3, **settings):
-    """A unicoil model of the same sizes; most tokens have a weight, [CLS] and [SEP] too."""
-    model = BertModel(tiny.tiny_config(folder, seed, 2))
-    tensors = {f"bert.{name}": tensor for name, tensor in model.state_dict().items()}
-    tensors |= {"tok_proj.weight": torch.randn(1, 32) / 4, "tok_proj.bias": torch.ones(1)}
-    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
-    model.config.save_pretrained(folder)
-    body = {"kind": "encoder", "pooling": "unicoil", "normalise": False, "query_limit": 20}
-    body |= {"query_segment": 0, "passage_segment": 0, "passage_limit": 62, "impact_scale": 51.2}
-    (folder / "raypipe.json").write_text(json.dumps({**body, **settings}))
     return folder
 
 

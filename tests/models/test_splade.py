@@ -1,7 +1,5 @@
 """Weights of word pieces of a splade model, beside transformers and sentence-transformers."""
 
-import json
-
 import numpy as np
 import pytest
 import torch
@@ -112,8 +110,13 @@ def test_a_model_without_the_head_or_with_settings_of_an_embedding_is_refused(fo
     changed(
         folder / "raypipe.json", normalise=False, truncate_dim=None, pooling="mean", max_terms=3
     )
-    with pytest.raises(InputError, match="max_terms: for pooling splade and unicoil only"):
+    with pytest.raises(InputError, match="max_terms: for pooling splade only"):
         resolve_model(str(folder))
+    with pytest.raises(InputError, match="impact_scale: for pooling splade only"):
+        resolve_model(str(folder), preset="minilm", settings={"impact_scale": 2.0})
+    for wrong in (0, -1, float("nan"), "a"):
+        with pytest.raises(InputError, match="impact_scale: expected a number above 0 or null"):
+            resolve_model(str(folder), preset="splade", settings={"impact_scale": wrong})
 
 
 def test_the_head_of_a_family_that_transformers_computes_is_refused(tmp_path):
@@ -147,4 +150,3 @@ def test_its_settings_are_shown_and_its_preset_has_every_setting(folder):
         9,
         None,
     )
-    assert "max_terms" not in json.dumps(own.to_json())

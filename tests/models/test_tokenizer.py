@@ -79,9 +79,9 @@ def test_only_a_model_that_asks_for_it_gets_the_first_tokenizer_and_another_fing
     assert first.tokenizer_sha256 == later.tokenizer_sha256
     assert open_tokenizer(first).encode_special_tokens
     assert not open_tokenizer(later).encode_special_tokens
-    assert "first_tokenizer" not in later.conventions.to_json()
+    assert later.conventions.to_json()["first_tokenizer"] is False
     assert first.conventions.to_json()["first_tokenizer"] is True
-    assert "first_tokenizer" not in piece_settings(later, "")
+    assert piece_settings(later, "")["first_tokenizer"] is False
     assert piece_settings(first, "") == {**piece_settings(later, ""), "first_tokenizer": True}
 
 

@@ -207,7 +207,6 @@ def test_a_section_of_stages_that_were_not_run_is_left_out(analysed, until, caps
     folder = str(opened.workspace.folder)
     assert run(["analyse", "tradeoff", folder])[0] == 2
     assert "expected a duoBERT stage" in capsys.readouterr().err
-    assert run(["analyse", "tradeoff", folder, "--fill"])[0] == 2
 
 
 def test_a_grid_without_an_aggregation_has_no_time_of_a_pair(analysed):

@@ -15,7 +15,6 @@ from raypipe.report.finished import (
     open_finished,
     recalls,
 )
-from raypipe.storage.records import hash_file
 
 
 def test_what_the_last_invocation_left_is_read(finished):
@@ -70,23 +69,8 @@ def test_only_a_complete_pipeline_is_opened(finished, tmp_path):
     Workspace(copy).write_summary(summary)
     with pytest.raises(IncompleteError, match="is not complete"):
         open_finished(copy)
-    flat = {**finished.summary, "systems": finished.summary["systems"]["test"]}
-    Workspace(copy).write_summary(flat)
-    with pytest.raises(InputError, match="those of an earlier version; run its recipe again"):
-        open_finished(copy)
     (copy / "summary.json").write_text(text)
     assert open_finished(copy).query_sets == ["test", "other"]
-
-
-def test_a_recipe_with_a_key_that_is_gone_is_to_be_run_again(finished, tmp_path):
-    copy = shutil.copytree(finished.workspace.folder, tmp_path / "copy")
-    path = copy / "recipe.yaml"
-    path.write_text(path.read_text().replace("evaluate:\n", "evaluate:\n  choose_on: test\n"))
-    files = {**finished.summary["files"], "recipe.yaml": hash_file(path)}
-    Workspace(copy).write_summary({**finished.summary, "files": files})
-    again = "an earlier version wrote this file: run its recipe again with the same --out"
-    with pytest.raises(InputError, match=f"choose_on: no longer a key.*; {again}"):
-        open_finished(copy)
 
 
 def test_recall_counts_the_grades_that_the_recipes_own_counts():

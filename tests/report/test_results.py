@@ -58,13 +58,6 @@ def test_without_a_baseline_among_the_systems_nothing_is_compared(work):
     assert table.comparisons == {} and table.baseline is None and table.rows[1].values["RR@10"]
 
 
-def test_a_workspace_of_before_has_the_notes_that_can_be_known(work):
-    """A summary of format 1 had none."""
-    before = {name: value for name, value in work.summary.items() if name != "notes"}
-    (table,) = results(replace(work, summary=before))
-    assert table.notes == table.about == ["2 topics", "topics: two of them", "relevant: grade 1"]
-
-
 @pytest.mark.parametrize(
     ("query_set", "measures", "words"),
     [

@@ -1,9 +1,11 @@
 """Every stage: its shards, its first beat, its version (see VERSIONS in given_stores.py)."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from given_scores import Given
-from sparse_models import make_splade, make_unicoil
+from sparse_models import make_splade
 
 from raypipe import schema
 from raypipe.models.folder.model_folder import resolve_model
@@ -67,13 +69,11 @@ def test_vectors_and_impacts_have_theirs(stores, tiny_model, tmp_path):
     versions = {each.spec.stage: each.spec.semantics for each in (vectors, impacts, search)}
     assert versions == {"encode": 2, "sparse": 1, "sparse-parts": 1}
     assert vectors.spec.reuse_key != impacts.spec.reuse_key
-    unicoil = SparseStage(
-        passages, resolve_model(str(make_unicoil(tmp_path / "unicoil"))), "passage"
-    )
-    dtypes = [each.spec.params["dtype"] for each in (impacts, unicoil)]
-    assert dtypes == ["impacts of 100", "impacts of 51.2"]
-    added = unicoil.spec.params["conventions"].keys() - impacts.spec.params["conventions"].keys()
-    assert added == {"impact_scale"} and "query_table" not in impacts.spec.params
+    scaled = replace(impacts, model=resolve_model(splade.path, settings={"impact_scale": 51.2}))
+    specs = [each.spec for each in (impacts, scaled)]
+    assert [each.params["dtype"] for each in specs] == ["impacts of 100", "impacts of 51.2"]
+    assert specs[0].fingerprint() != specs[1].fingerprint()
+    assert "query_table" not in impacts.spec.params
 
 
 def test_a_training_and_its_examples_have_theirs():

@@ -157,7 +157,7 @@ def test_another_stores_manifest_and_spec_are_not_read(storage):
         read_spec(storage, "toy", mine.fingerprint)
 
 
-@pytest.mark.parametrize("found", [1, 4, 6])
+@pytest.mark.parametrize("found", [1, 5, 7])
 @pytest.mark.parametrize("name", ["plan.json", "shards/00000.json", "manifest.json"])
 def test_records_of_another_format_are_refused(storage, name, found):
     book = ledger(storage)
@@ -166,7 +166,7 @@ def test_records_of_another_format_are_refused(storage, name, found):
     book.publish()
     path = f"{book.folder}/{name}"
     storage.replace(path, seal({**unseal(name, storage.read(path)), "format": found}))
-    told = rf"{name}: expected records of format 5, found format {found}"
+    told = rf"{name}: expected records of format 6, found format {found}"
     with pytest.raises(InputError, match=told):
         opened = ledger(storage)
         opened.record(SHARDS[0])

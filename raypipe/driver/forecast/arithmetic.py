@@ -205,7 +205,7 @@ class Arithmetic:
                 counts = np.unique(run["query_id"].to_numpy(False), return_counts=True)
                 lines = counts[1].astype(np.float64)
                 facts = {"unordered": int(lines.max())} if is_unordered(file) else {}
-                if params.get("of_larger"):
+                if params["of_larger"]:
                     facts, note = {"left_out": 0, "lines": int(lines.sum()), **facts}, _LEFT_OUT
             case TableStage(spec=StageSpec(stage="documents-run" | "passages-run" as kind)):
                 lines, facts_of_map = self._lines(stores["run"]), self.of(stores["map"]).facts
@@ -411,7 +411,7 @@ _IN_COMMON = (
 
 
 def _of_run(candidates: Candidates) -> RunCandidates:
-    assert isinstance(candidates, RunCandidates)  # a grid of cells is filled, never forecast
+    assert isinstance(candidates, RunCandidates)
     return candidates
 
 

@@ -18,7 +18,7 @@ from raypipe.driver.generations.drift import Drift, DriftLimit, counterpart, dri
 from raypipe.driver.measure import Measurement
 from raypipe.driver.recipe.graph import Graph
 from raypipe.driver.recipe.system import System
-from raypipe.driver.workspace import LEASE, Workspace, read_refs
+from raypipe.driver.workspace import LEASE, Workspace
 from raypipe.errors import (
     IncompleteError,
     LimitError,
@@ -29,8 +29,6 @@ from raypipe.errors import (
 )
 from raypipe.names import Role, StoreName, of_collection
 from raypipe.stages.reuse.hashes import TextHashes
-from raypipe.stages.reuse.source import OLDER_HASHES
-from raypipe.stages.texts.ids import has_hashes
 from raypipe.storage.cleanup import wait_for_gc
 from raypipe.storage.generations import (
     Generation,
@@ -228,11 +226,8 @@ def _is_same(base: Generation, found: Generation) -> bool:
 
 def _changes(stores: Storage, base: Generation, graph: Graph) -> dict[str, int]:
     """Numbers of passages added, removed, changed and unchanged; empty if the base is gone."""
-    older, mine = base.stored(stores, str(of_collection(Role.IDS))), graph.ids()
-    if older is None:
-        return {}
-    hashes = older if has_hashes(older) else base.stored(stores, OLDER_HASHES)
-    return asdict(changes(mine, mine, older, hashes))
+    older = base.stored(stores, str(of_collection(Role.IDS)))
+    return {} if older is None else asdict(changes(graph.ids(), older))
 
 
 def _drifts(stores: Storage, base: Generation, built: Built) -> dict[str, dict[str, Json]]:
@@ -282,23 +277,15 @@ def _drift(
 
 
 def _untried(workspace: Workspace, name: str, limits: Sequence[DriftLimit]) -> list[str]:
-    """The limits of the first generation of a name, where this workspace has published others.
-
-    Earlier versions did not write which workspace published one: it was this one, if it refers to
-    its stores, or no other workspace refers to any.
-    """
+    """The limits of the first generation of a name, where this workspace has published others."""
     stores = workspace.stores
-    alone = all(Path(refs).stem == workspace.id for refs in stores.names("refs"))
-    referred = read_refs(stores, workspace.id).places()
 
     def is_own(name: str, number: int) -> bool:
         try:
             generation = read_generation(stores, name, number)
         except RaypipeError:  # retired since, or damaged, which is left to verify
             return False
-        places = {f"{store}/{held}" for store, held in generation.stores.items()}
-        earlier = workspace.id if alone or places <= referred else None
-        return bool(generation.facts.get("workspace", earlier) == workspace.id)
+        return bool(generation.facts["workspace"] == workspace.id)
 
     others = [
         other
@@ -359,23 +346,19 @@ class Changes:
     unchanged: int
 
 
-def changes(
-    ids: Stored, hashes: Stored | None, older_ids: Stored, older_hashes: Stored | None
-) -> Changes:
-    """What distinguishes a collection from an older one.
+def changes(ids: Stored, older: Stored) -> Changes:
+    """What distinguishes a collection from an older one, by their ids and the hashes of texts.
 
-    Ids are compared by their 64-bit hashes, so the numbers are exact but for a collision. Without
-    hashes of both sides' texts, every passage that stayed counts as unchanged.
+    Ids are compared by their 64-bit hashes, so the numbers are exact but for a collision.
     """
     now, rows = _sorted_ids(ids)
-    before, older_rows = _sorted_ids(older_ids)
+    before, older_rows = _sorted_ids(older)
     place = np.searchsorted(before, now).clip(max=max(0, len(before) - 1))
     stayed = before[place] == now if len(before) else np.zeros(len(now), bool)
-    num_stayed, num_changed = int(stayed.sum()), 0
-    if hashes is not None and older_hashes is not None:
-        mine = TextHashes(hashes).hashes[rows[stayed]]
-        other = TextHashes(older_hashes).hashes[older_rows[place[stayed]]]
-        num_changed = int((mine != other).any(axis=1).sum())
+    num_stayed = int(stayed.sum())
+    mine = TextHashes(ids).hashes[rows[stayed]]
+    other = TextHashes(older).hashes[older_rows[place[stayed]]]
+    num_changed = int((mine != other).any(axis=1).sum())
     return Changes(
         added=len(now) - num_stayed,
         removed=len(before) - num_stayed,

@@ -26,7 +26,7 @@ from raypipe.names import Role, StoreName, of_collection, of_queries, tokens_of
 from raypipe.stages.excluded import NOTHING, Documents, Excluded, excluded_stage
 from raypipe.stages.stage import Needs, Stage
 from raypipe.stages.tables import Sides
-from raypipe.stages.texts.ids import has_hashes, ids_stage
+from raypipe.stages.texts.ids import ids_stage
 from raypipe.stages.texts.queries import QueriesStage
 from raypipe.stages.texts.tokenize import TokenizeStage
 from raypipe.storage.store import Stored
@@ -214,21 +214,13 @@ class Graph:
         return self._stored[name]
 
     def _fixed(self) -> dict[Role, Stored] | None:
-        """The collection's stores in a generation, if it has them all.
-
-        The ids of an older version, which had the hashes apart, are indexed again.
-        """
+        """The collection's stores in a generation, if it has them all."""
         wanted = [Role.PASSAGES, Role.IDS]
         if self.recipe.collection.split is not None:
             wanted += [Role.DOCUMENTS, Role.MAP]
         found = {role: self.stores.fixed(of_collection(role)) for role in wanted}
         complete = {role: stored for role, stored in found.items() if stored is not None}
-        if len(complete) < len(wanted):
-            return None
-        if not has_hashes(complete[Role.IDS]):
-            again = ids_stage(complete[Role.PASSAGES])
-            complete[Role.IDS] = self.stores.ensure(of_collection(Role.IDS), again)
-        return complete
+        return complete if len(complete) == len(wanted) else None
 
     def _prepared(self) -> dict[Role, Stored]:
         return counted_collection(self.recipe.collection, self.stores, self.sources).passages()

@@ -193,12 +193,6 @@ def _newest(stores: Storage, name: str, place: str) -> str:
 ROWS_AT_ONCE = 10_000
 """Embeddings in one part of a Parquet file; in float32 of 768 values they take 30 MB."""
 FORMS = ("numpy", "faiss", "pyserini", "parquet")
-RUNS_IN_TREC = (
-    "it reads the run's .trec file in the workspace; for its columns, read the run that `--to "
-    "parquet` writes with pandas and rename them"
-)
-GONE = {"ranx": RUNS_IN_TREC, "pyterrier": RUNS_IN_TREC}
-"""Forms of earlier versions -> what takes their place."""
 
 
 def write_embeddings(stores: Storage, spec: StageSpec, stored: Stored, out: Path) -> int:
@@ -301,8 +295,7 @@ def export(
         IncompleteError: the store is not complete.
     """
     if to not in FORMS:
-        instead = f"; {GONE[to]}" if to in GONE else ""
-        raise InputError(f"--to {to}: expected one of {', '.join(FORMS)}{instead}")
+        raise InputError(f"--to {to}: expected one of {', '.join(FORMS)}")
     check_folder(out, "--out ")
     if out.exists() and any(out.iterdir()):
         raise InputError(f"{out}: not empty; name a new folder")

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from raypipe.config import read_resolved
 from raypipe.config.yaml import parse_yaml
-from raypipe.driver.mirror import address_of, refuse_sweep
+from raypipe.driver.mirror import address_of
 from raypipe.driver.summaries import read_summary, standing_of
 from raypipe.driver.workspace import LEASE, Workspace
 from raypipe.errors import InputError
@@ -104,15 +104,11 @@ def _age(when: object) -> int | None:
         return None
 
 
-_CAUSES = {1: "bug", 2: "input", 4: "refused", 5: "limit", 130: "interrupted", 143: "interrupted"}
-"""Of a summary that says none, as earlier versions wrote it."""
-
-
 def _cause(summary: Mapping[str, Any], ending: tuple[str, int, str]) -> str | None:
     state, code, _ = ending
     if state == "killed":
         return state
-    cause: str | None = summary.get("cause") or _CAUSES.get(code)
+    cause: str | None = summary.get("cause")
     return cause if code else None
 
 
@@ -173,7 +169,7 @@ def _of_stores(
         told[store] = progress_of(workspace.stores, store, fingerprint)
         if place not in used:
             told[store]["earlier"] = True
-        elif told[store]["state"] == "complete" and place not in computed and "computed" in summary:
+        elif told[store]["state"] == "complete" and place not in computed:
             told[store]["reused"] = True
         elif told[store]["state"] == "incomplete" and running:
             told[store]["state"] = "at work"
@@ -214,7 +210,6 @@ def open_workspace(folder: Path) -> Workspace:
     Raises:
         InputError: the folder is not a workspace, or its recipe.yaml cannot be read.
     """
-    refuse_sweep(folder)
     if not _is_workspace(folder):
         raise InputError(
             f"{address_of(folder)}: no workspace; expected a folder that `--out` named"

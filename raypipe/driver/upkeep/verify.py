@@ -10,7 +10,6 @@ from raypipe.driver.mirror import output_hash
 from raypipe.driver.summaries import FILE, standing_of
 from raypipe.driver.workspace import Workspace, read_refs
 from raypipe.errors import CorruptError
-from raypipe.names import Role
 from raypipe.storage.generations import (
     ROOT,
     generation_records,
@@ -30,7 +29,6 @@ from raypipe.storage.storage import Storage
 
 GONE = "no such file"
 _OF_TRAINING = re.compile(r"(steps|measurements)/\d{7,}\.json")
-FILLED = f"{Role.FILLED.value}@"
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,12 +281,11 @@ def _generations(workspace: Workspace, referred: _Referred) -> Iterator[Damage]:
 def _stores(workspace: Workspace, referred: _Referred) -> Iterator[Damage]:
     stores = workspace.stores
     current = referred.used | referred.completed
-    filled = any(store.startswith(FILLED) for store, _ in referred.used)
     for place in sorted(current | referred.generations.keys()):
         complete = place in referred.completed or place in referred.generations
         for damage in store_damage(StorePlace(stores, *place), complete=complete):
             if place in current:
-                yield _or_fill(damage) if filled and not complete else damage
+                yield damage
                 continue
             records = ", ".join(referred.generations[place])
             older = f"run the recipe of {records} again; if its collection has changed since, "
@@ -300,9 +297,3 @@ def _stores(workspace: Workspace, referred: _Referred) -> Iterator[Damage]:
         except CorruptError:
             pass  # told with its remedy
         yield from store_damage(StorePlace(stores, *place), complete=False)
-
-
-def _or_fill(damage: Damage) -> Damage:
-    """Stores beside those of the last invocation may be those of a grid, which it does not make."""
-    also = "; if `raypipe analyse tradeoff --fill` made it, repeat that command too"
-    return replace(damage, remedy=f"{damage.remedy}{also}")

@@ -32,14 +32,12 @@ from raypipe.models.folder.settings import (
 )
 from raypipe.models.tensors import (
     PICKLES,
-    TOKEN_HEAD,
     Config,
     Named,
     TensorSource,
     expected_units,
     shape_problems,
     third_segment_problems,
-    token_head_problems,
     with_third_segment,
 )
 from raypipe.regular import check_ratio
@@ -404,9 +402,6 @@ def heads_of(names: Collection[str], config: Config, conventions: AnyConventions
     """The tensors, among these of a checkpoint, of the heads that no reranker has."""
     if predicts_words(conventions):
         return family_of(config).pretraining.canonical_names(names)
-    if conventions.is_sparse:
-        found = {name: TensorSource(name, transpose=False) for name in TOKEN_HEAD if name in names}
-        return Named(found, [name for name in names if name not in found], [])
     return Named({}, [*names], [])
 
 
@@ -416,9 +411,7 @@ def heads_problems(
     """Why these heads of a checkpoint, by name, are not those of the model."""
     if predicts_words(conventions):
         return pretraining_problems(shapes, config)
-    if not conventions.is_sparse:
-        return []
-    return token_head_problems(shapes, family_of(config).files.as_bert(config)["hidden_size"])
+    return []
 
 
 def pretraining_problems(shapes: Mapping[str, tuple[int, ...]], config: Config) -> list[str]:

@@ -41,7 +41,6 @@ from raypipe.models.folder.model_folder import (
     tried,
 )
 from raypipe.models.folder.settings import (
-    UNICOIL,
     AnyConventions,
     Conventions,
     PairConventions,
@@ -236,8 +235,6 @@ def _training(family: Family[Any], conventions: AnyConventions | None) -> str:
         return f"no: {error}"
     if isinstance(conventions, Conventions) and (conventions.dense or conventions.truncate_dim):
         return "no: what follows pooling is not trained; its body is, with model.preset"
-    if isinstance(conventions, Conventions) and conventions.pooling == UNICOIL:
-        return "no: unicoil models are encoded with; its body is trained, with model.preset"
     if isinstance(conventions, Conventions) and conventions.query_table is not None:
         return "no: queries by a table are not trained; its body is, with model.preset: splade"
     return "yes"

@@ -48,6 +48,7 @@ BASE = "base"
 RECIPE = "the recipe's settings"
 """The source of what `models.NAME.settings` says."""
 PREFIXES = ("query_prefix", "passage_prefix")
+NO_UNICOIL = "uniCOIL is not supported; of sparse models SPLADE is, with the preset splade"
 log = logging.getLogger(__name__)
 
 
@@ -81,6 +82,8 @@ def discover(
     """
     config = read_object(folder / "config.json")
     given = {**(_given(folder) if preset is None else {}), **(settings or {})}
+    if "unicoil" in (preset, given.get("pooling")) or "UniCoil" in str(config.get("architectures")):
+        raise InputError(f"{folder}: {NO_UNICOIL}")
     complete = preset is not None or _complete(given)
     if not complete and reads_prompts(config):
         raise InputError(f"{folder}: {_of_prompts(folder, config)}")

@@ -92,7 +92,7 @@ class ModelFolder:
 
         Raises:
             InputError: int8 of an encoder, or of a model that transformers computes; or splade
-                or unicoil of another family than BERT, or beside settings of an embedding.
+                of another family than BERT, or beside settings of an embedding.
         """
         own = self.conventions
         if isinstance(own, Conventions):
@@ -120,8 +120,7 @@ class ModelFolder:
             raise InputError(f"{self.path}: pooling {own.pooling}: remove {' and '.join(beside)}")
         for name in ("max_terms", "impact_scale", "query_table"):
             if getattr(own, name) is not None and not own.is_sparse:
-                said = "for pooling splade and unicoil only; remove it"
-                raise InputError(f"{self.path}: {name}: {said}")
+                raise InputError(f"{self.path}: {name}: for pooling splade only; remove it")
 
     def _takes_int8(self) -> bool:
         """Vectors change too much in int8 (tests/benchmarks)."""

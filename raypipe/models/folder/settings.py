@@ -21,10 +21,10 @@ from raypipe.text.prompts import DUO_PLACES, MONO_PLACES, prompt_problems
 from raypipe.vocabulary import Precision, ScoreScale, words
 
 DOCUMENTED = 'docs/models.md, "Settings", says what each key means'
-SPLADE, SPLADE_LOG, UNICOIL = "splade", "splade-log1p", "unicoil"
+SPLADE, SPLADE_LOG = "splade", "splade-log1p"
 OF_WORDS = (SPLADE, SPLADE_LOG)
 """Those by the head that predicts masked words."""
-POOLINGS = ("mean", "cls", "max", "last", *OF_WORDS, UNICOIL)
+POOLINGS = ("mean", "cls", "max", "last", *OF_WORDS)
 SEGMENT_ROWS = ("zero", "copy")
 LEAST_TOKENS = 8
 """Of an input of pre-training: two texts and their special tokens."""
@@ -77,9 +77,7 @@ class Conventions:
     pooling: Annotated[str, one_of(*POOLINGS)]
     """mean or max over all tokens, [CLS] and [SEP] included, or cls or last, one token's; splade is
     a weight a word piece: max over all tokens of log(1 + relu(logit of the masked-word head)).
-    splade-log1p is log(1 + that).
-    unicoil is a weight a token, without [CLS]: a word piece of a passage has the largest of its
-    tokens, of a query their sum."""
+    splade-log1p is log(1 + that)."""
     normalise: Flag
     """Whether embeddings are normalised to length 1, after all else."""
     query_segment: Segment
@@ -102,15 +100,14 @@ class Conventions:
     max_terms: Annotated[
         int | None, Field(strict=True, ge=1, description="a count of word pieces or null")
     ] = None
-    """Of splade and unicoil: how many of a text's largest weights are kept; None means all above
-    0."""
+    """Of splade: how many of a text's largest weights are kept; None means all above 0."""
     impact_scale: Annotated[
         float | None,
         Field(strict=True, gt=0, allow_inf_nan=False, description="a number above 0 or null"),
     ] = None
-    """Of splade and unicoil: the impact of a weight of 1; None means 100."""
+    """Of splade: the impact of a weight of 1; None means 100."""
     query_table: Annotated[FileName | None, Field(description="a folder's name or null")] = None
-    """Of splade and unicoil: a folder with a weight for each word piece. A query has those of its
+    """Of splade: a folder with a weight for each word piece. A query has those of its
     word pieces, and no forward pass. Its content is in the fingerprint of queries, not its name."""
     precision: _Precision = None
     """fp32, tf32, bf16 or fp16; None means that of the invocation, or else fp32."""
@@ -126,16 +123,12 @@ class Conventions:
         """The settings in a fingerprint, without names of folders: see `ModelFolder`."""
         body = _without_words(asdict(self))
         del body["dense"], body["query_table"]
-        # So older stores keep their fingerprints.
-        for name in ("truncate_dim", "max_terms", "impact_scale"):
-            if body[name] is None:
-                del body[name]
         return body
 
     @property
     def is_sparse(self) -> bool:
         """Whether a vector has a weight a word piece, few of them above 0."""
-        return self.pooling in (*OF_WORDS, UNICOIL)
+        return self.pooling in OF_WORDS
 
     def by_table(self, side: str) -> bool:
         """Whether a query or passage is encoded by a table, without a forward pass."""
@@ -276,13 +269,8 @@ class PretrainedConventions:
 
 def _without_words(body: dict[str, Any]) -> dict[str, Any]:
     del body["start_weights_saw"]
-    if not body.get("first_tokenizer", True):  # so older stores keep their fingerprints
-        del body["first_tokenizer"]
-    for name in ("prompt", "answers"):
-        if body.get(name, "") is None:  # likewise
-            del body[name]
-    if body.get("precision", "fp32") in (None, "fp32"):  # likewise
-        body.pop("precision", None)
+    if "precision" in body:
+        body["precision"] = body["precision"] or "fp32"
     return body
 
 
@@ -343,17 +331,6 @@ PRESETS: dict[str, AnyConventions] = {
         passage_segment=0,
         query_limit=254,
         passage_limit=254,
-    ),
-    # uniCOIL (Lin & Ma 2021); pyserini: 128 tokens of a query with special tokens and 512 of a
-    # passage, and an impact of 256 for a weight of 5.
-    "unicoil": Conventions(
-        pooling=UNICOIL,
-        normalise=False,
-        query_segment=0,
-        passage_segment=0,
-        query_limit=126,
-        passage_limit=510,
-        impact_scale=256 / 5,
     ),
     # Nogueira & Cho 2019, section 2.2: query 64 tokens, the whole input 512.
     "monobert": _MONO,

@@ -20,12 +20,9 @@ Hashes = NDArray[np.uint64]
 Int64 = NDArray[np.int64]
 
 
-def ids_spec(collection: Stored, dense: bool, *, hashes: bool = True) -> StageSpec:
-    """What the id index of a collection depends on; with the hashes of its texts in a second file,
-    or the index alone, as of documents."""
-    semantics = 2 if hashes else 1  # 1 is that of earlier versions too, which had them apart
-    stores = {"collection": collection}
-    return spec_over("ids", semantics, {"dense": dense}, stores, produces="ids")
+def ids_spec(collection: Stored, dense: bool) -> StageSpec:
+    """What the id index of passages or documents depends on."""
+    return spec_over("ids", 2, {"dense": dense}, {"collection": collection}, produces="ids")
 
 
 def write_hashes(collection: Stored, site: Site, shard: Shard, beat: Beat) -> Payload:

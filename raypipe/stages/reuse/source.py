@@ -11,11 +11,9 @@ from raypipe.names import Role, of_collection
 from raypipe.stages.reuse.hashes import TextHashes, ids_spec
 from raypipe.storage.ledger import find_spec, read_manifest
 from raypipe.storage.records import Record, Shard
-from raypipe.storage.store import Stored, spec_over
+from raypipe.storage.store import Stored
 
 Int64 = NDArray[np.int64]
-OLDER_HASHES = "hashes@collection"
-"""The store of a collection's hashes that earlier versions made."""
 
 
 @dataclass(frozen=True)
@@ -53,14 +51,10 @@ def source_over(older: Sequence[Stored], hashes: Stored | None, *inputs: str) ->
 
 
 def hashes_of_collection(collection: Stored) -> Stored | None:
-    """The stored hashes of a collection's texts; None if there are none.
-
-    Earlier versions stored them without the id index.
-    """
-    older = spec_over("hashes", 1, {}, {"collection": collection}, produces="hashes")
-    places = [(str(of_collection(Role.IDS)), ids_spec(collection, d)) for d in (False, True)]
-    for store, spec in [*places, (OLDER_HASHES, older)]:
-        manifest = read_manifest(collection.storage, store, spec.fingerprint())
+    """The stored hashes of a collection's texts; None if there are none."""
+    for dense in (False, True):
+        fingerprint = ids_spec(collection, dense).fingerprint()
+        manifest = read_manifest(collection.storage, str(of_collection(Role.IDS)), fingerprint)
         if manifest is not None:
             return Stored(collection.storage, manifest)
     return None

@@ -109,7 +109,7 @@ def aggregate_stage(
 
     Args:
         name: of the run.
-        run: that from which the pairs were made; ties keep its order since version 2.
+        run: that from which the pairs were made; ties keep its order.
         pairs: see pairs_stage.
         request: that of the pairs.
         method: sum, binary, min, max or sample.

@@ -53,9 +53,8 @@ def ids_stage(
             path, {"rows": build_id_index(batches(), path, ids_of_rows=rows, place=place)}
         )
 
-    hashes = not holds_documents(collection)
-    spec = partial(ids_spec, collection, dense, hashes=hashes)
-    files = 2 if hashes else 1
+    spec = partial(ids_spec, collection, dense)
+    files = 1 if holds_documents(collection) else 2
     return WholeStage(spec, collection, write, lambda rows, planned: ROW_BYTES * rows, files)
 
 
@@ -147,11 +146,6 @@ def _id_column(stored: Stored) -> tuple[str, pa.Schema]:
 def holds_documents(stored: Stored) -> bool:
     """Whether the rows of a store are the collection's documents."""
     return stored.manifest.store == str(of_collection(Role.DOCUMENTS))
-
-
-def has_hashes(ids: Stored) -> bool:
-    """Whether the hashes of the texts are beside an id index; earlier versions had them apart."""
-    return len(ids.manifest.records) > 1
 
 
 def _column(path: Path, start: int, stop: int, column: str, columns: pa.Schema) -> pa.ChunkedArray:

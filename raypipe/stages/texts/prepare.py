@@ -35,9 +35,7 @@ class CountStage(Stage):
     @property
     def spec(self) -> StageSpec:
         """Sizes and times in place of the content, whose hash this stage computes."""
-        objects = {"records": "objects"} if self.format in ("jsonl", "pyserini") else {}
-        params: dict[str, Json] = {"format": self.format, **objects}
-        return StageSpec("count", 2, params, self._stamps, "facts")
+        return StageSpec("count", 2, {"format": self.format}, self._stamps, "facts")
 
     def shards(self, sizing: Sizing) -> list[Shard]:
         """One shard per file, in reading order."""
@@ -101,8 +99,6 @@ class ConvertStage(CountedFiles):
         """The content's hashes, how it is read, and the written format."""
         params: dict[str, Json] = {"format": self.format, "errors": self.errors}
         params["passages"] = "parquet-1"
-        if self.format in ("jsonl", "csv", "parquet"):
-            params["in_front"] = "title, headings"
         return StageSpec("prepare", 1, params, self.content(), "passages")
 
     def read(self) -> ReadRecords:

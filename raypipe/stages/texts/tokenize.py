@@ -133,9 +133,8 @@ def _texts(reader: TextReader, rows: Int64, beat: Beat) -> Iterator[Strings]:
 def piece_settings(model: ModelFolder, prefix: str) -> dict[str, Json]:
     """All settings on which the word pieces of a text depend."""
     settings = model.conventions
-    first = isinstance(settings, PairConventions) and settings.first_tokenizer
-    chosen: dict[str, Json] = {"first_tokenizer": True} if first else {}
-    return chosen | {
+    return {
+        "first_tokenizer": isinstance(settings, PairConventions) and settings.first_tokenizer,
         "tokenizer_sha256": model.tokenizer_sha256,
         "tokenizers": tokenizers.__version__,
         "max_pieces": model.max_pieces,

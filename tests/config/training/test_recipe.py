@@ -15,16 +15,6 @@ def test_a_near_copy_is_a_part_or_the_same(value):
     assert "near_copy: expected a number from 0 to 1, or same; found " in problem
 
 
-def test_a_key_of_earlier_versions_is_refused_with_what_takes_its_place():
-    with pytest.raises(InputError) as found:
-        load("resources.beside=false")
-    (problem,) = found.value.problems
-    assert problem.endswith(
-        "resources.beside: no longer a key: the workers of a training measure its checkpoints "
-        "themselves"
-    )
-
-
 def test_defaults_are_those_of_the_papers():
     assert Optimiser() == Optimiser(
         rate=3e-6, warmup=10_000, decay="linear", weight_decay=0.01, beta1=0.9, beta2=0.999,

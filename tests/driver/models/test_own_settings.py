@@ -5,7 +5,7 @@ import json
 import pytest
 import yaml
 from peer_encoders import peer
-from sparse_models import make_routed, make_unicoil
+from sparse_models import make_routed
 
 from raypipe.config import load_training
 from raypipe.driver.training.start import with_own_settings
@@ -155,19 +155,6 @@ def test_a_start_whose_queries_have_a_table_is_refused_unless_its_body_is_traine
     named = described(routed, "info-nce", settings={**own, "query_table": "t"})
     with pytest.raises(InputError, match="model.settings: query_table: a training encodes queries"):
         conventions_of_training(named.model)
-
-
-def test_a_unicoil_model_is_not_trained_wherever_its_settings_are(tmp_path):
-    unicoil = make_unicoil(tmp_path / "unicoil")
-    own = json.loads((unicoil / "raypipe.json").read_text())
-    told = "unicoil models are encoded with and not trained; train with model.preset: splade"
-    for key, model in (
-        ("preset", {"preset": "unicoil"}),
-        ("settings", {"settings": own}),
-        ("settings", {}),
-    ):
-        with pytest.raises(InputError, match=f"model.{key}: {told}"):
-            described(unicoil, "info-nce", **model)
 
 
 def test_each_phase_without_a_preset_has_those_of_the_start(tiny_mono):

@@ -151,6 +151,10 @@ def test_a_start_has_the_recipes_conventions_unless_it_is_packaged(tiny_model, m
     assert found.conventions.to_json() == {**own, "segment_row": None} | {
         "query_prefix": "",
         "passage_prefix": "",
+        "first_tokenizer": False,
+        "prompt": None,
+        "answers": None,
+        "precision": "fp32",
     }
     assert asked[-1] == (str(tiny_model), "monobert", own)
 

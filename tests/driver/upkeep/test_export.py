@@ -196,9 +196,3 @@ def test_what_was_made_from_a_store_that_was_made_again_is_refused(
     with pytest.raises(IncompleteError, match=told):
         export(copied / exported, form, tmp_path / "after")
     assert not (tmp_path / "after").exists()
-
-
-@pytest.mark.parametrize("tool", ["ranx", "pyterrier"])
-def test_a_tool_of_earlier_versions_is_refused_with_what_takes_its_place(stores, tmp_path, tool):
-    with pytest.raises(InputError, match="expected one of numpy, .* the run's .trec file"):
-        export(stores / "dense.dev", tool, tmp_path / "out")

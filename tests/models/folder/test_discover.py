@@ -66,8 +66,7 @@ def test_a_sentence_transformer_says_all_its_conventions_and_where(tmp_path):
     assert found.sources["pooling"] == "1_Pooling/config.json"
     assert found.sources["query_limit"].startswith("sentence_bert_config.json max_seq_length")
     assert set(found.sources) == {
-        *found.conventions.to_json(), "precision", "start_weights_saw", "dense", "truncate_dim",
-        "max_terms", "impact_scale", "query_table",
+        *found.conventions.to_json(), "start_weights_saw", "dense", "query_table",
     }  # fmt: skip
 
 
@@ -228,3 +227,18 @@ def test_a_longest_input_beyond_the_positions_is_cut_to_them(tmp_path):
 def test_a_folder_that_says_nothing_is_an_error(tmp_path):
     with pytest.raises(InputError, match="nothing says"):
         discover(base(tmp_path / "m", architectures=["BertModel"]), None)
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({}, {"preset": "unicoil"}),
+        ({}, {"preset": None, "settings": {"pooling": "unicoil"}}),
+        ({"architectures": ["UniCoilEncoder"]}, {"preset": None}),
+        ({"architectures": ["UniCoilEncoder"]}, {"preset": "splade"}),
+    ],
+)
+def test_a_unicoil_model_is_refused_and_splade_named(tmp_path, given, named):
+    told = "m: uniCOIL is not supported; of sparse models SPLADE is, with the preset splade"
+    with pytest.raises(InputError, match=told):
+        discover(base(tmp_path / "m", **given), **named)

@@ -154,9 +154,9 @@ def test_settings_with_a_prompt_are_whole():
     assert conventions_problems(few) == []
 
 
-def test_only_a_prompt_is_in_the_fingerprint_and_older_settings_keep_theirs():
+def test_a_prompt_is_in_the_fingerprint_and_has_no_segments():
     bare = {name: value for name, value in MONO.items() if name not in ("prompt", "answers")}
-    assert {"prompt", "answers"} & PairConventions(**bare).to_json().keys() == set()
+    assert PairConventions(**bare).to_json()["prompt"] is None
     assert PairConventions(**DUO).to_json()["prompt"] == DUO["prompt"]
     assert PairConventions(**bare | {"kind": "duo"}).three_segments
     assert not PairConventions(**DUO).three_segments and not pair().three_segments

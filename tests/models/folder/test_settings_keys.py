@@ -14,7 +14,7 @@ from raypipe.models.folder.model_folder import resolve_model
 from raypipe.models.folder.settings import MAX_CHARACTERS
 
 ENCODER = {
-    "pooling": "mean, cls, max, last, splade, splade-log1p or unicoil",
+    "pooling": "mean, cls, max, last, splade or splade-log1p",
     "normalise": "true or false",
     "query_segment": "a segment id, from 0",
     "passage_segment": "a segment id, from 0",
@@ -72,8 +72,7 @@ def test_an_unknown_key_is_named_with_the_nearest(encoder):
     settings(encoder, poling="mean", pooling=...)
     missing, unknown = problems(encoder)
     assert (
-        "pooling: expected mean, cls, max, last, splade, splade-log1p or unicoil, found nothing"
-        in missing
+        "pooling: expected mean, cls, max, last, splade or splade-log1p, found nothing" in missing
     )
     assert "poling: did you mean pooling? expected a JSON object with kind, pooling" in unknown
 

@@ -82,10 +82,10 @@ def test_a_model_that_fixes_its_precision_keeps_it(tmp_path):
         resolve_model(str(tiny.make_tiny_bert(tmp_path / "odd", precision="fp8")))
 
 
-def test_fp32_stands_in_no_fingerprint_and_others_do(tiny_model):
+def test_a_precision_that_is_not_given_is_fp32_in_the_fingerprint(tiny_model):
     model = resolve_model(str(tiny_model))
     plain = model.conventions.to_json()
-    assert "precision" not in plain
+    assert plain["precision"] == "fp32"
     assert model.in_precision("fp32").conventions.to_json() == plain
     assert model.in_precision("tf32").conventions.to_json() == {**plain, "precision": "tf32"}
 

@@ -4,13 +4,9 @@ import numpy as np
 import pytest
 from plain_stores import spec_of
 
-from raypipe.stages.reuse.hashes import TextHashes
 from raypipe.stages.reuse.source import OlderStore, OpenedSource, hashes_of_collection, origin_of
-from raypipe.stages.stage import Site
 from raypipe.stages.texts.ids import ids_stage
-from raypipe.storage.ledger import Ledger
 from raypipe.storage.records import Shard
-from raypipe.storage.store import Stored, spec_over
 
 
 @pytest.fixture
@@ -79,18 +75,6 @@ def test_empty_shards_hold_no_row(source):
 def test_nothing_is_found_in_a_store_without_rows(source):
     found = source([[]], ["a"])
     assert rows(found, 0) == [-1] and found.whole(Shard(0, 0, 1)) is None
-
-
-def test_hashes_that_an_earlier_version_stored_without_the_ids_are_found(stores):
-    texts = stores.passages(["a", "b"])
-    spec = spec_over("hashes", 1, {}, {"collection": texts}, produces="hashes")
-    ledger = Ledger(stores.storage, "hashes@collection", spec, [Shard(0, 0, 2)])
-    stage = ids_stage(texts)
-    payload = stage.open(Site(stores.storage.scratch())).run(stage.shards(None)[1], (), id)
-    ledger.commit(ledger.shards[0], payload.path, payload.facts)
-    older = Stored(stores.storage, ledger.publish())
-    assert hashes_of_collection(texts) == older
-    assert TextHashes(older).hashes.tolist() == TextHashes(stores.hashes(texts)).hashes.tolist()
 
 
 def test_a_store_is_followed_to_what_it_was_made_from_while_that_exists(stores):

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from plain_stores import PlainStores
-from sparse_models import make_routed, make_splade, make_unicoil, save_table
+from sparse_models import make_routed, make_splade, save_table
 from stage_inputs import parts_of
 
 import raypipe
@@ -229,27 +229,6 @@ def test_queries_by_a_table_are_searched_and_another_table_keeps_the_passages(wo
             answered = opened.search({"q0": queries[0]}, stage="splade")
         assert answered["score"].to_pylist() == [s for q, _, s in found[-1] if q == "q0"]
     assert found[0] != found[1]
-
-
-@pytest.mark.slow
-def test_a_unicoil_model_is_searched_and_exported_by_its_own_scale(world, tmp_path):
-    recipe, _, passages, queries, _ = world
-    model, out = make_unicoil(tmp_path / "unicoil"), tmp_path / "out"
-    run_pipeline(recipe(**{"models.splade.path": model}), out, Options(), watcher=Watcher())
-    assert run_of(out) == expected_run(model, passages, queries, scale=51.2)
-    vocabulary = open_tokenizer(resolve_model(str(model))).get_vocab()
-    for store, texts, side in (
-        ("weights", passages, "passage"),
-        ("weights.test", queries, "query"),
-    ):
-        export(out / "stores" / store, "pyserini", tmp_path / side, model=str(model))
-        lines = [json.loads(line)["vector"] for line in (tmp_path / side / "vectors.jsonl").open()]
-        for vector, row in zip(lines, impacts_of(model, texts, side, 51.2), strict=True):
-            found = {vocabulary[word]: impact for word, impact in vector.items()}
-            assert found == {term: row[term] for term in np.flatnonzero(row)}
-            assert vocabulary["[CLS]"] not in found
-    with pytest.raises(InputError, match="a unicoil model, which makes no embeddings"):
-        raypipe.encode(["a"], model=str(model))
 
 
 def test_an_approximate_index_of_impacts_is_refused(world, tmp_path):
