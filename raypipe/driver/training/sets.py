@@ -12,7 +12,7 @@ from raypipe.config.training import DevSet, Negatives, Pairs, steps_of
 from raypipe.config.training_rules import schedule_problems
 from raypipe.config.yaml import dotted
 from raypipe.data.qrels import read_qrels
-from raypipe.data.queries import read_queries
+from raypipe.data.queries import doubts_of, read_queries
 from raypipe.data.triple_texts import FILES, split_triples
 from raypipe.driver.execute import Execution
 from raypipe.driver.inputs import with_files
@@ -120,7 +120,7 @@ def training_sets(part: Part, start: ModelFolder, at: TrainInvocation) -> Sets:
         else:
             stage = _examples_stage(part, at, own, name, guards[wanted.collection])
             lines = [
-                *_unjudged(f"train: {name}", wanted.queries, stage.queries),
+                *_about_queries(f"train: {name}", wanted.queries, stage.queries),
                 *_add_examples(sets, recipe, own, stage),
             ]
         sets.lines += lines
@@ -129,7 +129,7 @@ def training_sets(part: Part, start: ModelFolder, at: TrainInvocation) -> Sets:
     for name, dev in recipe.dev.items():
         stored = _dev(collections[dev.collection].graph, recipe, name, dev)
         sets.dev = (*sets.dev, stored)
-        for line in _unjudged(f"dev: {name}", dev.queries, stored.queries):
+        for line in _about_queries(f"dev: {name}", dev.queries, stored.queries):
             at.say(line)
     for own in collections.values():  # all is complete: nothing more is copied
         own.execution.workspace.forget_sources()
@@ -291,13 +291,17 @@ def _add_examples(
     return lines_about(name, facts)
 
 
-def _unjudged(name: str, file: str | None, kept: Stored) -> list[str]:
-    """A line about the queries of a file that the judgements do not name, if there are any.
+def _about_queries(name: str, file: str | None, kept: Stored) -> list[str]:
+    """Lines about the queries of a file: those that the judgements do not name, and doubts.
 
     BEIR has one file of queries for all its splits.
     """
-    count = 0 if file is None else len(read_queries(Path(file))) - kept.num_rows
-    return [f"{name}: left out {count:,} queries without judgements"] if count else []
+    if file is None:
+        return []
+    queries = read_queries(Path(file))
+    count = len(queries) - kept.num_rows
+    lines = [f"left out {count:,} queries without judgements"] if count else []
+    return [f"{name}: {line}" for line in (*lines, *doubts_of(queries))]
 
 
 def _add_text(sets: Sets, recipe: Training, own: _Collection, name: str) -> list[str]:

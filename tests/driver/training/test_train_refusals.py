@@ -1,5 +1,8 @@
+from pathlib import Path
+
 import pytest
 import yaml
+from small_training import train as train_saying
 
 from raypipe.config import load_training
 from raypipe.errors import InputError
@@ -211,6 +214,23 @@ def test_candidates_without_scores_are_not_blended_with(small_recipe, train, tmp
     path = changed_set(path, "train", blend={"runs": run})
     with pytest.raises(InputError, match="train.docs.blend.runs: .*expected a score for each"):
         train(path, tmp_path / "out")
+
+
+@pytest.mark.slow
+def test_queries_without_text_and_quotes_of_a_csv_writer_are_told(small_recipe, tmp_path):
+    path, said = small_recipe(), []
+    triples = tmp_path / "texts.tsv"
+    triples.write_text('"a lease"\tone\ttwo\n"the shard"\tthree\ttwo\n')
+    dev = tmp_path / "dev.tsv"
+    body = yaml.safe_load(path.read_text())
+    dev.write_text(Path(body["dev"]["docs"]["queries"]).read_text() + "none\t\n")
+    body["dev"]["docs"]["queries"] = str(dev)
+    body["train"] = {"own": {"texts": str(triples)}}
+    path.write_text(yaml.safe_dump(body | {"steps": 1, "batch": 1, "validate": {"every": 1}}))
+    train_saying(path, tmp_path / "out", "optimiser.warmup=0", "checkpoint_every=1", said=said)
+    (quotes,) = [line for line in said if "the quotes around texts" in line]
+    assert quotes.startswith("train: own: ") and quotes in (tmp_path / "out/table.md").read_text()
+    assert [line for line in said if "queries have no text: none" in line][0].startswith("dev: ")
 
 
 def test_judgements_of_nothing_are_refused_before_anything_is_drawn(
