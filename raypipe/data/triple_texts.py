@@ -8,10 +8,17 @@ from typing import BinaryIO
 
 from raypipe.data.records import lines
 from raypipe.errors import InputError
+from raypipe.foreign import header_of
 from raypipe.storage.compression import open_binary
 from raypipe.storage.files import replacing
 
 FILES = ("passages.tsv", "queries.tsv", "triples.tsv")
+_COLUMNS = {
+    "query": ("query", "question", "anchor", "query_text", "text"),
+    "relevant": ("positive", "pos", "relevant", "passage", "positive_passage", "doc_pos"),
+    "irrelevant": ("negative", "neg", "irrelevant", "negative_passage", "doc_neg"),
+}
+"""Names that other tools give to the columns, in a line that is no triple."""
 
 
 @dataclass
@@ -42,8 +49,8 @@ def split_triples(path: Path, folder: Path) -> int:
         folder: the target folder; created if missing.
 
     Raises:
-        InputError: a line without exactly three columns, or with an empty one; bytes that are not
-            UTF-8.
+        InputError: a line without exactly three columns, or with an empty one; a first line that
+            names the columns; bytes that are not UTF-8.
     """
     number = 0
     passage_file, query_file, triple_file = (folder / name for name in FILES)
@@ -73,6 +80,11 @@ def _lines(path: Path) -> Iterator[list[bytes]]:
                     f"{path}: line {number:,}: expected query, relevant and irrelevant passage "
                     f"with tabs between, found {len(columns)} columns"
                     + ("" if len(columns) != 3 else ", one of them empty")
+                )
+            if number == 1 and header_of(line, _COLUMNS, *_COLUMNS) is not None:
+                raise InputError(
+                    f"{path}: line 1: expected texts, found the names of columns; remove the line, "
+                    "and write query, relevant and irrelevant passage in this order"
                 )
             try:
                 line.decode()

@@ -148,7 +148,8 @@ def folder_beside(target: Path) -> Iterator[Path]:
         beside = _beside(target, fence)
         beside.mkdir()
         try:
-            yield beside
+            with naming(target):
+                yield beside
         finally:
             shutil.rmtree(beside, ignore_errors=True)
 

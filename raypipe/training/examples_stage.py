@@ -345,6 +345,11 @@ class ExamplesStage(Stage):
             return labelled_examples(judged.relevant, judged.known, runs, pairs.last, refused)
         assert window is not None
         teacher = None if self.teacher is None else ranking_of(self.teacher)
+        if teacher is not None and teacher.scores_are_of_ranks():
+            raise InputError(
+                f"train.{self.name}.teacher: {self.wanted.teacher}: expected a teacher's scores, "
+                "found 1 / rank in every line, as of a run without scores; give the teacher's own"
+            )
         if teacher is not None and self.teacher_last is not None:
             teacher = teacher.upto(self.teacher_last)
         if self.wanted.qrels is None:

@@ -61,6 +61,11 @@ class TrainingRun:
         """Ranks 1 to `last` of each query."""
         return self._kept(self.ranks <= last)
 
+    def scores_are_of_ranks(self) -> bool:
+        """Whether a run has several ranks, and each score is 1 / rank: the file has no scores."""
+        of_ranks = (1 / self.ranks).astype(np.float32)
+        return bool((self.ranks > 1).any() and (self.scores == of_ranks).all())
+
     def _kept(self, keep: NDArray[np.bool_]) -> "TrainingRun":
         return TrainingRun(
             self.query_rows[keep], self.passage_rows[keep], self.ranks[keep], self.scores[keep]

@@ -46,6 +46,8 @@ def test_queries_and_passages_have_ids_of_their_own_and_blanks_are_kept(tmp_path
         (b"a\tb\t\n", "line 1: .* one of them empty"),
         (b"a\tb\tc\na\tb\t\xff\n", "line 2: not UTF-8: invalid start byte"),
         (b"", "expected triples of texts, found no line"),
+        (b"query\tpositive\tnegative\na\tb\tc\n", "line 1: .* found the names of columns"),
+        (b'"Anchor"\t"neg"\t"pos"\r\na\tb\tc\n', "line 1: .* found the names of columns"),
     ],
 )
 def test_other_lines_are_refused_by_number_and_nothing_is_moved_into_place(

@@ -12,7 +12,7 @@ import pytest
 
 from raypipe import schema
 from raypipe.errors import ending_of
-from raypipe.storage.files import replace_file, replacing, sync
+from raypipe.storage.files import folder_beside, replace_file, replacing, sync
 from raypipe.storage.payloads import write_table
 from raypipe.storage.posix import PosixStorage
 from raypipe.storage.records import hash_file
@@ -105,7 +105,13 @@ def test_every_write_to_a_full_disk_names_its_file_and_the_remedy(tmp_path, monk
     for name in ("fsync", "write"):
         monkeypatch.setattr(os, name, full)
     monkeypatch.setattr(shutil, "copyfile", full)
+
+    def filled():
+        with folder_beside(tmp_path / "export") as folder, Path(folder / "x").open("wb") as file:
+            os.write(file.fileno(), b"x")
+
     writes = {
+        "/export": filled,
         "/stores/tmp/": lambda: storage.create("a", b"x"),
         "/stores/tmp/process": lambda: storage.replace("a", b"x"),
         "/stores/log": lambda: storage.append("log", b"x"),

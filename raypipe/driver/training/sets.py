@@ -1,20 +1,22 @@
 """The stores that a training reads, each computed to completion."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from raypipe.config import Training
 from raypipe.config.parts import Collection
-from raypipe.config.training import DevSet, steps_of
+from raypipe.config.training import DevSet, Negatives, Pairs, steps_of
 from raypipe.config.training_rules import schedule_problems
 from raypipe.config.yaml import dotted
-from raypipe.data.queries import read_queries
+from raypipe.data.qrels import read_qrels
+from raypipe.data.queries import doubts_of, read_queries
 from raypipe.data.triple_texts import FILES, split_triples
 from raypipe.driver.execute import Execution
 from raypipe.driver.inputs import with_files
+from raypipe.driver.recipe.fit import refuse_unfit
 from raypipe.driver.recipe.graph import Graph
 from raypipe.driver.training.parts import (
     is_model,
@@ -45,7 +47,7 @@ from raypipe.training.job import (
 )
 from raypipe.training.losses import BATCH_LOSSES
 from raypipe.training.stretches import StretchesStage
-from raypipe.vocabulary import K_MAX
+from raypipe.vocabulary import K_MAX, Unit
 
 
 def with_ids(recipe: Training, folder: Path) -> Training:
@@ -102,6 +104,7 @@ def training_sets(part: Part, start: ModelFolder, at: TrainInvocation) -> Sets:
     """
     recipe = part.recipe
     collections = {name: _opened(part, start, at, name) for name in recipe.collections}
+    _refuse_unusable(recipe, {name: own.graph for name, own in collections.items()})
     guards = guards_of(recipe)
     sets = Sets()
     for name, wanted in recipe.train.items():
@@ -112,7 +115,7 @@ def training_sets(part: Part, start: ModelFolder, at: TrainInvocation) -> Sets:
         else:
             stage = _examples_stage(part, at, own, name, guards[wanted.collection])
             lines = [
-                *_unjudged(f"train: {name}", wanted.queries, stage.queries),
+                *_about_queries(f"train: {name}", wanted.queries, stage.queries),
                 *_add_examples(sets, recipe, own, stage),
             ]
         sets.lines += lines
@@ -121,7 +124,7 @@ def training_sets(part: Part, start: ModelFolder, at: TrainInvocation) -> Sets:
     for name, dev in recipe.dev.items():
         stored = _dev(collections[dev.collection].graph, recipe, name, dev)
         sets.dev = (*sets.dev, stored)
-        for line in _unjudged(f"dev: {name}", dev.queries, stored.queries):
+        for line in _about_queries(f"dev: {name}", dev.queries, stored.queries):
             at.say(line)
     for own in collections.values():  # all is complete: nothing more is copied
         own.execution.workspace.forget_sources()
@@ -149,6 +152,81 @@ def _opened(part: Part, start: ModelFolder, at: TrainInvocation, name: str) -> _
     models = {model_name(recipe): model.in_precision(recipe.resources.precision)}
     needs = Needs(num_gpus=1.0 if chosen.device == "cuda" else 0.0, threads=chosen.threads)
     return _Collection(Graph(named, execution, needs=needs, models=models), execution)
+
+
+def _refuse_unusable(recipe: Training, graphs: Mapping[str, Graph]) -> None:
+    """Returns nothing if judgements fit their queries, and runs have the order that is used.
+
+    Raises:
+        InputError: every set whose judgements are of no query, every dev set that could only
+            measure 0, and every run without ranks and scores of which ranks or scores are used.
+    """
+    problems: list[str] = []
+    for name, wanted in recipe.train.items():
+        if wanted.collection is None or wanted.queries is None:
+            continue
+        graph, key, query_set = graphs[wanted.collection], f"train.{name}", f"train-{name}"
+        if wanted.qrels is not None and not graph.queries(query_set).num_rows:
+            problems.append(
+                f"{key}: {wanted.queries}: none of its queries is judged in {wanted.qrels}; "
+                "expected the judgements of these queries"
+            )
+            continue
+        if (drawn := wanted.negatives or wanted.pairs) is not None:
+            for number, file in enumerate(drawn.runs):
+                longest = graph.system(f"{query_set}-run-{number}", query_set).unordered
+                problems += _cut(file, longest, f"{key}.{_window(drawn)}.last", drawn.last)
+                if longest and isinstance(drawn, Negatives):
+                    problems += _of_ranks(file, f"{key}.negatives", drawn)
+        scored: dict[str, tuple[str, str]] = {}
+        if wanted.teacher is not None and not is_model(wanted.teacher):
+            scored[f"{query_set}-teacher"] = (f"{key}.teacher", wanted.teacher)
+        for number, file in enumerate(() if wanted.blend is None else wanted.blend.runs):
+            scored[f"{query_set}-blend-{number}"] = (f"{key}.blend.runs", file)
+        for stage, (place, file) in scored.items():
+            if graph.system(stage, query_set).unordered:
+                problems.append(
+                    f"{place}: {file}: expected a score for each passage, found candidates "
+                    "without ranks and scores; score them first"
+                )
+    for name, dev in recipe.dev.items():
+        graph, query_set = graphs[dev.collection], f"dev-{name}"
+        unit: Unit = "passages" if dev.documents is None else "documents"
+        try:
+            refuse_unfit(graph, {(query_set, unit): read_qrels(Path(dev.qrels))})
+        except InputError as error:
+            problems += [f"dev.{name}: {problem}" for problem in error.problems]
+            continue
+        longest = graph.system(f"{query_set}-run", query_set).unordered
+        problems += _cut(dev.run, longest, f"dev.{name}.k", dev.k)
+    if problems:
+        raise InputError(problems)
+
+
+def _window(drawn: Negatives | Pairs) -> str:
+    return "negatives" if isinstance(drawn, Negatives) else "pairs"
+
+
+def _cut(file: str, longest: int, key: str, last: int) -> list[str]:
+    """A problem if `last` cuts the lists, up to `longest`, of a run without an order."""
+    if last >= longest:
+        return []
+    return [
+        f"{key}: {file} has candidates without ranks and scores, up to {longest:,} for a query, of "
+        f"which {last:,} would take the first of the file; write {longest} or more, or give the "
+        "file a column rank or score"
+    ]
+
+
+def _of_ranks(file: str, key: str, window: Negatives) -> list[str]:
+    """Problems with the other keys that count ranks, which a run without an order lacks."""
+    used = {"first": window.first > 1, "relevant_last": window.relevant_last is not None}
+    return [
+        f"{key}.{name}: {file} has candidates without ranks and scores; remove it, or give the "
+        "file a column rank or score"
+        for name, is_used in used.items()
+        if is_used
+    ]
 
 
 def _examples_stage(
@@ -208,13 +286,17 @@ def _add_examples(
     return lines_about(name, facts)
 
 
-def _unjudged(name: str, file: str | None, kept: Stored) -> list[str]:
-    """A line about the queries of a file that the judgements do not name, if there are any.
+def _about_queries(name: str, file: str | None, kept: Stored) -> list[str]:
+    """Lines about the queries of a file: those that the judgements do not name, and doubts.
 
     BEIR has one file of queries for all its splits.
     """
-    count = 0 if file is None else len(read_queries(Path(file))) - kept.num_rows
-    return [f"{name}: left out {count:,} queries without judgements"] if count else []
+    if file is None:
+        return []
+    queries = read_queries(Path(file))
+    count = len(queries) - kept.num_rows
+    lines = [f"left out {count:,} queries without judgements"] if count else []
+    return [f"{name}: {line}" for line in (*lines, *doubts_of(queries))]
 
 
 def _add_text(sets: Sets, recipe: Training, own: _Collection, name: str) -> list[str]:

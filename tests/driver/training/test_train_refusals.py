@@ -1,4 +1,8 @@
+from pathlib import Path
+
 import pytest
+import yaml
+from small_training import train as train_saying
 
 from raypipe.config import load_training
 from raypipe.errors import InputError
@@ -138,3 +142,112 @@ def yaml_of(path):
     import yaml
 
     return yaml.safe_load(path.read_text())["train"]["docs"]
+
+
+def pairs_of(run, *columns):
+    """A run's lines as a table with these columns."""
+    names = {"query_id": 0, "passage_id": 2, "rank": 3}
+    rows = [line.split() for line in run.read_text().splitlines()]
+    lines = [",".join(columns), *(",".join(row[names[c]] for c in columns) for row in rows)]
+    path = run.with_suffix(".csv")
+    path.write_text("\n".join(lines) + "\n")
+    return str(path)
+
+
+def changed_set(path, group, **keys):
+    """The recipe with keys of its set changed; None takes one away."""
+    body = yaml.safe_load(path.read_text())
+    merged = {**body[group]["docs"], **keys}
+    body[group]["docs"] = {key: value for key, value in merged.items() if value is not None}
+    path.write_text(yaml.safe_dump(body, sort_keys=False))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("negatives", "text"),
+    [
+        ({"last": 20}, "train.docs.negatives.last: .*up to 30 for a query, of which 20 would"),
+        ({"last": 30, "first": 2}, "train.docs.negatives.first: .*without ranks and scores"),
+        ({"last": 30, "relevant_last": 9}, "negatives.relevant_last: .*without ranks and scores"),
+    ],
+)
+def test_candidates_without_an_order_are_not_cut_by_ranks_that_they_lack(
+    small_recipe, train, tmp_path, negatives, text
+):
+    path = small_recipe()
+    run = pairs_of(tmp_path / "train.trec", "query_id", "passage_id")
+    path = changed_set(path, "train", negatives={"runs": run, **negatives})
+    with pytest.raises(InputError, match=text):
+        train(path, tmp_path / "out")
+
+
+def test_pairs_and_dev_sets_do_not_cut_them_either(small_recipe, train, tmp_path):
+    path = small_recipe()
+    run = pairs_of(tmp_path / "train.trec", "query_id", "passage_id")
+    path = changed_set(path, "train", negatives=None, pairs={"runs": run, "last": 10})
+    dev = pairs_of(tmp_path / "dev.trec", "query_id", "passage_id")
+    path = changed_set(path, "dev", run=dev)
+    with pytest.raises(InputError) as error:
+        train(path, tmp_path / "out")
+    pairs, candidates = error.value.problems
+    assert pairs.startswith("train.docs.pairs.last: ") and "write 30 or more" in pairs
+    assert candidates.startswith("dev.docs.k: ") and "of which 10 would" in candidates
+
+
+@pytest.mark.parametrize(
+    ("columns", "text"),
+    [
+        (("query_id", "passage_id"), "expected a score for each passage, found candidates without"),
+        (("query_id", "passage_id", "rank"), "expected a teacher's scores, found 1 / rank in ever"),
+    ],
+)
+def test_a_run_without_scores_is_no_teacher(small_recipe, train, tmp_path, columns, text):
+    path = small_recipe(loss={"name": "margin-mse"})
+    path = changed_set(path, "train", teacher=pairs_of(tmp_path / "train.trec", *columns))
+    with pytest.raises(InputError, match=f"train.docs.teacher: .*train.csv: {text}"):
+        train(path, tmp_path / "out")
+
+
+def test_candidates_without_scores_are_not_blended_with(small_recipe, train, tmp_path):
+    path = small_recipe(loss={"name": "listwise", "blend": 1.0})
+    run = pairs_of(tmp_path / "train.trec", "query_id", "passage_id")
+    path = changed_set(path, "train", blend={"runs": run})
+    with pytest.raises(InputError, match="train.docs.blend.runs: .*expected a score for each"):
+        train(path, tmp_path / "out")
+
+
+@pytest.mark.slow
+def test_queries_without_text_and_quotes_of_a_csv_writer_are_told(small_recipe, tmp_path):
+    path, said = small_recipe(), []
+    triples = tmp_path / "texts.tsv"
+    triples.write_text('"a lease"\tone\ttwo\n"the shard"\tthree\ttwo\n')
+    dev = tmp_path / "dev.tsv"
+    body = yaml.safe_load(path.read_text())
+    dev.write_text(Path(body["dev"]["docs"]["queries"]).read_text() + "none\t\n")
+    body["dev"]["docs"]["queries"] = str(dev)
+    body["train"] = {"own": {"texts": str(triples)}}
+    path.write_text(yaml.safe_dump(body | {"steps": 1, "batch": 1, "validate": {"every": 1}}))
+    train_saying(path, tmp_path / "out", "optimiser.warmup=0", "checkpoint_every=1", said=said)
+    (quotes,) = [line for line in said if "the quotes around texts" in line]
+    assert quotes.startswith("train: own: ") and quotes in (tmp_path / "out/table.md").read_text()
+    assert [line for line in said if "queries have no text: none" in line][0].startswith("dev: ")
+
+
+def test_judgements_of_nothing_are_refused_before_anything_is_drawn(
+    small_recipe, train, small_files, tmp_path
+):
+    path = small_recipe()
+    judged = [line.split() for line in (small_files / "qrels.train.txt").read_text().splitlines()]
+    of_others, elsewhere = tmp_path / "others.txt", tmp_path / "elsewhere.txt"
+    of_others.write_text("".join(f"x-{q} 0 {p} {grade}\n" for q, _, p, grade in judged))
+    judged = [line.split() for line in (small_files / "qrels.dev.txt").read_text().splitlines()]
+    elsewhere.write_text("".join(f"{q} 0 x-{p} {grade}\n" for q, _, p, grade in judged))
+    path = changed_set(path, "train", qrels=str(of_others))
+    path = changed_set(path, "dev", qrels=str(elsewhere))
+    with pytest.raises(InputError) as error:
+        train(path, tmp_path / "out")
+    queries, passages = error.value.problems
+    assert "train.docs: " in queries and "none of its queries is judged in" in queries
+    assert passages.startswith(f"dev.docs: {elsewhere}: 0 of ")
+    assert "judged passages are in the collection" in passages
+    assert not list((tmp_path / "out").glob("stores/examples*"))
