@@ -1,6 +1,6 @@
 """The fingerprints of all stores that the packaged recipes resolve to, against a table.
 
-    python tests/test_fingerprints.py --write
+    PYTHONPATH=tests/helpers python tests/test_fingerprints.py --write
 
 The inputs are made-up small files, and models whose weights are zeros. Stores of texts are really
 computed, those of models, indexes and whatever reads them are made up: a fingerprint knows other
@@ -400,7 +400,7 @@ def test_every_store_of_the_packaged_recipes_keeps_its_fingerprint(monkeypatch):
     gone, new = (sorted({*one} - {*other}) for one, other in ((expected, found), (found, expected)))
     assert not gone + new, (
         "fingerprints changed, so these stores would be computed again; if that is meant, "
-        "`python tests/test_fingerprints.py --write`"
+        "`PYTHONPATH=tests/helpers python tests/test_fingerprints.py --write`"
     )
     assert found == expected
 
