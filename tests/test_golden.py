@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-path = Path(__file__).parent / "golden.py"
+path = Path(__file__).parent / "tools" / "golden.py"
 spec = importlib.util.spec_from_file_location("golden", path)
 golden = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(golden)

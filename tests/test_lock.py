@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-spec = spec_from_file_location("lock", Path(__file__).parent / "lock.py")
+spec = spec_from_file_location("lock", Path(__file__).parent / "tools" / "lock.py")
 assert spec is not None and spec.loader is not None
 lock = module_from_spec(spec)
 spec.loader.exec_module(lock)

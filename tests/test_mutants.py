@@ -13,7 +13,9 @@ ROOT = Path(__file__).parent.parent
 
 
 def load(name):
-    spec = importlib.util.spec_from_file_location(name, ROOT / "tests" / "mutation" / f"{name}.py")
+    spec = importlib.util.spec_from_file_location(
+        name, ROOT / "tests" / "tools" / "mutation" / f"{name}.py"
+    )
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look their module up
     spec.loader.exec_module(module)
@@ -153,7 +155,7 @@ def test_a_line_that_a_child_process_runs_is_reached_by_the_test_that_started_it
 
 
 def test_every_equivalent_mutant_is_of_a_line_that_stands_and_has_a_reason():
-    table = tomllib.loads((ROOT / "tests" / "mutation" / "equivalent.toml").read_text())
+    table = tomllib.loads((ROOT / "tests" / "tools" / "mutation" / "equivalent.toml").read_text())
     for entry in table["equivalent"]:
         lines = [line.strip() for line in (ROOT / entry["file"]).read_text().splitlines()]
         assert entry["before"] in lines, entry

@@ -1,11 +1,11 @@
-"""tests/faults/README.md is what tests/reliability.py writes, and every row of it has a test."""
+"""tests/faults/README.md is as tests/tools/reliability.py writes it; each row has a test."""
 
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
 
-spec = spec_from_file_location("reliability", Path(__file__).parent / "reliability.py")
+spec = spec_from_file_location("reliability", Path(__file__).parent / "tools" / "reliability.py")
 assert spec is not None and spec.loader is not None
 reliability = module_from_spec(spec)
 spec.loader.exec_module(reliability)
@@ -16,7 +16,9 @@ NOTED = {18, 19}
 
 
 def test_the_page_is_what_the_script_writes():
-    assert reliability.PAGE.read_text() == reliability.text(), "run python tests/reliability.py"
+    assert reliability.PAGE.read_text() == reliability.text(), (
+        "run python tests/tools/reliability.py"
+    )
 
 
 def test_there_are_52_rows_and_only_what_needs_a_gpu_has_a_note():

@@ -1,7 +1,7 @@
 """Every call that changes a folder fails once: readers see the old or the new, whole.
 
 By default the process is killed at each call, and one other fault happens there; `-m long` tries
-them all. `python tests/crash_points.py` prints how many there are.
+them all. `python tests/tools/crash_points.py` prints how many there are.
 """
 
 import shutil
@@ -93,4 +93,4 @@ def test_a_rollback_that_may_have_happened_says_that_a_repetition_goes_back_agai
 def test_the_page_has_the_counts_of_the_scenarios(calm):
     calms = {name: calm(name)[0] for name in SCENARIOS}
     tables = f"{rendered(rows(calms))}\n{rendered(calls(calms))}"
-    assert PAGE.read_text().endswith(tables), "python tests/crash_points.py --write"
+    assert PAGE.read_text().endswith(tables), "python tests/tools/crash_points.py --write"

@@ -8,7 +8,7 @@ from browser import browser, browser_path
 
 from raypipe.report.contents import report
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
 
 pytestmark = pytest.mark.long
 MOST_BYTES = 200_000

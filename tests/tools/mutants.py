@@ -1,6 +1,6 @@
 """How many one-line changes of raypipe the tests notice.
 
-    python tests/mutants.py --keep DIR [--seed 1] [--number 150] [--folder ranking] [--slow]
+    python tests/tools/mutants.py --keep DIR [--seed 1] [--number 150] [--folder ranking] [--slow]
 
 Lines are drawn over all of raypipe, so a folder counts by its size. The first run measures which
 tests reach which lines; DIR keeps that, for draws of the same tree and suite.
@@ -14,13 +14,13 @@ import time
 import tomllib
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "tests" / "mutation"))
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "tools" / "mutation"))
 
 from bench import Bench  # noqa: E402
 from draw import Mutant, draw  # noqa: E402
 
-TABLE = ROOT / "tests" / "mutation" / "equivalent.toml"
+TABLE = ROOT / "tests" / "tools" / "mutation" / "equivalent.toml"
 ALL = "not gpu and not long"
 
 

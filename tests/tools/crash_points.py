@@ -1,17 +1,17 @@
 """The table of crash points, and every fault at every one of them.
 
-python tests/crash_points.py            # prints the tables: scenarios, calls, faults
-python tests/crash_points.py --run      # and tries them all; exit 1 where something is wrong
-python tests/crash_points.py --write    # puts the tables into tests/faults/crash_points.md
+python tests/tools/crash_points.py            # prints the tables: scenarios, calls, faults
+python tests/tools/crash_points.py --run      # and tries them all; exit 1 where something is wrong
+python tests/tools/crash_points.py --write    # puts the tables into tests/faults/crash_points.md
 """
 
 import argparse
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "tests" / "faults" / "crash_points.md"
-MARK = "<!-- the tables are written by tests/crash_points.py -->\n"
+MARK = "<!-- the tables are written by tests/tools/crash_points.py -->\n"
 sys.path.insert(0, str(ROOT / "tests" / "helpers"))
 
 from crashes.table import SCENARIOS, calls, rendered, rows  # noqa: E402

@@ -1,6 +1,7 @@
 """Whether two commits give the same results: every file byte for byte, measured times left out.
 
-    RAYPIPE_DATA=... python tests/golden.py BEFORE [AFTER] [--keep DIR] [--case small ...] [--adopt]
+    RAYPIPE_DATA=... python tests/tools/golden.py BEFORE [AFTER] [--keep DIR]
+        [--case small ...] [--adopt]
 
 AFTER is this checkout unless a commit is named. Each commit's files are taken out of git and run on
 this machine; what was printed and written is copied to one folder a case, and the folders are
@@ -26,8 +27,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parent.parent
-RECIPES = ROOT / "tests" / "golden"
+ROOT = Path(__file__).parents[2]
+RECIPES = ROOT / "tests" / "tools" / "golden"
 REAL = ("nfcorpus", "msmarco-v2-dl21", "car-test200", "medquad-documents")
 """Packaged recipes over real collections."""
 CASES = ("small", "quickstart", "wikiqa", *REAL)

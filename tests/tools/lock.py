@@ -1,4 +1,4 @@
-"""Write requirements.lock from this environment: `python tests/lock.py`.
+"""Write requirements.lock from this environment: `python tests/tools/lock.py`.
 
 The file names a version of each package that raypipe and its tests need here, directly or not. It
 is a constraints file: `pip install -c requirements.lock '.[test]'`. Run this after the tests have
@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 LOCK = ROOT / "requirements.lock"
 EXTRAS = ("test",)
 
@@ -63,7 +63,7 @@ def text() -> str:
     """The file's text."""
     where = f"CPython {platform.python_version()}, {platform.system()} {platform.machine()}"
     lines = [
-        f"# Versions that passed the tests together: {where}. Written by tests/lock.py.",
+        f"# Versions that passed the tests together: {where}. Written by tests/tools/lock.py.",
         "# Use: pip install -c requirements.lock '.[test]'",
         *(f"{name}=={version}" for name, version in closure(wanted()).items()),
     ]

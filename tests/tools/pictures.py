@@ -1,4 +1,4 @@
-"""Takes the README's picture of a workspace's page: python tests/pictures.py WORKSPACE.
+"""Takes the README's picture of a workspace's page: python tests/tools/pictures.py WORKSPACE.
 
 The browser is the one that CHROMIUM names, or chromium on the PATH. It writes docs/report.png, the
 first screen in light colours.
@@ -7,10 +7,10 @@ first screen in light colours.
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent / "helpers"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
 from browser import browser, browser_path
 
-DOCS = Path(__file__).parent.parent / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 PICTURE = "report.png"
 WIDTH, HEIGHT = 1100, 720
 

@@ -1,7 +1,7 @@
-"""Writes tests/faults/README.md from the marks of the tests: `python tests/reliability.py`.
+"""Writes tests/faults/README.md from the marks of the tests: `python tests/tools/reliability.py`.
 
 A test says which fault it proves, and what it found, by `@pytest.mark.fault(row, figure)`. The rows
-are in tests/reliability.toml. Tests are read and not imported.
+are in tests/tools/reliability.toml. Tests are read and not imported.
 """
 
 import ast
@@ -10,9 +10,9 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "tests" / "faults" / "README.md"
-TABLE = tomllib.loads((ROOT / "tests" / "reliability.toml").read_text())
+TABLE = tomllib.loads((ROOT / "tests" / "tools" / "reliability.toml").read_text())
 WIDTH = 110
 BY_HAND = ("long", "gpu")
 """Marks of tests that do not run by default."""

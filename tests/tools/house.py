@@ -1,6 +1,6 @@
 """Print the size and the shape of the package: a report, never a gate.
 
-    python tests/house.py [FOLDER ...]
+    python tests/tools/house.py [FOLDER ...]
 
 A code line has a token on it and is not blank, a comment or a docstring; lines of templates are
 counted too. Several folders (other checkouts, other projects) stand side by side.
@@ -42,7 +42,7 @@ class Module:
 def main(folders: list[str]) -> None:
     """Print a table with one column for each package."""
     tables = [
-        table(Path(folder)) for folder in folders or [str(Path(__file__).parent.parent / "raypipe")]
+        table(Path(folder)) for folder in folders or [str(Path(__file__).parents[2] / "raypipe")]
     ]
     for row in tables[0]:
         print(f"{row:36}", *(f"{values[row]:>16}" for values in tables))
