@@ -26,18 +26,18 @@ from raypipe.cluster.inline import InlineBackend
 from raypipe.config import load_recipe, load_training, recipe_names, recipe_text, verb_of
 from raypipe.config.paths import places_of
 from raypipe.config.phases import trainings_of
-from raypipe.config.stages import DuoScore, Encode
 from raypipe.driver.devices import Devices
 from raypipe.driver.execute import Execution, Watcher
 from raypipe.driver.inputs import with_local_files
 from raypipe.driver.models import open_models
 from raypipe.driver.place import LazyBackends
-from raypipe.driver.recipe.basis import basis_at
-from raypipe.driver.recipe.graph import systems_of
+from raypipe.driver.recipe.graph import graph_at
 from raypipe.driver.training import sets as training_stores
 from raypipe.driver.training.phases import in_phases
 from raypipe.driver.training.place import TrainInvocation, TrainOptions, start_model
 from raypipe.driver.workspace import Workspace
+from raypipe.kinds.encode import Encode
+from raypipe.kinds.score import DuoScore
 from raypipe.names import Role
 from raypipe.stages.stage import Sizing
 from raypipe.storage.records import Manifest, Record, Shard, digest
@@ -144,7 +144,7 @@ def of_pipeline(text, name, folder):
     recipe, sources = with_local_files(recipe, workspace)
     stores = Planned(execution(workspace))
     models = open_models(recipe, list(recipe.stages))
-    systems_of(basis_at(recipe, stores, CPU, sources, models), list(recipe.stages))
+    graph_at(recipe, stores, CPU, sources, models).systems([*recipe.stages])
     return stores.fingerprints
 
 

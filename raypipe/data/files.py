@@ -80,8 +80,8 @@ def _in_folder(folder: Path, patterns: Sequence[str], walk: bool) -> tuple[list[
         inside = [path for path in matching if walk or path.parent == folder]
         deeper += [
             path
-            for path in matching
-            if path not in inside and not any(map(ASIDE.match, path.relative_to(folder).parts))
+            for path in ([] if walk else matching)
+            if path.parent != folder and not any(map(ASIDE.match, path.relative_to(folder).parts))
         ]
         if inside and (walk or not pattern.startswith(".*")):
             return inside, []  # the name says which file it is
@@ -116,12 +116,17 @@ def not_read(folder: Path, files: Collection[Path]) -> list[str]:
 
     Hidden files are not named, nor is what raypipe has written.
     """
+    return _not_among(folder, {*files}, {parent for file in files for parent in file.parents})
+
+
+def _not_among(folder: Path, files: set[Path], folders: set[Path]) -> list[str]:
+    """As `not_read`; `folders` are those that the files are in, which may be very many."""
     names = []
     for path in sorted(folder.iterdir(), key=natural_key):
         if path.name.startswith(".") or path in files or (path.is_dir() and _is_work(path)):
             continue
-        if path.is_dir() and any(file.is_relative_to(path) for file in files):
-            names += [f"{path.name}/{name}" for name in not_read(path, files)]
+        if path in folders:
+            names += [f"{path.name}/{name}" for name in _not_among(path, files, folders)]
         else:
             names.append(f"{path.name}/" if path.is_dir() else path.name)
     return names

@@ -37,13 +37,14 @@ _MARKUP = re.compile(rb"\s*<([?!]|(top|topics?|xml|query|queries)[\s>])", re.IGN
 _TOPICS = ("topic", "top")
 _NUMBERS, _TITLES = ("number", "num", "qid", "id"), ("title", "query", "content")
 _LABEL = re.compile(r"^\s*(?:number|topic)\s*:\s*", re.IGNORECASE)
-_TAG = re.compile(r"[ \t]*<(/?[a-z][\w.-]*)\b[^>]*>", re.IGNORECASE)
+_TAG = re.compile(r"[ \t]*<((?>/?[a-z](?:[\w.-]*\w)?))[^>]*+>", re.IGNORECASE)
 _FIELDS = frozenset(
     "head num dom title query desc smry narr con fac def nat time querytime querytweettime".split()
 )
 """The elements of TREC's topics in SGML."""
 _OF_A_TOPIC = re.compile(r"^[ \t]*<(top|num|title|query)\b", re.IGNORECASE | re.MULTILINE)
-_NOT_PLAIN = re.compile(r"<[/!a-z][^>]*>|&(#\w+|[a-z]\w*);", re.IGNORECASE)
+_ELEMENT = re.compile(r"<[/!a-z][^>]*>", re.IGNORECASE)
+_ENTITY = re.compile(r"&(#\w+|[a-z]\w*);", re.IGNORECASE)
 _COLONS = re.compile(rb"\d+:")
 Row = tuple[int, tuple[str, str]]
 """Number of the line or row, from 1, with a query's id and text."""
@@ -179,7 +180,9 @@ class _Open:
         label = re.match(r"\s*Topic:", first)
         title = " ".join(" ".join([first[label.end() :] if label else first, *rest]).split())
         title = re.sub(r"\s*</(title|query)>$", "", title, flags=re.IGNORECASE)
-        if not literal and (markup := _NOT_PLAIN.search(title)):
+        # Looked for up to the last end of a tag, so that no beginning is followed in vain.
+        markup = _ELEMENT.search(title, 0, title.rfind(">") + 1) or _ENTITY.search(title)
+        if not literal and markup:
             raise ValueError(
                 f"line {self.line:,}: the title {shown(title)} has {shown(markup[0])}, which is "
                 "markup in SGML, and text for ir_datasets and Anserini; write the title without it"

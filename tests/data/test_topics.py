@@ -1,4 +1,5 @@
 import re
+import time
 from xml.etree import ElementTree
 
 import pytest
@@ -277,3 +278,13 @@ def test_topics_of_sgml_are_read_as_by_ir_datasets_or_refused(tmp_path_factory, 
     except InputError:
         return
     assert read == by_ir_datasets(text)
+
+
+def test_a_title_of_very_many_beginnings_of_tags_is_read_in_time():
+    began = time.process_time()
+    title = "<a" * 200_000
+    ((_, row),) = parse_topics(f"<top>\n<num> 1\n<title> {title}\n</top>\n".encode())
+    assert row == ("1", title)
+    with pytest.raises(ValueError, match="line 4: .* within a title"):
+        parse_topics(f"<top>\n<num> 1\n<title> a\n<{'a.' * 200_000}\n</top>\n".encode())
+    assert time.process_time() - began < 10
