@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from raypipe import schema
 from raypipe.config.fields import OWN, Count, Name, NotNegative, Seed, Source
 from raypipe.config.yaml import Problem
 from raypipe.errors import InputError
@@ -285,6 +284,7 @@ def scored(
 
 def _whole_tokens(graph: Graph, model: ModelFolder) -> Stored | None:
     """Word pieces of the whole collection, if they exist for a model with this tokenizer."""
+    from raypipe import schema
     from raypipe.stages.texts.tokenize import TokenizeStage
 
     prefix = model.conventions.prefix("passage")
