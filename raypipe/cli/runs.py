@@ -11,6 +11,7 @@ from raypipe.cli.terminal import print_result
 from raypipe.errors import InputError, in_one_cell
 from raypipe.leaderboard.boards import BOARDS, Board
 from raypipe.markdown import cell, markdown_table
+from raypipe.storage.files import appearing
 
 if TYPE_CHECKING:
     from raypipe.evaluation.compare import Compared, Comparison
@@ -118,8 +119,8 @@ def _write_per_query(path: Path, found: "Compared", names: list[str], base: str)
                 f"{query}\t{measure}\t{in_one_cell(run)}\t{value!r}\t{value - before[query]!r}\n"
                 for query, value in measured.per_query[measure].items()
             ]
-    with path.open("x", encoding="utf-8") as out:
-        out.writelines(lines)
+    with appearing(path) as out:
+        out.write("".join(lines).encode())
 
 
 *_TASKS, _LAST_TASK = BOARDS

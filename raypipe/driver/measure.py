@@ -323,13 +323,18 @@ def _kept(workspace: Workspace, made_from: str, last: Mapping[str, Any]) -> Meas
     made, hashes = last.get("made_from", {}), last.get("files", {})
     if made.get("sha256") != made_from:
         return None
-    paths = [workspace.folder / name for name in made["files"]]
-    for path, name in zip(paths, made["files"], strict=True):
-        if not path.is_file() or path.is_symlink() or hash_file(path) != hashes.get(name):
-            return None
-    workspace.wrote(*paths)
+    paths = {name: workspace.folder / name for name in made["files"]}
+    changed = [
+        name
+        for name, path in paths.items()
+        if not path.is_file() or path.is_symlink() or hash_file(path) != hashes.get(name)
+    ]
+    if changed:
+        log.info("not as the last invocation left them, and written anew: %s", ", ".join(changed))
+        return None
+    workspace.wrote(*paths.values())
     table = workspace.folder / "table.md"
-    text = table.read_text() if table in paths else ""
+    text = table.read_text() if "table.md" in paths else ""
     return Measurement(
         systems=last["systems"],
         means=last["measures"],

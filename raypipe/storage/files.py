@@ -103,6 +103,22 @@ def replace_file(path: Path, data: bytes) -> None:
         stream.write(data)
 
 
+@contextmanager
+def appearing(path: Path) -> Iterator[BinaryIO]:
+    """A new file; nothing of it is left if the block ends with an error.
+
+    Raises:
+        FileExistsError: there is one by now; it stays.
+    """
+    with naming(path), path.open("xb") as stream:
+        try:
+            yield stream
+            stream.flush()
+        except BaseException:
+            path.unlink()
+            raise
+
+
 def started_over(path: Path) -> TextIO:
     """An empty file in the place of `path`, open for lines that appear as they are written.
 

@@ -71,6 +71,21 @@ def test_the_run_of_a_renamed_stage_is_removed_and_a_users_own_files_stay(work):
     assert not (mine | {"runs/dev/dense.trec"}) & {*read_summary(work.out)["files"]}
 
 
+def test_results_that_were_edited_are_named_and_written_anew(work, caplog):
+    work.run()
+    run, table = work.out / "runs" / "dev" / "dense.trec", work.out / "table.md"
+    before = run.read_bytes(), table.read_bytes()
+    run.write_text("edited\n")
+    table.unlink()
+    with caplog.at_level("INFO", logger="raypipe"):
+        work.run()
+    told = "not as the last invocation left them, and written anew: runs/dev/dense.trec, table.md"
+    assert told in caplog.text and (run.read_bytes(), table.read_bytes()) == before
+    caplog.clear()
+    work.run()
+    assert "written anew" not in caplog.text
+
+
 def test_runs_of_another_recipe_and_of_single_stages_stay(work):
     """Two recipes in turn in one folder; each removes its own files alone."""
     work.run()

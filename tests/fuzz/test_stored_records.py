@@ -86,8 +86,8 @@ def refs(root):
     found = read_refs(root.stores, root.id)
     assert all("/" in place for place in found.places())
     found.older(STORE, PLACE)
-    place = {"place": found.place} if found.place else {}
-    return {"format": FORMAT, "stores": found.stores, "sources": found.sources, **place}
+    names = {"stores": found.stores, "sources": found.sources}
+    return {"format": FORMAT, **names, "place": found.place, "beside": sorted(found.beside)}
 
 
 def identity(root):

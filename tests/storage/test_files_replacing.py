@@ -12,7 +12,7 @@ import pytest
 
 from raypipe import schema
 from raypipe.errors import ending_of
-from raypipe.storage.files import folder_beside, replace_file, replacing, sync
+from raypipe.storage.files import appearing, folder_beside, replace_file, replacing, sync
 from raypipe.storage.payloads import write_table
 from raypipe.storage.posix import PosixStorage
 from raypipe.storage.records import hash_file
@@ -110,7 +110,12 @@ def test_every_write_to_a_full_disk_names_its_file_and_the_remedy(tmp_path, monk
         with folder_beside(tmp_path / "export") as folder, Path(folder / "x").open("wb") as file:
             os.write(file.fileno(), b"x")
 
+    def appeared():
+        with appearing(tmp_path / "values.tsv") as file:
+            os.write(file.fileno(), b"x")
+
     writes = {
+        "/values.tsv": appeared,
         "/export": filled,
         "/stores/tmp/": lambda: storage.create("a", b"x"),
         "/stores/tmp/process": lambda: storage.replace("a", b"x"),
@@ -124,6 +129,7 @@ def test_every_write_to_a_full_disk_names_its_file_and_the_remedy(tmp_path, monk
             write()
         code, reason = ending_of(told.value)
         assert code == 3 and place in reason and "free space there" in reason
+    assert not (tmp_path / "values.tsv").exists()
 
 
 ROWS = pa.table([["a"], ["b"]], schema=schema.PASSAGES)

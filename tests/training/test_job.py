@@ -101,7 +101,7 @@ def test_the_head_that_is_drawn_and_a_dev_sets_documents_are_in_the_fingerprint(
         return DevStores(*one, "qrels.txt", "sha", 5, None, of)
 
     plain = replace(job(), dev=(dev(),))
-    assert "new_head" not in plain.spec.params and plain.store == "weights@small"
+    assert plain.spec.params["new_head"] is False and plain.store == "weights@small"
     others = [replace(plain, dev=(dev(**c),)) for c in ({"run": "s"}, {"method": "avgp"}, {"k": 3})]
     every = [plain, *others, replace(plain, new_head=True), replace(plain, dev=())]
     assert len({each.spec.fingerprint() for each in every}) == len(every)

@@ -171,15 +171,3 @@ def test_what_a_first_invocation_has_before_it_waits_and_was_not_begun_if_it_fai
     run_pipeline(recipe, out, Options(), watcher=Watching())
     assert {told["state"] for told in status(out).stores.values()} == {"complete"}
     assert "plan" not in open_workspace(out).read_summary()
-
-
-def test_a_summary_of_an_earlier_version_says_nothing_of_what_was_reused(small_workspace, tmp_path):
-    copied = shutil.copytree(small_workspace[0], tmp_path / "w", copy_function=shutil.copy2)
-    work = open_workspace(copied)
-    summary = work.read_summary()
-    for key in ("computed", "began", "ended"):
-        del summary[key]
-    work.write_summary(summary)
-    found = status(copied)
-    assert (found.began, found.ended) == (None, None)
-    assert set(map(str, found.stores.values())) == {"{'state': 'complete'}"}

@@ -142,8 +142,9 @@ def generation(root):
     work = open_workspace(root / "work")
     stores = work.refs()
     create_generation(work.stores, Generation("nightly", 1, stores))
+    nothing = {"stores": {}, "sources": {}, "place": {}, "beside": []}
     for path in (work.stores.root / "refs").iterdir():
-        path.write_bytes(seal({"format": FORMAT, "stores": {}, "sources": {}}))
+        path.write_bytes(seal({"format": FORMAT, **nothing}))
     work.write_summary(work.read_summary() | {"stores": []})
     return work
 
