@@ -55,7 +55,7 @@ class Watcher:
 
 @dataclass(frozen=True, slots=True)
 class StageResult:
-    """What a stage contributed to this invocation."""
+    """The part of a store in this invocation: rows, shards, copies and times."""
 
     store: str
     fingerprint: str
@@ -102,7 +102,7 @@ class Execution:
     results: dict[StoreName, StageResult] = field(default_factory=dict)
 
     def fixed(self, name: StoreName) -> Stored | None:
-        """See Stores; what belongs to a query set is never fixed.
+        """The generation's store that is read instead; none of a query set. See Stores.
 
         Raises:
             IncompleteError: the generation names a store that was deleted.
@@ -160,7 +160,7 @@ class Execution:
         return Stored(self.workspace.stores, manifest)
 
     def find(self, name: StoreName, spec: StageSpec) -> Stored | None:
-        """See Stores."""
+        """The complete store of this specification, or None."""
         manifest = read_manifest(self.workspace.stores, str(name), spec.fingerprint())
         return None if manifest is None else Stored(self.workspace.stores, manifest)
 
@@ -307,7 +307,7 @@ class Workers:
 
 
 def _published(workspace: Workspace, manifest: Manifest) -> Mapping[str, Json]:
-    """What the invocation that published the store told of it, from the end of its log.
+    """The event of the store's publication, from the end of its log; empty if there is none.
 
     The log of a store of many shards is not read whole: in a bucket each line is a request.
     """
@@ -370,7 +370,7 @@ def older_stores(
 
 
 def _other_refs(stores: Storage, own: str | None) -> Iterator[Refs]:
-    """What the other workspaces of the same stores refer to; a damaged file is left to verify."""
+    """The references of the other workspaces of the same stores; a damaged file is left to verify."""
     for file in sorted(stores.names("refs/")):
         other = file.removeprefix("refs/").removesuffix(".json")
         if other != own:

@@ -172,7 +172,7 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Measurement:
-    """What summary.json and table.md say about the runs."""
+    """Measures, costs and notes of the runs, as summary.json and table.md have them."""
 
     systems: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
     means: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
@@ -304,7 +304,7 @@ def _made_from(
     results: Mapping[StoreName, StageResult],
     judgements: Mapping[tuple[str, Unit], pa.Table],
 ) -> str:
-    """See `Measurement`: this code, the recipe, the runs, the stores' times, the judgements."""
+    """A hash of this code, the recipe, the runs, the stores' times and the judgements."""
     runs = [system.stored.identity for of_set in systems.values() for system in of_set]
     times = [(str(s), r.working_seconds, r.num_copied_when_made) for s, r in results.items()]
     found = hashlib.sha256()
@@ -375,7 +375,7 @@ def _depth(run: pa.Table) -> int:
 
 
 def _reranks(system: System, depths: Mapping[str, int]) -> str:
-    """What the table says that the system reranked; of k0 or k1, what its candidates have."""
+    """The words of the table about what the system reranked, with the depth of its candidates."""
     if system.ranked is None:
         return system.reranks
     depth = depths[system.ranked.identity]

@@ -66,7 +66,7 @@ class Options:
 
 @dataclass
 class Outcome:
-    """What is printed after an invocation."""
+    """The results that are printed after an invocation."""
 
     summary: dict[str, Any]
     table: str = ""

@@ -123,7 +123,7 @@ def devices_at(
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What an invocation computes on, and in how large parts."""
+    """Devices, their backend, and the sizes of shards of an invocation."""
 
     devices: Devices
     backends: LazyBackends

@@ -102,11 +102,11 @@ class DocumentRun(Kind):
         )
 
     def check(self, graph: Graph, name: str) -> None:
-        """See Kind; the scores must have what is aggregated."""
+        """Refuse a reranker whose scores lack the one that is aggregated; see Kind."""
         self.conversion(graph, name)
 
     def conversion(self, graph: Graph, name: str) -> Conversion:
-        """What becomes of the passages' scores first; scores of anything but a reranker stay.
+        """The conversion of the passages' scores before; scores of anything but a reranker stay.
 
         Raises:
             InputError: what is asked for cannot be had from the reranker's scores.

@@ -1,4 +1,4 @@
-"""What the rest of the configuration knows of each kind of stage."""
+"""The interface of a kind of stage to the recipe, its rules and the graph."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What the rules of a stage may read: the recipe, in which invalid parts are None."""
+    """The recipe as the rules of a stage may read it; invalid parts are None."""
 
     queries: Mapping[str, QuerySet | None]
     """By name."""
@@ -75,17 +75,17 @@ class Kind(Section):
 
     @property
     def produces(self) -> Produces:
-        """What the stage makes."""
+        """An index, a run or pairs."""
         return self.labels[self.label(vars(self))]
 
     @property
     def ranks(self) -> Unit | Literal["as its runs"]:
-        """What a run of the stage ranks."""
+        """The unit that a run of the stage ranks."""
         return "passages"
 
     @property
     def reads(self) -> Unit | Literal["as the first"]:
-        """What the runs that it reads rank; of several, each the same as the first."""
+        """The unit that the runs rank that it reads; several rank the same."""
         return "passages"
 
     @property

@@ -37,7 +37,7 @@ class LuceneIndex(Kind):
             yield Problem(("stages", name, "language"), "for an index of words only; remove it")
 
     def resolved(self, stages: Mapping[str, Kind]) -> Kind:
-        """Of impacts if it is over embeddings."""
+        """An index of impacts if it is over embeddings, else of words."""
         over = self.embeddings
         return self if over is None else ImpactIndex(do=self.do, embeddings=over)
 

@@ -39,7 +39,7 @@ class GivenRun(Kind):
 
     @property
     def ranks(self) -> Unit:
-        """What the files rank."""
+        """The unit that the files rank."""
         return self.of
 
     def make(self, graph: Graph, name: str, query_set: str, inputs: Mapping[str, System]) -> System:
@@ -87,7 +87,7 @@ class GivenRun(Kind):
 
 
 def left_out(name: str, larger: str, stored: Stored) -> str:
-    """What a table says of a run that was filtered to the collection."""
+    """The line below a table about a run that was filtered to the collection."""
     facts = stored.manifest.records[0].facts
     return (
         f"{name} ranks {larger}, not this collection: {facts['left_out']:,} of its "

@@ -110,7 +110,7 @@ class Rerank(Kind):
         return self.model
 
     def check(self, graph: Graph, name: str) -> None:
-        """See Kind; the model must be of the stage's kind of reranker."""
+        """Refuse a model that is not of the stage's kind of reranker; see Kind."""
         self.model_folder(graph, name)
 
     def model_folder(self, graph: Graph, name: str) -> ModelFolder:
@@ -166,7 +166,7 @@ class MonoScore(Rerank):
         return replace(made, reranks=reranks, first=self.k0, note=note)
 
     def model_folder(self, graph: Graph, name: str) -> ModelFolder:
-        """See above."""
+        """The stage's model, in the scale that the stage names."""
         model = super().model_folder(graph, name)
         if self.score is None:
             return model
@@ -192,7 +192,7 @@ class MonoScore(Rerank):
             raise InputError([f"stages.{name}: {problem}" for problem in error.problems]) from error
 
     def needs_order(self, name: str, run: str, num_candidates: int) -> list[str]:
-        """See Kind; candidates without an order are all scored, and blended with none."""
+        """Problems of candidates that are cut or blended; see Kind."""
         lists = candidates_of(name, run)
         problems = too_many(lists, num_candidates, "k0", self.k0)
         return problems + ([f"{lists} to blend with; write blend: 0"] if self.blend else [])
@@ -227,7 +227,7 @@ class DuoScore(Rerank):
         return replace(made, reranks=f"{self.run}, first {self.k1}", first=self.k1)
 
     def needs_order(self, name: str, run: str, num_candidates: int) -> list[str]:
-        """See Kind; pairs of all candidates are scored."""
+        """Problems of candidates that are cut; see Kind."""
         return too_many(candidates_of(name, run), num_candidates, "k1", self.k1)
 
 

@@ -154,7 +154,7 @@ class Search(Kind):
             yield from _tune_problems((*key, "bm25"), self.bm25, self.bm25.tune, around)
 
     def resolved(self, stages: Mapping[str, Kind]) -> Kind:
-        """By inner products if the index holds embeddings or is made of them, else by BM25."""
+        """A search by inner products of embeddings or what is made of them, else by BM25."""
         if isinstance(stages[self.index], Encode | ImpactIndex):
             return DenseSearch(do=self.do, index=self.index, depth=self.depth)
         if isinstance(stages[self.index], Ann):

@@ -62,7 +62,7 @@ class CollectionFiles:
         return {**found, Role.IDS: self._ensure(Role.IDS, ids)}
 
     def _unit(self, file: Path) -> str:
-        """What the file's records are called in messages."""
+        """The word for the file's records in messages."""
         way = get_format(self.collection.format).split
         if way is OBJECTS:
             return "line" if in_lines(file) else "object"

@@ -127,7 +127,7 @@ class _Compared:
         return shown[0].rpartition("/")[2] if shown and f"{store}/{found}" not in shown else found
 
     def fixed(self, name: StoreName) -> Stored | None:
-        """See Stores; every store is compared."""
+        """None: every store is compared."""
         return None
 
     def ensure(self, name: StoreName, stage: Stage) -> Stored:
@@ -159,7 +159,7 @@ class _Compared:
         return Stored(stores, manifest)
 
     def find(self, name: StoreName, spec: StageSpec) -> Stored | None:
-        """See Stores; that of the last invocation, if its settings are the same."""
+        """The last invocation's store, if its settings are the same."""
         store, stores = str(name), self.workspace.stores
         before = self._before(store)
         found = None if before is None else find_spec(stores, store, before)

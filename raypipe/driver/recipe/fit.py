@@ -50,7 +50,7 @@ class Fit:
     """A few ids that the collection does not have."""
 
     def lines(self) -> list[str]:
-        """What is said of it, a line for each number that is not all."""
+        """A line for each number that is not all."""
         lines = []
         if self.present < self.judged:
             counts = f"{self.present:,} of {self.judged:,} judged {self.unit}"
@@ -141,7 +141,7 @@ def _with_tuned(recipe: Recipe, judgements: Judgements) -> Judgements:
 
 
 def fit_of_files(recipe: Recipe, judgements: Judgements) -> list[str]:
-    """What is said of judgements before a run, by the files of the collection, read as a whole.
+    """Lines about judgements before a run, by the files of the collection, read as a whole.
 
     Nothing is said of passages that are made of documents, of collections that are no files, and of
     more than READ_BYTES: a run looks at them once its collection is stored.
@@ -198,7 +198,7 @@ def _among(read: Callable[[], Iterable[str]]) -> IsThere:
 
 
 def excluded_line(graph: Graph, query_set: str, unit: Unit) -> list[str]:
-    """What is said of the passages, or documents, that take no place in a query set's rankings."""
+    """The line about passages, or documents, that take no place in a query set's rankings."""
     exclude = graph.recipe.queries[query_set].exclude
     stored = graph.excluded(query_set, unit).stored
     if exclude is None or stored is None:

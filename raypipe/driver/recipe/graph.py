@@ -150,7 +150,7 @@ class Graph:
         return self.store(of_queries(name), stage)
 
     def excluded(self, name: str, unit: Unit = "passages") -> Excluded:
-        """What takes no place in a query set's rankings of passages or of documents."""
+        """The passages, or documents, without a place in a query set's rankings."""
         exclude = self.recipe.queries[name].exclude
         if exclude is None:
             return NOTHING
@@ -173,7 +173,7 @@ class Graph:
         return frozenset(query for query, _ in read_queries(Path(queries.file))) - kept
 
     def ranked(self, unit: Unit) -> Stored:
-        """What a run's rows are: passages, or documents."""
+        """The store of a run's rows: passages, or documents."""
         return self.collection() if unit == "passages" else self.documents()
 
     def sides(self, query_set: str, unit: Unit = "passages") -> Sides:
