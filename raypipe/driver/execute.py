@@ -370,7 +370,7 @@ def older_stores(
 
 
 def _other_refs(stores: Storage, own: str | None) -> Iterator[Refs]:
-    """The references of the other workspaces of the same stores; a damaged file is left to verify."""
+    """References of the other workspaces of the same stores; a damaged file is left to verify."""
     for file in sorted(stores.names("refs/")):
         other = file.removeprefix("refs/").removesuffix(".json")
         if other != own:

@@ -8,13 +8,6 @@ from raypipe.config import Recipe
 from raypipe.config.parts import CarTopics, QuerySet
 from raypipe.config.paths import places_of, relocated
 from raypipe.data.files import ASIDE
-from raypipe.data.formats.car_topics import (
-    write_judged_topics,
-    write_judgements,
-    write_released,
-    write_topics,
-)
-from raypipe.data.python_docs.build import python_docs, write_python_docs
 from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries
 from raypipe.driver.workspace import Workspace
@@ -168,6 +161,8 @@ def with_files(
     wanted = _made_by(recipe)
     note = folder / "made-by.json"
     if note_in(note) != wanted:
+        from raypipe.data.python_docs.build import python_docs, write_python_docs
+
         on_making()
         packages = [Path(folder) for folder in recipe.collection.input]
         docs = python_docs(max_passages=recipe.collection.max_passages, packages=packages)
@@ -261,6 +256,13 @@ def _made(
 
 def _written(car: CarTopics, folder: Path) -> str:
     """The counts of what was written, in words."""
+    from raypipe.data.formats.car_topics import (
+        write_judged_topics,
+        write_judgements,
+        write_released,
+        write_topics,
+    )
+
     outlines, pages, qrels = ([Path(path) for path in paths] for paths in car.files().values())
     counts = []
     if pages:

@@ -7,16 +7,13 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from raypipe.config import Recipe, missing_inputs, resolved_yaml, select
 from raypipe.config.paths import places_of
 from raypipe.driver.devices import Devices
 from raypipe.driver.execute import Execution, StageResult, Watcher
 from raypipe.driver.forecast.forecast import check_forecast, run_forecast
-from raypipe.driver.generations.drift import limits_of
-from raypipe.driver.generations.publish import Built, Publication, publish
-from raypipe.driver.generations.retire import retire_older
 from raypipe.driver.inputs import with_local_files
 from raypipe.driver.invocation import invocation, work_begins
 from raypipe.driver.measure import Measurement, measure
@@ -36,6 +33,10 @@ from raypipe.package import VERSION
 from raypipe.storage.generations import generations_held, record_numbers
 from raypipe.storage.records import digest
 from raypipe.storage.storage import Storage
+
+if TYPE_CHECKING:
+    from raypipe.driver.generations.drift import DriftLimit
+    from raypipe.driver.generations.publish import Built, Publication
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ def run_pipeline(
     """
     # 1. The recipe.
     selected, reads_files = select(recipe, options.until), options.reading is None
-    limits = limits_of(options.max_drift, recipe.evaluate.measures if recipe.evaluate else ())
+    limits = _limits(options.max_drift, recipe)
     problems = missing_inputs(recipe, collection=reads_files)
     if problems:
         raise InputError(problems)
@@ -178,6 +179,8 @@ def run_pipeline(
 
             # 8. The next generation, and the end.
             if options.reindex:
+                from raypipe.driver.generations.publish import Built, Publication
+
                 seconds = time.monotonic() - began
                 built = Built(graph, systems, execution.results, measured, seconds)
                 publication = Publication(next_number, base, limits)
@@ -317,15 +320,26 @@ def _agree(before: Collection[str], now: Collection[str]) -> bool:
     return {place for place in now if place.partition("/")[0] in names} <= {*before}
 
 
+def _limits(texts: Sequence[str], recipe: Recipe) -> Sequence["DriftLimit"]:
+    """The limits on drift; a run without any does not load what compares generations."""
+    if not texts:
+        return ()
+    from raypipe.driver.generations.drift import limits_of
+
+    return limits_of(texts, recipe.evaluate.measures if recipe.evaluate else ())
+
+
 def _publish(
     workspace: Workspace,
-    publication: Publication,
-    built: Built,
+    publication: "Publication",
+    built: "Built",
     keep: int | None,
     summary: dict[str, Any],
     say: Callable[[str], None],
 ) -> None:
     """The next generation, unless a limit refuses it; see `publish`."""
+    from raypipe.driver.generations.publish import publish
+
     stores, name = workspace.stores, built.graph.recipe.name
     try:
         summary["generation"] = publish(workspace, publication, built)
@@ -340,6 +354,8 @@ def _retire(stores: Storage, name: str, keep: int | None, say: Callable[[str], N
     """Retire what `--keep` does not keep; what was built is published or refused all the same."""
     if keep is None:
         return
+    from raypipe.driver.generations.retire import retire_older
+
     try:
         retire_older(stores, name, keep)
     except OSError as error:

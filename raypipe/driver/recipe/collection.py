@@ -21,10 +21,6 @@ from raypipe.driver.recipe.stores import Stores
 from raypipe.errors import InputError
 from raypipe.names import Role, of_collection
 from raypipe.stages.documents.convert import RecordsStage, What
-from raypipe.stages.documents.name_documents import NamedDocumentsStage
-from raypipe.stages.documents.passage_map import MapStage
-from raypipe.stages.documents.split import SplitStage
-from raypipe.stages.documents.windows import WindowsStage
 from raypipe.stages.stage import Stage
 from raypipe.stages.texts.ids import ids_stage
 from raypipe.stages.texts.prepare import ConvertStage, CountStage, counted
@@ -69,6 +65,10 @@ class CollectionFiles:
         return "line" if way.place is LINES.place else "record"
 
     def _split(self) -> dict[Role, Stored]:
+        from raypipe.stages.documents.passage_map import MapStage
+        from raypipe.stages.documents.split import SplitStage
+        from raypipe.stages.documents.windows import WindowsStage
+
         splitting = splitting_of(self.collection)
         documents = self._ensure(Role.DOCUMENTS, self._records("documents"))
         windows = self._ensure(Role.WINDOWS, WindowsStage(documents, splitting))
@@ -77,6 +77,9 @@ class CollectionFiles:
         return {Role.DOCUMENTS: documents, Role.PASSAGES: passages, Role.MAP: passage_map}
 
     def _given(self) -> dict[Role, Stored]:
+        from raypipe.stages.documents.name_documents import NamedDocumentsStage
+        from raypipe.stages.documents.passage_map import MapStage
+
         named = self.collection.fields is not None
         bodies = self._records("passages") if named else self._converted()
         passages = self._ensure(Role.PASSAGES, bodies)

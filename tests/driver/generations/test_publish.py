@@ -202,7 +202,7 @@ def test_the_base_is_held_while_the_next_generation_is_built(nights, monkeypatch
         seen.extend(workspace.stores.names("generations/nightly/0000001.readers"))
         return {}
 
-    monkeypatch.setattr("raypipe.driver.pipeline.publish", publish)
+    monkeypatch.setattr("raypipe.driver.generations.publish.publish", publish)
     nights.run({**TEXTS, "f": "the run"})
     assert seen and not [*nights.stores.names("generations/nightly/0000001.readers")]
 

@@ -4,8 +4,8 @@ import shutil
 import pytest
 
 from raypipe.config import load_recipe
+from raypipe.data.python_docs import build
 from raypipe.data.python_docs.build import PythonDocs
-from raypipe.driver import inputs as builtin
 from raypipe.driver.inputs import with_files, with_local_files
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError
@@ -30,8 +30,8 @@ def test_the_embedded_collection_is_written_once_for_one_python_and_size(tmp_pat
         folder.mkdir(exist_ok=True)
         (folder / "collection.tsv").write_text(f"{len(made)}\tx\n")
 
-    monkeypatch.setattr(builtin, "python_docs", drafted)
-    monkeypatch.setattr(builtin, "write_python_docs", write)
+    monkeypatch.setattr(build, "python_docs", drafted)
+    monkeypatch.setattr(build, "write_python_docs", write)
     for _ in range(2):
         found = with_files(load_recipe(DOCS, source="x"), tmp_path / "d")
     assert made == [(7, [])]
@@ -68,13 +68,13 @@ def test_the_embedded_collection_is_written_once_for_one_python_and_size(tmp_pat
 
 def test_others_are_told_before_files_are_made_and_not_where_they_stand(tmp_path, monkeypatch):
     told = []
-    monkeypatch.setattr(builtin, "python_docs", lambda **given: told.append("made"))
+    monkeypatch.setattr(build, "python_docs", lambda **given: told.append("made"))
 
     def write(folder, docs):
         folder.mkdir(exist_ok=True)
         (folder / "collection.tsv").touch()
 
-    monkeypatch.setattr(builtin, "write_python_docs", write)
+    monkeypatch.setattr(build, "write_python_docs", write)
     for _ in range(2):
         workspace = Workspace(tmp_path / "w")
         with_local_files(
