@@ -190,7 +190,7 @@ def recipes(
     if json_schema:
         if name is not None:
             raise InputError(f"{name}: not with --json-schema, which is of all recipes")
-        from raypipe.config.json_schema import json_schema as schema
+        from raypipe.config.keys import json_schema as schema
 
         print(json.dumps(schema(), indent=1, ensure_ascii=False))
         return

@@ -1,18 +1,20 @@
-"""The keys of recipes, from their types: what `raypipe recipes --keys` prints.
+"""The keys of recipes, from their types: `raypipe recipes --keys` and its JSON Schema for editors.
 
 The text of a key is the docstring below its field, or that of the section that it opens.
 """
 
+import ast
 import inspect
+import textwrap
 from collections.abc import Iterator
-from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
+from typing import Any
 
 from pydantic.fields import FieldInfo
+from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import core_schema
 
 from raypipe.config.fields import Section, Source
-from raypipe.config.json_schema import texts_of
-from raypipe.config.phases import Own
+from raypipe.config.phases import SHARED, Own
 from raypipe.config.recipe import WrittenRecipe
 from raypipe.config.training import Training
 from raypipe.config.words import did_you_mean, listed
@@ -20,86 +22,96 @@ from raypipe.errors import InputError
 from raypipe.kinds.registry import KINDS
 from raypipe.markdown import cell
 
-
-class KeyRow(NamedTuple):
-    """A key of a recipe."""
-
-    key: str
-    """With dots: `queries.NAME.file`."""
-    values: str
-    default: str
-    text: str
+Schema = dict[str, Any]
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
-def rows(section: type[Section], prefix: str = "") -> Iterator[KeyRow]:
-    """Every key below a section, in the order of its fields; stages are left to their kinds."""
-    said = texts_of(section)
-    for name, field in section.model_fields.items():
-        key = prefix + (field.alias or name)
-        inner, named = _opened(field.annotation)
-        if inner is None:
-            yield KeyRow(key, _values(field.annotation), _default(field), said.get(name, ""))
-            continue
-        own = " ".join((inspect.getdoc(inner) or "").split("\n\n")[0].split())
-        key += ".NAME" if named else ""
-        must = "must be set" if field.is_required() else "-"
-        yield KeyRow(key, "section", must, said.get(name) or own)
-        yield from rows(inner, key + ".")
+def texts_of(section: type[Section]) -> dict[str, str]:
+    """Field -> the docstring below it, on one line; of inherited fields too.
+
+    pydantic's `use_attribute_docstrings` reads them whenever the types are imported, which takes
+    each process a tenth of a second.
+    """
+    texts = {}
+    for kind in reversed(section.__mro__[: section.__mro__.index(Section)]):
+        (body,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
+        assert isinstance(body, ast.ClassDef)
+        for field, below in zip(body.body, body.body[1:], strict=False):
+            match field, below:
+                case ast.AnnAssign(target=ast.Name(name)), ast.Expr(value=ast.Constant(str(text))):
+                    texts[name] = " ".join(text.split())
+    return texts
 
 
-def _opened(annotation: Any) -> tuple[type[Section] | None, bool]:
-    """The section that a key opens, and whether one for each name."""
-    for member in _members(annotation):
-        if isinstance(member, type) and issubclass(member, Section):
-            return (None, False) if member in KINDS.values() else (member, False)
-        if get_origin(member) is dict:
-            return _opened(get_args(member)[1])[0], True
-    return None, False
+class _Described(GenerateJsonSchema):
+    """The schema of sections, with the docstrings of fields and defaults that are filled in."""
+
+    def model_schema(self, schema: core_schema.ModelSchema) -> Schema:
+        made: Schema = super().model_schema(schema)
+        section: type[Section] = schema["cls"]
+        texts = texts_of(section)
+        for name, field in section.model_fields.items():
+            key = made["properties"][field.alias or name]
+            if name in texts:
+                key["description"] = texts[name]
+            if (value := _filled_in(field)) is not None:
+                key["default"] = value
+        return made
 
 
-def _members(annotation: Any) -> list[Any]:
-    """The types that a value may have, without None and without what is only checked."""
-    if get_origin(annotation) is Annotated:
-        return _members(get_args(annotation)[0])
-    if get_origin(annotation) in (Union, UnionType):
-        return [each for one in get_args(annotation) for each in _members(one)]
-    return [] if annotation is NoneType else [annotation]
+def _filled_in(field: FieldInfo) -> Any:
+    """The default of a key that is filled in when a recipe is loaded, if it is always the same."""
+    sources = [each for each in field.metadata if isinstance(each, Source) and each.default]
+    values = (each.value for each in sources if not callable(each.value))
+    return next(values, None) if field.default is None else None
 
 
-def _values(annotation: Any) -> str:
-    """The values that a key may have."""
-    words = {str: "text", int: "whole number", float: "number", bool: "`true`, `false`"}
-    found = []
-    for member in _members(annotation):
-        if get_origin(member) is Literal:
-            found += [f"`{each}`" for each in get_args(member)]
-        elif get_origin(member) is tuple:
-            found.append(f"list: {_values(get_args(member)[0])}")
-        elif get_origin(member) is dict:
-            found.append(f"mapping: {_values(get_args(member)[1])}")
-        else:
-            found.append("any plain value" if member is Any else words.get(member, "stage"))
-    return ", ".join(dict.fromkeys(found))
+class _InParts(_Described):
+    """The schema of what may stand in two places, in a phase and beside `phases`: no key must."""
+
+    def field_is_required(self, field: Any, total: bool) -> bool:
+        """Never."""
+        return False
 
 
-def _default(field: FieldInfo) -> str:
-    """The value of a key that is not set."""
-    if field.is_required():
-        return "must be set"
-    value = field.default
-    if value is None:
-        sources = [each for each in field.metadata if isinstance(each, Source) and each.default]
-        value = next((each.value for each in sources if not callable(each.value)), None)
-    if value is None or value in ((), {}):
-        return "-"
-    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+def json_schema() -> Schema:
+    """The schema of a recipe as written: of a training if it has a loss or phases.
+
+    What is checked across keys is left to raypipe: whether a stage's inputs are there, say.
+    """
+    pipeline = _schema_of(WrittenRecipe, "pipeline")
+    training = _schema_of(Training, "training")
+    phased = _schema_of(Training, "phased", _InParts)
+    own = _schema_of(Own, "phased")
+    keys = phased["properties"]
+    alone = {name: key for name, key in keys.items() if name not in SHARED}
+    keys["phases"] = {
+        "type": "array",
+        "minItems": 1,
+        "items": {**own, "properties": {**alone, **own["properties"]}},
+        "description": "Trainings, each of which begins from an earlier one's model.",
+    }
+    phased["required"] = [name for name in training["required"] if name in SHARED] + ["phases"]
+    return {
+        "$schema": DIALECT,
+        "title": "A recipe of raypipe",
+        "if": {"required": ["phases"]},
+        "then": {"$ref": "#/$defs/phased"},
+        "else": {
+            "if": {"required": ["loss"]},
+            "then": {"$ref": "#/$defs/training"},
+            "else": {"$ref": "#/$defs/pipeline"},
+        },
+        "$defs": {"pipeline": pipeline, "training": training, "phased": phased},
+    }
 
 
-def table(found: Iterator[KeyRow]) -> str:
-    """The rows in Markdown."""
-    lines = ["| key | values | default | |", "|---|---|---|---|"]
-    lines += [f"| `{r.key}` | {r.values} | {r.default} | {cell(r.text)} |" for r in found]
-    return "\n".join(lines) + "\n"
+def _schema_of(
+    section: type[Section], name: str, generator: type[_Described] = _Described
+) -> Schema:
+    """A section's schema, which stands in `$defs` of the whole under a name."""
+    template = f"#/$defs/{name}/$defs/{{model}}"
+    return section.model_json_schema(ref_template=template, schema_generator=generator)
 
 
 def keys_of(what: str | None = None) -> str:
@@ -110,13 +122,73 @@ def keys_of(what: str | None = None) -> str:
     """
     if what == "train":
         phases = "A phase of `phases` has these keys, some of those above, and:\n"
-        return "\n".join([table(rows(Training)), phases, table(rows(Own, "phases[]."))])
+        return "\n".join([_table(Training), phases, _table(Own, "phases[].")])
     if what is not None and what not in KINDS:
         hint = did_you_mean(what, [*KINDS, "train"])
         raise InputError(f"--keys: no stage {what!r}{hint} there are: {listed(KINDS)} and train")
-    parts = [] if what is not None else [table(rows(WrittenRecipe))]
+    parts = [] if what is not None else [_table(WrittenRecipe)]
     for do, kind in sorted(KINDS.items()):
         if what in (None, do):
-            own = " ".join((inspect.getdoc(kind) or "").split("\n\n")[0].split())
-            parts += [f"A stage with `do: {do}`. {own}\n", table(rows(kind, "stages.NAME."))]
+            about = _about(_schema_of(kind, ""))
+            parts += [f"A stage with `do: {do}`. {about}\n", _table(kind, "stages.NAME.")]
     return "\n".join(parts)
+
+
+def _table(section: type[Section], prefix: str = "") -> str:
+    """The keys below a section, in Markdown."""
+    schema = _schema_of(section, "")
+    lines = ["| key | values | default | |", "|---|---|---|---|"]
+    lines += _rows(schema, schema.get("$defs", {}), prefix)
+    return "\n".join(lines) + "\n"
+
+
+def _about(section: Schema) -> str:
+    """The first paragraph of a section's docstring, on one line."""
+    return " ".join(section.get("description", "").split("\n\n")[0].split())
+
+
+def _rows(section: Schema, sections: Schema, prefix: str) -> Iterator[str]:
+    """A line for every key below a section, in the order of its fields."""
+    for name, key in section["properties"].items():
+        options, values, below = key.get("anyOf", [key]), list[str](), None
+        for option in options:
+            named = option.get("additionalProperties")
+            opened = named if isinstance(named, dict) and "$ref" in named else option
+            if "$ref" in opened:
+                name += ".NAME" if opened is named else ""
+                below = sections[opened["$ref"].rpartition("/")[2]]
+            else:
+                values.append(_values(option))
+        default, text = key.get("default"), key.get("description", "")
+        if below is not None:
+            default, text, values = None, text or _about(below), ["section"]
+        shown = "-" if default in (None, [], {}) else f"`{_written(default)}`"
+        if name.removesuffix(".NAME") in section.get("required", ()):
+            shown = "must be set"
+        types = ", ".join(dict.fromkeys(filter(None, values)))
+        yield f"| `{prefix}{name}` | {types} | {shown} | {cell(text)} |"
+        if below is not None:
+            yield from _rows(below, sections, f"{prefix}{name}.")
+
+
+def _written(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _values(option: Schema) -> str:
+    """The values that a key may have."""
+    match option:
+        case {"enum": words}:
+            return ", ".join(f"`{each}`" for each in words)
+        case {"const": word}:
+            return f"`{word}`"
+        case {"type": "array", "items": items}:
+            return f"list: {_values(items)}"
+        case {"type": "object", "additionalProperties": dict(values)}:
+            return f"mapping: {_values(values)}"
+        case {"oneOf": _}:
+            return "stage"
+        case {"type": "object"}:
+            return "mapping: any plain value"
+    types = {"string": "text", "integer": "whole number", "boolean": "`true`, `false`", "null": ""}
+    return types.get(str(option["type"]), "number")

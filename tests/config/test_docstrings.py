@@ -1,5 +1,5 @@
 from raypipe.config.fields import Section
-from raypipe.config.json_schema import texts_of
+from raypipe.config.keys import texts_of
 
 
 class Above(Section):

@@ -9,7 +9,7 @@ import yaml
 from jsonschema import Draft202012Validator
 from packaged_recipes import EXPERIMENTS
 
-from raypipe.config.json_schema import json_schema
+from raypipe.config.keys import json_schema
 
 RECIPES = [*sorted((Path(__file__).parents[2] / "jobs/configs").glob("*.yaml")), *EXPERIMENTS]
 PIPELINE = {
@@ -92,10 +92,13 @@ def test_a_recipe_of_one_path_or_a_list_of_them_is_taken():
 
 def test_a_key_has_its_docstring_and_its_default():
     schema = json_schema()
-    resources = schema["$defs"]["pipeline.Resources"]["properties"]
+    pipeline, phased = schema["$defs"]["pipeline"], schema["$defs"]["phased"]
+    resources = pipeline["$defs"]["Resources"]["properties"]
     assert resources["precision"]["default"] == "auto"
     assert resources["precision"]["description"].startswith("Of the models' products; auto: fp32")
-    assert schema["then"]["properties"]["phases"]["items"]["properties"]["after"]["description"]
+    assert phased["properties"]["phases"]["items"]["properties"]["after"]["description"]
+    search = pipeline["$defs"]["Search"]["properties"]
+    assert search["depth"]["default"] == 1000
 
 
 def test_the_command_prints_the_schema_and_takes_no_name(raypipe_here):
