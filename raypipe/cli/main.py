@@ -74,8 +74,8 @@ app = typer.Typer(
 )
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(version: bool) -> None:
+    if version:
         print(f"raypipe {VERSION}")
         raise typer.Exit
 

@@ -75,7 +75,7 @@ def problems_of(
     named = [name for name, measure in parsed.items() if by_gdeval(measure)]
     if not named:
         return []
-    found = next(
+    judgement = next(
         (
             (query, passage, grade)
             for query, grades in judgements.items()
@@ -84,9 +84,9 @@ def problems_of(
         ),
         None,
     )
-    if found is None:
+    if judgement is None:
         return []
-    query, passage, grade = found
+    query, passage, grade = judgement
     return [
         f"measure {name!r}: expected grades up to {GDEVAL_GRADE}, its highest; found grade {grade} "
         f"(query {query}, passage {passage}); lower the grades, or use nDCG, which has no highest"
@@ -127,14 +127,14 @@ def _trec_eval(name: str) -> ir_measures.Measure | None:
         return None
     with contextlib.redirect_stdout(io.StringIO()):  # it prints which of a group it has not
         try:
-            found = ir_measures.parse_trec_measure(name)
+            parsed = ir_measures.parse_trec_measure(name)
         except ValueError as error:
             if "known trec name" in str(error):
                 raise ValueError(f"ir_measures does not compute trec_eval's {name}") from None
             return None
-    if len(found) != 1:
-        raise ValueError(f"in trec_eval it stands for {len(found)} measures; name each of them")
-    return found[0]
+    if len(parsed) != 1:
+        raise ValueError(f"in trec_eval it stands for {len(parsed)} measures; name each of them")
+    return parsed[0]
 
 
 def _reason(name: str, error: Exception) -> str:

@@ -89,7 +89,7 @@ def title_of(query_set: str, unit: Unit) -> str:
 
 
 def rows_of(
-    told: Mapping[str, Mapping[str, Any]],
+    facts: Mapping[str, Mapping[str, Any]],
     means: Mapping[str, Mapping[str, float]],
     differences: Mapping[str, Mapping[str, Difference]],
     *,
@@ -99,7 +99,7 @@ def rows_of(
     """A row for each measured system, in their order.
 
     Args:
-        told: what summary.json says of the systems.
+        facts: system -> its entry in summary.json.
         means: system -> measure -> mean.
         differences: system -> measure -> its difference to the baseline.
         num_queries: of the query set.
@@ -112,14 +112,14 @@ def rows_of(
     return [
         Row(
             name,
-            told[name]["reranks"],
-            told[name]["model"],
+            facts[name]["reranks"],
+            facts[name]["model"],
             values,
-            told[name]["ms_per_query"],
-            told[name]["start_weights"],
+            facts[name]["ms_per_query"],
+            facts[name]["start_weights"],
             differences.get(name, {}),
-            a_query(told[name].get("inferences")),
-            a_query(told[name].get("computed")),
+            a_query(facts[name].get("inferences")),
+            a_query(facts[name].get("computed")),
             larger.get(name),
         )
         for name, values in means.items()
@@ -201,8 +201,8 @@ def one_digit(value: float | None) -> str:
     return "-" if value is None else f"{value:,.1f}"
 
 
-def _difference(found: Difference) -> str:
-    return f"{found.mean:+.4f} [{found.low:+.4f}, {found.high:+.4f}] {found.signs}"
+def _difference(delta: Difference) -> str:
+    return f"{delta.mean:+.4f} [{delta.low:+.4f}, {delta.high:+.4f}] {delta.signs}"
 
 
 COMPARED = ("difference", "low", "high", "wins", "ties", "losses", "p", "p_holm", "p_t")
@@ -234,8 +234,8 @@ def as_csv(tables: Sequence[Results]) -> str:
     """
     words = COMPARED if any(row.differences for table in tables for row in table.rows) else ()
     starred = any(table.elsewhere for table in tables)
-    told = io.StringIO()
-    writer = csv.writer(told, lineterminator="\n")
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
     first = ["query_set", "unit", "system", "reranks", "model", "start_weights", "topics"]
     costs = ["ms_per_query", "inferences_per_query", "computed_per_query"]
     measures = [
@@ -254,7 +254,7 @@ def as_csv(tables: Sequence[Results]) -> str:
                 larger = system["larger_collection"]
                 cells += [None, None] if larger is None else [larger, OUTSIDE.removeprefix("* ")]
             writer.writerow(cells)
-    return told.getvalue()
+    return text.getvalue()
 
 
 def as_json(tables: Sequence[Results]) -> str:
@@ -435,16 +435,16 @@ def entry(table: Results, row: Row, measure: str) -> dict[str, Any]:
 
     A count, such as NumRet, has a difference a query and no test.
     """
-    found: dict[str, Any] = {"mean": row.values[measure]}
+    fields: dict[str, Any] = {"mean": row.values[measure]}
     own = row.differences.get(measure)
     if own is None:
-        return found
-    found["difference"] = own.mean
-    found |= {name: getattr(own, name) for name in ("low", "high", "wins", "ties", "losses")}
+        return fields
+    fields["difference"] = own.mean
+    fields |= {name: getattr(own, name) for name in ("low", "high", "wins", "ties", "losses")}
     compared = table.comparisons.get((row.system, measure))
     if compared is None:
-        return found
-    return found | {
+        return fields
+    return fields | {
         "p": compared.p_randomisation,
         "p_holm": compared.p_holm,
         "p_t": compared.p_t,

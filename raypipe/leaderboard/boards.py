@@ -62,9 +62,9 @@ def reciprocal_rank(
         relevant.setdefault(query, set()).add(passage)
     total = 0.0
     for query, passages in rankings.items():
-        wanted = relevant.get(query, ())
+        relevant_passages = relevant.get(query, ())
         for rank, passage in enumerate(passages[:cutoff], 1):
-            if passage in wanted:
+            if passage in relevant_passages:
                 total += 1 / rank
                 break
     return total / len(relevant), len(relevant)

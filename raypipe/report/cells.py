@@ -83,13 +83,13 @@ class Cell:
 
 def settings(k0s: Iterable[int], k1s: Iterable[int]) -> list[Setting]:
     """The grid: for each k0 the first reranker alone, then every k1 with every aggregation."""
-    found = []
+    grid = []
     for k0 in k0s:
-        found.append(Setting(k0))
+        grid.append(Setting(k0))
         for k1 in k1s:
-            found += [Setting(k0, k1, method) for method in METHODS]
-            found += [Setting(k0, k1, "sample", m) for m in DRAWS if m < k1 - 1]
-    return found
+            grid += [Setting(k0, k1, method) for method in METHODS]
+            grid += [Setting(k0, k1, "sample", m) for m in DRAWS if m < k1 - 1]
+    return grid
 
 
 def wanted_pairs(run: pa.Table, setting: Setting, seed: int) -> Keys:
@@ -101,15 +101,15 @@ def wanted_pairs(run: pa.Table, setting: Setting, seed: int) -> Keys:
 def cell_run(
     run: pa.Table,
     setting: Setting,
-    wanted: Keys,
-    held: Keys,
+    needed_pairs: Keys,
+    scored_pairs: Keys,
     probabilities: NDArray[np.float32],
     *,
     tail: str = "keep",
 ) -> pa.Table:
     """What the second reranker makes of the first one's run (schema.RUN), from held pairs.
 
-    `wanted` are the setting's pairs; `tail`, `keep` or `drop`, is that of the stage that
+    `needed_pairs` are the setting's pairs. `tail`, `keep` or `drop`, is that of the stage that
     aggregates them.
 
     Raises:
@@ -117,8 +117,8 @@ def cell_run(
     """
     return aggregate_by_key(
         run,
-        wanted,
-        held,
+        needed_pairs,
+        scored_pairs,
         probabilities,
         method=setting.method,
         k=setting.k1,
@@ -237,22 +237,23 @@ class Scores:
         run = self.reranked(setting.k0) if run is None else run
         made, num_pairs = [run], 0.0
         if setting.k1:
-            held, probabilities = self.held
+            scored_pairs, probabilities = self.held
             seeds = range(NUM_SEEDS if setting.m is not None else 1)
-            wanted = [wanted_pairs(run, setting, seed) for seed in seeds]
-            if any(missing(keys, held).any() for keys in wanted):
+            drawn_pairs = [wanted_pairs(run, setting, seed) for seed in seeds]
+            if any(missing(keys, scored_pairs).any() for keys in drawn_pairs):
                 return None
             made = [
-                cell_run(run, setting, keys, held, probabilities, tail=self.tail) for keys in wanted
+                cell_run(run, setting, keys, scored_pairs, probabilities, tail=self.tail)
+                for keys in drawn_pairs
             ]
-            num_pairs = len(wanted[0][0]) / self.num_queries  # as many in each draw
+            num_pairs = len(drawn_pairs[0][0]) / self.num_queries  # as many in each draw
         return _computed(setting, self.singles(setting.k0), num_pairs, [*map(self._values, made)])
 
     def own(self, system: str, setting: Setting, seed: int) -> Computed:
         """A cell as the recipe ran it: the run of one of its systems."""
-        wanted = wanted_pairs(self.reranked(setting.k0), setting, seed)
+        drawn_pairs = wanted_pairs(self.reranked(setting.k0), setting, seed)
         run = self.finished.run(system, self.query_set)
-        num_pairs = len(wanted[0]) / self.num_queries
+        num_pairs = len(drawn_pairs[0]) / self.num_queries
         return _computed(setting, self.singles(setting.k0), num_pairs, [self._values(run)])
 
     def singles(self, k0: int) -> float:
@@ -333,15 +334,15 @@ def costs_of(finished: Finished, query_set: str, stages: Stages) -> MeasuredCost
     A pair's is taken from the first aggregation that was run. Its time is that of all pairs, though
     it may need fewer, as sample does.
     """
-    told = finished.summary["systems"][query_set]
+    facts = finished.summary["systems"][query_set]
     num_queries = len(finished.queries(query_set))
-    first, mono = told[stages.mono.run], told[stages.duo.run]
+    first, mono = facts[stages.mono.run], facts[stages.duo.run]
     more = (mono.get("inferences") or 0) - (first.get("inferences") or 0)
     pair = None
-    aggregated = next((n for n in aggregates_of(finished, stages.name) if n in told), None)
+    aggregated = next((n for n in aggregates_of(finished, stages.name) if n in facts), None)
     if aggregated is not None:
         num_pairs = num_lines(finished.stored(of_stage(stages.name, query_set)))
-        pair = _each(mono, told[aggregated], num_queries, num_pairs)
+        pair = _each(mono, facts[aggregated], num_queries, num_pairs)
     return MeasuredCosts(first.get("ms_per_query"), _each(first, mono, num_queries, more), pair)
 
 

@@ -321,8 +321,8 @@ def parsed_blocks(path: Path, form: str, problems: LineProblems) -> Iterator[Blo
         rank = score = None
         if layout.rank is not None:
             # trec_eval ignores the rank of a TREC run, so an invalid one is not a problem.
-            wanted = None if form == "trec" else problems
-            rank = numbers_of(columns[layout.rank], numbers, wanted, "rank")
+            rank_problems = None if form == "trec" else problems
+            rank = numbers_of(columns[layout.rank], numbers, rank_problems, "rank")
         if layout.score is not None:
             score = numbers_of(columns[layout.score], numbers, problems, "score")
         query_id = texts_of(columns[layout.query], numbers, problems)
