@@ -129,7 +129,7 @@ class Invocation:
 def open_index(folder: str | Path, generation: int | None = None) -> "Index":
     """The current generation of a workspace of `raypipe reindex`, or the one with this number.
 
-    Of a workspace without generations it opens the stores that its last invocation used.
+    A workspace without generations is opened with the stores that its last invocation used.
 
     It is read in this process, without Ray, whatever the collection's files hold by now. A lease
     keeps a generation from being deleted until `close` or the end of a `with` block; in a workspace
@@ -431,12 +431,12 @@ class OpenedStores:
         ]
 
     def indexes(self) -> list[str]:
-        """Those that hold a Lucene index or embeddings."""
+        """The stages that made a Lucene index or embeddings, by name, in the order of `stages`."""
         kinds = (LuceneIndex, ImpactIndex, Encode)
         return [name for name in self.stages() if isinstance(self.recipe.stages[name], kinds)]
 
     def searches(self) -> list[str]:
-        """The recipe's searches of those."""
+        """The recipe's searches whose index is one of `indexes`."""
         made, indexes = self.recipe.stages.items(), self.indexes()
         kinds = (Bm25Search, DenseSearch)
         return [name for name, s in made if isinstance(s, kinds) and s.index in indexes]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from raypipe.report.queries import Candidate, PlaceInList, QueryView
 
 NUM_LINES = 2
-"""Of a candidate's text."""
+"""Lines of a candidate's text that are shown."""
 QuerySet = Annotated[
     str | None, typer.Option("--queries", help="A query set of the recipe; by default each one.")
 ]

@@ -65,7 +65,7 @@ DETAILS = (
     *("architectures", "heads", "vocabulary", "tokenizer", "tokenizer sha256", "pieces"),
     *("weights", "weights sha256", "bytes", "dtypes", "tensors", "segment rows"),
 )
-"""What `model show` prints with -v alone."""
+"""Rows that `model show` prints only with -v."""
 LISTED = 20
 """Number of tensor names shown; the others are counted."""
 

@@ -236,7 +236,10 @@ def execute(
 
 
 def tell_run(outcome: "Outcome", out: Path) -> None:
-    """What the command did and where its run is, as its last line; of several, the workspace."""
+    """Print the last line of a command: stages, seconds, and the path of its run.
+
+    A command with several runs names the workspace instead.
+    """
     from raypipe.driver.mirror import address_of
     from raypipe.driver.progress import to_stderr
 

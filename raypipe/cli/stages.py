@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from raypipe.config import Recipe
 
 NUM_LINES = 3
-"""Of a passage's text."""
+"""Lines of a passage's text that are shown."""
 
 
 def text_of_hits(query: str, hits: Sequence[Mapping[str, Any]]) -> str:

@@ -85,7 +85,7 @@ def _value(argument: str) -> str:
 
 
 def _folder(verb: str, given: Sequence[Any], option: str | None, uri: str) -> str:
-    """What the command gets for a URI: a folder that mirrors the workspace, or the URI itself."""
+    """The argument that replaces a URI: a folder that mirrors the workspace, or the URI itself."""
     from raypipe.driver.mirror import mirror_of  # only where a workspace is in a bucket
 
     if option == "--out":

@@ -54,7 +54,7 @@ class Compared:
     """All comparisons, and the values that they were computed from."""
 
     rows: list[Comparison]
-    """By measure, then in the order of the runs."""
+    """Comparisons, ordered by measure, then by run as they were given."""
     per_query: dict[str, Measured] = field(repr=False)
     family: int
     """Number of comparisons in Holm's correction."""

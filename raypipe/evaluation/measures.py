@@ -54,7 +54,7 @@ class Measured:
 def warn_of(measured: Mapping[str, Measured], where: str = "") -> None:
     """Log the queries that count 0 or are left out, and that nothing retrieved is judged.
 
-    What is alike of several runs is one line, with their names and ` on QUERYSET` behind them.
+    Messages that several runs share are one line, with the runs' names and ` on QUERYSET`.
     """
     names_by_line: dict[str, list[str]] = {}
     for name, run in measured.items():
@@ -290,7 +290,7 @@ def evaluate_file(
     break_ties: BreakTies = "id",
     qrels_name: str = "qrels",
 ) -> Measured:
-    """What `evaluate` gives of the file's run, with a note on its ties.
+    """The values of the file's run, as `evaluate` returns them. A note on its ties is logged.
 
     A text file in which each query's lines stand together is never whole in memory; any other is.
 

@@ -13,7 +13,7 @@ from raypipe.errors import InputError, shown
 from raypipe.schema import MAX_GRADE
 
 _TREC_EVAL = re.compile(r"[A-Za-z0-9]+(_[A-Za-z]+)*([._][0-9]+(\.[0-9]+)?)?")
-"""What every name in trec_eval looks like, with its cutoff or level of recall if it has one."""
+"""Pattern of every name in trec_eval, with its cutoff or level of recall if it has one."""
 GDEVAL_GRADE = 4
 """ERR divides gains by 2^4, so a higher grade has no probability, and gdeval ends at one."""
 
@@ -38,7 +38,7 @@ def parse_measures(measures: Sequence[str]) -> dict[str, ir_measures.Measure]:
 
 
 def counts_in(measures: Sequence[str]) -> list[str]:
-    """Those of the measures that are sums over the queries, such as NumRel: they have no mean.
+    """Names of the measures that are sums over the queries, such as NumRel, and have no mean.
 
     Raises:
         InputError: see `parse_measures`.

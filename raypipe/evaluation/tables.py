@@ -20,7 +20,7 @@ OUTSIDE = (
     "* a ranking of a larger collection, or made of one: its figures compare only with those "
     "of other runs over that collection"
 )
-"""What the star beside a system means."""
+"""Explanation of the star beside a system."""
 INFERENCES = (
     "inferences/query: what the whole chain asks of its rerankers; computed/query: those computed "
     "for this system, as the others were there for an earlier system or in an older store"
@@ -43,7 +43,7 @@ class Row:
     inferences: float | None = None
     """Inferences a query of the whole chain; None if no reranker has a part in it."""
     computed: float | None = None
-    """Those of them that were computed for this system; None if unknown."""
+    """Inferences a query that were computed for this system; None if unknown."""
     larger_collection: str | None = None
     """The larger collection that it ranks; its values compare with no others."""
 
@@ -176,9 +176,9 @@ def render(
 
 
 def brief(summary: Mapping[str, Any], query_set: str) -> str:
-    """What summary.json says of a query set in one table: costs, and the first measure's interval.
+    """A table in Markdown of a query set in summary.json: measures, an interval and the time.
 
-    Of the other measures it has the second and the last.
+    It has the first measure with its interval, and of the others the second and the last.
     """
     systems, means = summary["systems"][query_set], summary["measures"][query_set]
     differences = summary["differences"].get(query_set, {})
@@ -229,8 +229,8 @@ def markdown(tables: Sequence[Results]) -> str:
 def as_csv(tables: Sequence[Results]) -> str:
     """A line for each system and query set, under a header; plain numbers, none is rounded.
 
-    What is unknown or not compared is empty. If a run ranks a larger collection, the last two
-    columns name it and say what follows.
+    Values that are unknown or not compared are empty. If a run ranks a larger collection, the last
+    two columns name it and say what follows.
     """
     words = COMPARED if any(row.differences for table in tables for row in table.rows) else ()
     starred = any(table.elsewhere for table in tables)
@@ -416,7 +416,7 @@ def _caption(table: Results) -> str:
 
 
 def _training_data(table: Results) -> list[str]:
-    """What the models' start weights saw; what several saw first is named once."""
+    """Notes on the data that the models' start weights saw. Data that several saw is named once."""
     saw = {row.model: row.start_weights_saw for row in table.rows if row.start_weights_saw}
     models: dict[str, list[str]] = {}
     for model, what in saw.items():
@@ -431,7 +431,7 @@ def _training_data(table: Results) -> list[str]:
 
 
 def entry(table: Results, row: Row, measure: str) -> dict[str, Any]:
-    """What is known of one system by one measure, for JSON and CSV.
+    """The values of one system by one measure, for JSON and CSV: mean, difference and tests.
 
     A count, such as NumRet, has a difference a query and no test.
     """

@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # the help of commands names the boards, and loads no tables 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """What the script of a board computes."""
+    """The measure that the script of a board computes."""
 
     name: str
     """Such as MRR @10."""
@@ -39,7 +39,7 @@ class Board:
     query_sets: tuple[tuple[str, int], ...] = ()
     """Its query sets by name, with their numbers of queries."""
     measure: Measure | None = None
-    """What its script computes on dev."""
+    """Measure that its script computes on dev; None if there is none."""
     full_rows: bool = False
     """Whether its script warns if a query has fewer rows than allowed."""
     metadata: bool = False

@@ -33,7 +33,7 @@ class Finding:
     applies: bool
     ok: bool
     detail: str
-    """What was found, or why the rule does not apply; for the user."""
+    """Message for the user: the result of the check, or why the rule does not apply."""
 
     def to_json(self) -> dict[str, str | bool]:
         """The finding in check.json."""
@@ -83,7 +83,7 @@ class RunLines:
     """"" if every line is as the board's script reads it (query TAB passage TAB rank, or `query Q0
     passage rank score tag`), otherwise the problem."""
     tags: tuple[str, ...] = ()
-    """For a trec file: the first tags, at most three."""
+    """The first tags of a trec file, at most three."""
 
     @property
     def query_ids(self) -> list[str]:
@@ -146,9 +146,10 @@ def of_table(run: pa.Table, path: Path) -> RunLines:
 
 
 def _raw(path: Path, form: str, *, strict: bool) -> tuple[str, tuple[str, ...]]:
-    """What parsing ignores: lines that the board's script does not take, tags of a trec file.
+    """A message on the first line that the board's script would not take, and a trec file's tags.
 
-    A trec file is looked at only if it is `strict`, for a board of that form.
+    Parsing ignores both. The lines of a trec file are checked only if `strict`, for a board of
+    that form.
     """
     problem, first = "", 1
     tags: dict[str, None] = {}

@@ -97,15 +97,15 @@ class RunSide:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a board says of a run, and the rows to hand in."""
+    """Findings of a board on a run, and the rows to hand in."""
 
     findings: list[Finding]
     filled: Filled | None
     """None if a rule is broken."""
     scores: Scores | None
-    """Of those rows, if the board needs them."""
+    """Scores of those rows; None if the board needs none."""
     measure: float | None
-    """What the board's script computes; None if nothing is computed."""
+    """Value of the measure that the board's script computes; None if it was not computed."""
 
 
 def verdict(

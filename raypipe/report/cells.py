@@ -107,7 +107,7 @@ def cell_run(
     *,
     tail: str = "keep",
 ) -> pa.Table:
-    """What the second reranker makes of the first one's run (schema.RUN), from held pairs.
+    """The run of the second reranker over the first one's run, both schema.RUN, from stored pairs.
 
     `needed_pairs` are the setting's pairs. `tail`, `keep` or `drop`, is that of the stage that
     aggregates them.
@@ -128,7 +128,7 @@ def cell_run(
 
 
 def cheapest(cells: Sequence[Cell], measure: str, loss: float) -> Cell | None:
-    """Of the cells whose measure is within `loss` of the best one, that with fewest inferences.
+    """The cell with fewest inferences among those whose measure is within `loss` of the best.
 
     Ties go to the higher measure, then to the first. None if there are no cells.
     """
@@ -142,7 +142,7 @@ class Stages:
     """A duoBERT stage over a monoBERT stage."""
 
     name: str
-    """Of the duoBERT stage."""
+    """Name of the duoBERT stage in the recipe."""
     duo: DuoScore
     mono: MonoScore
 
@@ -155,7 +155,7 @@ class Stages:
 def stages_of(finished: Finished, query_set: str) -> Iterator[Stages]:
     """Each duoBERT stage over a monoBERT stage, in the recipe's order.
 
-    Those that the last invocation did not run, after --until, are left out.
+    Stages that the last invocation did not run, because of --until, are left out.
     """
     stages, ran = finished.recipe.stages, finished.systems(query_set)
     for name, duo in stages.items():
@@ -181,7 +181,7 @@ class GridCells:
 
     cells: list[Cell]
     num_cells: int
-    """Of the whole grid."""
+    """Number of cells in the whole grid."""
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,7 @@ class Computed:
 
 @dataclass(frozen=True)
 class Scores:
-    """What the rerankers of two stages gave for one query set."""
+    """Results of the rerankers of two stages for one query set."""
 
     finished: Finished
     query_set: str
@@ -208,7 +208,7 @@ class Scores:
 
     @cached_property
     def scored(self) -> pa.Table:
-        """What the first reranker made of it, schema.RUN, likewise."""
+        """The first reranker's run over those candidates, schema.RUN, likewise cut."""
         return self._needed(self.stages.duo.run)
 
     @cached_property
@@ -306,11 +306,11 @@ class MeasuredCosts:
     """Measured milliseconds; None where the workspace does not know them."""
 
     first: float | None
-    """Of the first stage, a query."""
+    """Time of the first stage for one query."""
     single: float | None
-    """Of an inference of the first reranker."""
+    """Time of one inference of the first reranker."""
     pair: float | None
-    """Of an inference of the second."""
+    """Time of one inference of the second reranker."""
 
     def of(self, cell: Cell) -> float | None:
         """Derived milliseconds a query."""
@@ -329,10 +329,10 @@ def aggregates_of(finished: Finished, pairs: str) -> dict[str, Aggregate]:
 
 
 def costs_of(finished: Finished, query_set: str, stages: Stages) -> MeasuredCosts:
-    """Those of a duoBERT stage over a monoBERT stage.
+    """The measured costs of a duoBERT stage over a monoBERT stage.
 
-    A pair's is taken from the first aggregation that was run. Its time is that of all pairs, though
-    it may need fewer, as sample does.
+    The time of a pair is taken from the first aggregation that was run. It is derived from the time
+    of all pairs, though that aggregation may need fewer, as sample does.
     """
     facts = finished.summary["systems"][query_set]
     num_queries = len(finished.queries(query_set))

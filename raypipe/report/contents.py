@@ -1,4 +1,4 @@
-"""What the page of a workspace shows, and that of a training."""
+"""Sections of a workspace's page, and of a training's page."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -42,7 +42,7 @@ class JudgedRows(NamedTuple):
 
 @dataclass(frozen=True)
 class RankedUnit:
-    """What the runs rank: passages or documents."""
+    """The unit that the runs rank, passages or documents, with its texts and ids."""
 
     unit: Unit
     stored: Stored
@@ -120,7 +120,7 @@ def open_finished(folder: Path) -> "Finished":
 
 @dataclass(frozen=True)
 class Finished:
-    """What the last invocation of a workspace left."""
+    """Results of the last invocation of a workspace."""
 
     workspace: Workspace
     recipe: Recipe
@@ -223,7 +223,7 @@ class Finished:
 
     @cached_property
     def _judged_rows(self) -> dict[str, JudgedRows]:
-        """By query set, once they are asked for."""
+        """Query set -> its judged rows, filled by `judged_rows` at first use."""
         return {}
 
     @cached_property

@@ -53,7 +53,7 @@ class WantedInput:
         return "://" in self.path or Path(self.path).exists()
 
     def line(self) -> str:
-        """What it is, in form and origin."""
+        """One line with its path, form, origin and steps."""
         origin = "" if self.origin is None else f"; from {self.origin}"
         return f"{self.shown}: {self.what}{origin} (for {', '.join(self.steps)})"
 
@@ -71,7 +71,7 @@ class WantedInput:
 def wanted(
     of: Reproduction, out: Path, planned: Sequence[Planned], values: Mapping[str, str]
 ) -> list[WantedInput]:
-    """What the steps read and no earlier one of them makes, in their order.
+    """Inputs that the steps read and no earlier step makes, in the order of the steps.
 
     `values` are those of the variables, from `plan.variables`.
     """
@@ -128,14 +128,15 @@ def _expanded(path: str, values: Mapping[str, str]) -> str:
 
 
 FIRST_RECORDS = 10
-"""Of a collection: a file of another format is told from its first lines."""
+"""Records of a collection that are read: its first lines show whether its format is right."""
 
 
 def wrong_inputs(planned: Iterable[Planned], wanted_inputs: Iterable[WantedInput]) -> list[str]:
     """The problems of inputs that are there but not what the recipes need, with their steps.
 
     Queries and judgements are read whole, collections, runs and triples by their first lines, and
-    of model folders all files. What an earlier step makes is left out, and what is in a bucket.
+    of model folders all files. Inputs that an earlier step makes or that are in a bucket are left
+    out.
     """
     by_path = {each.path: each for each in wanted_inputs if "://" not in each.path}
     problems = []

@@ -23,7 +23,7 @@ TIME = "ms/query"
 
 
 class Column(Section):
-    """What a column of a table measures."""
+    """One column of a published table: collection, queries and measure."""
 
     collection: str
     queries: str
@@ -198,7 +198,7 @@ class Input(Section):
     what: str
     from_: Annotated[str, Field(alias="from")]
     layers: int | None = None
-    """Of weights, with `hidden`: what the figures were measured with."""
+    """Layers of the weights with which the figures were measured. `hidden` is their width."""
     hidden: int | None = None
 
 
@@ -230,7 +230,7 @@ def reproduction(name: str) -> Reproduction:
 
 @cache
 def inputs() -> InputList:
-    """What recipes read and where it is from."""
+    """The list of inputs that recipes read, each with its origin."""
     return read_packaged("inputs.yaml", InputList)
 
 
@@ -306,7 +306,7 @@ def variables(env: Mapping[str, str], data: Path | None) -> dict[str, str]:
 
 
 def unset_variables(env: Mapping[str, str], data: Path | None) -> list[str]:
-    """Those that neither `env` nor `data` gives a value."""
+    """Names of the variables to which neither `env` nor `data` gives a value."""
     return [name for name in inputs().folders if data is None and name not in env]
 
 

@@ -38,7 +38,7 @@ _WORD = re.compile(r"\w+")
 Values = Mapping[str, Mapping[str, float]]
 """System -> query -> value."""
 MOST_POINTS = 400
-"""Of a line; a picture shows no more."""
+"""Points of a line at most. A picture shows no more."""
 NUM_CANDIDATES = 10
 NUM_NEAR = 3
 NOT_JUDGED = "not judged"
@@ -185,8 +185,8 @@ def sorted_differences(
 ) -> list[tuple[float, float]]:
     """(place from 1, `values` minus `baseline`) of each query, the largest difference first.
 
-    Of places with the same difference only the first and the last are kept, which draw the same
-    line; of more than `most` points that are left, as many at even distances, with both ends.
+    Among places with the same difference only the first and the last are kept, which draw the same
+    line. If more than `most` points are left, `most` at even distances are kept, with both ends.
     """
     ordered = sorted((value - baseline[query] for query, value in values.items()), reverse=True)
     kept = [

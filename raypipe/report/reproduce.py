@@ -1,4 +1,4 @@
-"""What the finished steps of a reproduction measured, beside what is published."""
+"""Values that the finished steps of a reproduction measured, beside the published ones."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass

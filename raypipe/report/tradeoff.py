@@ -33,10 +33,10 @@ COSTS = ("inferences, paper", "inferences, needed", "ms/query, derived")
 
 
 def tradeoff(finished: Finished, query_set: str, *, loss: float = 0.005) -> list[ReportSection]:
-    """For each duoBERT stage over a monoBERT stage, quality against inferences and time.
+    """Quality against inferences and time, a section for each duoBERT stage over a monoBERT stage.
 
-    Cells that need pairs that were not scored are left out; their number is told. The cheapest cell
-    within `loss` of the best is named: what is chosen here is to be reported on other queries.
+    Cells that need pairs that were not scored are left out, and a note has their number. Another
+    names the cheapest cell within `loss` of the best, which is to be reported on other queries.
     """
     sections = []
     for stages in stages_of(finished, query_set):
@@ -111,7 +111,7 @@ class ChosenCell:
 def chosen(
     finished: Finished, choose_on: str, query_sets: Sequence[str], *, loss: float = 0.005
 ) -> list[ReportSection]:
-    """For each duoBERT stage the cells that one query set prefers, on each of the others.
+    """A section for each duoBERT stage and query set, on the cells that `choose_on` prefers.
 
     They are the cheapest cell within `loss` of the best one, the best one, and the recipe's own.
     Differences are paired by query, to the best cell of `choose_on`.

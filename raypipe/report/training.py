@@ -1,4 +1,4 @@
-"""What trainings gave: curves, what the guard dropped, and quality by the size of a training.
+"""Reports on trainings: curves, examples that the guard dropped, and quality by size.
 
 Source: Nogueira & Cho 2019 (Passage re-ranking with BERT), Figure 1.
 """
@@ -24,7 +24,7 @@ from raypipe.report.finished import Finished, about, measures_of, of_system
 from raypipe.report.page import ReportSection, Table, Value
 
 MOST_POINTS = 200
-"""Of a curve; of more steps, points are the means of as many steps each."""
+"""Points of a curve at most. Each is the mean of as many consecutive steps as that takes."""
 Points = list[tuple[float, float]]
 
 
@@ -128,7 +128,7 @@ def _thinned(points: Sequence[tuple[float, float]]) -> tuple[Points, int]:
 
 
 SIZES = frozenset({"recipe", "phase", "fingerprint", "step", "steps", "settings"})
-"""What a training says of itself that another size changes, or that only names it."""
+"""Keys of a training's record that change with its size, or that only name it."""
 _NAME = re.compile(r" \([^()]*\)$")
 """The training's name at the end of what its weights saw."""
 
@@ -141,9 +141,9 @@ class TrainedStage:
     stage: MonoScore
     training: str
     step: int
-    """Of the checkpoint that was taken."""
+    """Step of the chosen checkpoint."""
     steps: int
-    """Of the whole training."""
+    """Number of steps of the whole training."""
     batch: int
     settings: Mapping[str, Any]
     """Everything else that the model's folder says, by dotted key."""
@@ -246,7 +246,7 @@ def _is_the_same(finished: Finished, query_set: str, name: str, stage: MonoScore
 
 
 def _groups(stages: Sequence[TrainedStage]) -> list[list[TrainedStage]]:
-    """Those that rerank the same candidates, the smallest training first."""
+    """Groups of stages that rerank the same candidates, the smallest training first in each."""
     groups: dict[tuple[object, ...], list[TrainedStage]] = {}
     for each in sorted(stages, key=lambda e: e.examples):
         stage = each.stage
@@ -257,7 +257,7 @@ def _groups(stages: Sequence[TrainedStage]) -> list[list[TrainedStage]]:
 
 
 def _kinds(group: Sequence[TrainedStage]) -> list[list[TrainedStage]]:
-    """Those of a group whose settings agree, where both say them."""
+    """Parts of a group in which every stage agrees with the first, in settings that both state."""
     kinds: list[list[TrainedStage]] = []
     for each in group:
         for kind in kinds:
@@ -276,7 +276,7 @@ def _differ(one: TrainedStage, other: TrainedStage) -> list[str]:
 
 
 def _differing(group: Sequence[TrainedStage]) -> list[str]:
-    """What distinguishes the lines, and whose settings are not all known."""
+    """Notes on the settings in which the lines differ, and on stages that lack some settings."""
     kinds = _kinds(group)
     notes = [
         f"{kind[0].system} differs from {kinds[0][0].system} in more than the size: "

@@ -111,7 +111,7 @@ def split_words(
 ) -> tuple[list[list[bytes]], NDArray[np.int64]]:
     """The columns of a block whose lines have `expected` words or none, and their line numbers.
 
-    What follows the sixth column of a TREC line is left out, as in trec_eval; a return within a
+    Words behind the sixth column of a TREC line are left out, as in trec_eval. A return within a
     line is a problem, since readers in text mode end the line there.
 
     Counting words per line in numpy and splitting the block once takes 33 to 50 ms for 4 MiB;

@@ -43,7 +43,7 @@ def read_run(
 ) -> pa.Table:
     """The run, `schema.RUN_FILE`: queries in order of first appearance, best first within each.
 
-    What decides the order, and the score if the file has none (`forms.form_of` tells the form):
+    The form of the file (`forms.form_of`) decides the order, and the score if the file has none:
 
     - trec: descending score as float32, then descending passage id, as in trec_eval; the rank
       column is ignored, with a warning if it contradicts this order.
@@ -308,7 +308,7 @@ def read_parts(
 
     Raises:
         NotInPartsError: a file with named columns, a query whose lines stand far apart, or lines
-            that are not a run. What was read before counts for nothing.
+            that are not a run. Parts that came before are to be discarded.
     """
     if is_parquet(path):
         raise NotInPartsError
