@@ -349,7 +349,7 @@ class Index(AbstractContextManager["Index"]):
         if opened.encoder.is_sparse:
             impacts = impacts_of_texts(opened, queries.texts, side="query", device=where)
             if isinstance(index, ImpactIndex):
-                lines = search_impacts(self._lucene_of(stage), *impacts, depth)
+                lines = search_impacts(self._open_lucene(stage), *impacts, depth)
                 return run_table(*lines, scored_by=stage)
             span = (0, embeddings.num_rows)
             lists = sparse_lists(*impacts, embeddings, span, opened.dim, depth)
@@ -365,11 +365,11 @@ class Index(AbstractContextManager["Index"]):
         from raypipe.engines.lucene.search import Feedback, search_all
 
         expand = None if rm3 is None else Feedback(**rm3.model_dump())
-        lucene = self._lucene_of(stage)
+        lucene = self._open_lucene(stage)
         hits = search_all(lucene, queries.texts, k1=k1, b=b, depth=depth, rm3=expand)
         return run_table(*hits, scored_by=stage)
 
-    def _lucene_of(self, stage: str) -> "LuceneSearcher":
+    def _open_lucene(self, stage: str) -> "LuceneSearcher":
         """The index of a stage, opened once."""
         from raypipe.stages.bm25 import open_index
 

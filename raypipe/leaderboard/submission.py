@@ -157,9 +157,9 @@ def filled_run(
     `queries` are the ids of the side's queries, if it has them.
     """
     if lines.form == "trec":  # the scores decide, as in trec_eval
-        lines = _ranking_of(side.run, board, side.break_ties)
+        lines = _read_ranking(side.run, board, side.break_ties)
     rankings = lines.rankings()
-    before = None if side.fill is None else _ranking_of(side.fill, board, side.break_ties)
+    before = None if side.fill is None else _read_ranking(side.fill, board, side.break_ties)
     earlier = before.rankings() if before is not None else {}
     named = list(dict.fromkeys([*(queries or ()), *rankings]))
     filled = fill(rankings, earlier, queries=named, depth=_depth(board, rankings))
@@ -178,7 +178,7 @@ def _scores(filled: Filled, own: RunLines, earlier: RunLines | None) -> Scores:
     return by_query
 
 
-def _ranking_of(path: Path, board: Board, break_ties: BreakTies) -> RunLines:
+def _read_ranking(path: Path, board: Board, break_ties: BreakTies) -> RunLines:
     """The run in the order that counts: for a TREC file, that of its scores, as in read_run."""
     lines = read_run_lines(path, form=board.form, break_ties=break_ties)
     return of_table(read_run(path, break_ties=break_ties), path) if lines.form == "trec" else lines
