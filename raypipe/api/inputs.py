@@ -43,19 +43,19 @@ def number_of(name: str, value: object, *, low: float = -math.inf, high: float =
     Raises:
         InputError: it is not.
     """
-    found = math.nan
+    number = math.nan
     if isinstance(value, Real) and not isinstance(value, bool):
         try:
-            found = float(value)
+            number = float(value)
         except OverflowError:  # an int beyond the range of a float
             pass
-    if not (math.isfinite(found) and low <= found <= high):
+    if not (math.isfinite(number) and low <= number <= high):
         bounds = [
             f" from {low:g}" if low > -math.inf else "",
             f" to {high:g}" if high < math.inf else "",
         ]
         raise InputError(f"{name}: expected a finite number{''.join(bounds)}; found {shown(value)}")
-    return found
+    return number
 
 
 def is_table(given: Any) -> bool:
@@ -85,8 +85,8 @@ def column_of(table: pa.Table, column: str, name: str) -> pa.ChunkedArray:
         InputError: it is missing; the message names the existing ones.
     """
     if column not in table.column_names:
-        found = ", ".join(table.column_names) or "none"
-        raise InputError(f"{name}: expected a column {column}; found {found}")
+        names = ", ".join(table.column_names) or "none"
+        raise InputError(f"{name}: expected a column {column}; found {names}")
     return table[column]
 
 
@@ -167,7 +167,7 @@ def _listed(given: Any) -> list[Any] | None:
 
 
 def _checked_texts(ids: list[Any], texts: list[Any], kind: str) -> Texts:
-    problems, seen, found = Problems(), dict[str, int](), []
+    problems, seen, names = Problems(), dict[str, int](), []
     for row, (given, text) in enumerate(zip(ids, texts, strict=True)):
         try:
             name = id_of(given, f"{kind} id")
@@ -179,9 +179,9 @@ def _checked_texts(ids: list[Any], texts: list[Any], kind: str) -> Texts:
         problem = _text_problem(text)
         if problem:
             problems.add(f"{kind} {row} (id {name!r}): {problem}")
-        found.append(name)
+        names.append(name)
     problems.raise_if_any()
-    return Texts(pa.array(found, pa.string()), texts)
+    return Texts(pa.array(names, pa.string()), texts)
 
 
 def _text_problem(text: Any) -> str:
@@ -398,7 +398,7 @@ def _grades(query: Any, grades: Any) -> Mapping[Any, Any]:
 
 
 def _checked_grades(rows: list[tuple[Any, Any, Any]]) -> pa.Table:
-    problems, found = Problems(), []
+    problems, grades = Problems(), []
     for query, passage, grade in rows:
         where = f"qrels: query {query!r}, passage {passage!r}"
         try:
@@ -407,13 +407,13 @@ def _checked_grades(rows: list[tuple[Any, Any, Any]]) -> pa.Table:
             problems.add(f"{where}: {error}")
             continue
         try:
-            found.append(
+            grades.append(
                 (*ids, whole_grade(grade.item() if isinstance(grade, np.number) else grade))
             )
         except ValueError as error:
             problems.add(f"{where}: {error}")
     problems.raise_if_any()
-    columns = zip(schema.QRELS.names, zip(*found, strict=True), strict=False)
+    columns = zip(schema.QRELS.names, zip(*grades, strict=True), strict=False)
     lists: dict[str, list[Any]] = {name: [] for name in schema.QRELS.names}
     lists |= {name: list(column) for name, column in columns}
     return pa.table(lists, schema=schema.QRELS)
@@ -467,17 +467,19 @@ def held_scores(given: Scores, queries: pa.Array, passages: pa.Array) -> KeyedSc
     return KeyedScores(keys, column.to_numpy().astype(np.float32)[kept], of_pairs)
 
 
-def refuse_missing(wanted: Keys, held: KeyedScores, queries: pa.Array, passages: pa.Array) -> None:
-    """Returns nothing if every candidate wanted has a score.
+def refuse_missing(
+    candidates: Keys, scores: KeyedScores, queries: pa.Array, passages: pa.Array
+) -> None:
+    """Returns nothing if every candidate has a score.
 
     Raises:
         InputError: some have none, with their number and the first ten.
     """
-    lacking = np.flatnonzero(missing(wanted, held.keys))
+    lacking = np.flatnonzero(missing(candidates, scores.keys))
     if len(lacking):
         raise InputError(
-            f"scores: {len(lacking)} of {len(wanted[0])} candidates have no score, first "
-            f"{_shown(wanted, lacking, queries, passages)}; score them, or lower k to the "
+            f"scores: {len(lacking)} of {len(candidates[0])} candidates have no score, first "
+            f"{_shown(candidates, lacking, queries, passages)}; score them, or lower k to the "
             "candidates that were scored: a missing score is never made up"
         )
 
@@ -527,11 +529,11 @@ def model_of(
         from raypipe.models.hub import pinned
 
         path = pinned(named)
-    found = resolve_model(path, preset, settings=settings)
-    problems = unfit(found)
+    folder = resolve_model(path, preset, settings=settings)
+    problems = unfit(folder)
     if problems:
         raise InputError(problems)
-    return found
+    return folder
 
 
 def settings_of(prompts: Mapping[str, str] | None) -> dict[str, str] | None:
@@ -577,10 +579,10 @@ def placed(model: "ModelFolder", device: str, precision: str) -> tuple["ModelFol
     known = ("auto", "fastest", *words(Precisions))
     if precision not in known:
         raise InputError(f"precision: expected one of {', '.join(known)}; found {precision!r}")
-    found, of_device = _chosen(device, precision)
+    chosen_precision, of_device = _chosen(device, precision)
     own = model.in_precision(of_device)
-    refuse_unable(own.precision, found, f"the settings of {model.path}: precision")
-    return own, found
+    refuse_unable(own.precision, chosen_precision, f"the settings of {model.path}: precision")
+    return own, chosen_precision
 
 
 @cache
@@ -588,5 +590,5 @@ def _chosen(device: str, precision: str) -> tuple[str, str]:
     """Device and precision."""
     from raypipe.driver.devices import choose
 
-    found = choose(device, precision=precision)
-    return found.device, found.precision
+    choice = choose(device, precision=precision)
+    return choice.device, choice.precision

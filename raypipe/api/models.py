@@ -75,13 +75,13 @@ def encode(
     """
     if side not in SIDES:
         raise InputError(f"side: expected one of {', '.join(SIDES)}; found {side!r}")
-    found = texts_of(texts, side)
+    named_texts = texts_of(texts, side)
     opened = model_of(model, preset, settings=settings_of(prompts))
     assert opened.encoder.kind == "encoder"  # otherwise `encoder` raises
     from raypipe.stages.in_memory import encode_texts
 
     opened, where = placed(opened, device, precision)
-    return encode_texts(opened, found.texts, side=side, device=where)
+    return encode_texts(opened, named_texts.texts, side=side, device=where)
 
 
 def search(
@@ -127,9 +127,12 @@ def search(
     """
     depth = count_of("depth", depth)
     if model == "bm25":
-        asked, answers = _texts_alone(queries, "query"), _texts_alone(passages, "passage")
+        query_texts = _texts_alone(queries, "query")
+        passage_texts = _texts_alone(passages, "passage")
         k1, b = number_of("k1", k1, low=0), number_of("b", b, low=0, high=1)
-        return _bm25(asked, answers, depth=min(depth, len(answers.ids)), k1=k1, b=b)
+        return _bm25(
+            query_texts, passage_texts, depth=min(depth, len(passage_texts.ids)), k1=k1, b=b
+        )
     options = {"model": model, "preset": preset, "prompts": prompts}
     options |= {"device": device, "precision": precision}
     query_names, query_vectors = _side(queries, "query", query_ids, options)
@@ -209,11 +212,13 @@ def score(
         return _scores_of_tuples(candidates, *placed(opened, device, precision))
     if queries is None or passages is None:
         raise InputError("score: a run needs queries and passages; tuples of texts need neither")
-    asked, answers = texts_of(queries, "query"), texts_of(passages, "passage")
+    query_texts, passage_texts = texts_of(queries, "query"), texts_of(passages, "passage")
     k = _candidates(k, opened)
     given = candidates_of(candidates)
     given.refuse_cut(k)
-    return _scores_of_run(given.run, asked, answers, k, *placed(opened, device, precision))
+    return _scores_of_run(
+        given.run, query_texts, passage_texts, k, *placed(opened, device, precision)
+    )
 
 
 def rerank(
@@ -283,11 +288,11 @@ def rerank(
         blend = number_of("blend", blend, low=0)
         if scores is not None:
             raise InputError("blend: of a model that scores now, and scores are given; remove it")
-    asked = None if queries is None else texts_of(queries, "query")
-    answers = None if passages is None else texts_of(passages, "passage")
+    query_texts = None if queries is None else texts_of(queries, "query")
+    passage_texts = None if passages is None else texts_of(passages, "passage")
     how = None
     if scores is None:
-        if asked is None or answers is None:
+        if query_texts is None or passage_texts is None:
             raise InputError("rerank: expected scores, or queries and passages to score now")
         opened = model_of(model, preset, settings=settings_of(prompts))
         if opened.reranker.kind == "mono":
@@ -297,26 +302,34 @@ def rerank(
             raise InputError("blend: for a monoBERT model; remove it")
         k = _candidates(k, opened)
         given.refuse_cut(k)
-        scores = _scores_of_run(table, asked, answers, k, *placed(opened, device, precision))
+        scores = _scores_of_run(
+            table, query_texts, passage_texts, k, *placed(opened, device, precision)
+        )
     k = k or pc.max(table["rank"]).as_py() or 1
     given.refuse_cut(k)
-    query_ids = first_seen([table]) if asked is None else asked.ids
-    ids = ascending([table]) if answers is None else answers.ids
+    query_ids = first_seen([table]) if query_texts is None else query_texts.ids
+    ids = ascending([table]) if passage_texts is None else passage_texts.ids
     rows = with_rows(table, query_ids, ids, name="run")
-    held = held_scores(scores, query_ids, ids)
+    keyed_scores = held_scores(scores, query_ids, ids)
     columns = [rows[name].to_numpy() for name in ("query_row", "passage_row", "rank")]
-    if held.of_pairs:
-        wanted = pairs(*columns, k1=k)
+    if keyed_scores.of_pairs:
+        needed_pairs = pairs(*columns, k1=k)
         ranked = aggregate_by_key(
-            rows, wanted, *held[:2], method=method or "sum", k=k, tail=tail, scored_by="rerank"
+            rows,
+            needed_pairs,
+            *keyed_scores[:2],
+            method=method or "sum",
+            k=k,
+            tail=tail,
+            scored_by="rerank",
         )
     else:
         _refuse_method(method)
-        refuse_missing(singles(*columns, k0=k), held, query_ids, ids)
-        keys, found = held[:2]
+        refuse_missing(singles(*columns, k0=k), keyed_scores, query_ids, ids)
+        keys, values = keyed_scores[:2]
         if how is not None:
-            found = how.of_run(rows, keys, found, last=k)
-        ranked = rerank_by_key(rows, keys, found, k=k, tail=tail, scored_by="rerank")
+            values = how.of_run(rows, keys, values, last=k)
+        ranked = rerank_by_key(rows, keys, values, k=k, tail=tail, scored_by="rerank")
     return with_ids(ranked, query_ids, ids)
 
 
@@ -366,10 +379,10 @@ def _bm25(queries: Texts, passages: Texts, *, depth: int, k1: float, b: float) -
             return schema.RUN_FILE.empty_table()
         searcher = LuceneSearcher(index)
         try:
-            found = search_all(searcher, queries.texts, k1=k1, b=b, depth=depth)
+            hits = search_all(searcher, queries.texts, k1=k1, b=b, depth=depth)
         finally:
             searcher.close()
-    return with_ids(run_table(*found, scored_by="bm25"), queries.ids, passages.ids)
+    return with_ids(run_table(*hits, scored_by="bm25"), queries.ids, passages.ids)
 
 
 def _is_vectors(given: Any) -> TypeGuard[Vectors]:
@@ -402,34 +415,36 @@ def _scores_of_run(
     columns = [run[name].to_numpy() for name in ("query_row", "passage_row", "rank")]
     duo = model.reranker.kind == "duo"
     keys = pairs(*columns, k1=k) if duo else singles(*columns, k0=k)
-    found = score_texts(model, queries.texts, passages.texts, keys, device=device)
+    values = score_texts(model, queries.texts, passages.texts, keys, device=device)
     query_rows, first, second = keys
     scored = {"query_id": queries.ids.take(query_rows), "passage_id": passages.ids.take(first)}
     if not duo:
-        return pa.table({**scored, "score": found})
-    return pa.table({**scored, "other_id": passages.ids.take(second), "probability": found})
+        return pa.table({**scored, "score": values})
+    return pa.table({**scored, "other_id": passages.ids.take(second), "probability": values})
 
 
 def _scores_of_tuples(given: Any, model: "ModelFolder", device: str) -> NDArray[np.float32]:
-    wanted = "(query, passage i, passage j)" if model.reranker.kind == "duo" else "(query, passage)"
+    form = "(query, passage i, passage j)" if model.reranker.kind == "duo" else "(query, passage)"
     width = 1 + model.reranker.num_passages
     if not isinstance(given, Sequence) or isinstance(given, str):
         raise InputError(
-            f"score: found {type(given).__name__}; expected a list of tuples of texts, {wanted}, "
+            f"score: found {type(given).__name__}; expected a list of tuples of texts, {form}, "
             "or a run with its queries and passages"
         )
     for place, each in enumerate(given):
         if not isinstance(each, Sequence) or isinstance(each, str) or len(each) != width:
             raise InputError(
-                f"score: candidate {place}: expected {wanted} for the "
+                f"score: candidate {place}: expected {form} for the "
                 f"{model.reranker.kind}BERT model {model.path}; found {each!r:.80}"
             )
     columns = list(zip(*given, strict=True)) or [()] * width
-    asked, query_rows = _distinct(columns[:1], "query")
-    answers, rows = _distinct(columns[1:], "passage")
+    query_texts, query_rows = _distinct(columns[:1], "query")
+    passage_texts, rows = _distinct(columns[1:], "passage")
     from raypipe.stages.in_memory import score_texts
 
-    return score_texts(model, asked, answers, (query_rows[0], rows[0], rows[-1]), device=device)
+    return score_texts(
+        model, query_texts, passage_texts, (query_rows[0], rows[0], rows[-1]), device=device
+    )
 
 
 def _distinct(

@@ -82,13 +82,13 @@ def run(
     from raypipe.driver.pipeline import Options, run_pipeline
     from raypipe.driver.progress import to_stderr
 
-    wanted, folder = inline_by_default(loaded), Path(out)
+    final_recipe, folder = inline_by_default(loaded), Path(out)
     address = os.environ.get("RAY_ADDRESS")
     options = Options(until=until, frozen=frozen, ray_address=address)
     say = to_stderr if progress else lambda line: None
     with _watching(progress) as watcher:
-        outcome = run_pipeline(wanted, folder, options, watcher=watcher, say=say)
-    return Invocation(folder, outcome.summary, outcome.table, wanted)
+        outcome = run_pipeline(final_recipe, folder, options, watcher=watcher, say=say)
+    return Invocation(folder, outcome.summary, outcome.table, final_recipe)
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class Invocation:
 def open_index(folder: str | Path, generation: int | None = None) -> "Index":
     """The current generation of a workspace of `raypipe reindex`, or the one with this number.
 
-    Of a workspace without generations it opens the stores that its last invocation used.
+    A workspace without generations is opened with the stores that its last invocation used.
 
     It is read in this process, without Ray, whatever the collection's files hold by now. A lease
     keeps a generation from being deleted until `close` or the end of a `with` block; in a workspace
@@ -149,21 +149,21 @@ def open_index(folder: str | Path, generation: int | None = None) -> "Index":
     path = folder / "recipe.yaml"
     with ExitStack() as end:
         if number is None and not generation_numbers(stores, name):
-            found = Generation(name, 0, workspace.refs())
+            opened_generation = Generation(name, 0, workspace.refs())
         else:
-            found = end.enter_context(held_generation(stores, name, number))
+            opened_generation = end.enter_context(held_generation(stores, name, number))
         recipe = config.load_recipe(config.read_resolved(path), source=str(path))
-        return Index(OpenedStores(stores, found, recipe, end.pop_all()))
+        return Index(OpenedStores(stores, opened_generation, recipe, end.pop_all()))
 
 
 class Index(AbstractContextManager["Index"]):
     """A generation that is read; for one thread at a time."""
 
-    def __init__(self, held: "OpenedStores") -> None:
+    def __init__(self, stores: "OpenedStores") -> None:
         """Use `open_index`."""
-        self._held = held
+        self._held = stores
         self._lucene: dict[str, LuceneSearcher] = {}
-        self._end = weakref.finalize(self, held.end.close)
+        self._end = weakref.finalize(self, stores.end.close)
 
     @property
     def name(self) -> str:
@@ -222,23 +222,23 @@ class Index(AbstractContextManager["Index"]):
             IncompleteError: a store of the generation was deleted.
         """
         self._refuse_closed()
-        asked = texts_of(queries, "query")
+        query_texts = texts_of(queries, "query")
         name, recipe = self._named(stage), self._held.recipe
-        wanted, searched = recipe.stages[name], name
-        if isinstance(wanted, Bm25Search | DenseSearch):
-            searched, depth = wanted.index, wanted.depth if depth is None else depth
+        named_stage, searched = recipe.stages[name], name
+        if isinstance(named_stage, Bm25Search | DenseSearch):
+            searched, depth = named_stage.index, named_stage.depth if depth is None else depth
         depth = DEPTH if depth is None else count_of("depth", depth)
         depth = min(depth, self._held.passages.num_rows)
         index = recipe.stages[searched]
         if isinstance(index, LuceneIndex):
             k1, b = self._parameters(name, k1, b)
-            rm3 = wanted.rm3 if isinstance(wanted, Bm25Search) else None
-            run = self._bm25(asked, searched, k1, b, rm3, depth)
+            rm3 = named_stage.rm3 if isinstance(named_stage, Bm25Search) else None
+            run = self._bm25(query_texts, searched, k1, b, rm3, depth)
         elif k1 is None and b is None:
-            run = self._dense(asked, searched, depth, device)
+            run = self._dense(query_texts, searched, depth, device)
         else:
             raise InputError(f"k1, b: for BM25, and {name} searches embeddings; remove them")
-        return with_ids(run, pa.table({"query_id": asked.ids}), self._held.passages)
+        return with_ids(run, pa.table({"query_id": query_texts.ids}), self._held.passages)
 
     def run(self, stage: str, query_set: str) -> pa.Table:
         """A run that was published: query_id, passage_id, rank from 1 and the true score float32.
@@ -271,10 +271,10 @@ class Index(AbstractContextManager["Index"]):
         self._refuse_closed()
         if isinstance(ids, str):
             raise InputError("passages: found one id; expected several: put it in a list")
-        wanted = [str(i) for i in (ids.to_pylist() if hasattr(ids, "to_pylist") else ids)]
+        passage_ids = [str(i) for i in (ids.to_pylist() if hasattr(ids, "to_pylist") else ids)]
         collection, index = self._held.passages, self._held.stored(of_collection(Role.IDS))
-        rows = id_index(collection, index).rows_of(wanted)
-        unknown = list(dict.fromkeys(wanted[place] for place in np.flatnonzero(rows < 0)))
+        rows = id_index(collection, index).rows_of(passage_ids)
+        unknown = list(dict.fromkeys(passage_ids[place] for place in np.flatnonzero(rows < 0)))
         if unknown:
             raise InputError(
                 f"passages: {len(unknown)} ids are not in {self._held.title}: {listed(unknown)}"
@@ -304,18 +304,18 @@ class Index(AbstractContextManager["Index"]):
             return indexes[0]
         known = [*indexes, *self._held.searches()]
         if stage is None or stage not in known:
-            found = "none" if stage is None else repr(stage)
+            given = "none" if stage is None else repr(stage)
             raise InputError(
                 f"stage: expected a stage of {self._held.title} that can be searched, "
-                f"{listed(known)}; found {found}"
+                f"{listed(known)}; found {given}"
             )
         return stage
 
     def _parameters(self, name: str, k1: float | None, b: float | None) -> tuple[float, float]:
         """BM25's, as given, or as the stage has them or tuned them, or the defaults."""
-        own, wanted = (BM25_K1, BM25_B), self._held.recipe.stages[name]
-        if isinstance(wanted, Bm25Search) and (k1 is None or b is None):
-            own = self._own_parameters(name, wanted)
+        own, stage = (BM25_K1, BM25_B), self._held.recipe.stages[name]
+        if isinstance(stage, Bm25Search) and (k1 is None or b is None):
+            own = self._own_parameters(name, stage)
         given = (own[0] if k1 is None else k1, own[1] if b is None else b)
         return number_of("k1", given[0], low=0), number_of("b", given[1], low=0, high=1)
 
@@ -326,7 +326,7 @@ class Index(AbstractContextManager["Index"]):
 
         return chosen(self._held.stored(of_stage(name, role=Role.TUNE)))
 
-    def _dense(self, asked: Texts, stage: str, depth: int, device: str) -> pa.Table:
+    def _dense(self, queries: Texts, stage: str, depth: int, device: str) -> pa.Table:
         from raypipe.engines.exact import topk_block_stream
         from raypipe.stages.embeddings import all_vectors
         from raypipe.stages.encode import precision_of, refuse_other_model
@@ -340,36 +340,36 @@ class Index(AbstractContextManager["Index"]):
         encoded = index.embeddings if isinstance(index, ImpactIndex) else stage
         encode, embeddings = recipe.stages[encoded], self._held.stored(of_stage(encoded))
         assert isinstance(encode, Encode)  # a rule of the recipe
-        wanted = recipe.models[encode.model]
-        path = address(wanted.path, wanted.revision)
-        opened = model_of(path, wanted.preset, settings=wanted.settings)
+        model = recipe.models[encode.model]
+        path = address(model.path, model.revision)
+        opened = model_of(path, model.preset, settings=model.settings)
         opened = opened.in_precision(precision_of(embeddings))
         refuse_other_model(embeddings, opened)
         where = device_of(device)
         if opened.encoder.is_sparse:
-            impacts = impacts_of_texts(opened, asked.texts, side="query", device=where)
+            impacts = impacts_of_texts(opened, queries.texts, side="query", device=where)
             if isinstance(index, ImpactIndex):
-                lines = search_impacts(self._lucene_of(stage), *impacts, depth)
+                lines = search_impacts(self._open_lucene(stage), *impacts, depth)
                 return run_table(*lines, scored_by=stage)
             span = (0, embeddings.num_rows)
             lists = sparse_lists(*impacts, embeddings, span, opened.dim, depth)
             return dense_table(0, *lists, scored_by=stage)
-        vectors = encode_texts(opened, asked.texts, side="query", device=where)
+        vectors = encode_texts(opened, queries.texts, side="query", device=where)
         blocks = all_vectors(embeddings)
-        found = topk_block_stream(vectors, blocks, depth=depth, products=TorchProducts())
-        return dense_table(0, *found, scored_by=stage)
+        hits = topk_block_stream(vectors, blocks, depth=depth, products=TorchProducts())
+        return dense_table(0, *hits, scored_by=stage)
 
     def _bm25(
-        self, asked: Texts, stage: str, k1: float, b: float, rm3: Rm3 | None, depth: int
+        self, queries: Texts, stage: str, k1: float, b: float, rm3: Rm3 | None, depth: int
     ) -> pa.Table:
         from raypipe.engines.lucene.search import Feedback, search_all
 
         expand = None if rm3 is None else Feedback(**rm3.model_dump())
-        lucene = self._lucene_of(stage)
-        found = search_all(lucene, asked.texts, k1=k1, b=b, depth=depth, rm3=expand)
-        return run_table(*found, scored_by=stage)
+        lucene = self._open_lucene(stage)
+        hits = search_all(lucene, queries.texts, k1=k1, b=b, depth=depth, rm3=expand)
+        return run_table(*hits, scored_by=stage)
 
-    def _lucene_of(self, stage: str) -> "LuceneSearcher":
+    def _open_lucene(self, stage: str) -> "LuceneSearcher":
         """The index of a stage, opened once."""
         from raypipe.stages.bm25 import open_index
 
@@ -413,13 +413,13 @@ class OpenedStores:
         Raises:
             IncompleteError: it has none of this name, or the store was deleted.
         """
-        found = self.generation.stored(self.stores, str(name))
-        if found is None:
+        store = self.generation.stored(self.stores, str(name))
+        if store is None:
             raise IncompleteError(
                 f"{self.title}: its store {name} was deleted; open another generation, or run its "
                 "recipe again"
             )
-        return found
+        return store
 
     def stages(self) -> list[str]:
         """The recipe's stages of which the generation has a store."""
@@ -431,12 +431,12 @@ class OpenedStores:
         ]
 
     def indexes(self) -> list[str]:
-        """Those that hold a Lucene index or embeddings."""
+        """The stages that made a Lucene index or embeddings, by name, in the order of `stages`."""
         kinds = (LuceneIndex, ImpactIndex, Encode)
         return [name for name in self.stages() if isinstance(self.recipe.stages[name], kinds)]
 
     def searches(self) -> list[str]:
-        """The recipe's searches of those."""
+        """The recipe's searches whose index is one of `indexes`."""
         made, indexes = self.recipe.stages.items(), self.indexes()
         kinds = (Bm25Search, DenseSearch)
         return [name for name, s in made if isinstance(s, kinds) and s.index in indexes]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from raypipe.report.queries import Candidate, PlaceInList, QueryView
 
 NUM_LINES = 2
-"""Of a candidate's text."""
+"""Lines of a candidate's text that are shown."""
 QuerySet = Annotated[
     str | None, typer.Option("--queries", help="A query set of the recipe; by default each one.")
 ]
@@ -32,10 +32,10 @@ group = typer.Typer(no_args_is_help=True, help="What the runs of a finished pipe
 @group.command()
 def depth(folder: PipelineFolder, query_set: QuerySet = None, as_json: AsJson = False) -> None:
     """Recall of the first stages by depth, and rerankers by their number of candidates."""
-    from raypipe.report.first_stages import depth as found
+    from raypipe.report.first_stages import depth as depth_section
 
     finished, chosen = _opened(folder, query_set)
-    _print([found(finished, each) for each in chosen], as_json)
+    _print([depth_section(finished, each) for each in chosen], as_json)
 
 
 @group.command()
@@ -53,8 +53,8 @@ def tradeoff(
 ) -> None:
     """Quality against inferences and time over k0, k1 and the aggregations, from stored scores."""
     from raypipe.report.tradeoff import check_choice
-    from raypipe.report.tradeoff import chosen as found_elsewhere
-    from raypipe.report.tradeoff import tradeoff as found
+    from raypipe.report.tradeoff import chosen as chosen_sections
+    from raypipe.report.tradeoff import tradeoff as tradeoff_sections
 
     if not 0 <= loss < math.inf:
         raise InputError(f"--loss {loss}: expected a number from 0")
@@ -63,9 +63,9 @@ def tradeoff(
         shown = [each for each in shown if each != choose_on or each == query_set]
         check_choice(finished, choose_on, shown)
     if choose_on is None:
-        sections = [part for each in shown for part in found(finished, each, loss=loss)]
+        sections = [part for each in shown for part in tradeoff_sections(finished, each, loss=loss)]
     else:
-        sections = found_elsewhere(finished, choose_on, shown, loss=loss)
+        sections = chosen_sections(finished, choose_on, shown, loss=loss)
     if not sections:
         raise InputError(
             f"{folder}: expected a duoBERT stage (score with k1) over a monoBERT stage (score with "
@@ -97,10 +97,10 @@ def consistency(
 @group.command()
 def fusion(folder: PipelineFolder, query_set: QuerySet = None, as_json: AsJson = False) -> None:
     """Every first stage merged in turns with every other, beside the better one alone."""
-    from raypipe.report.first_stages import fusion as found
+    from raypipe.report.first_stages import fusion as fusion_section
 
     finished, chosen = _opened(folder, query_set)
-    sections = [part for each in chosen if (part := found(finished, each)) is not None]
+    sections = [part for each in chosen if (part := fusion_section(finished, each)) is not None]
     if not sections:
         raise InputError(
             f"{folder}: expected two first stages or more (search, or read), found fewer"
@@ -117,10 +117,10 @@ def queries(
     as_json: AsJson = False,
 ) -> None:
     """The queries that changed most and the hardest; by length and by judgements."""
-    from raypipe.report.queries import queries as found
+    from raypipe.report.queries import queries as queries_section
 
     finished, sets = _opened(folder, query_set)
-    _print([found(finished, name, num=num, each=each) for name in sets], as_json)
+    _print([queries_section(finished, name, num=num, each=each) for name in sets], as_json)
 
 
 @group.command()
@@ -128,10 +128,10 @@ def training_size(
     folder: PipelineFolder, query_set: QuerySet = None, as_json: AsJson = False
 ) -> None:
     """The monoBERT stages by the number of examples on which their models were trained."""
-    from raypipe.report.training import training_size as found
+    from raypipe.report.training import training_size as size_section
 
     finished, chosen = _opened(folder, query_set)
-    sections = [part for each in chosen if (part := found(finished, each)) is not None]
+    sections = [part for each in chosen if (part := size_section(finished, each)) is not None]
     if not sections:
         raise InputError(
             f"{folder}: expected two monoBERT stages (score with k0) or more over the same "
@@ -163,8 +163,8 @@ def _opened(folder: Path, query_set: str | None) -> "tuple[Finished, list[str]]"
 def _print(sections: "list[ReportSection]", as_json: bool) -> None:
     from raypipe.report.page import to_text
 
-    found = {"sections": [section.to_json() for section in sections]}
-    print_result(found, "\n\n".join(map(to_text, sections)), as_json=as_json)
+    body = {"sections": [section.to_json() for section in sections]}
+    print_result(body, "\n\n".join(map(to_text, sections)), as_json=as_json)
 
 
 def report(folder: Folder) -> None:
@@ -192,10 +192,10 @@ def show(
 ) -> None:
     """A query's candidates side by side in every system: ranks, true scores, grades and texts."""
     from raypipe.report.finished import open_finished
-    from raypipe.report.queries import show as found
+    from raypipe.report.queries import show as query_views
 
     finished = open_finished(folder)
-    parts = found(finished, query_id, query_set=query_set, systems=systems or (), num=num)
+    parts = query_views(finished, query_id, query_set=query_set, systems=systems or (), num=num)
     if as_json:
         print(json.dumps({"sections": [part.section().to_json() for part in parts]}))
     else:

@@ -31,11 +31,11 @@ def job_problems(arguments: Sequence[str], environment: Mapping[str, str]) -> li
         )
     out = value_of_out(arguments)
     if out is None or not (Path(out).is_absolute() or in_bucket(out)):
-        found = "none" if out is None else repr(out)
+        shown_out = "none" if out is None else repr(out)
         problems.append(
             "--out: expected a bucket (s3://, gs://), or an absolute folder, shared by all nodes "
             "unless `stores` is a bucket, "
-            f"found {found}; {VANISHES}"
+            f"found {shown_out}; {VANISHES}"
         )
     stores = _stores(arguments, environment)
     if stores is not None and "://" not in stores and not Path(stores).is_absolute():
@@ -72,8 +72,8 @@ def _text(recipe: Path) -> str | None:
 
 def _written(recipe: str) -> str | None:
     try:
-        found = parse_yaml(recipe, origin=str).data
+        data = parse_yaml(recipe, origin=str).data
     except InputError:
         return None
-    stores = found.get("stores") if isinstance(found, dict) else None
+    stores = data.get("stores") if isinstance(data, dict) else None
     return stores if isinstance(stores, str) else None

@@ -29,7 +29,7 @@ KINDS = {
     130: "interrupted; the same command resumes",
     143: "interrupted; the same command resumes",
 }
-"""What an exit code means, where the lines above have said why."""
+"""Exit code -> its meaning, for a command that has already printed the reason."""
 
 
 class Ended(NamedTuple):
@@ -59,7 +59,7 @@ class _Verbs(typer.core.TyperGroup):
         return sorted(panel_of, key=lambda name: [*PANELS].index(panel_of[name]))
 
     def invoke(self, ctx: Any) -> Any:
-        """What the command returns; Abort on Ctrl-C."""
+        """The command's result. Ctrl-C is raised as Abort."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as error:
@@ -74,8 +74,8 @@ app = typer.Typer(
 )
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(version: bool) -> None:
+    if version:
         print(f"raypipe {VERSION}")
         raise typer.Exit
 

@@ -65,7 +65,7 @@ DETAILS = (
     *("architectures", "heads", "vocabulary", "tokenizer", "tokenizer sha256", "pieces"),
     *("weights", "weights sha256", "bytes", "dtypes", "tensors", "segment rows"),
 )
-"""What `model show` prints with -v alone."""
+"""Rows that `model show` prints only with -v."""
 LISTED = 20
 """Number of tensor names shown; the others are counted."""
 
@@ -94,10 +94,13 @@ def show(
         from raypipe.models.hub import pinned, snapshot_of
 
         path = str(snapshot_of(pinned(named)))
-    found = describe(path, preset)
-    print(json.dumps(asdict(found)) if as_json else "\n".join(_lines(found, verbose)), flush=True)
-    if found.problems:
-        raise InputError(found.problems)
+    description = describe(path, preset)
+    print(
+        json.dumps(asdict(description)) if as_json else "\n".join(_lines(description, verbose)),
+        flush=True,
+    )
+    if description.problems:
+        raise InputError(description.problems)
 
 
 @group.command()
@@ -138,24 +141,27 @@ def convert(
     print("\n".join(f"{name:14} {value}" for name, value in rows))
 
 
-def _lines(found: "Description", verbose: bool) -> list[str]:
-    rows: list[tuple[str, str]] = [("folder", found.folder), ("kind", found.kind or "not known")]
-    conventions, sources = found.conventions or {}, found.sources or {}
+def _lines(description: "Description", verbose: bool) -> list[str]:
+    rows: list[tuple[str, str]] = [
+        ("folder", description.folder),
+        ("kind", description.kind or "not known"),
+    ]
+    conventions, sources = description.conventions or {}, description.sources or {}
     rows += [
         (name, f"{_shown(value)}  ({sources[name]})")
         for name, value in conventions.items()
         if name != "kind"
     ]
-    rows += [(name, _shown(value)) for name, value in found.architecture.items()]
-    for part in (found.tokenizer, found.weights):
+    rows += [(name, _shown(value)) for name, value in description.architecture.items()]
+    for part in (description.tokenizer, description.weights):
         facts = part or {}
         rows += [(_label(name, facts), _shown(value)) for name, value in facts.items()]
-    for name, names in (("unused", found.unused), ("missing", found.missing)):
+    for name, names in (("unused", description.unused), ("missing", description.missing)):
         rows.append((name, "not known" if names is None else _names(names)))
-    rows.append(("training", found.training))
-    if found.made_by:
-        rows.append(("made by", _maker(found.made_by)))
-    rows += [("note", note) for note in found.notes]
+    rows.append(("training", description.training))
+    if description.made_by:
+        rows.append(("made by", _maker(description.made_by)))
+    rows += [("note", note) for note in description.notes]
     return [f"{name:18} {value}" for name, value in rows if verbose or name not in DETAILS]
 
 

@@ -47,7 +47,7 @@ Measures = Annotated[
 
 
 MEASURED = " ".join(MEASURES)
-"""What commands measure by default."""
+"""Measures that commands compute by default, separated by blanks."""
 
 
 def missing(*paths: Path | None) -> list[str]:

@@ -77,8 +77,8 @@ def plan(
     """Forecast what a recipe will take here: tokens, inferences, disk and time. Runs nothing."""
     from raypipe.driver.forecast.plan import make_plan
 
-    found = make_plan(named_recipe(recipe, overrides=overrides or [], env=os.environ), out)
-    print_result(found.to_json(), str(found), as_json=as_json)
+    forecast = make_plan(named_recipe(recipe, overrides=overrides or [], env=os.environ), out)
+    print_result(forecast.to_json(), str(forecast), as_json=as_json)
 
 
 def init(
@@ -148,8 +148,8 @@ def table(
     from raypipe.report.results import results, write_beside
 
     finished = open_finished(folder)
-    found = results(finished, query_set, measures.replace(",", " ").split())
-    text = in_format(found, written or "md")
+    tables = results(finished, query_set, measures.replace(",", " ").split())
+    text = in_format(tables, written or "md")
     if out is None and written is None:
         show(text.removesuffix("\n"))
     elif out is None:
@@ -236,7 +236,10 @@ def execute(
 
 
 def tell_run(outcome: "Outcome", out: Path) -> None:
-    """What the command did and where its run is, as its last line; of several, the workspace."""
+    """Print the last line of a command: stages, seconds, and the path of its run.
+
+    A command with several runs names the workspace instead.
+    """
     from raypipe.driver.mirror import address_of
     from raypipe.driver.progress import to_stderr
 
@@ -354,11 +357,11 @@ def rollback(
     from raypipe.driver.upkeep.status import line_of_generations
 
     made = rolled_back(_workspace(folder), line_of_generations(folder), to)
-    told = {"number": made.number, **made.facts}
+    body = {"number": made.number, **made.facts}
     text = (
         f"generation {made.number} is current, with the content of {made.facts['rolled_back_to']}"
     )
-    print_result(told, text, as_json=as_json)
+    print_result(body, text, as_json=as_json)
 
 
 def history(folder: Folder, as_json: AsJson = False) -> None:
@@ -368,13 +371,13 @@ def history(folder: Folder, as_json: AsJson = False) -> None:
     from raypipe.storage.generations import none_yet
 
     stores, name = _workspace(folder).stores, line_of_generations(folder)
-    found = past(stores, name)
+    generations = past(stores, name)
     if as_json:
-        print(json.dumps({"generations": found}))
+        print(json.dumps({"generations": generations}))
         return
-    if not found:
+    if not generations:
         print(none_yet(stores, name))
-    for generation in found:
+    for generation in generations:
         print(line_of(generation))
 
 
@@ -393,9 +396,9 @@ def line_of(generation: dict[str, Any]) -> str:
     parts += [f"{generation['rows_copied']:,} rows copied", f"{generation['seconds']} s"]
     for query_set, systems in generation.get("drift", {}).items():
         for system, drift in systems.items():
-            found = drift["means"]["overlap@10"]
+            overlap = drift["means"]["overlap@10"]
             over = f" over {drift['queries']:,} queries" if "queries" in drift else ""
-            parts.append(f"{system} on {query_set}: overlap@10 {found:.3f}{over}")
+            parts.append(f"{system} on {query_set}: overlap@10 {overlap:.3f}{over}")
     for query_set, systems in generation.get("not_compared", {}).items():
         parts += [f"{system} on {query_set}: not {why}" for system, why in systems.items()]
     if "accepted" in generation:

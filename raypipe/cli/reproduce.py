@@ -128,9 +128,9 @@ def reproduce(
     needed = wanted(of, out, steps, variables(os.environ, data))
     problems = missing(needed, unset_variables(os.environ, data))
     if inputs:
-        found = [each.to_json() for each in needed]
+        entries = [each.to_json() for each in needed]
         lines = [f"{'found' if each.is_there else 'missing'}: {each.line()}" for each in needed]
-        print_result({"name": name, "inputs": found}, "\n".join(lines), as_json=as_json)
+        print_result({"name": name, "inputs": entries}, "\n".join(lines), as_json=as_json)
         return
     if problems:
         raise InputError(problems)

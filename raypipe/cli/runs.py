@@ -60,31 +60,33 @@ def compare(
     tables = {str(path): read_run(path, break_ties=break_ties) for path in runs}
     for name, table in tables.items():
         note_ties(name, [ties_of(table)])
-    found = compared(tables, judged, names, baseline=str(base), seed=seed, qrels_name=str(qrels))
+    comparisons = compared(
+        tables, judged, names, baseline=str(base), seed=seed, qrels_name=str(qrels)
+    )
     if per_query is not None:
         try:
-            _write_per_query(per_query, found, names, str(base))
+            _write_per_query(per_query, comparisons, names, str(base))
         except FileExistsError:
             raise InputError(taken) from None
     body = {
         "baseline": str(base),
-        "family": found.family,
-        "comparisons": [asdict(row) for row in found.rows],
+        "family": comparisons.family,
+        "comparisons": [asdict(row) for row in comparisons.rows],
     }
-    print_result(body, "\n".join(_tables(found, names, str(base))), as_json=as_json)
+    print_result(body, "\n".join(_tables(comparisons, names, str(base))), as_json=as_json)
 
 
-def _tables(found: "Compared", names: list[str], base: str) -> list[str]:
+def _tables(comparisons: "Compared", names: list[str], base: str) -> list[str]:
     lines = []
     for measure in names:
-        rows = [row for row in found.rows if row.measure == measure]
+        rows = [row for row in comparisons.rows if row.measure == measure]
         lines += [f"{measure} (n={rows[0].n})", ""]
         header = ["run", "mean", "difference", "95% interval", "wins/ties/losses", "p (t)"]
         header += ["p (randomisation)", "p (Holm)", "unjudged"]
         lines += markdown_table(header, [_cells(row) for row in rows])
         lines.append("")
     lines.append(
-        f"Differences to {in_one_cell(base)}. Holm's correction covers the {found.family} "
+        f"Differences to {in_one_cell(base)}. Holm's correction covers the {comparisons.family} "
         "comparisons above (runs x measures) and uses the p of the randomisation test. Unjudged: "
         "share of the rows without a judgement, up to the measure's cutoff or 10."
     )
@@ -94,13 +96,13 @@ def _tables(found: "Compared", names: list[str], base: str) -> list[str]:
 def _cells(row: "Comparison") -> list[str]:
     if row.difference is None:
         return [cell(in_one_cell(row.run)), f"{row.mean:.4f}", *["-"] * 6, f"{row.unjudged:.3f}"]
-    found = row.difference
+    difference = row.difference
     return [
         cell(in_one_cell(row.run)),
         f"{row.mean:.4f}",
-        f"{found.mean:+.4f}",
-        f"[{found.low:+.4f}, {found.high:+.4f}]",
-        found.signs,
+        f"{difference.mean:+.4f}",
+        f"[{difference.low:+.4f}, {difference.high:+.4f}]",
+        difference.signs,
         *("<0.0001" if p < 0.0001 else f"{p:.4f}" for p in _p_values(row)),
         f"{row.unjudged:.3f}",
     ]
@@ -110,11 +112,11 @@ def _p_values(row: "Comparison") -> list[float]:
     return [p for p in (row.p_t, row.p_randomisation, row.p_holm) if p is not None]
 
 
-def _write_per_query(path: Path, found: "Compared", names: list[str], base: str) -> None:
+def _write_per_query(path: Path, comparisons: "Compared", names: list[str], base: str) -> None:
     lines = ["query_id\tmeasure\trun\tvalue\tdifference\n"]
     for measure in names:
-        before = found.per_query[base].per_query[measure]
-        for run, measured in found.per_query.items():
+        before = comparisons.per_query[base].per_query[measure]
+        for run, measured in comparisons.per_query.items():
             lines += [
                 f"{query}\t{measure}\t{in_one_cell(run)}\t{value!r}\t{value - before[query]!r}\n"
                 for query, value in measured.per_query[measure].items()
@@ -209,8 +211,8 @@ def pack(
     from raypipe.leaderboard.submission import pack as packed
 
     board = _board(task)
-    wanted = [("--dev", dev), ("--metadata", metadata)]
-    lacking = [f"{flag}: missing; {task} requires it" for flag, path in wanted if path is None]
+    files = [("--dev", dev), ("--metadata", metadata)]
+    lacking = [f"{flag}: missing; {task} requires it" for flag, path in files if path is None]
     if board.metadata and lacking:
         raise InputError(lacking)
     refuse_missing(
@@ -223,7 +225,7 @@ def pack(
             run=dev, queries=dev_queries, qrels=qrels, fill=fill_dev, break_ties=break_ties
         )
         sides = {"dev": of_dev, **sides}
-    found = packed(
+    submission = packed(
         board,
         sides,
         submission=id,
@@ -232,13 +234,13 @@ def pack(
         fewer_rows=allow_fewer_rows,
         earlier=[submissions] if submissions else [],
     )
-    blocks = [f"{name}\n{_text(of_side)}" for name, of_side in found.findings.items()]
+    blocks = [f"{name}\n{_text(of_side)}" for name, of_side in submission.findings.items()]
     body = {
-        "folder": str(found.folder),
-        "measure": found.measure,
-        "rules": {name: [f.to_json() for f in of] for name, of in found.findings.items()},
+        "folder": str(submission.folder),
+        "measure": submission.measure,
+        "rules": {name: [f.to_json() for f in of] for name, of in submission.findings.items()},
     }
-    print_result(body, "\n".join([*blocks, f"written: {found.folder}"]), as_json=as_json)
+    print_result(body, "\n".join([*blocks, f"written: {submission.folder}"]), as_json=as_json)
 
 
 def _board(task: str) -> Board:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from raypipe.config import Recipe
 
 NUM_LINES = 3
-"""Of a passage's text."""
+"""Lines of a passage's text that are shown."""
 
 
 def text_of_hits(query: str, hits: Sequence[Mapping[str, Any]]) -> str:
@@ -204,9 +204,9 @@ def _print_hits(
     stage = stage_to_search(index, model)
     with open_index(index, generation) as opened:
         run = opened.search([query], stage, depth=depth, k1=k1, b=b)
-        found = run.select(["rank", "passage_id", "score"]).to_pylist()
-        texts = opened.passages(run["passage_id"]) if found else {}
-    hits = [{**hit, "text": texts[hit["passage_id"]]} for hit in found]
+        rows = run.select(["rank", "passage_id", "score"]).to_pylist()
+        texts = opened.passages(run["passage_id"]) if rows else {}
+    hits = [{**hit, "text": texts[hit["passage_id"]]} for hit in rows]
     print_result({"query": query, "hits": hits}, text_of_hits(query, hits), as_json=as_json)
 
 
@@ -237,7 +237,7 @@ def fuse(
     from raypipe.driver.verbs.fuse_files import fuse_files
 
     refuse_missing(*runs)
-    found = fuse_files(
+    counts = fuse_files(
         runs,
         method=method,
         depth=depth,
@@ -246,8 +246,8 @@ def fuse(
         k=k,
         break_ties=break_ties,
     )
-    text = f"{found['queries']} queries, {found['lines']} lines: {out}/fused.trec"
-    print_result(found, text, as_json=as_json)
+    text = f"{counts['queries']} queries, {counts['lines']} lines: {out}/fused.trec"
+    print_result(counts, text, as_json=as_json)
 
 
 def export(
@@ -274,19 +274,19 @@ def run_stages(
     out: Path,
     as_json: bool,
     allow_open_cluster: bool,
-    asked: tuple[bool, bool],
+    flags: tuple[bool, bool],
     *,
     tokens_of: str | None = None,
     reading: tuple[str, int | None] | None = None,
 ) -> None:
-    """Run a recipe of single stages in a workspace, here or on Ray; `asked` is --inline, --ray."""
+    """Run a recipe of single stages in a workspace, here or on Ray; `flags` are --inline, --ray."""
     import os
 
     from raypipe.cli.pipeline import execute
     from raypipe.driver.pipeline import Options
     from raypipe.driver.verbs.where import where
 
-    inline, why = where(recipe, inline=asked[0], ray=asked[1])
+    inline, why = where(recipe, inline=flags[0], ray=flags[1])
 
     address = os.environ.get("RAY_ADDRESS")
     execute(
@@ -364,8 +364,8 @@ def score(
     keys, folder = with_commit(model_of(model, preset), out, to_stderr)
     opened = resolve_model(folder, preset)
     kind = opened.reranker.kind
-    if (told := measurements(opened)) is not None:
-        typer.echo(f"{model}: {told}", err=True)
+    if (note := measurements(opened)) is not None:
+        typer.echo(f"{model}: {note}", err=True)
     recipe = score_recipe(
         run,
         collection,

@@ -42,7 +42,8 @@ class _Lasting(io.FileIO):
 def make_lasting() -> None:
     """Let work go on where stdout or stderr cannot be written; see `stdout_error`.
 
-    What was closed (`>&-`) leads to nowhere; a file opened later would else take its place.
+    A closed stream (`>&-`) is opened on the null device. A file that is opened later would
+    otherwise take its place.
     """
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
@@ -87,7 +88,7 @@ class VisibleLines(logging.Formatter):
     """Lines of a log in which control characters are seen."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """See `visible`."""
+        """Returns the formatted record with its control characters made visible."""
         return visible(super().format(record))
 
 

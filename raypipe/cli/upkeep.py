@@ -27,25 +27,25 @@ if TYPE_CHECKING:
     from raypipe.driver.upkeep.status import Status
 
 
-def lines_of(found: "Status", verbose: bool) -> Iterator[str]:
+def lines_of(invocation: "Status", verbose: bool) -> Iterator[str]:
     """How the invocation ended or how far it is, which generation is current, and the stores.
 
     There is a line for each store that is not complete; the complete ones are counted, or listed
     too if `verbose`.
     """
-    code = [] if found.state == "running" else [f"exit {found.exit_code}"]
-    reason = [] if found.reason == found.state else [found.reason]
-    yield f"{found.state}: {', '.join([*code, *reason])}"
-    times = (("began", found.began), ("ended", found.ended))
+    code = [] if invocation.state == "running" else [f"exit {invocation.exit_code}"]
+    reason = [] if invocation.reason == invocation.state else [invocation.reason]
+    yield f"{invocation.state}: {', '.join([*code, *reason])}"
+    times = (("began", invocation.began), ("ended", invocation.ended))
     known = ", ".join(f"{word} {when}" for word, when in times if when is not None)
     if known:
         yield f"  {known}"
-    if found.generation is not None:
-        yield f"  current{_since(found.generation)}: {line_of(found.generation)}"
-    for refused in found.refused:
+    if invocation.generation is not None:
+        yield f"  current{_since(invocation.generation)}: {line_of(invocation.generation)}"
+    for refused in invocation.refused:
         yield f"  refused{_since(refused)}: {line_of(refused)}"
-    complete = [of for of in found.stores.values() if of["state"] == "complete"]
-    for store, progress in found.stores.items():
+    complete = [of for of in invocation.stores.values() if of["state"] == "complete"]
+    for store, progress in invocation.stores.items():
         if verbose or progress not in complete:
             yield f"  {store}: {_told(progress)}"
     if verbose:
@@ -53,7 +53,7 @@ def lines_of(found: "Status", verbose: bool) -> Iterator[str]:
     earlier = sum(of.get("earlier", False) for of in complete)
     if len(complete) > earlier:
         reused = sum(of.get("reused", False) for of in complete)
-        num_stores = len(found.stores) - earlier
+        num_stores = len(invocation.stores) - earlier
         yield f"  {len(complete) - earlier} of {num_stores} stores complete, {reused} reused"
     if earlier:
         yield f"  {earlier} stores of earlier invocations, complete"
@@ -67,30 +67,30 @@ def _since(generation: Mapping[str, Any]) -> str:
 
 def _told(progress: Mapping[str, Any]) -> str:
     """`at work 3 of 8 shards, 1,200 of 8,000 rows, 0:00:23 left`."""
-    told = str(progress["state"])
+    line = str(progress["state"])
     if "done" in progress:
-        told += f" {progress['done']} of {progress['shards']} shards"
-        told += f", {progress['rows_done']:,} of {progress['rows']:,} rows"
-    if told.startswith("at work") and "seconds_left" in progress:
-        told += f", {progress['rows_per_second']:,.1f} rows/s"
-        told += f", {timedelta(seconds=progress['seconds_left'])} left"
-    told += ", reused" if progress.get("reused") else ""
+        line += f" {progress['done']} of {progress['shards']} shards"
+        line += f", {progress['rows_done']:,} of {progress['rows']:,} rows"
+    if line.startswith("at work") and "seconds_left" in progress:
+        line += f", {progress['rows_per_second']:,.1f} rows/s"
+        line += f", {timedelta(seconds=progress['seconds_left'])} left"
+    line += ", reused" if progress.get("reused") else ""
     if progress.get("earlier"):
         begun = progress["state"] in ("waiting", "not begun")
-        told += ", one of an earlier invocation is there" if begun else ", of an earlier invocation"
-    return told
+        line += ", one of an earlier invocation is there" if begun else ", of an earlier invocation"
+    return line
 
 
 def status(folder: Folder, verbose: Verbose = False, as_json: AsJson = False) -> int:
     """Say how the last run ended, or how far it is; exits with its code."""
     from raypipe.driver.upkeep.status import status as status_of
 
-    found = status_of(folder)
+    invocation = status_of(folder)
     if as_json:
-        print(json.dumps(asdict(found)))
-        return found.exit_code
-    print("\n".join(lines_of(found, verbose)))
-    return found.exit_code
+        print(json.dumps(asdict(invocation)))
+        return invocation.exit_code
+    print("\n".join(lines_of(invocation, verbose)))
+    return invocation.exit_code
 
 
 def verify(folder: Folder, as_json: AsJson = False) -> None:
@@ -132,8 +132,8 @@ def gc(
             print("\n".join([*names, "some of them were deleted before storage failed"]))
         raise
     if as_json:
-        found = {"names": names, "bytes": garbage.num_bytes, "left": garbage.strangers}
-        print(json.dumps({**found, "deleted": deleted}))
+        body = {"names": names, "bytes": garbage.num_bytes, "left": garbage.strangers}
+        print(json.dumps({**body, "deleted": deleted}))
         return
     print("\n".join([*names, f"{len(names)} files, {garbage.num_bytes:,} bytes"]))
     for name in garbage.strangers:
@@ -159,16 +159,16 @@ def evaluate(
     refuse_missing(*runs, qrels)
     names = measures.replace(",", " ").split()
     judged = read_qrels(qrels)
-    found = {
+    measured = {
         str(path): evaluate_file(path, judged, names, break_ties=break_ties, qrels_name=str(qrels))
         for path in runs
     }
     if as_json:
-        print(json.dumps({run: {"mean": m.mean, "n": m.num_topics} for run, m in found.items()}))
+        print(json.dumps({run: {"mean": m.mean, "n": m.num_topics} for run, m in measured.items()}))
         return
-    first = next(iter(found.values()))
+    first = next(iter(measured.values()))
     header = ["run", *[f"{name} (n={first.num_topics[name]})" for name in names]]
-    rows = [[run, *[f"{of.mean[name]:.4f}" for name in names]] for run, of in found.items()]
+    rows = [[run, *[f"{of.mean[name]:.4f}" for name in names]] for run, of in measured.items()]
     show_columns([header, *rows])
 
 

@@ -18,13 +18,13 @@ WORKSPACES_READ = ("--index", "--collection", "--pairs")
 
 def value_of_out(arguments: Sequence[str]) -> str | None:
     """The value of --out, as `--out DIR` or `--out=DIR`; the last one counts."""
-    found = None
+    value = None
     for position, argument in enumerate(arguments):
         if argument == "--out" and position + 1 < len(arguments):
-            found = arguments[position + 1]
+            value = arguments[position + 1]
         elif argument.startswith("--out="):
-            found = argument.removeprefix("--out=")
-    return found
+            value = argument.removeprefix("--out=")
+    return value
 
 
 def workspace_of(app: Any, arguments: Sequence[str]) -> Path | None:
@@ -59,7 +59,7 @@ def with_folders(app: Any, arguments: Sequence[str]) -> list[str]:
     if not any(in_bucket(_value(argument)) for argument in arguments):
         return list(arguments)
     name, *rest = arguments
-    found, given = [name], [*_parameters(app.commands.get(name))]
+    new_arguments, given = [name], [*_parameters(app.commands.get(name))]
     flags = {each for one in given if getattr(one, "is_flag", False) for each in one.opts}
     for before, argument in zip(arguments, rest, strict=False):
         value = _value(argument)
@@ -68,8 +68,8 @@ def with_folders(app: Any, arguments: Sequence[str]) -> list[str]:
             takes_value = option.startswith("--") and option not in {*flags, *HELP, "--"}
             folder = _folder(name, given, option if takes_value else None, value)
             argument = argument.removesuffix(value) + folder
-        found.append(argument)
-    return found
+        new_arguments.append(argument)
+    return new_arguments
 
 
 def _parameters(command: Any) -> Iterator[Any]:
@@ -85,7 +85,7 @@ def _value(argument: str) -> str:
 
 
 def _folder(verb: str, given: Sequence[Any], option: str | None, uri: str) -> str:
-    """What the command gets for a URI: a folder that mirrors the workspace, or the URI itself."""
+    """The argument that replaces a URI: a folder that mirrors the workspace, or the URI itself."""
     from raypipe.driver.mirror import mirror_of  # only where a workspace is in a bucket
 
     if option == "--out":

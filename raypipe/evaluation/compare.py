@@ -54,7 +54,7 @@ class Compared:
     """All comparisons, and the values that they were computed from."""
 
     rows: list[Comparison]
-    """By measure, then in the order of the runs."""
+    """Comparisons, ordered by measure, then by run as they were given."""
     per_query: dict[str, Measured] = field(repr=False)
     family: int
     """Number of comparisons in Holm's correction."""
@@ -182,17 +182,17 @@ def _row(name: str, measure: str, of_run: Measured, test: _Test | None, share: f
     mean, num = of_run.mean[measure], of_run.num_topics[measure]
     if test is None:
         return Comparison(name, measure, mean, num, share, *[None] * 7)
-    deltas, p, corrected, found = test
+    deltas, p, corrected, difference = test
     return Comparison(
         run=name,
         measure=measure,
         mean=mean,
         n=num,
         unjudged=share,
-        difference=found,
-        wins=found.wins,
-        ties=found.ties,
-        losses=found.losses,
+        difference=difference,
+        wins=difference.wins,
+        ties=difference.ties,
+        losses=difference.losses,
         p_t=t_test(deltas),
         p_randomisation=p,
         p_holm=corrected,

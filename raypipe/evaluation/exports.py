@@ -17,7 +17,7 @@ MSMARCO_DEPTH = 1000
 NOTHING, TAB, BLANK, Q0, END = (
     pa.scalar(text, pa.large_string()) for text in ("", "\t", " ", " Q0 ", "\n")
 )
-"""What stands between the fields of a line, and behind them."""
+"""Text between the fields of a line, and behind the last one."""
 Float32 = NDArray[np.float32]
 Int64 = NDArray[np.int64]
 

@@ -54,27 +54,27 @@ class Measured:
 def warn_of(measured: Mapping[str, Measured], where: str = "") -> None:
     """Log the queries that count 0 or are left out, and that nothing retrieved is judged.
 
-    What is alike of several runs is one line, with their names and ` on QUERYSET` behind them.
+    Messages that several runs share are one line, with the runs' names and ` on QUERYSET`.
     """
-    told: dict[str, list[str]] = {}
-    for name, found in measured.items():
+    names_by_line: dict[str, list[str]] = {}
+    for name, run in measured.items():
         lines = [
             f"{_queries(queries)} of the {of} {'is' if len(queries) == 1 else 'are'} not in the "
             f"{other} and {verb[len(queries) > 1]}: {some(queries)}"
             for queries, of, other, verb in (
-                (found.missing_queries, "qrels", "run", ("counts 0", "count 0")),
-                (found.unjudged_queries, "run", "qrels", ("is left out", "are left out")),
+                (run.missing_queries, "qrels", "run", ("counts 0", "count 0")),
+                (run.unjudged_queries, "run", "qrels", ("is left out", "are left out")),
             )
             if queries
         ]
-        if not found.num_judged:
+        if not run.num_judged:
             lines.append(
-                f"none of {found.num_retrieved} retrieved ids is judged: are the run and the qrels "
+                f"none of {run.num_retrieved} retrieved ids is judged: are the run and the qrels "
                 "of the same passages, or of the same documents?"
             )
         for line in lines:
-            told.setdefault(line, []).append(name)
-    for line, names in told.items():
+            names_by_line.setdefault(line, []).append(name)
+    for line, names in names_by_line.items():
         logger.warning("%s%s: %s", ", ".join(names), where, line)
 
 
@@ -224,11 +224,11 @@ def check_grades(qrels: pa.Table, measures: Sequence[str]) -> None:
 
 def grades_of(qrels: pa.Table) -> dict[str, dict[str, int]]:
     """Query id -> passage id -> grade, from schema.QRELS; queries as they first appear."""
-    found: dict[str, dict[str, int]] = {}
+    grades: dict[str, dict[str, int]] = {}
     columns = (qrels[name].to_pylist() for name in ("query_id", "passage_id", "relevance"))
     for query, passage, grade in zip(*columns, strict=True):
-        found.setdefault(query, {})[passage] = grade
-    return found
+        grades.setdefault(query, {})[passage] = grade
+    return grades
 
 
 def _spans(run: pa.Table) -> dict[str, tuple[int, int]]:
@@ -290,7 +290,7 @@ def evaluate_file(
     break_ties: BreakTies = "id",
     qrels_name: str = "qrels",
 ) -> Measured:
-    """What `evaluate` gives of the file's run, with a note on its ties.
+    """The values of the file's run, as `evaluate` returns them. A note on its ties is logged.
 
     A text file in which each query's lines stand together is never whole in memory; any other is.
 

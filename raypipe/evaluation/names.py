@@ -13,7 +13,7 @@ from raypipe.errors import InputError, shown
 from raypipe.schema import MAX_GRADE
 
 _TREC_EVAL = re.compile(r"[A-Za-z0-9]+(_[A-Za-z]+)*([._][0-9]+(\.[0-9]+)?)?")
-"""What every name in trec_eval looks like, with its cutoff or level of recall if it has one."""
+"""Pattern of every name in trec_eval, with its cutoff or level of recall if it has one."""
 GDEVAL_GRADE = 4
 """ERR divides gains by 2^4, so a higher grade has no probability, and gdeval ends at one."""
 
@@ -38,7 +38,7 @@ def parse_measures(measures: Sequence[str]) -> dict[str, ir_measures.Measure]:
 
 
 def counts_in(measures: Sequence[str]) -> list[str]:
-    """Those of the measures that are sums over the queries, such as NumRel: they have no mean.
+    """Names of the measures that are sums over the queries, such as NumRel, and have no mean.
 
     Raises:
         InputError: see `parse_measures`.
@@ -75,7 +75,7 @@ def problems_of(
     named = [name for name, measure in parsed.items() if by_gdeval(measure)]
     if not named:
         return []
-    found = next(
+    judgement = next(
         (
             (query, passage, grade)
             for query, grades in judgements.items()
@@ -84,9 +84,9 @@ def problems_of(
         ),
         None,
     )
-    if found is None:
+    if judgement is None:
         return []
-    query, passage, grade = found
+    query, passage, grade = judgement
     return [
         f"measure {name!r}: expected grades up to {GDEVAL_GRADE}, its highest; found grade {grade} "
         f"(query {query}, passage {passage}); lower the grades, or use nDCG, which has no highest"
@@ -127,14 +127,14 @@ def _trec_eval(name: str) -> ir_measures.Measure | None:
         return None
     with contextlib.redirect_stdout(io.StringIO()):  # it prints which of a group it has not
         try:
-            found = ir_measures.parse_trec_measure(name)
+            parsed = ir_measures.parse_trec_measure(name)
         except ValueError as error:
             if "known trec name" in str(error):
                 raise ValueError(f"ir_measures does not compute trec_eval's {name}") from None
             return None
-    if len(found) != 1:
-        raise ValueError(f"in trec_eval it stands for {len(found)} measures; name each of them")
-    return found[0]
+    if len(parsed) != 1:
+        raise ValueError(f"in trec_eval it stands for {len(parsed)} measures; name each of them")
+    return parsed[0]
 
 
 def _reason(name: str, error: Exception) -> str:

@@ -9,11 +9,11 @@ Ranking = Sequence[str]
 
 def rankings_of(run: pa.Table) -> dict[str, list[str]]:
     """Query id -> passage ids, best first, of a run (schema.RUN_FILE) in its order."""
-    found: dict[str, list[str]] = {}
+    rankings: dict[str, list[str]] = {}
     columns = (run[name].to_pylist() for name in ("query_id", "passage_id"))
     for query, passage in zip(*columns, strict=True):
-        found.setdefault(query, []).append(passage)
-    return found
+        rankings.setdefault(query, []).append(passage)
+    return rankings
 
 
 def overlap(one: Ranking, other: Ranking, *, cutoff: int) -> float:

@@ -42,8 +42,8 @@ def difference(
 
     Source: Efron and Tibshirani 1993, chapter 13.
     """
-    (found,) = differences([(values, baseline)], seed=seed)
-    return found
+    (result,) = differences([(values, baseline)], seed=seed)
+    return result
 
 
 def differences(
@@ -65,12 +65,12 @@ def differences(
         drawn = rng.integers(0, num, (BATCH, num))
         for place, of_pair in enumerate(deltas):
             means[place, start : start + BATCH] = of_pair[drawn].mean(axis=1)
-    found = []
+    results = []
     for of_pair, resampled in zip(deltas, means, strict=True):
         low, high = np.quantile(resampled, [0.025, 0.975])
         signs = (int((of_pair > 0).sum()), int((of_pair == 0).sum()), int((of_pair < 0).sum()))
-        found.append(Difference(float(of_pair.mean()), float(low), float(high), *signs))
-    return found
+        results.append(Difference(float(of_pair.mean()), float(low), float(high), *signs))
+    return results
 
 
 def t_test(deltas: Float64) -> float:

@@ -20,7 +20,7 @@ OUTSIDE = (
     "* a ranking of a larger collection, or made of one: its figures compare only with those "
     "of other runs over that collection"
 )
-"""What the star beside a system means."""
+"""Explanation of the star beside a system."""
 INFERENCES = (
     "inferences/query: what the whole chain asks of its rerankers; computed/query: those computed "
     "for this system, as the others were there for an earlier system or in an older store"
@@ -43,7 +43,7 @@ class Row:
     inferences: float | None = None
     """Inferences a query of the whole chain; None if no reranker has a part in it."""
     computed: float | None = None
-    """Those of them that were computed for this system; None if unknown."""
+    """Inferences a query that were computed for this system; None if unknown."""
     larger_collection: str | None = None
     """The larger collection that it ranks; its values compare with no others."""
 
@@ -89,7 +89,7 @@ def title_of(query_set: str, unit: Unit) -> str:
 
 
 def rows_of(
-    told: Mapping[str, Mapping[str, Any]],
+    facts: Mapping[str, Mapping[str, Any]],
     means: Mapping[str, Mapping[str, float]],
     differences: Mapping[str, Mapping[str, Difference]],
     *,
@@ -99,7 +99,7 @@ def rows_of(
     """A row for each measured system, in their order.
 
     Args:
-        told: what summary.json says of the systems.
+        facts: system -> its entry in summary.json.
         means: system -> measure -> mean.
         differences: system -> measure -> its difference to the baseline.
         num_queries: of the query set.
@@ -112,14 +112,14 @@ def rows_of(
     return [
         Row(
             name,
-            told[name]["reranks"],
-            told[name]["model"],
+            facts[name]["reranks"],
+            facts[name]["model"],
             values,
-            told[name]["ms_per_query"],
-            told[name]["start_weights"],
+            facts[name]["ms_per_query"],
+            facts[name]["start_weights"],
             differences.get(name, {}),
-            a_query(told[name].get("inferences")),
-            a_query(told[name].get("computed")),
+            a_query(facts[name].get("inferences")),
+            a_query(facts[name].get("computed")),
             larger.get(name),
         )
         for name, values in means.items()
@@ -176,9 +176,9 @@ def render(
 
 
 def brief(summary: Mapping[str, Any], query_set: str) -> str:
-    """What summary.json says of a query set in one table: costs, and the first measure's interval.
+    """A table in Markdown of a query set in summary.json: measures, an interval and the time.
 
-    Of the other measures it has the second and the last.
+    It has the first measure with its interval, and of the others the second and the last.
     """
     systems, means = summary["systems"][query_set], summary["measures"][query_set]
     differences = summary["differences"].get(query_set, {})
@@ -201,8 +201,8 @@ def one_digit(value: float | None) -> str:
     return "-" if value is None else f"{value:,.1f}"
 
 
-def _difference(found: Difference) -> str:
-    return f"{found.mean:+.4f} [{found.low:+.4f}, {found.high:+.4f}] {found.signs}"
+def _difference(delta: Difference) -> str:
+    return f"{delta.mean:+.4f} [{delta.low:+.4f}, {delta.high:+.4f}] {delta.signs}"
 
 
 COMPARED = ("difference", "low", "high", "wins", "ties", "losses", "p", "p_holm", "p_t")
@@ -229,13 +229,13 @@ def markdown(tables: Sequence[Results]) -> str:
 def as_csv(tables: Sequence[Results]) -> str:
     """A line for each system and query set, under a header; plain numbers, none is rounded.
 
-    What is unknown or not compared is empty. If a run ranks a larger collection, the last two
-    columns name it and say what follows.
+    Values that are unknown or not compared are empty. If a run ranks a larger collection, the last
+    two columns name it and say what follows.
     """
     words = COMPARED if any(row.differences for table in tables for row in table.rows) else ()
     starred = any(table.elsewhere for table in tables)
-    told = io.StringIO()
-    writer = csv.writer(told, lineterminator="\n")
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
     first = ["query_set", "unit", "system", "reranks", "model", "start_weights", "topics"]
     costs = ["ms_per_query", "inferences_per_query", "computed_per_query"]
     measures = [
@@ -254,7 +254,7 @@ def as_csv(tables: Sequence[Results]) -> str:
                 larger = system["larger_collection"]
                 cells += [None, None] if larger is None else [larger, OUTSIDE.removeprefix("* ")]
             writer.writerow(cells)
-    return told.getvalue()
+    return text.getvalue()
 
 
 def as_json(tables: Sequence[Results]) -> str:
@@ -416,7 +416,7 @@ def _caption(table: Results) -> str:
 
 
 def _training_data(table: Results) -> list[str]:
-    """What the models' start weights saw; what several saw first is named once."""
+    """Notes on the data that the models' start weights saw. Data that several saw is named once."""
     saw = {row.model: row.start_weights_saw for row in table.rows if row.start_weights_saw}
     models: dict[str, list[str]] = {}
     for model, what in saw.items():
@@ -431,20 +431,20 @@ def _training_data(table: Results) -> list[str]:
 
 
 def entry(table: Results, row: Row, measure: str) -> dict[str, Any]:
-    """What is known of one system by one measure, for JSON and CSV.
+    """The values of one system by one measure, for JSON and CSV: mean, difference and tests.
 
     A count, such as NumRet, has a difference a query and no test.
     """
-    found: dict[str, Any] = {"mean": row.values[measure]}
+    fields: dict[str, Any] = {"mean": row.values[measure]}
     own = row.differences.get(measure)
     if own is None:
-        return found
-    found["difference"] = own.mean
-    found |= {name: getattr(own, name) for name in ("low", "high", "wins", "ties", "losses")}
+        return fields
+    fields["difference"] = own.mean
+    fields |= {name: getattr(own, name) for name in ("low", "high", "wins", "ties", "losses")}
     compared = table.comparisons.get((row.system, measure))
     if compared is None:
-        return found
-    return found | {
+        return fields
+    return fields | {
         "p": compared.p_randomisation,
         "p_holm": compared.p_holm,
         "p_t": compared.p_t,

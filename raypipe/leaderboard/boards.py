@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # the help of commands names the boards, and loads no tables 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """What the script of a board computes."""
+    """The measure that the script of a board computes."""
 
     name: str
     """Such as MRR @10."""
@@ -39,7 +39,7 @@ class Board:
     query_sets: tuple[tuple[str, int], ...] = ()
     """Its query sets by name, with their numbers of queries."""
     measure: Measure | None = None
-    """What its script computes on dev."""
+    """Measure that its script computes on dev; None if there is none."""
     full_rows: bool = False
     """Whether its script warns if a query has fewer rows than allowed."""
     metadata: bool = False
@@ -62,9 +62,9 @@ def reciprocal_rank(
         relevant.setdefault(query, set()).add(passage)
     total = 0.0
     for query, passages in rankings.items():
-        wanted = relevant.get(query, ())
+        relevant_passages = relevant.get(query, ())
         for rank, passage in enumerate(passages[:cutoff], 1):
-            if passage in wanted:
+            if passage in relevant_passages:
                 total += 1 / rank
                 break
     return total / len(relevant), len(relevant)

@@ -33,7 +33,7 @@ class Finding:
     applies: bool
     ok: bool
     detail: str
-    """What was found, or why the rule does not apply; for the user."""
+    """Message for the user: the result of the check, or why the rule does not apply."""
 
     def to_json(self) -> dict[str, str | bool]:
         """The finding in check.json."""
@@ -83,7 +83,7 @@ class RunLines:
     """"" if every line is as the board's script reads it (query TAB passage TAB rank, or `query Q0
     passage rank score tag`), otherwise the problem."""
     tags: tuple[str, ...] = ()
-    """For a trec file: the first tags, at most three."""
+    """The first tags of a trec file, at most three."""
 
     @property
     def query_ids(self) -> list[str]:
@@ -102,8 +102,8 @@ class RunLines:
         spans = list(self._spans(order))
         if self.score is None:
             return {query: [1 / n for n in range(1, stop - at + 1)] for query, at, stop in spans}
-        found = self.score[order].tolist()
-        return {query: found[start:stop] for query, start, stop in spans}
+        ordered = self.score[order].tolist()
+        return {query: ordered[start:stop] for query, start, stop in spans}
 
     def _spans(self, order: NDArray[np.int64]) -> Iterator[tuple[str, int, int]]:
         """(query, start, stop) of each query's lines, in an order that keeps them together."""
@@ -146,9 +146,10 @@ def of_table(run: pa.Table, path: Path) -> RunLines:
 
 
 def _raw(path: Path, form: str, *, strict: bool) -> tuple[str, tuple[str, ...]]:
-    """What parsing ignores: lines that the board's script does not take, tags of a trec file.
+    """A message on the first line that the board's script would not take, and a trec file's tags.
 
-    A trec file is looked at only if it is `strict`, for a board of that form.
+    Parsing ignores both. The lines of a trec file are checked only if `strict`, for a board of
+    that form.
     """
     problem, first = "", 1
     tags: dict[str, None] = {}
@@ -366,10 +367,10 @@ def _query_set(
     run: RunLines, board: Board, queries: Sequence[str] | None, query_set: str | None
 ) -> Finding:
     rule = "query set"
-    found = set(run.query_ids)
+    query_ids = set(run.query_ids)
     if queries is not None:
-        lacking = [query for query in queries if query not in found]
-        more = found - set(queries)
+        lacking = [query for query in queries if query not in query_ids]
+        more = query_ids - set(queries)
         if lacking or more:
             first = f", first {lacking[0]}" if lacking else ""
             beyond = f", first {min(more)}" if more else ""
@@ -377,15 +378,15 @@ def _query_set(
                 f"{len(lacking):,} queries are missing{first}; {len(more):,} are no part{beyond}"
             )
             return broken(rule, detail)
-        return holds(rule, f"the {len(found):,} queries named")
+        return holds(rule, f"the {len(query_ids):,} queries named")
     sizes = [(name, n) for name, n in board.query_sets if query_set in (None, name)]
     if not sizes:
         return does_not_apply(rule, "no queries were named to compare with")
-    fitting = [name for name, size in sizes if size == len(found)]
+    fitting = [name for name, size in sizes if size == len(query_ids)]
     expected = " or ".join(f"{size:,} ({name})" for name, size in sizes)
     if not fitting:
-        return broken(rule, f"expected {expected} queries; found {len(found):,}")
-    return holds(rule, f"{len(found):,} queries, as many as {fitting[0]} has")
+        return broken(rule, f"expected {expected} queries; found {len(query_ids):,}")
+    return holds(rule, f"{len(query_ids):,} queries, as many as {fitting[0]} has")
 
 
 def _scores(run: RunLines, board: Board, break_ties: BreakTies) -> Finding:
@@ -400,13 +401,13 @@ def _scores(run: RunLines, board: Board, break_ties: BreakTies) -> Finding:
     same = codes[1:] == codes[:-1]
     rising, tied = same & ~(score[1:] <= score[:-1]), same & (score[1:] == score[:-1])
     if rising.any() or (tied.any() and break_ties == "id"):
-        found = np.flatnonzero(rising | tied)
+        places = np.flatnonzero(rising | tied)
         remedy = f"; {_rewrite(run)} writes that order"
         if not rising.any():
             remedy = f"; --break-ties rank keeps the file's order of them{remedy}"
         detail = (
-            f"{len(found):,} lines do not score below the line above in float32; first: query "
-            f"{run.query_ids[codes[found[0]]]}; trec_eval would order them by id{remedy}"
+            f"{len(places):,} lines do not score below the line above in float32; first: query "
+            f"{run.query_ids[codes[places[0]]]}; trec_eval would order them by id{remedy}"
         )
         return broken(rule, detail)
     if tied.any():

@@ -97,15 +97,15 @@ class RunSide:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a board says of a run, and the rows to hand in."""
+    """Findings of a board on a run, and the rows to hand in."""
 
     findings: list[Finding]
     filled: Filled | None
     """None if a rule is broken."""
     scores: Scores | None
-    """Of those rows, if the board needs them."""
+    """Scores of those rows; None if the board needs none."""
     measure: float | None
-    """What the board's script computes; None if nothing is computed."""
+    """Value of the measure that the board's script computes; None if it was not computed."""
 
 
 def verdict(
@@ -157,9 +157,9 @@ def filled_run(
     `queries` are the ids of the side's queries, if it has them.
     """
     if lines.form == "trec":  # the scores decide, as in trec_eval
-        lines = _ranking_of(side.run, board, side.break_ties)
+        lines = _read_ranking(side.run, board, side.break_ties)
     rankings = lines.rankings()
-    before = None if side.fill is None else _ranking_of(side.fill, board, side.break_ties)
+    before = None if side.fill is None else _read_ranking(side.fill, board, side.break_ties)
     earlier = before.rankings() if before is not None else {}
     named = list(dict.fromkeys([*(queries or ()), *rankings]))
     filled = fill(rankings, earlier, queries=named, depth=_depth(board, rankings))
@@ -168,17 +168,17 @@ def filled_run(
 
 def _scores(filled: Filled, own: RunLines, earlier: RunLines | None) -> Scores:
     """The score of every row in the run that it comes from."""
-    found: dict[str, dict[str, float]] = {query: {} for query in filled.rankings}
+    by_query: dict[str, dict[str, float]] = {query: {} for query in filled.rankings}
     for run in (earlier, own):  # the run's own scores override the earlier run's
         if run is not None:
             scores = run.scores()
             for query, passages in run.rankings().items():
-                if query in found:
-                    found[query].update(zip(passages, scores[query], strict=True))
-    return found
+                if query in by_query:
+                    by_query[query].update(zip(passages, scores[query], strict=True))
+    return by_query
 
 
-def _ranking_of(path: Path, board: Board, break_ties: BreakTies) -> RunLines:
+def _read_ranking(path: Path, board: Board, break_ties: BreakTies) -> RunLines:
     """The run in the order that counts: for a TREC file, that of its scores, as in read_run."""
     lines = read_run_lines(path, form=board.form, break_ties=break_ties)
     return of_table(read_run(path, break_ties=break_ties), path) if lines.form == "trec" else lines
@@ -192,8 +192,8 @@ def _depth(board: Board, rankings: Mapping[str, Sequence[str]]) -> int | None:
 def rows_to_write(filled: Filled, scores: Scores | None) -> pa.Table:
     """The rows to write, schema.RUN_FILE; scores strictly decrease; 1/rank if there are none."""
     queries = [query for query, passages in filled.rankings.items() for _ in passages]
-    passages = [passage for found in filled.rankings.values() for passage in found]
-    lengths = [len(found) for found in filled.rankings.values()]
+    passages = [passage for ranking in filled.rankings.values() for passage in ranking]
+    lengths = [len(ranking) for ranking in filled.rankings.values()]
     rank = np.concatenate([np.arange(1, n + 1) for n in (*lengths, 0)])
     score = (1 / rank).astype(np.float32)
     if scores is not None:
@@ -243,7 +243,7 @@ def pack(
     }
     findings |= {name: of_side.findings for name, of_side in verdicts.items()}
     refuse_broken(
-        [replace(f, rule=f"{name}: {f.rule}") for name, found in findings.items() for f in found]
+        [replace(f, rule=f"{name}: {f.rule}") for name, each in findings.items() for f in each]
     )
     tables, measure = {}, {}
     for name, of_side in verdicts.items():
@@ -256,7 +256,7 @@ def pack(
         "task": board.task,
         "id": submission,
         "measure": measure,
-        "rules": {name: [f.to_json() for f in found] for name, found in findings.items()},
+        "rules": {name: [f.to_json() for f in each] for name, each in findings.items()},
     }
     replace_file(out / "leaderboard" / "check.json", json.dumps(check, indent=1).encode() + b"\n")
     return Submission(folder / submission, findings, measure)
@@ -380,9 +380,9 @@ def check_metadata(
 
 
 def _day(submission: str) -> date | None:
-    found = re.fullmatch(r"([0-9]{4})([0-9]{2})([0-9]{2})-[A-Za-z0-9_.-]+", submission)
+    match = re.fullmatch(r"([0-9]{4})([0-9]{2})([0-9]{2})-[A-Za-z0-9_.-]+", submission)
     try:
-        day = date(*map(int, found.groups())) if found else None
+        day = date(*map(int, match.groups())) if match else None
         return day if day is not None and day.year < date.max.year else None
     except ValueError:
         return None
@@ -425,9 +425,9 @@ def _embargo(metadata: Mapping[str, Any], day: date | None) -> Finding:
     value = metadata.get("embargo_until")
     if value is None:
         return does_not_apply("embargo", "none is requested")
-    found = re.fullmatch(r"(\d{4})/(\d{2})/(\d{2})", value) if isinstance(value, str) else None
+    match = re.fullmatch(r"(\d{4})/(\d{2})/(\d{2})", value) if isinstance(value, str) else None
     try:
-        until = date(*map(int, found.groups())) if found else None
+        until = date(*map(int, match.groups())) if match else None
     except ValueError:
         until = None
     if until is None:

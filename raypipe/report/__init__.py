@@ -1,1 +1,1 @@
-"""What finished workspaces say: one page, the analyses behind it, and the papers' tables."""
+"""Reports on finished workspaces: one page, the analyses behind it, and the papers' tables."""

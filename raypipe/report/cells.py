@@ -83,13 +83,13 @@ class Cell:
 
 def settings(k0s: Iterable[int], k1s: Iterable[int]) -> list[Setting]:
     """The grid: for each k0 the first reranker alone, then every k1 with every aggregation."""
-    found = []
+    grid = []
     for k0 in k0s:
-        found.append(Setting(k0))
+        grid.append(Setting(k0))
         for k1 in k1s:
-            found += [Setting(k0, k1, method) for method in METHODS]
-            found += [Setting(k0, k1, "sample", m) for m in DRAWS if m < k1 - 1]
-    return found
+            grid += [Setting(k0, k1, method) for method in METHODS]
+            grid += [Setting(k0, k1, "sample", m) for m in DRAWS if m < k1 - 1]
+    return grid
 
 
 def wanted_pairs(run: pa.Table, setting: Setting, seed: int) -> Keys:
@@ -101,15 +101,15 @@ def wanted_pairs(run: pa.Table, setting: Setting, seed: int) -> Keys:
 def cell_run(
     run: pa.Table,
     setting: Setting,
-    wanted: Keys,
-    held: Keys,
+    needed_pairs: Keys,
+    scored_pairs: Keys,
     probabilities: NDArray[np.float32],
     *,
     tail: str = "keep",
 ) -> pa.Table:
-    """What the second reranker makes of the first one's run (schema.RUN), from held pairs.
+    """The run of the second reranker over the first one's run, both schema.RUN, from stored pairs.
 
-    `wanted` are the setting's pairs; `tail`, `keep` or `drop`, is that of the stage that
+    `needed_pairs` are the setting's pairs. `tail`, `keep` or `drop`, is that of the stage that
     aggregates them.
 
     Raises:
@@ -117,8 +117,8 @@ def cell_run(
     """
     return aggregate_by_key(
         run,
-        wanted,
-        held,
+        needed_pairs,
+        scored_pairs,
         probabilities,
         method=setting.method,
         k=setting.k1,
@@ -128,7 +128,7 @@ def cell_run(
 
 
 def cheapest(cells: Sequence[Cell], measure: str, loss: float) -> Cell | None:
-    """Of the cells whose measure is within `loss` of the best one, that with fewest inferences.
+    """The cell with fewest inferences among those whose measure is within `loss` of the best.
 
     Ties go to the higher measure, then to the first. None if there are no cells.
     """
@@ -142,7 +142,7 @@ class Stages:
     """A duoBERT stage over a monoBERT stage."""
 
     name: str
-    """Of the duoBERT stage."""
+    """Name of the duoBERT stage in the recipe."""
     duo: DuoScore
     mono: MonoScore
 
@@ -155,7 +155,7 @@ class Stages:
 def stages_of(finished: Finished, query_set: str) -> Iterator[Stages]:
     """Each duoBERT stage over a monoBERT stage, in the recipe's order.
 
-    Those that the last invocation did not run, after --until, are left out.
+    Stages that the last invocation did not run, because of --until, are left out.
     """
     stages, ran = finished.recipe.stages, finished.systems(query_set)
     for name, duo in stages.items():
@@ -181,7 +181,7 @@ class GridCells:
 
     cells: list[Cell]
     num_cells: int
-    """Of the whole grid."""
+    """Number of cells in the whole grid."""
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,7 @@ class Computed:
 
 @dataclass(frozen=True)
 class Scores:
-    """What the rerankers of two stages gave for one query set."""
+    """Results of the rerankers of two stages for one query set."""
 
     finished: Finished
     query_set: str
@@ -208,7 +208,7 @@ class Scores:
 
     @cached_property
     def scored(self) -> pa.Table:
-        """What the first reranker made of it, schema.RUN, likewise."""
+        """The first reranker's run over those candidates, schema.RUN, likewise cut."""
         return self._needed(self.stages.duo.run)
 
     @cached_property
@@ -237,22 +237,23 @@ class Scores:
         run = self.reranked(setting.k0) if run is None else run
         made, num_pairs = [run], 0.0
         if setting.k1:
-            held, probabilities = self.held
+            scored_pairs, probabilities = self.held
             seeds = range(NUM_SEEDS if setting.m is not None else 1)
-            wanted = [wanted_pairs(run, setting, seed) for seed in seeds]
-            if any(missing(keys, held).any() for keys in wanted):
+            drawn_pairs = [wanted_pairs(run, setting, seed) for seed in seeds]
+            if any(missing(keys, scored_pairs).any() for keys in drawn_pairs):
                 return None
             made = [
-                cell_run(run, setting, keys, held, probabilities, tail=self.tail) for keys in wanted
+                cell_run(run, setting, keys, scored_pairs, probabilities, tail=self.tail)
+                for keys in drawn_pairs
             ]
-            num_pairs = len(wanted[0][0]) / self.num_queries  # as many in each draw
+            num_pairs = len(drawn_pairs[0][0]) / self.num_queries  # as many in each draw
         return _computed(setting, self.singles(setting.k0), num_pairs, [*map(self._values, made)])
 
     def own(self, system: str, setting: Setting, seed: int) -> Computed:
         """A cell as the recipe ran it: the run of one of its systems."""
-        wanted = wanted_pairs(self.reranked(setting.k0), setting, seed)
+        drawn_pairs = wanted_pairs(self.reranked(setting.k0), setting, seed)
         run = self.finished.run(system, self.query_set)
-        num_pairs = len(wanted[0]) / self.num_queries
+        num_pairs = len(drawn_pairs[0]) / self.num_queries
         return _computed(setting, self.singles(setting.k0), num_pairs, [self._values(run)])
 
     def singles(self, k0: int) -> float:
@@ -305,11 +306,11 @@ class MeasuredCosts:
     """Measured milliseconds; None where the workspace does not know them."""
 
     first: float | None
-    """Of the first stage, a query."""
+    """Time of the first stage for one query."""
     single: float | None
-    """Of an inference of the first reranker."""
+    """Time of one inference of the first reranker."""
     pair: float | None
-    """Of an inference of the second."""
+    """Time of one inference of the second reranker."""
 
     def of(self, cell: Cell) -> float | None:
         """Derived milliseconds a query."""
@@ -328,20 +329,20 @@ def aggregates_of(finished: Finished, pairs: str) -> dict[str, Aggregate]:
 
 
 def costs_of(finished: Finished, query_set: str, stages: Stages) -> MeasuredCosts:
-    """Those of a duoBERT stage over a monoBERT stage.
+    """The measured costs of a duoBERT stage over a monoBERT stage.
 
-    A pair's is taken from the first aggregation that was run. Its time is that of all pairs, though
-    it may need fewer, as sample does.
+    The time of a pair is taken from the first aggregation that was run. It is derived from the time
+    of all pairs, though that aggregation may need fewer, as sample does.
     """
-    told = finished.summary["systems"][query_set]
+    facts = finished.summary["systems"][query_set]
     num_queries = len(finished.queries(query_set))
-    first, mono = told[stages.mono.run], told[stages.duo.run]
+    first, mono = facts[stages.mono.run], facts[stages.duo.run]
     more = (mono.get("inferences") or 0) - (first.get("inferences") or 0)
     pair = None
-    aggregated = next((n for n in aggregates_of(finished, stages.name) if n in told), None)
+    aggregated = next((n for n in aggregates_of(finished, stages.name) if n in facts), None)
     if aggregated is not None:
         num_pairs = num_lines(finished.stored(of_stage(stages.name, query_set)))
-        pair = _each(mono, told[aggregated], num_queries, num_pairs)
+        pair = _each(mono, facts[aggregated], num_queries, num_pairs)
     return MeasuredCosts(first.get("ms_per_query"), _each(first, mono, num_queries, more), pair)
 
 

@@ -15,9 +15,9 @@ STYLES = ("-", "--", "-.", ":")
 MOST_MARKED = 50
 """Points of a line that has marks; more would hide each other."""
 LEGEND_COLUMNS = 3
-"""Of the legend below the axes, where it hides no point."""
+"""Columns of the legend, which is below the axes, where it hides no point."""
 LEAST_SPAN = 0.05
-"""Of the vertical axis."""
+"""Least span of values on the vertical axis."""
 INCHES = (5.5, 3.3)
 """Width and height of a picture; narrow, so that its words can be read on a phone."""
 NEAREST = 1.3

@@ -1,4 +1,4 @@
-"""What the page of a workspace shows, and that of a training."""
+"""Sections of a workspace's page, and of a training's page."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -80,7 +80,9 @@ def making(finished: Finished) -> ReportSection:
     Every setting is in the recipe's text, each default with its source.
     """
     summary = finished.summary
-    made_by: dict[str, Value] = {name: str(found) for name, found in summary["versions"].items()}
+    made_by: dict[str, Value] = {
+        name: str(version) for name, version in summary["versions"].items()
+    }
     made_by |= {"device": summary["device"], "numerics": "; ".join(finished.numerics()) or None}
     tables = [_stores(finished), Table("Made by", ["what", "is"], [*map(list, made_by.items())])]
     text = (finished.workspace.folder / "recipe.yaml").read_text()

@@ -42,7 +42,7 @@ class JudgedRows(NamedTuple):
 
 @dataclass(frozen=True)
 class RankedUnit:
-    """What the runs rank: passages or documents."""
+    """The unit that the runs rank, passages or documents, with its texts and ids."""
 
     unit: Unit
     stored: Stored
@@ -120,7 +120,7 @@ def open_finished(folder: Path) -> "Finished":
 
 @dataclass(frozen=True)
 class Finished:
-    """What the last invocation of a workspace left."""
+    """Results of the last invocation of a workspace."""
 
     workspace: Workspace
     recipe: Recipe
@@ -217,13 +217,13 @@ class Finished:
         """The judged passages of a query set that the collection has."""
         if query_set not in self._judged_rows:
             judged = self._judgements[query_set, "passages"]
-            found = self.ranked().judged(judged, self.queries(query_set)["query_id"])
-            self._judged_rows[query_set] = found
+            rows = self.ranked().judged(judged, self.queries(query_set)["query_id"])
+            self._judged_rows[query_set] = rows
         return self._judged_rows[query_set]
 
     @cached_property
     def _judged_rows(self) -> dict[str, JudgedRows]:
-        """By query set, once they are asked for."""
+        """Query set -> its judged rows, filled by `judged_rows` at first use."""
         return {}
 
     @cached_property
@@ -260,8 +260,8 @@ class Finished:
     def numerics(self) -> list[str]:
         """The numerics classes of the machines that computed the stores, sorted."""
         stores = self.workspace.stores
-        found = (read_manifest(stores, *place.split("/")) for place in self.summary["stores"])
-        return sorted({name for manifest in found if manifest for name in manifest.numerics})
+        manifests = (read_manifest(stores, *place.split("/")) for place in self.summary["stores"])
+        return sorted({name for manifest in manifests if manifest for name in manifest.numerics})
 
     def has(self, name: StoreName) -> bool:
         """Whether the last invocation used such a store."""
@@ -360,13 +360,13 @@ def needed(
 
 def of_system(finished: Finished, query_set: str, system: str, unit: Unit = "passages") -> Measured:
     """A system's values by the recipe's measures; see `recall_of` for more."""
-    found, _ = _measured_once(finished, query_set, system, unit)
+    values, _ = _measured_once(finished, query_set, system, unit)
     own = measures_of(finished)
     return replace(
-        found,
-        per_query={name: found.per_query[name] for name in own},
-        mean={name: found.mean[name] for name in own},
-        num_topics={name: found.num_topics[name] for name in own},
+        values,
+        per_query={name: values.per_query[name] for name in own},
+        mean={name: values.mean[name] for name in own},
+        num_topics={name: values.num_topics[name] for name in own},
     )
 
 
@@ -385,10 +385,10 @@ def _measured_once(
         if unit == "passages" and system in finished.first_stages(query_set):
             depths = depths_up_to(longest(run), RECALL_DEPTHS) if len(run) else []
             names = recalls(finished, depths)
-        wanted = [*dict.fromkeys([*measures_of(finished), *names.values()])]
-        found = measured(finished, query_set, run, wanted, unit)
-        recall = {depth: found.mean[name] for depth, name in names.items()}
-        finished.measured_once[key] = found, recall
+        measures = [*dict.fromkeys([*measures_of(finished), *names.values()])]
+        values = measured(finished, query_set, run, measures, unit)
+        recall = {depth: values.mean[name] for depth, name in names.items()}
+        finished.measured_once[key] = values, recall
     return finished.measured_once[key]
 
 
@@ -444,9 +444,9 @@ def outside(finished: Finished, query_set: str, systems: Sequence[str]) -> list[
     return [OUTSIDE, *finished.left_out(query_set, systems)]
 
 
-def depths_up_to(most: int, wanted: Sequence[int]) -> list[int]:
+def depths_up_to(most: int, depths: Sequence[int]) -> list[int]:
     """The wanted depths below `most`, then `most` itself; ascending."""
-    return [*sorted(depth for depth in set(wanted) if depth < most), most]
+    return [*sorted(depth for depth in set(depths) if depth < most), most]
 
 
 def longest(run: pa.Table) -> int:
@@ -493,7 +493,7 @@ def places_of(
     if not len(query_rows) or not len(queries):
         return np.full(len(queries), -1, np.int64)
     span = 1 + max(int(passages.max()), int(passage_rows.max()))  # 2^31 queries, 2^28 passages fit
-    wanted = query_rows * span + passage_rows
+    pair_keys = query_rows * span + passage_rows
     keys = queries.astype(np.int64) * span + passages
-    places = np.minimum(np.searchsorted(wanted, keys), len(wanted) - 1)
-    return np.where(wanted[places] == keys, places, -1)
+    places = np.minimum(np.searchsorted(pair_keys, keys), len(pair_keys) - 1)
+    return np.where(pair_keys[places] == keys, places, -1)

@@ -77,14 +77,14 @@ def depth(finished: Finished, query_set: str) -> ReportSection:
     charts = [Chart("Recall by depth", "depth", "recall", lines, log_x=True)]
     if reranked:
         rows: list[list[Value]] = [
-            [name, run, number, *(found[measure] for measure in measures)]
+            [name, run, number, *(means[measure] for measure in measures)]
             for (name, run), by_depth in reranked.items()
-            for number, found in by_depth.items()
+            for number, means in by_depth.items()
         ]
         title = "Rerankers by the number of candidates"
         tables.append(Table(title, ["reranker", "over", "candidates", *measures], rows))
         by_candidates = {
-            marked(finished, name): [(n, found[measures[0]]) for n, found in by_depth.items()]
+            marked(finished, name): [(n, means[measures[0]]) for n, means in by_depth.items()]
             for (name, _), by_depth in reranked.items()
         }
         title = f"{measures[0]} by candidates"
@@ -101,7 +101,7 @@ def _reranked(
     finished: Finished, query_set: str
 ) -> dict[tuple[str, str], dict[int, dict[str, float]]]:
     """(reranker, its input) -> candidates -> measure -> mean."""
-    found = {}
+    by_reranker = {}
     for name in finished.systems(query_set):
         stage = finished.recipe.stages[name]
         if not isinstance(stage, MonoScore):
@@ -120,8 +120,8 @@ def _reranked(
             )
             by_depth[number] = dict(measured(finished, query_set, run, measures).mean)
         by_depth[all_of_them] = dict(of_system(finished, query_set, name).mean)
-        found[name, marked(finished, stage.run)] = by_depth
-    return found
+        by_reranker[name, marked(finished, stage.run)] = by_depth
+    return by_reranker
 
 
 def fusion(finished: Finished, query_set: str) -> ReportSection | None:
@@ -165,8 +165,8 @@ def fusion(finished: Finished, query_set: str) -> ReportSection | None:
     ]
     deltas = [np.array([mine[q] - theirs[q] for q in theirs]) for mine, theirs in pairs]
     tested = zip(kept_by_order, differences(pairs), randomisation_tests(deltas), strict=True)
-    for order, found, p in tested:
-        compared = (marked(finished, better[order]), found.mean, found.low, found.high, p)
+    for order, delta, p in tested:
+        compared = (marked(finished, better[order]), delta.mean, delta.low, delta.high, p)
         mean = kept_by_order[order].mean[first]
         named = (marked(finished, name) for name in order)
         recall = (recall_by_order[order][measure] for measure in names.values())
@@ -231,7 +231,7 @@ def consistency_factor(
     if not cutoffs or min(cutoffs) < 1:
         raise InputError(f"cutoffs: expected whole numbers from 1; found {list(cutoffs)}")
     known = {query: set(passages) for query, passages in rankings_of(reference).items()}
-    first = {query: found for query, found in rankings_of(run).items() if query in known}
+    first = {query: passages for query, passages in rankings_of(run).items() if query in known}
     if not first:
         raise InputError("the run and the reference have no query in common; check their ids")
     shares = dict.fromkeys(cutoffs, 0.0)
@@ -301,19 +301,19 @@ def consistency(
             "the reference could not find would count as one that it did not choose; give a run "
             "over the same collection, and name a larger one with larger_collection in the recipe"
         )
-    found, queries, lacking = {}, {}, 0
+    factors, queries, lacking = {}, {}, 0
     for name in alike:
         run = finished.run(name, query_set)
         if longest(run):
             cutoffs = depths_up_to(longest(run), CUTOFFS)
-            told = consistency_factor(finished.named(run, query_set), given, cutoffs)
-            found[name], queries[name] = told.mean, told.num_queries
-            lacking = max(lacking, len(pc.unique(run["query_row"])) - told.num_queries)
-    depths = sorted({depth for values in found.values() for depth in values})
-    rows = [[n, queries[n], *(values.get(d) for d in depths)] for n, values in found.items()]
+            factor = consistency_factor(finished.named(run, query_set), given, cutoffs)
+            factors[name], queries[name] = factor.mean, factor.num_queries
+            lacking = max(lacking, len(pc.unique(run["query_row"])) - factor.num_queries)
+    depths = sorted({depth for values in factors.values() for depth in values})
+    rows = [[n, queries[n], *(values.get(d) for d in depths)] for n, values in factors.items()]
     title = f"Share of the first passages that {Path(reference).name} has"
     table = Table(title, ["first stage", "queries", *map(str, depths)], rows)
-    lines = {name: [*values.items()] for name, values in found.items()}
+    lines = {name: [*values.items()] for name, values in factors.items()}
     chart = Chart("Consistency by depth", "depth", "consistency", lines, log_x=True)
     notes = _notes(finished, query_set, where, alike, apart)
     if lacking:

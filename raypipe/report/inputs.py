@@ -53,7 +53,7 @@ class WantedInput:
         return "://" in self.path or Path(self.path).exists()
 
     def line(self) -> str:
-        """What it is, in form and origin."""
+        """One line with its path, form, origin and steps."""
         origin = "" if self.origin is None else f"; from {self.origin}"
         return f"{self.shown}: {self.what}{origin} (for {', '.join(self.steps)})"
 
@@ -71,11 +71,11 @@ class WantedInput:
 def wanted(
     of: Reproduction, out: Path, planned: Sequence[Planned], values: Mapping[str, str]
 ) -> list[WantedInput]:
-    """What the steps read and no earlier one of them makes, in their order.
+    """Inputs that the steps read and no earlier step makes, in the order of the steps.
 
     `values` are those of the variables, from `plan.variables`.
     """
-    known = {_expanded(path, values): told for path, told in inputs().inputs.items()}
+    known = {_expanded(path, values): entry for path, entry in inputs().inputs.items()}
     steps: dict[str, dict[str, None]] = {}
     expected: dict[str, str] = {}
     made: list[Path] = []
@@ -85,23 +85,23 @@ def wanted(
                 steps.setdefault(path, {})[each.step.called] = None
                 expected.setdefault(path, what)
         made.append(each.folder)
-    found = []
+    wanted_inputs = []
     for path, of_steps in steps.items():
-        told = known.get(path)
+        entry = known.get(path)
         maker = next((s for s in of.steps if _within(path, out / s.folder)), None)
-        what = expected[path] if told is None else told.what
+        what = expected[path] if entry is None else entry.what
         if maker is not None:
             what = f"what the step {maker.called} makes; run it too"
-        origin = None if told is None else told.from_
-        found.append(WantedInput(path, what, origin, tuple(of_steps), told))
-    return found
+        origin = None if entry is None else entry.from_
+        wanted_inputs.append(WantedInput(path, what, origin, tuple(of_steps), entry))
+    return wanted_inputs
 
 
-def missing(found: Sequence[WantedInput], unset: Sequence[str]) -> list[str]:
+def missing(wanted_inputs: Sequence[WantedInput], unset: Sequence[str]) -> list[str]:
     """A problem for each missing file or folder, then what can be run, and how to name folders."""
-    absent = [each for each in found if not each.is_there]
+    absent = [each for each in wanted_inputs if not each.is_there]
     problems = [f"missing: {each.line()}" for each in absent]
-    whole = {step: None for each in found for step in each.steps}
+    whole = {step: None for each in wanted_inputs for step in each.steps}
     for step in {step for each in absent for step in each.steps}:
         whole.pop(step, None)
     if absent and whole:
@@ -128,70 +128,73 @@ def _expanded(path: str, values: Mapping[str, str]) -> str:
 
 
 FIRST_RECORDS = 10
-"""Of a collection: a file of another format is told from its first lines."""
+"""Records of a collection that are read: its first lines show whether its format is right."""
 
 
-def wrong_inputs(planned: Iterable[Planned], wanted: Iterable[WantedInput]) -> list[str]:
+def wrong_inputs(planned: Iterable[Planned], wanted_inputs: Iterable[WantedInput]) -> list[str]:
     """The problems of inputs that are there but not what the recipes need, with their steps.
 
     Queries and judgements are read whole, collections, runs and triples by their first lines, and
-    of model folders all files. What an earlier step makes is left out, and what is in a bucket.
+    of model folders all files. Inputs that an earlier step makes or that are in a bucket are left
+    out.
     """
-    found = {each.path: each for each in wanted if "://" not in each.path}
+    by_path = {each.path: each for each in wanted_inputs if "://" not in each.path}
     problems = []
     for each in planned:
         if isinstance(each.recipe, Recipe):
-            told = _of_pipeline(each.recipe, found)
+            own_problems = _of_pipeline(each.recipe, by_path)
         else:
-            told = _of_training(each.recipe, found)
-        problems += [f"{each.step.called}: {problem}" for problem in told]
+            own_problems = _of_training(each.recipe, by_path)
+        problems += [f"{each.step.called}: {problem}" for problem in own_problems]
     return list(dict.fromkeys(problems))
 
 
-def _of_pipeline(recipe: Recipe, wanted: Mapping[str, WantedInput]) -> list[str]:
+def _of_pipeline(recipe: Recipe, by_path: Mapping[str, WantedInput]) -> list[str]:
     checks: list[Callable[[], object]] = []
     given = {
         name: queries
         for name, queries in recipe.queries.items()
-        if {queries.file, queries.qrels, queries.document_qrels} - {None} <= wanted.keys()
+        if {queries.file, queries.qrels, queries.document_qrels} - {None} <= by_path.keys()
     }
     checks.append(partial(read_first, recipe.model_copy(update={"queries": given})))
-    checks += _of_collection(recipe.collection, wanted)
+    checks += _of_collection(recipe.collection, by_path)
     for stage in recipe.stages.values():
         runs = stage.runs.values() if isinstance(stage, GivenRun) else ()
-        checks += [partial(form_of, Path(path)) for path in runs if path in wanted]
+        checks += [partial(form_of, Path(path)) for path in runs if path in by_path]
     for name, model in recipe.models.items():
-        if model.path in wanted or model.path in PACKAGED_MODELS:
+        if model.path in by_path or model.path in PACKAGED_MODELS:
             resolved = partial(resolve_model, model.path, model.preset)
-            kinds, told = _kinds_wanted(recipe, name), wanted.get(model.path)
-            checks.append(partial(_check_model, resolved, kinds, told))
+            kinds, entry = _kinds_wanted(recipe, name), by_path.get(model.path)
+            checks.append(partial(_check_model, resolved, kinds, entry))
     return _problems(checks)
 
 
-def _of_training(recipe: Training | PhasedTraining, wanted: Mapping[str, WantedInput]) -> list[str]:
+def _of_training(
+    recipe: Training | PhasedTraining, by_path: Mapping[str, WantedInput]
+) -> list[str]:
     checks: list[Callable[[], object]] = []
     trainings = trainings_of(recipe)
     start = trainings[0].model.start
-    if start in wanted or start in PACKAGED_MODELS:
+    if start in by_path or start in PACKAGED_MODELS:
         resolved = partial(start_model, trainings[0])
-        checks.append(partial(_check_model, resolved, set(), wanted.get(start)))
+        checks.append(partial(_check_model, resolved, set(), by_path.get(start)))
     for collection in trainings[0].collections.values():
-        checks += _of_collection(collection, wanted)
+        checks += _of_collection(collection, by_path)
     named: dict[tuple[str, str], None] = {}
     for training in trainings:
         for each in [*training.train.values(), *training.dev.values(), *training.guard.values()]:
             for kind in _READERS:
                 path = getattr(each, kind, None)
-                if isinstance(path, str) and path in wanted:
+                if isinstance(path, str) and path in by_path:
                     named[kind, path] = None
     checks += [partial(_READERS[kind], Path(path)) for kind, path in named]
     return _problems(checks)
 
 
 def _of_collection(
-    collection: Collection, wanted: Mapping[str, WantedInput]
+    collection: Collection, by_path: Mapping[str, WantedInput]
 ) -> list[Callable[[], object]]:
-    if not all(path in wanted for path in collection.input):
+    if not all(path in by_path for path in collection.input):
         return []
     paths = [Path(path) for path in collection.input]
     return [partial(_read_some, collection.format, paths)]
@@ -199,17 +202,17 @@ def _of_collection(
 
 def _kinds_wanted(recipe: Recipe, model: str) -> set[str]:
     """The kinds that the stages need of a model."""
-    found = set()
+    kinds = set()
     for stage in recipe.stages.values():
         if isinstance(stage, MonoScore | DuoScore) and stage.model == model:
-            found.add("mono" if isinstance(stage, MonoScore) else "duo")
+            kinds.add("mono" if isinstance(stage, MonoScore) else "duo")
         elif isinstance(stage, Encode) and stage.model == model:
-            found.add("encoder")
-    return found
+            kinds.add("encoder")
+    return kinds
 
 
 def _check_model(
-    resolved: Callable[[], ModelFolder], kinds: set[str], wanted: WantedInput | None
+    resolved: Callable[[], ModelFolder], kinds: set[str], entry: WantedInput | None
 ) -> None:
     """Returns nothing if the model is of the kinds, and of the size that the figures are of."""
     model = resolved()
@@ -218,16 +221,16 @@ def _check_model(
             f"{model.path}: expected a model of kind {', '.join(sorted(kinds))}, found kind "
             f"{model.conventions.kind}; name the right folder"
         )
-    told = None if wanted is None else wanted.described
-    if told is None or told.layers is None:
+    weights = None if entry is None else entry.described
+    if weights is None or weights.layers is None:
         return
     config = model.family.files.as_bert(model.config())
-    expected = told.layers, told.hidden
-    found = config["num_hidden_layers"], config["hidden_size"]
-    if found != expected:
+    expected = weights.layers, weights.hidden
+    size = config["num_hidden_layers"], config["hidden_size"]
+    if size != expected:
         raise InputError(
-            f"{model.path}: expected {told.what}: {expected[0]} layers of {expected[1]}, found "
-            f"{found[0]} of {found[1]}; the published figures are not of such weights. To run "
+            f"{model.path}: expected {weights.what}: {expected[0]} layers of {expected[1]}, found "
+            f"{size[0]} of {size[1]}; the published figures are not of such weights. To run "
             "others all the same, name them in the recipe's setting, such as models.NAME.path=..."
         )
 
@@ -272,10 +275,10 @@ _READERS: dict[str, Callable[[Path], object]] = {
 
 
 def _problems(checks: Iterable[Callable[[], object]]) -> list[str]:
-    found: list[str] = []
+    problems: list[str] = []
     for check in checks:
         try:
             check()
         except InputError as error:
-            found += error.problems
-    return found
+            problems += error.problems
+    return problems

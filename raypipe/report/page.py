@@ -29,7 +29,7 @@ _OWN = re.compile(
 )
 """The names of twins; other files in the folder are left alone."""
 ROWS_SHOWN = 30
-"""Of a section's first table; longer tables and the others are folded."""
+"""Rows that a section's first table may have and stand open. Longer and later tables are folded."""
 HEADINGS = {
     "overview": "Results",
     "depth": "Recall and reranking by depth",
@@ -66,7 +66,7 @@ class ReportSection:
     texts: Mapping[str, str] = field(default_factory=dict)
     """Name -> a longer text, such as a file."""
     lead: str = ""
-    """What to know first, in a sentence."""
+    """Main result of the section, in a sentence."""
 
     @property
     def heading(self) -> str:

@@ -23,7 +23,7 @@ TIME = "ms/query"
 
 
 class Column(Section):
-    """What a column of a table measures."""
+    """One column of a published table: collection, queries and measure."""
 
     collection: str
     queries: str
@@ -79,14 +79,14 @@ class PublishedValue:
 def cells(source: str, table: str, collection: str | None = None) -> Iterator[PublishedValue]:
     """The values of a packaged table in its order, by row; of one collection if it is named."""
     of = sources()[source]
-    found = of.table(table)
-    for row, values in found.rows.items():
+    published_table = of.table(table)
+    for row, values in published_table.rows.items():
         for name, value in values.items():
-            column = found.columns[name]
+            column = published_table.columns[name]
             if collection in (None, column.collection):
-                points = found.unit == "points of 100" and column.measure != TIME
+                points = published_table.unit == "points of 100" and column.measure != TIME
                 share = round(value / 100, 6) if points and value is not None else value
-                inferred = name in found.inferred.get(row, ())
+                inferred = name in published_table.inferred.get(row, ())
                 yield PublishedValue(of.source, table, row, name, column, share, inferred)
 
 
@@ -97,10 +97,10 @@ def sources() -> dict[str, PublishedSource]:
     Raises:
         InputError: a file is not what it has to be; that of a whole installation is.
     """
-    found = {}
+    by_name = {}
     for path in sorted((PUBLISHED / "tables").glob("*.yaml")):
-        found[path.stem] = read_packaged(path.relative_to(PUBLISHED).as_posix(), PublishedSource)
-    return found
+        by_name[path.stem] = read_packaged(path.relative_to(PUBLISHED).as_posix(), PublishedSource)
+    return by_name
 
 
 def read_packaged(name: str, kind: type[Read]) -> Read:
@@ -116,7 +116,7 @@ def read_packaged(name: str, kind: type[Read]) -> Read:
         read = kind.model_validate(document.data)
     except ValidationError as error:
         raise InputError(
-            [f"{path}: {told['loc']}: {told['msg']}" for told in error.errors()]
+            [f"{path}: {detail['loc']}: {detail['msg']}" for detail in error.errors()]
         ) from None
     if problems:
         raise InputError(problems)
@@ -198,7 +198,7 @@ class Input(Section):
     what: str
     from_: Annotated[str, Field(alias="from")]
     layers: int | None = None
-    """Of weights, with `hidden`: what the figures were measured with."""
+    """Layers of the weights with which the figures were measured. `hidden` is their width."""
     hidden: int | None = None
 
 
@@ -230,7 +230,7 @@ def reproduction(name: str) -> Reproduction:
 
 @cache
 def inputs() -> InputList:
-    """What recipes read and where it is from."""
+    """The list of inputs that recipes read, each with its origin."""
     return read_packaged("inputs.yaml", InputList)
 
 
@@ -276,7 +276,7 @@ def plan(
     known = {step.called: step for step in of.steps}
     given = [_addressed(setting, known) for setting in settings]
     values = variables(env or {}, data) | {"OUT": str(out.absolute())}
-    found, problems = [], [] if steps else ["reproduce: no step"]
+    planned, problems = [], [] if steps else ["reproduce: no step"]
     for step in steps:
         own = {name: _with_out(value, out) for name, value in step.environment.items()}
         changed = [*step.settings]
@@ -290,23 +290,23 @@ def plan(
         except InputError as error:
             problems += [f"{step.called}: {problem}" for problem in error.problems]
             continue
-        found.append(Planned(step, recipe, out / step.folder))
+        planned.append(Planned(step, recipe, out / step.folder))
     if problems:
         raise InputError(problems)
-    return found
+    return planned
 
 
 def variables(env: Mapping[str, str], data: Path | None) -> dict[str, str]:
     """The value of every variable: as set, below `data`, or a path that shows its name."""
-    found = dict(env)
+    values = dict(env)
     for name, folder in inputs().folders.items():
-        if name not in found:
-            found[name] = f"/${{{name}}}" if data is None else str(data.absolute() / folder)
-    return found
+        if name not in values:
+            values[name] = f"/${{{name}}}" if data is None else str(data.absolute() / folder)
+    return values
 
 
 def unset_variables(env: Mapping[str, str], data: Path | None) -> list[str]:
-    """Those that neither `env` nor `data` gives a value."""
+    """Names of the variables to which neither `env` nor `data` gives a value."""
     return [name for name in inputs().folders if data is None and name not in env]
 
 

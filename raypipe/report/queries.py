@@ -38,7 +38,7 @@ _WORD = re.compile(r"\w+")
 Values = Mapping[str, Mapping[str, float]]
 """System -> query -> value."""
 MOST_POINTS = 400
-"""Of a line; a picture shows no more."""
+"""Points of a line at most. A picture shows no more."""
 NUM_CANDIDATES = 10
 NUM_NEAR = 3
 NOT_JUDGED = "not judged"
@@ -145,8 +145,8 @@ def _left_out(
         notes.append(
             f"judged queries that are not in the set: {absent:,}; they count 0 and are not listed"
         )
-    for name, found in measured.items():
-        if missing := sum(query in texts for query in found.missing_queries):
+    for name, values in measured.items():
+        if missing := sum(query in texts for query in values.missing_queries):
             notes.append(f"judged queries without a line in {name}, which count 0: {missing:,}")
     return notes
 
@@ -185,14 +185,15 @@ def sorted_differences(
 ) -> list[tuple[float, float]]:
     """(place from 1, `values` minus `baseline`) of each query, the largest difference first.
 
-    Of places with the same difference only the first and the last are kept, which draw the same
-    line; of more than `most` points that are left, as many at even distances, with both ends.
+    Among places with the same difference only the first and the last are kept, which draw the same
+    line. If more than `most` points are left, `most` at even distances are kept, with both ends.
     """
-    found = sorted((value - baseline[query] for query, value in values.items()), reverse=True)
+    ordered = sorted((value - baseline[query] for query, value in values.items()), reverse=True)
     kept = [
         (float(place + 1), difference)
-        for place, difference in enumerate(found)
-        if place in (0, len(found) - 1) or not found[place - 1] == difference == found[place + 1]
+        for place, difference in enumerate(ordered)
+        if place in (0, len(ordered) - 1)
+        or not ordered[place - 1] == difference == ordered[place + 1]
     ]
     if len(kept) <= most:
         return kept
@@ -215,20 +216,20 @@ def find_query(finished: Finished, query_id: str, query_set: str | None) -> list
     Raises:
         InputError: no such query set, or none with such a query; it names the nearest ids.
     """
-    found, told, known = [], [], list[str]()
+    matches, sets, known = [], [], list[str]()
     for name in finished.chosen(query_set):
         table = finished.queries(name)
         ids = table["query_id"].to_pylist()
         if query_id in ids:
             row = ids.index(query_id)
-            found.append(QueryOfSet(name, row, query_id, table["text"][row].as_py()))
-        told.append(f"{name} ({len(ids):,} queries)")
+            matches.append(QueryOfSet(name, row, query_id, table["text"][row].as_py()))
+        sets.append(f"{name} ({len(ids):,} queries)")
         known += ids
-    if not found:
+    if not matches:
         near = get_close_matches(query_id, known, n=NUM_NEAR)
         more = f"did you mean {_listed(near)}?" if near else f"expected such as {_listed(known)}"
-        raise InputError(f"--query {query_id}: no such query in {' or '.join(told)}; {more}")
-    return found
+        raise InputError(f"--query {query_id}: no such query in {' or '.join(sets)}; {more}")
+    return matches
 
 
 def _listed(ids: list[str]) -> str:
@@ -369,10 +370,10 @@ def show(
     shown = []
     for query in find_query(finished, query_id, query_set):
         _check_systems(finished, query.query_set, systems)
-        wanted = dict.fromkeys(systems)
+        named_systems = dict.fromkeys(systems)
         for unit in units():
             own = finished.systems(query.query_set, unit)
-            names = [name for name in wanted if name in own] if wanted else own
+            names = [name for name in named_systems if name in own] if named_systems else own
             if names:
                 shown.append(_of_unit(finished, query, unit, names, num))
     return shown
@@ -433,12 +434,12 @@ def _places(run: pa.Table) -> dict[int, PlaceInList]:
 def _rows_of(here: RankedUnit, lists: Lists, ids: Sequence[str]) -> dict[str, int]:
     """The rows of judged ids: of the index of ids, or of the lists where there is none."""
     if here.index is not None:
-        found = zip(ids, here.rows_of(ids).tolist(), strict=True)
-        return {name: row for name, row in found if row >= 0}
+        pairs = zip(ids, here.rows_of(ids).tolist(), strict=True)
+        return {name: row for name, row in pairs if row >= 0}
     rows = np.array(sorted({row for own in lists.values() for row in own}), np.int64)
-    wanted = set(ids)
+    judged_ids = set(ids)
     named = zip(here.ids(rows), rows.tolist(), strict=True)
-    return {name: row for name, row in named if name in wanted}
+    return {name: row for name, row in named if name in judged_ids}
 
 
 def _about(grades: dict[str, int], least: int, unit: Unit) -> str:

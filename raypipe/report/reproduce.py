@@ -1,4 +1,4 @@
-"""What the finished steps of a reproduction measured, beside what is published."""
+"""Values that the finished steps of a reproduction measured, beside the published ones."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -76,30 +76,30 @@ def write(section: ReportSection, out: Path) -> list[Path]:
 
 def _of_pipeline(planned: Planned, summary: Mapping[str, Any]) -> Found:
     name = planned.step.called
-    found: Found = {
+    values: Found = {
         (name, query_set, system, measure): value
         for query_set, of_set in summary["measures"].items()
         for system, of_system in of_set.items()
         for measure, value in of_system.items()
     }
     for query_set, of_set in summary["systems"].items():
-        for system, told in of_set.items():
-            if told["ms_per_query"] is not None:
-                found[name, query_set, system, TIME] = told["ms_per_query"]
-    return found
+        for system, facts in of_set.items():
+            if facts["ms_per_query"] is not None:
+                values[name, query_set, system, TIME] = facts["ms_per_query"]
+    return values
 
 
 def _of_phases(planned: Planned, recipe: PhasedTraining, summary: Mapping[str, Any]) -> Found:
     """The measures of each phase's chosen checkpoint, as the system PHASE/DEV SET."""
-    found: Found = {}
+    values: Found = {}
     for phase in recipe.phases:
         validate, history = phase.training.validate_, summary["phases"][phase.name]["history"]
         best = best_of(history, None if validate is None else validate.measure)
         if validate is None or best is None:
             continue
         for name, value in zip(measured_sets(phase.training), best["values"], strict=True):
-            found[planned.step.called, None, f"{phase.name}/{name}", validate.measure] = value
-    return found
+            values[planned.step.called, None, f"{phase.name}/{name}", validate.measure] = value
+    return values
 
 
 def _notes(planned: Planned, summary: Mapping[str, Any]) -> list[str]:
@@ -112,17 +112,17 @@ def _notes(planned: Planned, summary: Mapping[str, Any]) -> list[str]:
                 for line in about(finished, query_set, unit):
                     named = f"{query_set}: {line}" if line.endswith(" topics") else line
                     about_sets[f"{planned.step.called}: {named}"] = None
-    told = [*about_sets]
+    notes = [*about_sets]
     saw = {
         system["model"]: system["start_weights"]
         for of_set in summary["systems"].values()
         for system in of_set.values()
         if system.get("start_weights")
     }
-    told += [
+    notes += [
         f"{planned.step.called}: {model}: its start weights saw {w}" for model, w in saw.items()
     ]
-    return told
+    return notes
 
 
 Verdict = Literal[
@@ -182,12 +182,12 @@ def lines_of(
     A difference of exactly the tolerance passes. Both sides are taken as they are: nothing is
     rounded to the digits that the source prints.
     """
-    found = []
+    lines = []
     for cell in cells(shown.source, shown.table, shown.collection):
         line = _line(of, shown, cell, ours, ran)
         if shown.others or any(cell.row in each.systems for each in _of_table(of.compared, shown)):
-            found.append(line)
-    return found
+            lines.append(line)
+    return lines
 
 
 def _line(
@@ -246,7 +246,7 @@ def section_of(
         verdict: sum(line.verdict == verdict for line in lines) for verdict in get_args(Verdict)
     }
     judged, passed = counts["pass"] + counts["fail"], counts["pass"]
-    told = ", ".join(f"{n} {verdict}" for verdict, n in counts.items() if n)
+    verdicts = ", ".join(f"{n} {verdict}" for verdict, n in counts.items() if n)
     whys = {
         f"tolerance {each.within} ({each.how}; {_named(each)}): {each.why}": None
         for each in of.compared
@@ -254,7 +254,7 @@ def section_of(
     explained = [*whys, *_EXPLAINED, *of.notes, *notes]
     cited = [f"{s.source}: {s.title}, {s.url}" for s in _cited(of)]
     tables.append(Table("Results", ["result", "values"], [[*each] for each in counts.items()]))
-    lead = f"{passed} of {judged} compared values are within their tolerance ({told})"
+    lead = f"{passed} of {judged} compared values are within their tolerance ({verdicts})"
     notes = [of.about, *explained, *cited]
     return ReportSection("reproduce", of.name, tables, (), notes, lead=lead)
 

@@ -50,38 +50,38 @@ def results(
     chosen = finished.chosen(query_set)
     if measures:
         parse_measures(measures)
-    wanted = list(dict.fromkeys(measures)) or measures_of(finished)
-    found = [
-        _results(finished, name, unit, wanted)
+    chosen_measures = list(dict.fromkeys(measures)) or measures_of(finished)
+    tables = [
+        _results(finished, name, unit, chosen_measures)
         for name in chosen
         for unit in units()
         if finished.measured(name, unit)
     ]
-    if not found and query_set is not None:
+    if not tables and query_set is not None:
         judgements_of(finished, query_set)  # tells that there are none
-    if not found:
+    if not tables:
         raise InputError(
             f"{finished.workspace.folder}: no query set was measured; add qrels and evaluate to "
             "the recipe, and run it again"
         )
-    return found
+    return tables
 
 
 def _results(finished: Finished, query_set: str, unit: Unit, measures: Sequence[str]) -> Results:
     judged = judgements_of(finished, query_set, unit)
-    found = {
+    values = {
         name: measured(finished, query_set, finished.run(name, query_set), measures, unit)
         for name in finished.systems(query_set, unit)
     }
-    means = {name: of_system.mean for name, of_system in found.items()}
-    larger = {name: finished.larger_collection(name) for name in found}
+    means = {name: of_system.mean for name, of_system in values.items()}
+    larger = {name: finished.larger_collection(name) for name in values}
     evaluated = finished.recipe.evaluate
     baseline = evaluated.baseline if evaluated is not None else None
     comparisons: dict[tuple[str, str], Comparison] = {}
     differences: dict[str, dict[str, Difference]] = {}
     family = 0
-    if baseline is not None and baseline in found:
-        alike = {name: of for name, of in found.items() if larger[name] == larger[baseline]}
+    if baseline is not None and baseline in values:
+        alike = {name: of for name, of in values.items() if larger[name] == larger[baseline]}
         if with_means := comparable(measures):
             warn_of(alike)
             compared = compare_measured(alike, with_means, baseline=baseline)
@@ -104,7 +104,7 @@ def _results(finished: Finished, query_set: str, unit: Unit, measures: Sequence[
         unit=unit,
         measures=measures,
         num_topics=len(set(judged["query_id"].to_pylist())),
-        baseline=baseline if baseline in found else None,
+        baseline=baseline if baseline in values else None,
         rows=rows_of(
             finished.summary["systems"][query_set],
             means,
@@ -128,13 +128,13 @@ def overview(finished: Finished, query_set: str, unit: Unit = "passages") -> Rep
     measures = measures_of(finished)
     systems = finished.systems(query_set, unit)
     values = {name: of_system(finished, query_set, name, unit) for name in systems}
-    means = {name: found.mean for name, found in values.items()}
+    means = {name: of_one.mean for name, of_one in values.items()}
     base, is_named, alike = compared_with(finished, systems)
     with_means = comparable(measures)
     of_alike = {name: values[name] for name in alike}
     compared = compare_measured(of_alike, with_means, baseline=base).rows
-    told = finished.summary["systems"][query_set]
-    found = rows_of(told, means, {}, num_queries=len(finished.queries(query_set)))
+    facts = finished.summary["systems"][query_set]
+    measured_rows = rows_of(facts, means, {}, num_queries=len(finished.queries(query_set)))
     rows: list[list[Value]] = [
         [
             marked(finished, row.system),
@@ -146,7 +146,7 @@ def overview(finished: Finished, query_set: str, unit: Unit = "passages") -> Rep
             row.inferences,
             row.computed,
         ]
-        for row in found
+        for row in measured_rows
     ]
     judged_at = [] if JUDGED in measures else [JUDGED]
     columns = ["system", "reranks", "model", *measures, *judged_at, *COSTS]
@@ -159,16 +159,16 @@ def overview(finished: Finished, query_set: str, unit: Unit = "passages") -> Rep
         best = max(alike, key=lambda name: means[name][first])
         lead = _best(best, base, compared, first, is_named=is_named)
         if len(alike) > 1:
-            charts = [_chart(finished, compared, base, first), _costs(found, first)]
+            charts = [_chart(finished, compared, base, first), _costs(measured_rows, first)]
     notes = [*about(finished, query_set, unit), *outside(finished, query_set, systems)]
     stages = finished.summary["stages"].values()
     if quarantined := sum(made["shards"]["quarantined"] for made in stages):
         notes.append(f"rows that could not be computed and are left out: {quarantined:,}")
     notes += of_wikipedia(finished.recipe.collection)
-    saw = {told[name]["model"]: told[name].get("start_weights") for name in systems}
+    saw = {facts[name]["model"]: facts[name].get("start_weights") for name in systems}
     notes += [f"{model}: its start weights saw {what}" for model, what in saw.items() if what]
     notes.append("ms/query: wall time of the whole chain over all queries, loading excluded")
-    notes += [INFERENCES] if any("inferences" in told[name] for name in systems) else []
+    notes += [INFERENCES] if any("inferences" in facts[name] for name in systems) else []
     name = "overview" if unit == "passages" else "overview of documents"
     return ReportSection(name, query_set, tables, charts, notes, lead=lead)
 
@@ -176,9 +176,9 @@ def overview(finished: Finished, query_set: str, unit: Unit = "passages") -> Rep
 def _chart(finished: Finished, compared: list[Comparison], base: str, measure: str) -> Chart:
     """Each system's difference to the baseline, with its interval; 0 for the baseline itself."""
     rows = (row for row in compared if row.measure == measure)
-    found = {marked(finished, row.run): row.difference for row in rows}
-    lines = {n: [(d.mean if d else 0.0, float(y))] for y, (n, d) in enumerate(found.items())}
-    intervals = {name: (d.low, d.high) for name, d in found.items() if d}
+    by_system = {marked(finished, row.run): row.difference for row in rows}
+    lines = {n: [(d.mean if d else 0.0, float(y))] for y, (n, d) in enumerate(by_system.items())}
+    intervals = {name: (d.low, d.high) for name, d in by_system.items() if d}
     title = f"{measure}: difference to {marked(finished, base)}, with its 95% interval"
     return Chart(title, f"difference in {measure}", "", lines, intervals=intervals)
 
@@ -200,12 +200,12 @@ def _judged(finished: Finished, system: str, query_set: str, unit: Unit) -> floa
 
 
 def _differences(rows: list[Comparison], base: str) -> Table:
-    found: list[list[Value]] = [
+    cells: list[list[Value]] = [
         [row.run, row.measure, d.mean, d.low, d.high, d.signs, row.p_randomisation, row.p_holm]
         for row in rows
         if (d := row.difference) is not None  # only the baseline has none
     ]
-    return Table(f"Differences to {base}, with 95% intervals", DIFFERENCES, found)
+    return Table(f"Differences to {base}, with 95% intervals", DIFFERENCES, cells)
 
 
 def _best(best: str, base: str, rows: list[Comparison], measure: str, *, is_named: bool) -> str:
@@ -226,12 +226,12 @@ def _best(best: str, base: str, rows: list[Comparison], measure: str, *, is_name
 
 
 def _compared(row: Comparison, base: str) -> str:
-    found = row.difference
-    assert found is not None  # only `base` has none
+    delta = row.difference
+    assert delta is not None  # only `base` has none
     p = shown(row.p_randomisation, "p")
-    word = "less" if found.mean < 0 else "more"
-    interval = f"95% interval {found.low:+.4f} to {found.high:+.4f}"
-    return f"{abs(found.mean):.4f} {word} than {base} ({interval}, p {p})"
+    word = "less" if delta.mean < 0 else "more"
+    interval = f"95% interval {delta.low:+.4f} to {delta.high:+.4f}"
+    return f"{abs(delta.mean):.4f} {word} than {base} ({interval}, p {p})"
 
 
 def write_beside(finished: Finished, out: Path, text: str) -> Path:

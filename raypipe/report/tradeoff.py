@@ -33,19 +33,19 @@ COSTS = ("inferences, paper", "inferences, needed", "ms/query, derived")
 
 
 def tradeoff(finished: Finished, query_set: str, *, loss: float = 0.005) -> list[ReportSection]:
-    """For each duoBERT stage over a monoBERT stage, quality against inferences and time.
+    """Quality against inferences and time, a section for each duoBERT stage over a monoBERT stage.
 
-    Cells that need pairs that were not scored are left out; their number is told. The cheapest cell
-    within `loss` of the best is named: what is chosen here is to be reported on other queries.
+    Cells that need pairs that were not scored are left out, and a note has their number. Another
+    names the cheapest cell within `loss` of the best, which is to be reported on other queries.
     """
     sections = []
     for stages in stages_of(finished, query_set):
-        found = cells_of(finished, query_set, stages)
+        grid = cells_of(finished, query_set, stages)
         costs = costs_of(finished, query_set, stages)
         measures = measures_of(finished)
-        notes = about(finished, query_set) + _notes(found, measures[0], loss)
-        table = _table(stages.name, found.cells, costs, measures)
-        chart = _chart(found.cells, measures[0])
+        notes = about(finished, query_set) + _notes(grid, measures[0], loss)
+        table = _table(stages.name, grid.cells, costs, measures)
+        chart = _chart(grid.cells, measures[0])
         name = f"tradeoff of {stages.name}"
         sections.append(ReportSection(name, query_set, [table], [chart], notes))
     return sections
@@ -64,24 +64,24 @@ def _table(
     return Table(f"The grid of {name}", columns, rows)
 
 
-def _notes(found: GridCells, measure: str, loss: float) -> list[str]:
+def _notes(grid: GridCells, measure: str, loss: float) -> list[str]:
     notes = [
         "inferences a query: on the papers' axes k0 + k1 (k1 - 1), with k1 (m - 1) for sample; "
         "needed: what these queries' lists ask for, k0 + k1 min(m, k1 - 1) if they are long enough",
         "ms/query is derived from the measured time of an inference of each reranker, not measured",
         f"sample: the mean of {NUM_SEEDS} draws and its standard deviation over them",
     ]
-    num_absent = found.num_cells - len(found.cells)
+    num_absent = grid.num_cells - len(grid.cells)
     if num_absent:
         notes.append(
-            f"{num_absent} of {found.num_cells} cells need pairs that were not scored, and are "
+            f"{num_absent} of {grid.num_cells} cells need pairs that were not scored, and are "
             f"left out; {MORE_PAIRS}"
         )
-    best = cheapest(found.cells, measure, loss)
+    best = cheapest(grid.cells, measure, loss)
     if best is not None:
-        told = _told("cheapest", best, measure)
+        words = _told("cheapest", best, measure)
         notes.append(
-            f"{told}, within {loss} of the best {measure}; it was chosen on these queries, so "
+            f"{words}, within {loss} of the best {measure}; it was chosen on these queries, so "
             "report it on others"
         )
     return notes
@@ -111,7 +111,7 @@ class ChosenCell:
 def chosen(
     finished: Finished, choose_on: str, query_sets: Sequence[str], *, loss: float = 0.005
 ) -> list[ReportSection]:
-    """For each duoBERT stage the cells that one query set prefers, on each of the others.
+    """A section for each duoBERT stage and query set, on the cells that `choose_on` prefers.
 
     They are the cheapest cell within `loss` of the best one, the best one, and the recipe's own.
     Differences are paired by query, to the best cell of `choose_on`.
@@ -130,13 +130,13 @@ def chosen(
         if near is None or best is None:
             continue
         named = [ChosenCell("cheapest", near.setting), ChosenCell("best", best.setting)]
-        told = [_told(part, cell, measure) for part, cell in (("cheapest", near), ("best", best))]
+        words = [_told(part, cell, measure) for part, cell in (("cheapest", near), ("best", best))]
         for query_set in query_sets:
             own = _own(finished, query_set, stages)
             table, notes = _chosen_table(finished, query_set, stages, [*named, *own], measure)
             notes = [
                 *about(finished, query_set),
-                f"chosen on {choose_on}, by {measure}: {told[0]}, within {loss} of {told[1]}",
+                f"chosen on {choose_on}, by {measure}: {words[0]}, within {loss} of {words[1]}",
                 "differences to the best cell there, paired by query: 95% intervals and the p of "
                 "the paired randomisation test",
                 "ms/query is derived from the measured time of an inference of each reranker",
@@ -198,17 +198,17 @@ def _chosen_table(
     """The cells on one query set, and what to know of them."""
     scores = Scores(finished, query_set, stages)
     costs = costs_of(finished, query_set, stages)
-    found = {
+    by_part = {
         each.part: scores.cell(each.setting)
         if each.system is None
         else scores.own(each.system, each.setting, each.seed)
         for each in named
     }
-    base = found["best"]
+    base = by_part["best"]
     rows: list[list[Value]] = []
     notes = []
     for each in named:
-        setting, computed = each.setting, found[each.part]
+        setting, computed = each.setting, by_part[each.part]
         row: list[Value] = [each.part, setting.k0, setting.k1, setting.method or "-", setting.m]
         if computed is None:
             notes.append(f"{each.part}: pairs that it needs here were not scored; {MORE_PAIRS}")
@@ -226,9 +226,9 @@ def _compared(computed: Computed, base: Computed | None, measure: str) -> list[V
     if base is None or computed is base:
         return [None] * 4
     values, others = computed.per_query[measure], base.per_query[measure]
-    found = difference(values, others)
+    delta = difference(values, others)
     deltas = np.array([values[query] - others[query] for query in others])
-    return [found.mean, found.low, found.high, randomisation_tests([deltas])[0]]
+    return [delta.mean, delta.low, delta.high, randomisation_tests([deltas])[0]]
 
 
 def _told(part: str, cell: Cell, measure: str) -> str:

@@ -1,4 +1,4 @@
-"""What trainings gave: curves, what the guard dropped, and quality by the size of a training.
+"""Reports on trainings: curves, examples that the guard dropped, and quality by size.
 
 Source: Nogueira & Cho 2019 (Passage re-ranking with BERT), Figure 1.
 """
@@ -24,7 +24,7 @@ from raypipe.report.finished import Finished, about, measures_of, of_system
 from raypipe.report.page import ReportSection, Table, Value
 
 MOST_POINTS = 200
-"""Of a curve; of more steps, points are the means of as many steps each."""
+"""Points of a curve at most. Each is the mean of as many consecutive steps as that takes."""
 Points = list[tuple[float, float]]
 
 
@@ -50,14 +50,14 @@ def trainings_of(finished: Finished) -> dict[str, TrainedFolder]:
 
     A model is known by its folder, WORKSPACE/models/NAME.
     """
-    found = {}
+    trainings = {}
     for name, model in finished.recipe.models.items():
         folder = Path(model.path)
         if folder.parent.name == "models":
             trained = trained_folder(folder.parent.parent)
             if trained is not None:
-                found[name] = trained
-    return found
+                trainings[name] = trained
+    return trainings
 
 
 def training(trained: TrainedFolder, named: str) -> ReportSection:
@@ -85,8 +85,8 @@ def training(trained: TrainedFolder, named: str) -> ReportSection:
     if examples := [*_examples(trained.summary)]:
         kinds = sorted(examples[0][1]["dropped"])
         kept = [
-            [name, told.get("examples"), told.get("queries"), *(told["dropped"][k] for k in kinds)]
-            for name, told in examples
+            [name, info.get("examples"), info.get("queries"), *(info["dropped"][k] for k in kinds)]
+            for name, info in examples
         ]
         columns = ["training set", "examples", "queries", *(k.replace("_", " ") for k in kinds)]
         tables.insert(0, Table("Examples, and what the guard dropped", columns, kept))
@@ -128,7 +128,7 @@ def _thinned(points: Sequence[tuple[float, float]]) -> tuple[Points, int]:
 
 
 SIZES = frozenset({"recipe", "phase", "fingerprint", "step", "steps", "settings"})
-"""What a training says of itself that another size changes, or that only names it."""
+"""Keys of a training's record that change with its size, or that only name it."""
 _NAME = re.compile(r" \([^()]*\)$")
 """The training's name at the end of what its weights saw."""
 
@@ -141,9 +141,9 @@ class TrainedStage:
     stage: MonoScore
     training: str
     step: int
-    """Of the checkpoint that was taken."""
+    """Step of the chosen checkpoint."""
     steps: int
-    """Of the whole training."""
+    """Number of steps of the whole training."""
     batch: int
     settings: Mapping[str, Any]
     """Everything else that the model's folder says, by dotted key."""
@@ -161,8 +161,8 @@ def training_size(finished: Finished, query_set: str) -> ReportSection | None:
     if no two such stages rerank the same candidates with models of different sizes.
     """
     gone: list[str] = []
-    found = _groups([*_trained(finished, query_set, gone)])
-    groups = [group for group in found if len({each.examples for each in group}) > 1]
+    all_groups = _groups([*_trained(finished, query_set, gone)])
+    groups = [group for group in all_groups if len({each.examples for each in group}) > 1]
     if not groups:
         return None
     measures, baseline = measures_of(finished), _baseline(finished, query_set)
@@ -208,43 +208,47 @@ def _trained(finished: Finished, query_set: str, gone: list[str]) -> Iterator[Tr
         model = finished.recipe.models[stage.model]
         try:
             body = read_object(adapter_folder(model.path) / "raypipe.json")
-            told = body.get("made_by")
-            if not _is_training(told) or not _is_the_same(finished, query_set, name, stage):
+            made_by = body.get("made_by")
+            if not _is_training(made_by) or not _is_the_same(finished, query_set, name, stage):
                 continue
         except InputError as error:  # as for any change, the runs still stand
             gone += [f"{name} is left out: {problem}" for problem in error.problems]
             continue
-        settings = _flat({k: v for k, v in told.items() if k not in SIZES})
-        settings |= _flat(told.get("settings", {}))
+        settings = _flat({k: v for k, v in made_by.items() if k not in SIZES})
+        settings |= _flat(made_by.get("settings", {}))
         own = {k: v for k, v in body.items() if k not in ("made_by", "start_weights_saw")}
         settings |= _flat(own) | {"saw": _NAME.sub("", str(body.get("start_weights_saw")))}
-        training = f"{told['recipe']}.{told['phase']}" if "phase" in told else str(told["recipe"])
-        step, steps, batch = (told[key] for key in ("step", "steps", "batch"))
+        training = (
+            f"{made_by['recipe']}.{made_by['phase']}"
+            if "phase" in made_by
+            else str(made_by["recipe"])
+        )
+        step, steps, batch = (made_by[key] for key in ("step", "steps", "batch"))
         yield TrainedStage(name, stage, training, step, steps, batch, settings)
 
 
-def _is_training(told: Any) -> TypeGuard[dict[str, Any]]:
+def _is_training(made_by: Any) -> TypeGuard[dict[str, Any]]:
     """Whether a model's folder says how it was trained, as raypipe writes it."""
     counts = ("step", "steps", "batch")
     return (
-        isinstance(told, dict)
-        and isinstance(told.get("recipe"), str)
-        and all(type(told.get(key)) is int and told[key] > 0 for key in counts)
-        and isinstance(told.get("settings", {}), dict)
+        isinstance(made_by, dict)
+        and isinstance(made_by.get("recipe"), str)
+        and all(type(made_by.get(key)) is int and made_by[key] > 0 for key in counts)
+        and isinstance(made_by.get("settings", {}), dict)
     )
 
 
 def _is_the_same(finished: Finished, query_set: str, name: str, stage: MonoScore) -> bool:
     """Whether the model's folder has the weights with which the stage's scores were computed."""
-    found = opened(finished.with_inputs.models[stage.model], "auto")
+    model = opened(finished.with_inputs.models[stage.model], "auto")
     scores = finished.stored(of_stage(name, query_set)).spec.params["scores"]
-    return bool(scores["params"]["weights_sha256"] == found.weights_sha256)
+    return bool(scores["params"]["weights_sha256"] == model.weights_sha256)
 
 
-def _groups(found: Sequence[TrainedStage]) -> list[list[TrainedStage]]:
-    """Those that rerank the same candidates, the smallest training first."""
+def _groups(stages: Sequence[TrainedStage]) -> list[list[TrainedStage]]:
+    """Groups of stages that rerank the same candidates, the smallest training first in each."""
     groups: dict[tuple[object, ...], list[TrainedStage]] = {}
-    for each in sorted(found, key=lambda e: e.examples):
+    for each in sorted(stages, key=lambda e: e.examples):
         stage = each.stage
         groups.setdefault((stage.run, stage.k0, stage.tail, stage.score, stage.blend), []).append(
             each
@@ -253,7 +257,7 @@ def _groups(found: Sequence[TrainedStage]) -> list[list[TrainedStage]]:
 
 
 def _kinds(group: Sequence[TrainedStage]) -> list[list[TrainedStage]]:
-    """Those of a group whose settings agree, where both say them."""
+    """Parts of a group in which every stage agrees with the first, in settings that both state."""
     kinds: list[list[TrainedStage]] = []
     for each in group:
         for kind in kinds:
@@ -272,7 +276,7 @@ def _differ(one: TrainedStage, other: TrainedStage) -> list[str]:
 
 
 def _differing(group: Sequence[TrainedStage]) -> list[str]:
-    """What distinguishes the lines, and whose settings are not all known."""
+    """Notes on the settings in which the lines differ, and on stages that lack some settings."""
     kinds = _kinds(group)
     notes = [
         f"{kind[0].system} differs from {kinds[0][0].system} in more than the size: "
@@ -301,8 +305,8 @@ def _means(finished: Finished, query_set: str, system: str) -> Mapping[str, floa
 
 def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """The values by dotted key."""
-    found: dict[str, Any] = {}
+    flat: dict[str, Any] = {}
     for key, inner in value.items():
         name = f"{prefix}{key}"
-        found |= _flat(inner, f"{name}.") if isinstance(inner, Mapping) else {name: inner}
-    return found
+        flat |= _flat(inner, f"{name}.") if isinstance(inner, Mapping) else {name: inner}
+    return flat

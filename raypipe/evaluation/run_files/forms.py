@@ -25,7 +25,7 @@ EXPECTED = (
     "6 columns (TREC), 3 (MS MARCO or Tevatron), 4 (ColBERT or, with tabs, top1000), a first line "
     "that names the columns, or Parquet"
 )
-"""What a run file may be."""
+"""Forms of a run file, as messages list them."""
 
 
 def form_of(path: Path, *, undecided: str | None = None) -> str:
@@ -133,7 +133,7 @@ def _is_number(word: bytes) -> bool:
 
 
 class _Earlier:
-    """What earlier lines say of a later one, as long as several forms fit."""
+    """Earlier lines of a file, against which a later one is checked while several forms fit."""
 
     def __init__(self) -> None:
         """No line is read yet."""

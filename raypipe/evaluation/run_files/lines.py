@@ -111,7 +111,7 @@ def split_words(
 ) -> tuple[list[list[bytes]], NDArray[np.int64]]:
     """The columns of a block whose lines have `expected` words or none, and their line numbers.
 
-    What follows the sixth column of a TREC line is left out, as in trec_eval; a return within a
+    Words behind the sixth column of a TREC line are left out, as in trec_eval. A return within a
     line is a problem, since readers in text mode end the line there.
 
     Counting words per line in numpy and splitting the block once takes 33 to 50 ms for 4 MiB;
@@ -321,8 +321,8 @@ def parsed_blocks(path: Path, form: str, problems: LineProblems) -> Iterator[Blo
         rank = score = None
         if layout.rank is not None:
             # trec_eval ignores the rank of a TREC run, so an invalid one is not a problem.
-            wanted = None if form == "trec" else problems
-            rank = numbers_of(columns[layout.rank], numbers, wanted, "rank")
+            rank_problems = None if form == "trec" else problems
+            rank = numbers_of(columns[layout.rank], numbers, rank_problems, "rank")
         if layout.score is not None:
             score = numbers_of(columns[layout.score], numbers, problems, "score")
         query_id = texts_of(columns[layout.query], numbers, problems)

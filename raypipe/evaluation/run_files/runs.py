@@ -43,7 +43,7 @@ def read_run(
 ) -> pa.Table:
     """The run, `schema.RUN_FILE`: queries in order of first appearance, best first within each.
 
-    What decides the order, and the score if the file has none (`forms.form_of` tells the form):
+    The form of the file (`forms.form_of`) decides the order, and the score if the file has none:
 
     - trec: descending score as float32, then descending passage id, as in trec_eval; the rank
       column is ignored, with a warning if it contradicts this order.
@@ -216,8 +216,8 @@ def _rank_problems(path: Path, where: str, lines: Lines, rank: NDArray[np.float3
     problems = []
     bad = np.flatnonzero(~np.isfinite(rank) | (rank < 1) | (rank != np.floor(rank)))
     for at in bad[:SHOWN]:
-        number, found = lines.number[at], rank[at]
-        problems.append(f"{path}: {where} {number}: expected a rank from 1; found {found:g}")
+        number, value = lines.number[at], rank[at]
+        problems.append(f"{path}: {where} {number}: expected a rank from 1; found {value:g}")
     problems += _rest(path, len(bad))
     by_rank = np.lexsort((rank, lines.queries.codes))
     same = np.diff(lines.queries.codes[by_rank]) == 0
@@ -253,10 +253,10 @@ def contradicted(form: str, lines: Lines, best: NDArray[np.int64]) -> list[str]:
     codes, given = lines.queries.codes[best], lines.rank[best]
     if form == "trec":
         wrong = (np.diff(codes) == 0) & (np.diff(given) <= 0)
-        found = codes[1:][wrong]
+        wrong_codes = codes[1:][wrong]
     else:
-        found = codes[given != places(codes)]
-    return [str(lines.queries.names[int(code)]) for code in dict.fromkeys(found.tolist())]
+        wrong_codes = codes[given != places(codes)]
+    return [str(lines.queries.names[int(code)]) for code in dict.fromkeys(wrong_codes.tolist())]
 
 
 def warn(path: Path, form: str, queries: list[str], break_ties: BreakTies = "id") -> None:
@@ -308,7 +308,7 @@ def read_parts(
 
     Raises:
         NotInPartsError: a file with named columns, a query whose lines stand far apart, or lines
-            that are not a run. What was read before counts for nothing.
+            that are not a run. Parts that came before are to be discarded.
     """
     if is_parquet(path):
         raise NotInPartsError
@@ -345,21 +345,21 @@ def _parts(
 
 def _of_whole_queries(blocks: Iterator[Block], num_lines: int) -> Iterator[list[Block]]:
     """The blocks in groups that end where a query ends."""
-    held: list[Block] = []
+    group: list[Block] = []
     count = 0
     for block in blocks:
         queries = block[0]
         before = np.flatnonzero(~np.asarray(pc.equal(queries, queries[-1])))
         cut = int(before[-1]) + 1 if len(before) else 0  # from here on all are of the last query
-        ends = bool(cut) or (bool(held) and held[-1][0][-1] != queries[0])
+        ends = bool(cut) or (bool(group) and group[-1][0][-1] != queries[0])
         if ends and count + cut >= num_lines:
-            yield [*held, _rows(block, 0, cut)] if cut else held
-            held, count = [], 0
+            yield [*group, _rows(block, 0, cut)] if cut else group
+            group, count = [], 0
             block = _rows(block, cut, len(queries))
-        held.append(block)
+        group.append(block)
         count += len(block[0])
-    if held:
-        yield held
+    if group:
+        yield group
 
 
 def _rows(block: Block, start: int, stop: int) -> Block:

@@ -185,10 +185,10 @@ def read_parquet(path: Path) -> Lines:
     """
     num_bytes = path.stat().st_size
     with reading_parquet(path):
-        found = pq.read_schema(path)
-        columns = _columns(path, found.names)
+        file_schema = pq.read_schema(path)
+        columns = _columns(path, file_schema.names)
         ids = [columns[own] for own in _IDS]
-        texts = [name for name in ids if foreign.is_text(found.field(name).type)]
+        texts = [name for name in ids if foreign.is_text(file_schema.field(name).type)]
         file = pq.ParquetFile(path, page_checksum_verification=True, read_dictionary=texts)
         check_ratio(path, num_bytes, file.metadata.num_rows * _ROW_BYTES)
         table = file.read(columns=list(columns.values()))
@@ -212,10 +212,10 @@ def table_lines(path: Path, table: pa.Table) -> Lines:
     )
 
 
-def _columns(path: Path, found: Sequence[str]) -> dict[str, str]:
+def _columns(path: Path, names: Sequence[str]) -> dict[str, str]:
     """Our name of each of a run's columns -> the table's."""
-    columns = foreign.columns_of(found, foreign.RUN)
-    twice = sorted({name for name in columns.values() if list(found).count(name) > 1})
+    columns = foreign.columns_of(names, foreign.RUN)
+    twice = sorted({name for name in columns.values() if list(names).count(name) > 1})
     if twice:
         raise InputError(
             f"{path}: expected each column once, found {', '.join(twice)} more than once; keep the "
@@ -225,10 +225,10 @@ def _columns(path: Path, found: Sequence[str]) -> dict[str, str]:
     if missing:
         raise InputError(
             f"{path}: expected columns query_id, passage_id, and score or rank; "
-            f"missing {', '.join(sorted(missing))}; found {', '.join(sorted(found))} "
+            f"missing {', '.join(sorted(missing))}; found {', '.join(sorted(names))} "
             f"({foreign.also(foreign.RUN, 'query_id', 'passage_id')})"
         )
-    if foreign.has_beir_grades(found):
+    if foreign.has_beir_grades(names):
         raise InputError(
             f"{path}: these are qrels (BEIR's header); expected a run: name the passages' column "
             "passage_id if its scores are those of a run"
