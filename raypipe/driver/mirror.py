@@ -21,7 +21,7 @@ from raypipe.uris import in_bucket
 MARK = ".mirrors"
 """The file with the workspace's URI."""
 READ_FIRST = ("workspace.json", "summary.json", "recipe.yaml")
-"""What commands read before they know the workspace."""
+"""Files that commands read before they know the workspace."""
 COPIED = ".copied"
 """The hashes of the files that were copied; of summary.json the last."""
 LOCK = ".lock"

@@ -18,7 +18,7 @@ from raypipe.storage.records import Json, digest
 
 
 class Life(Enum):
-    """What this process can prove about another one."""
+    """The state of another process, as far as this one can prove it."""
 
     ALIVE = "alive"
     DEAD = "dead"
