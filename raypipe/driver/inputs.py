@@ -43,7 +43,7 @@ def with_local_files(
     """The recipe whose inputs are all files of this machine, and by path of a copy its URI.
 
     Fetched and made files are kept in the workspace's folder, and made again only if their sources
-    changed. See `with_files`, `with_copies` and `with_topics`, also for the errors.
+    changed. `with_files`, `with_copies` and `with_topics` do it, and list the errors.
     """
     made = workspace.folder / "python-docs"
     named = with_files(recipe, made, on_making=on_making)
@@ -76,9 +76,9 @@ def with_copies(
     def several(path: str) -> list[str]:
         if not in_bucket(path):
             return [path]
-        found = copied(path, folder, ASIDE.match)
-        copies.update(found)
-        return [str(copy) for copy in found]
+        paths = copied(path, folder, ASIDE.match)
+        copies.update(paths)
+        return [str(copy) for copy in paths]
 
     def one(path: str) -> str:
         first, *others = several(path)

@@ -65,7 +65,8 @@ def own_storage(folder: Path) -> Storage:
 def begin(folder: Path) -> None:
     """Remove the outputs of an older invocation if another machine has worked there since.
 
-    For the holder of the workspace's lease: they would replace newer ones in the bucket.
+    The holder of the workspace's lease calls it: the old outputs would replace newer ones in the
+    bucket.
     """
     if not (folder / MARK).exists():
         return

@@ -285,8 +285,8 @@ def sweep_beside(target: Path) -> None:
     form = re.compile(rf"\.{re.escape(target.name)}\.(?:({LABEL})\.)?[0-9a-f]{{8}}\.tmp")
     with suppress(OSError):
         for name in os.listdir(target.parent):
-            path, found = target.parent / name, form.fullmatch(name)
-            if found is None or not (label_is_dead(found[1] or "") or is_abandoned(path)):
+            path, match = target.parent / name, form.fullmatch(name)
+            if match is None or not (label_is_dead(match[1] or "") or is_abandoned(path)):
                 continue
             if path.is_dir():
                 shutil.rmtree(path)

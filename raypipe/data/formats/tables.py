@@ -45,7 +45,7 @@ def is_parquet(path: Path) -> bool:
 def read_columns(
     path: Path, aliases: Mapping[str, Sequence[str]], *, numbers: Sequence[str] = ()
 ) -> pa.Table:
-    """The wanted columns in their order; those in `numbers` as they are, the others as strings.
+    """The columns of `aliases` in order; those in `numbers` as they are, the others as strings.
 
     Raises:
         InputError: not readable as Parquet, a column that is missing or there twice, nulls,
@@ -78,7 +78,7 @@ def read_columns(
 def parquet_columns(
     path: Path, aliases: Mapping[str, Sequence[str]], *needed: str
 ) -> dict[str, str]:
-    """Our name -> the file's, for each of the wanted columns that it has.
+    """Our name -> the file's, for each column of `aliases` that it has.
 
     Raises:
         InputError: not readable, a column that is needed is missing, or one is there twice.

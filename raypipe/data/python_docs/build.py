@@ -60,17 +60,17 @@ def _headed_lines(lines: list[str]) -> Iterator[tuple[str, str]]:
             heading, definition, stacked = line, "", False
             continue
         if line and not line[0].isspace():
-            found = _defined_name(line)
-            definition = definition if found and stacked else found
-            stacked = bool(found)
+            name = _defined_name(line)
+            definition = definition if name and stacked else name
+            stacked = bool(name)
         elif line:
             stacked = False
         yield definition or heading, line
 
 
 def _defined_name(line: str) -> str:
-    found = _DEFINITION.fullmatch(line.rstrip())
-    return found[1] if found else ""
+    match = _DEFINITION.fullmatch(line.rstrip())
+    return match[1] if match else ""
 
 
 SHARES = {"train": 0.62, "dev": 0.15, "test": 0.23}

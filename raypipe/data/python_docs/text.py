@@ -108,9 +108,9 @@ def near_duplicates(
         rarest = sorted(each, key=rank.__getitem__)
         candidates: set[int] = set()
         for word in rarest[: _prefix(size, threshold)]:
-            for other, held in holders.get(word, {}).items():
+            for other, indices in holders.get(word, {}).items():
                 if other != group:
-                    candidates.update(held)
+                    candidates.update(indices)
         for i in candidates:
             # Too small even if the larger one contains it.
             if sizes[i] >= threshold * size and _is_near(sets[i], each, threshold=threshold):

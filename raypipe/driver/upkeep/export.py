@@ -180,7 +180,7 @@ def _line(root: str, stores: Storage, generation: int | None) -> str | None:
 
 def _newest(stores: Storage, name: str, place: str) -> str:
     """The fingerprint of the store that was completed last."""
-    parts = [found.split("/") for found in stores.names(name)]
+    parts = [file.split("/") for file in stores.names(name)]
     manifests = ["/".join(each) for each in parts if each[2:] == ["manifest.json"]]
     times = {entry.name: entry.written for n in manifests if (entry := stores.entry(n))}
     if not times:
@@ -328,9 +328,9 @@ def _exportable(stores: Storage) -> list[str]:
     """The names of complete stores for which there is a form."""
     parts = [each.split("/") for each in stores.names("")]
     complete = [each[:2] for each in parts if each[2:] == ["manifest.json"]]
-    held = {name: find_spec(stores, name, fingerprint) for name, fingerprint in complete}
+    specs = {name: find_spec(stores, name, fingerprint) for name, fingerprint in complete}
     forms = {produces for produces, _ in _WRITERS}
-    return sorted(name for name, spec in held.items() if spec and spec.produces in forms)
+    return sorted(name for name, spec in specs.items() if spec and spec.produces in forms)
 
 
 def _kept_vectors(stored: Stored) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float16]]]:

@@ -32,8 +32,8 @@ def collection_of(path: Path) -> dict[str, Any]:
         return {"collection": {"format": "ir-datasets", "input": name}}
     recipe = path / "recipe.yaml"
     if recipe.is_file():
-        held = _held(recipe)
-        return {"collection": held["collection"], "stores": _stores_of(held, path)}
+        data = _held(recipe)
+        return {"collection": data["collection"], "stores": _stores_of(data, path)}
     return {"collection": {"format": format_of(path), "input": str(path.absolute())}}
 
 
@@ -68,7 +68,7 @@ def with_commit(
 ) -> tuple[dict[str, Any], str]:
     """The entry of `model_of` with its commit, and the model's name for `resolve_model`.
 
-    For a command that must look into the model before it has a recipe.
+    Used by a command that must look into the model before it has a recipe.
 
     Raises:
         InputError: the hub does not say.
