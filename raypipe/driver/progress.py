@@ -89,7 +89,7 @@ class TerminalWatcher(Watcher):
         self._tell_all()
 
     def began(self, name: StoreName, report: "Report") -> None:
-        """Add the stage to the display, which opens with the first one, if there can be one."""
+        """Add the stage to the display, which the first stage opens if the stream is a terminal."""
         self._last_line = time.monotonic()
         if not self._console.is_terminal or self._console.is_dumb_terminal:
             return

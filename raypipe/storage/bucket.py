@@ -282,7 +282,7 @@ class BucketStorage:
         return bool(self._fs.exists(self._blob(sha256)))
 
     def check(self, sha256: str) -> None:
-        """Download the whole blob past the cache. Raises CorruptError if its bytes are others."""
+        """Download the whole blob past the cache. Raises CorruptError if it is lost or damaged."""
         folder = Path(tempfile.mkdtemp(prefix="raypipe-check-"))
         try:
             self._download(sha256, folder / sha256)

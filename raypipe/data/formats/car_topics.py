@@ -168,7 +168,7 @@ def _write(target: Path, lines: Iterable[str], none: str) -> int:
 def _of_pages(
     files: Sequence[Path], kind: Kind, of_page: Callable[[Page], Iterator[Found]]
 ) -> Iterator[Found]:
-    """The results for each page without repetitions; a page that is there twice has them twice."""
+    """The results of each page without repetitions; a page that is there twice has them twice."""
     problems = Problems()
     for path in files:
         with open_binary(path) as stream:
