@@ -122,9 +122,9 @@ def check_unchanged(path: Path, facts: FileFacts, start: int, stop: int) -> None
     if num_bytes != facts.num_bytes:
         raise changed(path, f"{facts.num_bytes:,} bytes expected, {num_bytes:,} found")
     if facts.compressed:
-        found = hash_file(path)
-        if found != facts.sha256:
-            raise changed(path, f"SHA-256 {facts.sha256} expected, {found} found")
+        actual = hash_file(path)
+        if actual != facts.sha256:
+            raise changed(path, f"SHA-256 {facts.sha256} expected, {actual} found")
         return
     every = facts.checkpoint_records
     bounds = [*facts.checkpoints, facts.num_bytes]

@@ -42,12 +42,12 @@ def find_files(
             in their compression, or files of the same kind in sub-folders that are not read.
     """
     problems: list[str] = [] if inputs else [f"no input named: expected {expected}"]
-    found: list[Path] = []
+    files: list[Path] = []
     deeper: list[Path] = []
     for path in inputs:
         if path.is_dir():
             inside, below = _in_folder(path, patterns, walk)
-            found += inside
+            files += inside
             deeper += below
             if not inside:
                 problems.append(
@@ -59,16 +59,16 @@ def find_files(
         elif _ARCHIVES.search(path.name):
             problems.append(f"{path}: an archive; unpack it and name the files in it")
         else:
-            found.append(path)
-    for path in deeper[:1] if not problems and not {*deeper} <= {*found} else ():
+            files.append(path)
+    for path in deeper[:1] if not problems and not {*deeper} <= {*files} else ():
         problems.append(
             f"{path}: in a sub-folder, which is not read; name the files and folders that are the "
             "collection, each of them"
         )
-    problems += _twice(found)
+    problems += _twice(files)
     if problems:
         raise InputError(problems)
-    return sorted(found, key=natural_key)
+    return sorted(files, key=natural_key)
 
 
 def _in_folder(folder: Path, patterns: Sequence[str], walk: bool) -> tuple[list[Path], list[Path]]:
@@ -132,11 +132,11 @@ def _not_among(folder: Path, files: set[Path], folders: set[Path]) -> list[str]:
     return names
 
 
-def _twice(found: Sequence[Path]) -> list[str]:
+def _twice(files: Sequence[Path]) -> list[str]:
     """Problems for files given twice: they would make every passage a duplicate."""
     problems = []
     seen: dict[Path, Path] = {}
-    for path in found:
+    for path in files:
         real = path.resolve()
         plain = real.with_name(plain_name(real))
         if plain in seen:

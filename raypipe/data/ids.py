@@ -119,7 +119,7 @@ class IdIndex:
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
     def _rows_of(self, ids: Sequence[str]) -> Rows:
-        found = np.full(len(ids), -1, np.int64)
+        passage_rows = np.full(len(ids), -1, np.int64)
         hashes = self._hash_ids(ids)
         positions = np.searchsorted(self._hashes, hashes)
         open_ = np.arange(len(ids))  # positions in `ids` not yet decided
@@ -132,10 +132,10 @@ class IdIndex:
                 for place, value in zip(open_, _ids_of(rows, self._ids_of_rows), strict=True)
             ]
             matched = np.asarray(equal, bool)
-            found[open_[matched]] = rows[matched]
+            passage_rows[open_[matched]] = rows[matched]
             open_ = open_[~matched]
             positions[open_] += 1  # another id with the same hash may follow
-        return found
+        return passage_rows
 
 
 def _ids_of(rows: Rows, ids_of_rows: IdsOfRows) -> list[str]:

@@ -38,8 +38,8 @@ NUM_RECORDS = {
     "paragraphcorpus.cbor": 29_678_367,
     "dedup.articles-paragraphs.cbor": 29_794_697,
 }
-"""By file name without .gz, .bz2 or .zst. TREC CAR's, v1.5 and v2.0, are ir_datasets' counts;
-Anserini indexes 29,794,689 of the latter."""
+"""Numbers of records by file name without .gz, .bz2 or .zst. TREC CAR's, v1.5 and v2.0, are
+ir_datasets' counts; Anserini indexes 29,794,689 of the latter."""
 
 ARCHIVE_MD5 = {
     "collectionandqueries.tar.gz": "31644046b18952c1386cd4564ba2ae69",
@@ -74,10 +74,10 @@ def check_known_collection(files: Sequence[FileFacts]) -> list[str]:
     warnings = [warning for facts in files for warning in check_known(facts)]
     for title, (pattern, num_files, num_records) in _COLLECTIONS.items():
         parts = [facts for facts in files if re.match(rf"{pattern}(\.|$)", facts.name)]
-        found = len(parts), sum(part.num_records for part in parts)
-        if parts and found != (num_files, num_records):
+        counts = len(parts), sum(part.num_records for part in parts)
+        if parts and counts != (num_files, num_records):
             warnings.append(
-                f"{title}: {found[0]} files with {found[1]:,} records; the official collection"
+                f"{title}: {counts[0]} files with {counts[1]:,} records; the official collection"
                 f" has {num_files} with {num_records:,}: a subset or an incomplete copy"
             )
     return warnings

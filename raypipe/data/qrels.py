@@ -24,7 +24,7 @@ from raypipe.uris import dataset_id
 
 _RANKS = [1, 2, 3, 4, 5]
 _ITERATIONS = ("0", "Q0")
-"""What stands in the second of four columns as a rule."""
+"""Usual entries in the second of four columns."""
 _WHOLE = re.compile(r"[+-]?[0-9]{1,1000}(\.0*)?")
 Judgement = tuple[str, str, int]
 Placed = Iterator[tuple[str, Judgement]]
@@ -227,7 +227,7 @@ class _Parser:
         self.bare = False
         """Whether there are three columns and no header."""
         self.others: _Others | None = None
-        """Of four columns without a header."""
+        """Second reading of four columns without a header; None for any other form."""
 
     def __call__(self, record: bytes) -> Judgement | None:
         comment = record.startswith(b"#")

@@ -307,7 +307,7 @@ class _Form(NamedTuple):
     repeats: bool = False
     """Whether an id may come again with the same text."""
     place: str = "line"
-    """What a number counts."""
+    """Unit that a number counts, for messages."""
 
 
 def _form(path: Path) -> _Form:
@@ -317,8 +317,8 @@ def _form(path: Path) -> _Form:
         return _Form(_of_parquet, place="row")
     with open_binary(path, wary=True) as stream:
         numbered = enumerate(lines(stream, name=str(path), of_many=True), 1)
-        found = ((at, line) for at, line in numbered if line.strip() and not _is_comment(line))
-        number, first = next(found, (0, b""))
+        content = ((at, line) for at, line in numbered if line.strip() and not _is_comment(line))
+        number, first = next(content, (0, b""))
     if first.startswith(b"{"):
         return _Form(_of_json)
     if _is_markup(first):
@@ -491,14 +491,14 @@ def _distinct(path: Path, rows: Placed, problems: Problems, form: _Form) -> list
 
 
 def doubts_of(queries: Sequence[tuple[str, str]]) -> list[str]:
-    """What is said of queries that can be read, but may not be what is meant: a line for each."""
+    """Warnings, a line each, about queries that can be read but may not be what is meant."""
     empty = [query_id for query_id, text in queries if not text.strip()]
-    told = []
+    doubts = []
     if empty:
-        told.append(
+        doubts.append(
             f"{len(empty):,} of {len(queries):,} queries have no text: {', '.join(empty[:10])}"
         )
-    return told + [
+    return doubts + [
         f"the quotes around {what} seem to be those of a CSV file, and are read as text: "
         f"{shown(example)}; write them without quotes, or the file as CSV with a header"
         for what, column in (("ids", 0), ("texts", 1))

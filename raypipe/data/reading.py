@@ -17,10 +17,10 @@ from raypipe.storage.compression import open_binary
 
 log = logging.getLogger(__name__)
 FIRST_RECORDS = 1000
-"""Of each file, are looked at before any work."""
+"""Number of records of each file that are looked at before any work."""
 Errors = Literal["strict", "replace"]
 Parsed = TypeVar("Parsed", bound=tuple[str, ...])
-"""What a record becomes: an id, then texts."""
+"""A parsed record: an id, then texts."""
 
 
 @dataclass
@@ -94,14 +94,14 @@ def read_parsed(
     errors: Errors = "strict",
     tally: Tally | None = None,
 ) -> Iterator[Parsed]:
-    """What `parse` makes of records [start, stop) of the file; otherwise as `read_records`.
+    """Records [start, stop) of the file, each as `parse` returns it; otherwise as `read_records`.
 
     `split` says how the file becomes records; by default they are lines.
     """
     counts = tally or Tally()
 
     def parsed() -> Iterator[Parsed | str]:
-        """What each record holds, or where it is with its problem."""
+        """Each parsed record, or the place and the problem of one that cannot be parsed."""
         with open_binary(path) as stream:
             if (num_bytes := path.stat().st_size) != facts.num_bytes:
                 raise changed(path, f"{facts.num_bytes:,} bytes expected, {num_bytes:,} found")
@@ -109,9 +109,9 @@ def read_parsed(
             records = split.records(stream, name=str(path), at=at, first=first, skip=start - first)
             # The range comes first in zip, so that no record after it is read.
             for number, record in zip(range(start + 1, stop + 1), records, strict=False):
-                found = _record(record, parse, split, errors, counts)
-                bad = isinstance(found, str)
-                yield f"{split.place(number, record)}: {found}" if bad else found
+                outcome = _record(record, parse, split, errors, counts)
+                bad = isinstance(outcome, str)
+                yield f"{split.place(number, record)}: {outcome}" if bad else outcome
 
     yield from _sound(
         path,
@@ -127,7 +127,7 @@ def read_parsed(
 def first_problems(
     files: Sequence[Path], kind: Format, parse: Callable[[Any], Parsed], errors: Errors
 ) -> list[str]:
-    """What is wrong with the first records of each file: a look before any work.
+    """Problems of the first records of each file, for a look before any work.
 
     Named are records that cannot be parsed, ids that come again among these, and files that are
     all without a record.
@@ -143,13 +143,13 @@ def first_problems(
             texts: list[str] = []
             for number, record in enumerate(islice(records, FIRST_RECORDS), 1):
                 place = f"{path}: {kind.split.place(number, record)}"
-                found = _record(record, parse, kind.split, errors, Tally())
-                if isinstance(found, str):
-                    problems.add(f"{place}: {found}")
-                elif seen.setdefault(found[0], place) != place:
-                    problems.add(again(place, found[0], seen[found[0]], what))
+                parsed = _record(record, parse, kind.split, errors, Tally())
+                if isinstance(parsed, str):
+                    problems.add(f"{place}: {parsed}")
+                elif seen.setdefault(parsed[0], place) != place:
+                    problems.add(again(place, parsed[0], seen[parsed[0]], what))
                 elif not (isinstance(record, bytes) and record.startswith(b"{")):
-                    texts.append(found[-1])
+                    texts.append(parsed[-1])
         if (quoted := first_quoted(texts)) is not None:
             log.warning(
                 "%s: the quotes around texts seem to be those of a CSV file, and are read as text: "
@@ -227,11 +227,11 @@ def _seek(
 def _record(
     record: Any, parse: Callable[[Any], Parsed], split: RecordSplit, errors: Errors, tally: Tally
 ) -> Parsed | str:
-    """What the record holds, or its problem as text."""
+    """The parsed record, or its problem as text."""
     try:
         try:
-            found = parse(record)
-            "".join(found).encode()  # a JSON escape can name half a surrogate pair
+            parsed = parse(record)
+            "".join(parsed).encode()  # a JSON escape can name half a surrogate pair
         except UnicodeError as error:
             if errors == "strict":
                 return (
@@ -242,7 +242,7 @@ def _record(
             if without_surrogates(own_id) != own_id or "\ufffd" in own_id:
                 return f"the id {shown(own_id)} is not UTF-8; ids are never replaced"
             tally.num_replaced += 1
-            found = cast(Parsed, (own_id, *map(without_surrogates, texts)))
+            parsed = cast(Parsed, (own_id, *map(without_surrogates, texts)))
     except ValueError as error:
         return str(error)
-    return found
+    return parsed

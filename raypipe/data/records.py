@@ -43,7 +43,7 @@ class Problems:
 
 
 def again(place: str, own_id: str, first: str, kind: str = "passage") -> str:
-    """What is said of an id that two records have."""
+    """The message about an id that two records have."""
     return f"{place}: {kind} id {shown(own_id)} again, first in {first}; ids must be unique"
 
 

@@ -12,7 +12,7 @@ from raypipe.data.records import chunks, lines
 
 
 class Counted(NamedTuple):
-    """What counting notes, so that a range of records can be read without the ones before it."""
+    """Counts of a file, so that a range of records can be read without the ones before it."""
 
     num_records: int
     checkpoints: tuple[int, ...]
@@ -40,7 +40,7 @@ class RecordSplit:
     """Stream, name, every -> the counts. Raises InputError."""
     records: Records
     before: bytes = b""
-    """What stands before every record but the first."""
+    """Bytes before every record but the first."""
     replaced: Callable[[Any], Any]
     """A record with U+FFFD for what is not UTF-8 in it."""
 

@@ -35,8 +35,8 @@ def with_local_files(
 ) -> tuple[Recipe, Mapping[str, str]]:
     """The recipe whose inputs are all files of this machine, and by path of a copy its URI.
 
-    What is fetched or made is kept in the workspace's folder, and made again only if its sources
-    changed. See `with_files`, `with_copies` and `with_topics`, also for the errors.
+    Fetched and made files are kept in the workspace's folder, and made again only if their sources
+    changed. `with_files`, `with_copies` and `with_topics` do it, and list the errors.
     """
     made = workspace.folder / "python-docs"
     named = with_files(recipe, made, on_making=on_making)
@@ -69,9 +69,9 @@ def with_copies(
     def several(path: str) -> list[str]:
         if not in_bucket(path):
             return [path]
-        found = copied(path, folder, ASIDE.match)
-        copies.update(found)
-        return [str(copy) for copy in found]
+        paths = copied(path, folder, ASIDE.match)
+        copies.update(paths)
+        return [str(copy) for copy in paths]
 
     def one(path: str) -> str:
         first, *others = several(path)
@@ -158,9 +158,9 @@ def with_files(
     """
     if recipe.collection.format != "python-docs":
         return recipe
-    wanted = _made_by(recipe)
+    maker = _made_by(recipe)
     note = folder / "made-by.json"
-    if note_in(note) != wanted:
+    if note_in(note) != maker:
         from raypipe.data.python_docs.build import python_docs, write_python_docs
 
         on_making()
@@ -171,7 +171,7 @@ def with_files(
             # Not MS MARCO's file name: MS MARCO's official count and hash do not apply to this
             # collection.
             (made / "collection.tsv").rename(made / PASSAGES)
-            (made / note.name).write_bytes(json.dumps(wanted).encode())
+            (made / note.name).write_bytes(json.dumps(maker).encode())
             replace_folder(made, folder)
     collection = recipe.collection.model_copy(
         update={"format": "msmarco-v1", "input": (str(folder / PASSAGES),)}
@@ -242,12 +242,12 @@ def _made(
     for file in (QUERIES, QRELS, NOTE):
         sweep_beside(folder / file)  # they are written once: no later write sweeps there
     note = folder / NOTE
-    wanted = _note(car)
-    if note_in(note) != {**wanted, "made": _hashes(folder)}:
+    sources = _note(car)
+    if note_in(note) != {**sources, "made": _hashes(folder)}:
         remove(note)
         remove(folder / QRELS)
         say(f"queries {name}: {_written(car, folder)} at {car.level} level")
-        replace_file(note, json.dumps({**wanted, "made": _hashes(folder)}).encode())
+        replace_file(note, json.dumps({**sources, "made": _hashes(folder)}).encode())
     workspace.wrote(folder)
     qrels = str(folder / QRELS) if queries.judged else None
     update = {"file": str(folder / QUERIES), "qrels": qrels, "car": None}
@@ -284,7 +284,7 @@ def _note(car: CarTopics) -> dict[str, Json]:
 
 
 def _hashes(folder: Path) -> Json:
-    """What was written, so that a file that was edited or deleted since is made again."""
+    """The SHA-256 of each file, so that one that was edited or deleted since is made again."""
     return {name: hash_file(folder / name) for name in (QUERIES, QRELS) if (folder / name).exists()}
 
 

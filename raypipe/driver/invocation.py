@@ -1,4 +1,4 @@
-"""What surrounds the work of every invocation: the lease, the summary, and how it ended."""
+"""The frame around the work of every invocation: the lease, the summary, and how it ended."""
 
 import json
 import os
@@ -113,7 +113,7 @@ def invocation(workspace: Workspace, recipe: str) -> Iterator[dict[str, Any]]:
 def working_in(folder: Path, own: Storage, gone: set[Process] | None = None) -> Iterator[Lease]:
     """The lease of the workspace in `folder`, and a fence around its files until the block ends.
 
-    What killed invocations left unfinished there is removed first.
+    Unfinished files that killed invocations left there are removed first.
 
     Args:
         folder: the workspace's, or the one that mirrors it.
@@ -247,8 +247,10 @@ def _earlier(workspace: Workspace) -> dict[str, Any]:
 
 
 def _hashes(workspace: Workspace, before: dict[str, str]) -> dict[str, str]:
-    """By name, the SHA-256 of the files that were written, now or by an earlier invocation."""
-    standing = {name: held for name, held in before.items() if (workspace.folder / name).exists()}
+    """Name -> the SHA-256 of each file that was written, now or by an earlier invocation."""
+    standing = {
+        name: sha256 for name, sha256 in before.items() if (workspace.folder / name).exists()
+    }
     names = (name for name in workspace.written if is_copied_out(workspace.folder, name))
     written = {name: hash_file(workspace.folder / name) for name in names}
     return dict(sorted({**standing, **written}.items()))

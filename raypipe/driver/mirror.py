@@ -21,7 +21,7 @@ from raypipe.uris import in_bucket
 MARK = ".mirrors"
 """The file with the workspace's URI."""
 READ_FIRST = ("workspace.json", "summary.json", "recipe.yaml")
-"""What commands read before they know the workspace."""
+"""Files that commands read before they know the workspace."""
 COPIED = ".copied"
 """The hashes of the files that were copied; of summary.json the last."""
 LOCK = ".lock"
@@ -65,7 +65,8 @@ def own_storage(folder: Path) -> Storage:
 def begin(folder: Path) -> None:
     """Remove the outputs of an older invocation if another machine has worked there since.
 
-    For the holder of the workspace's lease: they would replace newer ones in the bucket.
+    The holder of the workspace's lease calls it: the old outputs would replace newer ones in the
+    bucket.
     """
     if not (folder / MARK).exists():
         return

@@ -45,34 +45,34 @@ def open_models(
             computed, limits beyond its positions, segments or a head that it lacks, a tokenizer or
             settings that do not fit, or a stage that needs another kind of model.
     """
-    found: dict[str, ModelFolder] = {}
+    models: dict[str, ModelFolder] = {}
     problems: list[str] = []
-    for name, wanted in recipe.models.items():
-        of_hub = is_hub(wanted.path)
-        if of_hub and not HubName(wanted.path, wanted.revision).is_commit:
+    for name, model in recipe.models.items():
+        of_hub = is_hub(model.path)
+        if of_hub and not HubName(model.path, model.revision).is_commit:
             continue  # the hub did not say its commit, which is among the problems already
-        told: list[str] = []
+        faults: list[str] = []
         try:
             if of_hub:
-                uri = address(wanted.path, wanted.revision)
+                uri = address(model.path, model.revision)
                 snapshot_of(uri, partial(_say, say, f"models.{name}"))
-            found[name] = opened(wanted, recipe.resources.precision)
-            told += unfit(found[name])
+            models[name] = opened(model, recipe.resources.precision)
+            faults += unfit(models[name])
         except InputError as error:
-            told += error.problems
-        problems += [f"models.{name}: {problem}" for problem in dict.fromkeys(told)]
+            faults += error.problems
+        problems += [f"models.{name}: {problem}" for problem in dict.fromkeys(faults)]
     for name in selected:
         stage = recipe.stages[name]
-        if isinstance(stage, Encode | Rerank) and stage.model in found:
+        if isinstance(stage, Encode | Rerank) and stage.model in models:
             try:
-                check_kind(found[stage.model], name, stage)
+                check_kind(models[stage.model], name, stage)
             except InputError as error:
                 problems += error.problems
         if isinstance(stage, Ann | ImpactIndex):
-            problems += unfit_for_index(recipe, name, stage, found)
+            problems += unfit_for_index(recipe, name, stage, models)
     if problems:
         raise InputError(problems)
-    return found
+    return models
 
 
 def _say(say: Callable[[str], None], key: str, line: str) -> None:
@@ -99,15 +99,15 @@ def open_or_tell(
     return models, problems
 
 
-def opened(wanted: Model, precision: str) -> ModelFolder:
+def opened(model: Model, precision: str) -> ModelFolder:
     """One model of a recipe, hashed; `auto` and `fastest` leave its precision open.
 
     Raises:
         InputError: see `resolve_model`.
     """
-    path = address(wanted.path, wanted.revision)
-    found = resolve_model(path, wanted.preset, settings=wanted.settings)
-    return found if precision in ("auto", "fastest") else found.in_precision(precision)
+    path = address(model.path, model.revision)
+    folder = resolve_model(path, model.preset, settings=model.settings)
+    return folder if precision in ("auto", "fastest") else folder.in_precision(precision)
 
 
 def check_kind(model: ModelFolder, name: str, stage: Encode | Rerank) -> None:
@@ -125,12 +125,12 @@ def check_kind(model: ModelFolder, name: str, stage: Encode | Rerank) -> None:
         raise InputError(
             [f"stages.{name}: {stage.model}: {problem}" for problem in error.problems]
         ) from error
-    wanted = "mono" if isinstance(stage, MonoScore) else "duo"
-    if conventions.kind != wanted:
+    kind = "mono" if isinstance(stage, MonoScore) else "duo"
+    if conventions.kind != kind:
         right, wrong = ("k1", "k0") if conventions.kind == "duo" else ("k0", "k1")
         raise InputError(
             f"stages.{name}: {stage.model} is of kind {conventions.kind}, and the stage needs a "
-            f"model of kind {wanted}; write {right} in the place of {wrong}"
+            f"model of kind {kind}; write {right} in the place of {wrong}"
         )
 
 
@@ -138,28 +138,28 @@ def unfit_for_index(
     recipe: Recipe, name: str, stage: Ann | ImpactIndex, models: Mapping[str, ModelFolder]
 ) -> list[str]:
     """A problem if the index `name` cannot be made of what the model makes; none of no encoder."""
-    encode, wanted = recipe.stages[stage.embeddings], stage.embeddings
+    encode, embeddings = recipe.stages[stage.embeddings], stage.embeddings
     assert isinstance(encode, Encode)  # a rule of the recipe
     made = models[encode.model].conventions if encode.model in models else None
     if not isinstance(made, Conventions) or made.is_sparse == isinstance(stage, ImpactIndex):
         return []
-    key = f"stages.{name}.embeddings: {wanted} has"
+    key = f"stages.{name}.embeddings: {embeddings} has"
     if made.is_sparse:
         return [
             f"{key} weights of word pieces ({encode.model} is a {made.pooling} model); search it "
-            f"itself, which is exact, or its index, {{do: index, embeddings: {wanted}}}"
+            f"itself, which is exact, or its index, {{do: index, embeddings: {embeddings}}}"
         ]
     return [
         f"{key} embeddings; expected the weights of a sparse model, and {encode.model} has "
-        f"pooling {made.pooling}. Search {wanted} itself, or an index {{do: ann, embeddings: "
-        f"{wanted}}}"
+        f"pooling {made.pooling}. Search {embeddings} itself, or an index {{do: ann, embeddings: "
+        f"{embeddings}}}"
     ]
 
 
 def unfit(model: ModelFolder) -> list[str]:
     """The problems of a model's tokenizer, limits, segments and head; empty if it can compute.
 
-    Of an adapter, tokenizer and positions are its base's, segments and head those of the two
+    An adapter has its base's tokenizer and positions, and the segments and head of the two
     together, which were compared with each other when it was found.
     """
     if isinstance(model.conventions, PretrainedConventions):

@@ -84,23 +84,23 @@ class TerminalWatcher(Watcher):
         self._last_line = time.monotonic()
 
     def expects(self, num_stages: int) -> None:
-        """See Watcher."""
+        """Set the number of stages to which the display counts."""
         self._num_expected = num_stages
         self._tell_all()
 
     def began(self, name: StoreName, report: "Report") -> None:
-        """See Watcher."""
+        """Add the stage to the display, which the first stage opens if the stream is a terminal."""
         self._last_line = time.monotonic()
         if not self._console.is_terminal or self._console.is_dumb_terminal:
             return
         if self._display is None:
             bars = [BarColumn(bar_width=20)] if self._console.width >= WIDE else []
-            told = TextColumn("{task.fields[told]}", markup=False)
+            counts = TextColumn("{task.fields[told]}", markup=False)
             named = TextColumn("{task.description}", markup=False)
             self._display = Progress(
                 named,
                 *bars,
-                told,
+                counts,
                 TimeElapsedColumn(),
                 console=self._console,
                 transient=True,
@@ -117,7 +117,7 @@ class TerminalWatcher(Watcher):
         )
 
     def advanced(self, name: StoreName, report: "Report") -> None:
-        """See Watcher."""
+        """Update the stage in the display; without a display, write a line every 30 seconds."""
         if self._display is not None:
             self._tell_stage(report)
         elif time.monotonic() - self._last_line >= LINE_SECONDS:
@@ -125,7 +125,7 @@ class TerminalWatcher(Watcher):
             self._line(f"{words_of(name)}: {_done(report)}")
 
     def ended(self, name: StoreName, result: "StageResult") -> None:
-        """See Watcher."""
+        """Remove the stage from the display, with a line if it was slow, or copied or lost rows."""
         self._forget_stage()
         self._num_ended += 1
         self._tell_all()
@@ -158,8 +158,8 @@ class TerminalWatcher(Watcher):
             return
         total = max(self._num_expected, self._num_ended) if self._num_expected else None
         of = f" of {total}" if total else ""
-        told = f"{self._num_ended}{of} complete"
-        self._display.update(self._all, total=total, completed=self._num_ended, told=told)
+        message = f"{self._num_ended}{of} complete"
+        self._display.update(self._all, total=total, completed=self._num_ended, told=message)
 
     def _tell_stage(self, report: "Report") -> None:
         if self._display is not None and self._stage is not None:
@@ -178,17 +178,17 @@ def _done(report: "Report") -> str:
     The rate is that since the first worker was ready, so without loading.
     """
     rows = report.num_rows_reused + report.num_rows
-    told = f"{rows:,} of {_rows(report.num_rows_planned)}"
+    line = f"{rows:,} of {_rows(report.num_rows_planned)}"
     if report.num_rows and report.working_seconds > 0:
         rate = report.num_rows / report.working_seconds
         left = timedelta(seconds=round((report.num_rows_planned - rows) / rate))
-        told += f", {rate:,.{0 if rate >= 10 else 1}f} rows/s, {left} left"
+        line += f", {rate:,.{0 if rate >= 10 else 1}f} rows/s, {left} left"
     elif report.num_computing:
-        told += f", {_counted(report.num_computing, 'shard')} at work"
-    told += f", {_counted(report.num_lost, 'worker')} lost" if report.num_lost else ""
+        line += f", {_counted(report.num_computing, 'shard')} at work"
+    line += f", {_counted(report.num_lost, 'worker')} lost" if report.num_lost else ""
     if report.num_out_of_memory:
-        told += f", {_counted(report.num_out_of_memory, 'worker')} ended for want of memory"
-    return told
+        line += f", {_counted(report.num_out_of_memory, 'worker')} ended for want of memory"
+    return line
 
 
 def _rows(number: int) -> str:

@@ -25,7 +25,7 @@ def new_summary(recipe: str | None) -> dict[str, Json]:
 
 
 def carried(folder: Path, *, worked: bool = False) -> dict[str, Json]:
-    """What a new summary keeps of the one that it replaces.
+    """Entries of a new summary that come from the one that it replaces.
 
     `finished_before` says whether an invocation was ever complete here; where summary.json is lost,
     the recipe.yaml of one that worked counts, or `worked`. `last_complete` is the summary of the
@@ -40,10 +40,10 @@ def carried(folder: Path, *, worked: bool = False) -> dict[str, Json]:
         return {"finished_before": worked or is_resolved(folder / "recipe.yaml")}
     standing = standing_of(before)
     complete = standing.get("status") == "complete"
-    found = {"finished_before": complete or before.get("finished_before", True)}
+    facts = {"finished_before": complete or before.get("finished_before", True)}
     if has_results(standing) and (complete or standing.get("exit") == LimitError.exit_code):
-        found["last_complete"] = standing
-    return found
+        facts["last_complete"] = standing
+    return facts
 
 
 def has_results(summary: Mapping[str, Json]) -> bool:
@@ -69,7 +69,7 @@ def write_summary(folder: Path, summary: Mapping[str, Json]) -> None:
 
 
 def read_summary(folder: Path) -> dict[str, Json] | None:
-    """What was written, without the seal; None if there is no summary.json.
+    """The summary that was written, without the seal; None if there is no summary.json.
 
     Raises:
         CorruptError: its bytes are not those that were written.

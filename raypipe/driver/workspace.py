@@ -126,7 +126,7 @@ class Workspace:
         self.used: set[str] = set()
         """The stores of this invocation so far, as NAME/FINGERPRINT."""
         self.computed: set[str] = set()
-        """Those of them that it computes itself, or has computed."""
+        """The stores among them that it computes itself, or has computed."""
         self.written: set[str] = set()
         """Names in the folder of the files that this invocation has written so far."""
         self.shown: set[str] = set()
@@ -168,11 +168,11 @@ class Workspace:
         self._write_refs(refs)
 
     def refs(self) -> dict[str, str]:
-        """By store name, the fingerprint that this workspace last used."""
+        """Store name -> the fingerprint that this workspace last used."""
         return read_refs(self.stores, self.id).stores
 
     def sources(self) -> dict[str, str]:
-        """By store name, the complete store that was used before, from which rows are copied."""
+        """Store name -> the complete store that was used before, from which rows are copied."""
         return read_refs(self.stores, self.id).sources
 
     def refer(self, store: str, fingerprint: str) -> None:
@@ -311,7 +311,7 @@ class Refs:
     """The stores that a workspace refers to: fingerprints by store name."""
 
     stores: dict[str, str] = field(default_factory=dict)
-    """Those that it used last."""
+    """The stores that it used last."""
     sources: dict[str, str] = field(default_factory=dict)
     """The complete ones that it used before them, until an invocation is complete."""
     place: dict[str, str] = field(default_factory=dict)
@@ -321,8 +321,8 @@ class Refs:
 
     def older(self, store: str, fingerprint: str) -> list[str]:
         """Earlier versions of a store, other than this one, the newest first."""
-        found = dict.fromkeys(side.get(store) for side in (self.stores, self.sources))
-        return [other for other in found if other not in (None, fingerprint)]
+        versions = dict.fromkeys(side.get(store) for side in (self.stores, self.sources))
+        return [other for other in versions if other not in (None, fingerprint)]
 
     def places(self) -> set[str]:
         """All of them as NAME/FINGERPRINT."""
@@ -331,7 +331,7 @@ class Refs:
 
 
 def read_refs(stores: Storage, workspace_id: str) -> Refs:
-    """What a workspace refers to; nothing if it never did."""
+    """The references of a workspace; empty if it never made any."""
     name = f"refs/{workspace_id}.json"
     try:
         body = unseal_format(name, stores.read(name))

@@ -39,13 +39,13 @@ def private_folder(path: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     with suppress(FileExistsError):
         path.mkdir(mode=0o700)
-    found = path.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+    status = path.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
         raise InputError(
-            f"{path}: expected a folder of user {os.getuid()}, found one of user {found.st_uid} "
+            f"{path}: expected a folder of user {os.getuid()}, found one of user {status.st_uid} "
             "or no folder; remove it, or set TMPDIR to a folder of your own"
         )
-    if found.st_mode & 0o077:
+    if status.st_mode & 0o077:
         path.chmod(0o700)
     return path
 
@@ -62,7 +62,7 @@ _LOOKS = 64
 
 @dataclass
 class _Held:
-    """What this process says it uses: a file that is locked as long as the process lives."""
+    """Copies that this process uses, in a file that is locked as long as the process lives."""
 
     pid: int
     stream: BinaryIO
@@ -148,17 +148,17 @@ class NodeCache:
         return _Held(os.getpid(), stream, [])
 
     def _in_use(self) -> set[str]:
-        """What living processes hold; the files of those that ended are removed."""
-        found: set[str] = set()
+        """Names of the copies that living processes use; the files of ended ones are removed."""
+        names: set[str] = set()
         for path in (self.folder / "users").glob("*"):
             with path.open("rb") as stream:
                 try:
                     fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
-                    found.update(stream.read().decode().split())
+                    names.update(stream.read().decode().split())
                 else:
                     path.unlink()
-        return found
+        return names
 
     def _copies(self) -> Iterator[tuple[Path, os.stat_result]]:
         for path in self.folder.glob("??/*"):
@@ -195,7 +195,7 @@ class BucketStorage:
         self._whole = {"max_concurrency": 1} if self.uri.startswith("s3://") else {}
 
     def create(self, name: str, data: bytes) -> bool:
-        """See Storage; one conditional put, again where another put was under way."""
+        """Create the record by a conditional put, repeated while another put is under way."""
         for attempt in range(CONFLICTS):
             try:
                 self._fs.pipe_file(self._key(name), data, mode="create")
@@ -216,26 +216,29 @@ class BucketStorage:
             return False
 
     def replace(self, name: str, data: bytes) -> None:
-        """See Storage; a put is atomic on a bucket."""
+        """Put the record, which a bucket replaces atomically."""
         self._fs.pipe_file(self._key(name), data)
 
     def append(self, name: str, line: bytes) -> None:
-        """See Storage; a bucket cannot append, so each line is a separate object."""
+        """Write the line as a separate object, since a bucket cannot append."""
         key = f"{name}.lines/{time.time_ns():020d}-{uuid.uuid4().hex}"
         self._fs.pipe_file(self._key(key), line.rstrip(b"\n") + b"\n")
 
     def tail(self, name: str, start: int) -> tuple[bytes, int]:
-        """See Storage; `start` is a line. A later line with an earlier clock may be skipped."""
+        """The lines from number `start` on, and the number to continue from.
+
+        A later line with an earlier clock may be skipped.
+        """
         lines = self._lines(name)
         data = b"".join(self._cat(line) for line in lines[start:])
         return data, max(start, len(lines))
 
     def newest(self, name: str) -> Iterator[bytes]:
-        """See Storage; only the lines that are taken are fetched."""
+        """The lines from the last one back, each fetched when it is taken."""
         return (self._cat(line).rstrip(b"\n") for line in reversed(self._lines(name)))
 
     def read(self, name: str) -> bytes:
-        """See Storage; a log's lines are in the order of their writers' clocks."""
+        """The bytes of a record, or a log's lines in the order of their writers' clocks."""
         if not name.endswith(".jsonl"):
             return self._cat(self._key(name))
         lines = self._lines(name)
@@ -249,11 +252,11 @@ class BucketStorage:
         return sorted(self._fs.find(self._key(f"{name}.lines")))
 
     def _cat(self, key: str) -> bytes:
-        found: bytes = self._fs.cat_file(key, **self._whole)
-        return found
+        data: bytes = self._fs.cat_file(key, **self._whole)
+        return data
 
     def exists(self, name: str) -> bool:
-        """See Storage; a byte is read, since asking for a name lists what lies under it too."""
+        """Whether a byte of the record can be read: a query for its name lists all under it too."""
         try:
             self._fs.cat_file(self._key(name), start=0, end=1)
         except FileNotFoundError:
@@ -261,7 +264,7 @@ class BucketStorage:
         return True
 
     def put(self, sha256: str, file: Path) -> None:
-        """See Storage; always uploaded, so that a damaged blob under this hash is replaced.
+        """Upload the file even if the blob exists, so that a damaged one is replaced.
 
         The new object's time tells gc that it is used again.
         """
@@ -274,12 +277,12 @@ class BucketStorage:
         file.unlink(missing_ok=True)
 
     def has(self, sha256: str) -> bool:
-        """See Storage."""
+        """Whether the bucket has the blob now; does not read it."""
         self._fs.invalidate_cache()
         return bool(self._fs.exists(self._blob(sha256)))
 
     def check(self, sha256: str) -> None:
-        """See Storage; downloads the whole blob, bypassing the cache."""
+        """Download the whole blob past the cache. Raises CorruptError if it is lost or damaged."""
         folder = Path(tempfile.mkdtemp(prefix="raypipe-check-"))
         try:
             self._download(sha256, folder / sha256)
@@ -287,12 +290,12 @@ class BucketStorage:
             shutil.rmtree(folder)
 
     def local(self, sha256: str) -> Path:
-        """See Storage; see NodeCache for how long the copy stays."""
+        """A verified copy in this node's cache; NodeCache says how long it stays."""
         cache = NodeCache(private_folder(self._cache))
         return cache.fetched(checked_name(sha256), partial(self._download, sha256))
 
     def scratch(self) -> Path:
-        """See Storage; node-local; first removes what dead processes of this node left there."""
+        """A new folder of this node, after the removal of folders that its dead processes left."""
         root = private_folder(Path(tempfile.gettempdir()) / f"raypipe-scratch-{os.getuid()}")
         for left in root.iterdir():
             if label_is_dead(left.name):
@@ -302,43 +305,43 @@ class BucketStorage:
         return folder
 
     def owned(self, owner: str) -> Storage:
-        """See Storage."""
+        """The same bucket prefix for this owner."""
         return BucketStorage(self.uri, checked_name(owner))
 
     def sweep(self) -> None:
-        """See Storage; a put leaves nothing unfinished on a bucket."""
+        """Does nothing, since a put leaves nothing unfinished on a bucket."""
 
     def names(self, prefix: str) -> Iterator[str]:
-        """See Storage; sorted."""
+        """Names of all objects under the prefix, sorted."""
         self._fs.invalidate_cache()
         root = f"{self._root}/{prefix}" if prefix else self._root
         for key in sorted(self._fs.find(root)):
             yield str(key)[len(self._root) + 1 :]
 
     def entries(self) -> Iterator[Entry]:
-        """See Storage; one listing."""
+        """Every object with its size and time, from one listing, sorted by name."""
         self._fs.invalidate_cache()
-        for key, told in sorted(self._fs.find(self._root, detail=True).items()):
-            yield Entry(str(key)[len(self._root) + 1 :], told["size"], written(told))
+        for key, info in sorted(self._fs.find(self._root, detail=True).items()):
+            yield Entry(str(key)[len(self._root) + 1 :], info["size"], written(info))
 
     def entry(self, name: str) -> Entry | None:
-        """See Storage."""
+        """The object's size and time; None if it is gone."""
         self._fs.invalidate_cache()
         try:
-            told = self._fs.info(self._key(name))
+            info = self._fs.info(self._key(name))
         except FileNotFoundError:
             return None
-        return None if told["type"] == "directory" else Entry(name, told["size"], written(told))
+        return None if info["type"] == "directory" else Entry(name, info["size"], written(info))
 
     def peek(self, name: str) -> bytes | None:
-        """See Storage."""
+        """The object's bytes; None if it is gone."""
         try:
             return self._cat(f"{self._root}/{name}")
         except FileNotFoundError:
             return None
 
     def delete(self, name: str) -> None:
-        """See Storage."""
+        """Delete the object."""
         self._fs.rm_file(self._key(name))
 
     def free_bytes(self) -> int | None:
@@ -348,14 +351,14 @@ class BucketStorage:
     def _download(self, sha256: str, target: Path) -> None:
         try:
             self._fs.get_file(self._blob(sha256), str(target))
-            found = hash_file(target)
+            actual = hash_file(target)
         except FileNotFoundError:
-            found = "no object"
-        if found != sha256:
+            actual = "no object"
+        if actual != sha256:
             target.unlink(missing_ok=True)
             raise CorruptError(
                 f"{self.uri}/blobs/{sha256[:2]}/{sha256}: expected these bytes' SHA-256, "
-                f"found {found}. `raypipe verify` lists the shards it belongs to."
+                f"found {actual}. `raypipe verify` lists the shards it belongs to."
             )
 
     def _key(self, name: str) -> str:

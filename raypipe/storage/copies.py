@@ -2,8 +2,8 @@
 
 A copy lies at INPUTS/DIGEST/NAME. The digest is that of the object's address, size and ETag, so a
 changed object has another copy. A copy has the MD5 that the bucket tells, or was given twice: the
-ETag is no MD5 where a bucket encrypts with a key of one's own. Of an object that was written in
-parts no MD5 is told, and what was given is taken.
+ETag is no MD5 where a bucket encrypts with a key of one's own. The bucket tells no MD5 of an object
+that was written in parts, and what was given is taken.
 
 Errors of a bucket's libraries mean a wrong setting, or storage that failed.
 """
@@ -101,44 +101,46 @@ def bucket_errors(uri: str, *, writes: bool = False) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        found = _meaning(uri, error, writes)
-        if found is None:
+        meaning = _meaning(uri, error, writes)
+        if meaning is None:
             raise
-        raise found from error
+        raise meaning from error
 
 
 def _meaning(uri: str, error: Exception, writes: bool) -> Exception | None:
     """The error to raise instead; None if this one has a meaning of its own."""
     kinds = [kind.__name__ for kind in type(error).__mro__]
-    told = f"stores: {uri}: {first_line(error)} ({kinds[0]})"
+    message = f"stores: {uri}: {first_line(error)} ({kinds[0]})"
     if isinstance(error, RaypipeError | FileExistsError):
         return None
     if _code(error) in ("PreconditionFailed", "412"):  # where no answer says which condition
-        return FileExistsError(told)
+        return FileExistsError(message)
     if _code(error) in ("ConditionalRequestConflict", "409"):
-        return ConflictError(f"{told}; run the same command again")
+        return ConflictError(f"{message}; run the same command again")
     if isinstance(error, FileNotFoundError):
         if writes or _code(error) == "NoSuchBucket":
-            return InputError(f"{told}; expected a bucket that exists: create it or name another")
+            return InputError(
+                f"{message}; expected a bucket that exists: create it or name another"
+            )
         return None
     if isinstance(error, PermissionError) or any(word in kinds[0] for word in _CREDENTIALS):
         return NotAllowedError(
-            f"{told}; expected credentials that may read, write and list there: for s3:// "
+            f"{message}; expected credentials that may read, write and list there: for s3:// "
             "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile; for gs:// "
             "GOOGLE_APPLICATION_CREDENTIALS"
         )
     if isinstance(error, OSError):
         local = error.errno is not None and error.filename is not None
-        return None if local else _unreachable(told)
+        return None if local else _unreachable(message)
     if type(error).__module__.partition(".")[0] not in _LIBRARIES:
         return None
     if _UNREACHABLE.isdisjoint(kinds):
-        return InputError(f"{told}; correct `stores` or the setting that this names")
-    return _unreachable(told)
+        return InputError(f"{message}; correct `stores` or the setting that this names")
+    return _unreachable(message)
 
 
-def _unreachable(told: str) -> StorageError:
-    return StorageError(f"{told}; run the same command again once the bucket answers")
+def _unreachable(message: str) -> StorageError:
+    return StorageError(f"{message}; run the same command again once the bucket answers")
 
 
 def _code(error: Exception) -> str | None:
@@ -169,11 +171,11 @@ def copied(
         StorageError: its bytes arrived damaged, twice.
     """
     filesystem, root = _opened(uri)
-    found: dict[Path, str] = {}
+    copies: dict[Path, str] = {}
     for key in _keys(filesystem, root, uri, is_aside):
         scheme = uri.partition("://")[0]
-        found[_copy(filesystem, key, folder)] = f"{scheme}://{key}"
-    return found
+        copies[_copy(filesystem, key, folder)] = f"{scheme}://{key}"
+    return copies
 
 
 def on_this_node(file: Path, sources: Mapping[str, str], scratch: Path) -> Path:
@@ -208,10 +210,10 @@ def _opened(uri: str) -> tuple[Any, str]:
 def _keys(filesystem: Any, root: str, uri: str, is_aside: Callable[[str], object]) -> list[str]:
     """The object itself, or those directly under the prefix."""
     try:
-        told = filesystem.ls(root, detail=True)
+        entries = filesystem.ls(root, detail=True)
     except FileNotFoundError as error:
         raise InputError(f"{uri}: no such object and nothing under it") from error
-    types = {str(entry["name"]).rstrip("/"): entry["type"] for entry in told}
+    types = {str(entry["name"]).rstrip("/"): entry["type"] for entry in entries}
     if types.get(root) == "file":
         return [root]
     names = {key: key.rpartition("/")[2] for key in sorted(types) if key != root}
@@ -258,15 +260,16 @@ def _copy(filesystem: Any, key: str, folder: Path) -> Path:
 
 
 def _version(filesystem: Any, key: str) -> tuple[str, str]:
-    """What changes with an object's bytes: its ETag and size, without an ETag its time; its MD5.
+    """A text that changes with an object's bytes, and its MD5.
 
-    The MD5 is empty where none is told.
+    The text is its ETag and size, with its time in place of an ETag that is missing. The MD5 is
+    empty where the bucket tells none.
     """
     filesystem.invalidate_cache()
-    told = filesystem.info(key)
-    etag = str(told.get("ETag") or told.get("etag") or written(told))
-    md5 = base64.b64decode(told.get("md5Hash", "")).hex() or etag.strip('"')
-    return f"{etag} {told['size']}", md5 if re.fullmatch("[0-9a-f]{32}", md5) else ""
+    info = filesystem.info(key)
+    etag = str(info.get("ETag") or info.get("etag") or written(info))
+    md5 = base64.b64decode(info.get("md5Hash", "")).hex() or etag.strip('"')
+    return f"{etag} {info['size']}", md5 if re.fullmatch("[0-9a-f]{32}", md5) else ""
 
 
 def _fetch(filesystem: Any, key: str, target: Path) -> None:
@@ -274,7 +277,7 @@ def _fetch(filesystem: Any, key: str, target: Path) -> None:
         filesystem.get_file(key, str(beside))
 
 
-def written(told: Mapping[str, Any]) -> float:
+def written(info: Mapping[str, Any]) -> float:
     """When an object was written: s3fs, gcsfs and fsspec's memory have a key each."""
-    found: datetime = next(told[key] for key in ("LastModified", "mtime", "created") if key in told)
-    return found.timestamp()
+    date: datetime = next(info[key] for key in ("LastModified", "mtime", "created") if key in info)
+    return date.timestamp()

@@ -25,7 +25,7 @@ LABEL = r"process-\d+-\d+-[0-9a-f]{8}"
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """What keeps an invocation that was succeeded from changing the files of its successor.
+    """A fence that keeps an invocation that was succeeded from changing its successor's files.
 
     Whatever is written below `root` while `fenced` is first written whole into `staging`, and
     becomes current by a rename out of it; what is removed is renamed into it. A successor first
@@ -102,7 +102,7 @@ def check_fence(path: Path) -> None:
 
 @contextmanager
 def behind(fence: Fence | None) -> Iterator[None]:
-    """What fails because a successor took the staging folder away is refused."""
+    """Refuse work that fails because a successor took the staging folder away."""
     try:
         yield
     except OSError as error:

@@ -75,8 +75,8 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     """A file to write, which replaces `path` when the block ends without an error.
 
     It is written beside the target or behind its fence, flushed to disk, then renamed; the rename
-    is made durable too. What is in /dev, such as /dev/stdout, is no file to replace: it is written
-    to as it is.
+    is made durable too. A device such as /dev/stdout is no file to replace: it is written to as it
+    is.
 
     Raises:
         InputError: see `taking_the_place`.
@@ -285,8 +285,8 @@ def sweep_beside(target: Path) -> None:
     form = re.compile(rf"\.{re.escape(target.name)}\.(?:({LABEL})\.)?[0-9a-f]{{8}}\.tmp")
     with suppress(OSError):
         for name in os.listdir(target.parent):
-            path, found = target.parent / name, form.fullmatch(name)
-            if found is None or not (label_is_dead(found[1] or "") or is_abandoned(path)):
+            path, match = target.parent / name, form.fullmatch(name)
+            if match is None or not (label_is_dead(match[1] or "") or is_abandoned(path)):
                 continue
             if path.is_dir():
                 shutil.rmtree(path)
@@ -323,7 +323,8 @@ def make_folder(folder: Path, tries: int = 8) -> None:
 def append_line(path: Path, line: bytes) -> None:
     """Add a line to a file; one write call with O_APPEND, so that lines of two writers do not mix.
 
-    What a crash or a short write left of a line is ended first, and the line is written whole.
+    An earlier line that a crash or a short write left in part is ended first, and the new one is
+    written whole.
 
     Raises:
         OSError: also if the file takes only parts of the line.

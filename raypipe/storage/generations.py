@@ -142,22 +142,22 @@ def standing_generations(storage: Storage, name: str) -> list[Generation]:
     Raises:
         CorruptError: a record is damaged.
     """
-    found = []
+    generations = []
     for number in record_numbers(storage, name):
         with suppress(FileNotFoundError):  # deleted since
-            found.append(_read(storage, name, number))
-    return found
+            generations.append(_read(storage, name, number))
+    return generations
 
 
 def refused_since(storage: Storage, name: str, current: Generation | None) -> list[Generation]:
     """The refused generations that are newer than the current one, ascending."""
     least = 0 if current is None else current.number
-    found = []
+    generations = []
     for number in record_numbers(storage, name):
         if number > least:
             with suppress(FileNotFoundError):
-                found.append(_read(storage, name, number))
-    return [each for each in found if each.refused is not None]
+                generations.append(_read(storage, name, number))
+    return [each for each in generations if each.refused is not None]
 
 
 def read_generation(storage: Storage, name: str, number: int) -> Generation:
@@ -167,10 +167,10 @@ def read_generation(storage: Storage, name: str, number: int) -> Generation:
         InputError: there is none of this number; the message names those that there are.
         CorruptError: its record is damaged.
     """
-    found = _standing(storage, name, number)
-    if found is not None and found.refused is None:
-        return found
-    if found is not None:
+    generation = _standing(storage, name, number)
+    if generation is not None and generation.refused is None:
+        return generation
+    if generation is not None:
         why = (
             "it was refused and never became current; `raypipe reindex RECIPE --out DIR --accept "
             f"{number}` publishes it"
@@ -188,10 +188,10 @@ def refused_generation(storage: Storage, name: str, number: int) -> Generation:
         InputError: there is none of this number; the message names those that there are.
         CorruptError: its record is damaged.
     """
-    found = _standing(storage, name, number)
-    if found is not None and found.refused is not None:
-        return found
-    why = no_record(storage, name, number) if found is None else "it was not refused"
+    generation = _standing(storage, name, number)
+    if generation is not None and generation.refused is not None:
+        return generation
+    why = no_record(storage, name, number) if generation is None else "it was not refused"
     refused = [str(g.number) for g in standing_generations(storage, name) if g.refused is not None]
     raise InputError(
         f"generation {number} of {name}: {why}; refused are: {', '.join(refused) or 'none'}"
@@ -220,9 +220,9 @@ def newest_generation(storage: Storage, name: str) -> Generation | None:
     while True:
         try:
             for number in reversed(record_numbers(storage, name)):
-                found = _read(storage, name, number)
-                if found.refused is None:
-                    return found
+                generation = _read(storage, name, number)
+                if generation.refused is None:
+                    return generation
             return None
         except FileNotFoundError:
             continue  # deleted since; a newer one stands
@@ -239,7 +239,7 @@ def retired_numbers(storage: Storage, name: str) -> list[int]:
 
 
 def undeleted_numbers(storage: Storage, name: str) -> list[int]:
-    """Those of them of which more is left than the mark."""
+    """The marked numbers of which more is left than the mark, ascending."""
     left = {*_numbers(storage, name, r"(\d{7,})\.(?:json|readers/.*)")}
     return [number for number in retired_numbers(storage, name) if number in left]
 
@@ -259,7 +259,7 @@ def generation_names(storage: Storage) -> list[str]:
 
 
 def none_yet(storage: Storage, name: str) -> str:
-    """What to tell where a line has no generation; another recipe may have run in between."""
+    """The message where a line has no generation; another recipe may have run in between."""
     others = [other for other in generation_names(storage) if generation_numbers(storage, other)]
     if not others:
         return f"{name}: no generation yet; `raypipe reindex` makes the first one"
@@ -369,34 +369,34 @@ def held_generation(storage: Storage, name: str, number: int | None = None) -> I
         InputError: no such generation, or it is retired.
     """
     while True:
-        found = newest_generation(storage, name) if number is None else None
+        generation = newest_generation(storage, name) if number is None else None
         if number is not None:
-            found = read_generation(storage, name, number)
-        if found is None:
+            generation = read_generation(storage, name, number)
+        if generation is None:
             raise InputError(none_yet(storage, name))
-        label = f"{readers_folder(name, found.number)}/{secrets.token_hex(8)}.json"
+        label = f"{readers_folder(name, generation.number)}/{secrets.token_hex(8)}.json"
         try:
             lease = acquire(storage, label)
         except OSError as error:
             if error.errno not in _MAY_NOT_WRITE:
                 raise
-            yield found
+            yield generation
             return
         try:
-            if storage.exists(retired_name(name, found.number)):
+            if storage.exists(retired_name(name, generation.number)):
                 continue  # retired since; the newest is another, and a named one is refused
-            yield found
+            yield generation
             return
         finally:
             lease.release()
-            _remove(storage, readers_folder(name, found.number), label)
+            _remove(storage, readers_folder(name, generation.number), label)
 
 
 def reader_leases(storage: Storage, name: str, number: int) -> list[str]:
     """Names of the leases of a generation's readers, alive or not."""
     claim = re.compile(r"(.*/[0-9a-f]{16}\.json)\.d/\d+\.json")
-    found = (claim.fullmatch(file) for file in storage.names(readers_folder(name, number)))
-    return sorted({match[1] for match in found if match})
+    matches = (claim.fullmatch(file) for file in storage.names(readers_folder(name, number)))
+    return sorted({match[1] for match in matches if match})
 
 
 def _remove(storage: Storage, folder: str, label: str) -> None:
@@ -421,10 +421,10 @@ def generations_held(
         InputError: there is no such generation to read.
     """
     number = next_number(stores, name)  # first: who publishes from here on takes it
-    with ExitStack() as held:
+    with ExitStack() as stack:
         base = read = None
         if builds and newest_generation(stores, name) is not None:
-            base = held.enter_context(held_generation(stores, name))
+            base = stack.enter_context(held_generation(stores, name))
         if reading is not None:
-            read = held.enter_context(held_generation(stores, *reading))
+            read = stack.enter_context(held_generation(stores, *reading))
         yield number, base, read

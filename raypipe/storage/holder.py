@@ -18,7 +18,7 @@ from raypipe.storage.records import Json, digest
 
 
 class Life(Enum):
-    """What this process can prove about another one."""
+    """The state of another process, as far as this one can prove it."""
 
     ALIVE = "alive"
     DEAD = "dead"
@@ -57,7 +57,7 @@ class Process:
     def life(self) -> Life:
         """ALIVE or DEAD if this process can prove it, otherwise UNKNOWN.
 
-        For another host, boot or process-id namespace nothing can be proved, because its processes
+        Nothing can be proved about another host, boot or process-id namespace, as its processes
         cannot be seen from here: two machines may have one host's name.
         """
         here = this_process()
@@ -109,8 +109,8 @@ def label_is_dead(label: str) -> bool:
     start, _, place = rest.partition("-")
     if kind != "process" or place != _place(this_process()):
         return False
-    found = _start_time(int(pid))
-    return found is None or f"{found:.0f}" != start
+    actual = _start_time(int(pid))
+    return actual is None or f"{actual:.0f}" != start
 
 
 def _place(process: Process) -> str:

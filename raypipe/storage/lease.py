@@ -42,15 +42,15 @@ def living(storage: Storage, name: str) -> LeaseState | None:
     A holder on another host or in another container cannot be seen: it is at work if it renews the
     lease within WATCH_SECONDS of this process's clock.
     """
-    found = lease_state(storage, name)
-    life = Life.DEAD if found is None else found.life()
+    state = lease_state(storage, name)
+    life = Life.DEAD if state is None else state.life()
     if life is not Life.UNKNOWN:
-        return found if life is Life.ALIVE else None
+        return state if life is Life.ALIVE else None
     deadline = time.monotonic() + WATCH_SECONDS
     while time.monotonic() < deadline:
         time.sleep(0.5)
         now = lease_state(storage, name)
-        if now != found:
+        if now != state:
             return None if now is None or now.released else now
     return None
 
@@ -97,7 +97,7 @@ def claim_name(name: str, generation: int) -> str:
 
 
 def tokens_of_claims(storage: Storage, name: str, generation: int) -> dict[str, bool]:
-    """By token of each claim that stands, whether its generation is lower than this one."""
+    """The token of each claim that stands -> whether its generation is lower than this one."""
     tokens: dict[str, bool] = {}
     for file in storage.names(f"{name}.d"):
         number = int(file[-len("0000001.json") : -len(".json")])
@@ -256,11 +256,11 @@ def acquire(
     gone = set() if gone is None else gone
     token = token or new_token()
     while True:
-        found = lease_state(storage, name)
-        if found is not None and found.holder not in gone:
-            _refuse_living(storage, name, found, watch_seconds, on_watch)
-        generation = found.generation + 1 if found else 1
-        processes = found.processes if found else ()
+        before = lease_state(storage, name)
+        if before is not None and before.holder not in gone:
+            _refuse_living(storage, name, before, watch_seconds, on_watch)
+        generation = before.generation + 1 if before else 1
+        processes = before.processes if before else ()
         _HELD.add(token)  # first: another thread must not take the claim for one that was left
         try:
             if not _claimed(storage, name, generation, processes, token):
@@ -278,8 +278,8 @@ def acquire(
             with suppress(OSError):  # the error that led here says more
                 lease.release()  # it still names them, so that the next one waits too
             raise
-        if found is not None and not found.released:
-            gone.add(found.holder)
+        if before is not None and not before.released:
+            gone.add(before.holder)
         return lease
 
 
@@ -299,13 +299,13 @@ def _claimed(
 def _refuse_living(
     storage: Storage,
     name: str,
-    found: LeaseState,
+    state: LeaseState,
     watch_seconds: float,
     on_watch: Callable[[LeaseState], None],
 ) -> None:
-    life = found.life()
+    life = state.life()
     if life is Life.UNKNOWN:
-        on_watch(found)
+        on_watch(state)
         # Our own clock: two hosts' clocks are never compared.
         deadline = time.monotonic() + watch_seconds
         while time.monotonic() < deadline and life is Life.UNKNOWN:
@@ -313,20 +313,20 @@ def _refuse_living(
             now = lease_state(storage, name)
             if now is not None and now.released:
                 return
-            if now is None or (now.generation, now.counter) != (found.generation, found.counter):
+            if now is None or (now.generation, now.counter) != (state.generation, state.counter):
                 life = Life.ALIVE
-    if life is Life.ALIVE and not _was_left(storage, name, found):
+    if life is Life.ALIVE and not _was_left(storage, name, state):
         raise RefusedError(
-            f"{name}: {found.holder} is working here. Wait until it ends, or stop it; "
+            f"{name}: {state.holder} is working here. Wait until it ends, or stop it; "
             "a dead holder is replaced without asking."
         )
 
 
-def _was_left(storage: Storage, name: str, found: LeaseState) -> bool:
+def _was_left(storage: Storage, name: str, state: LeaseState) -> bool:
     """Whether an attempt of this very process made the claim and failed."""
-    if found.holder != this_process():
+    if state.holder != this_process():
         return False
-    claim = read_claim(storage, name, found.generation) or {}
+    claim = read_claim(storage, name, state.generation) or {}
     return "token" in claim and claim["token"] not in _HELD
 
 

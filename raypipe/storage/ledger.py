@@ -37,10 +37,10 @@ def events(data: bytes) -> list[dict[str, Any]]:
 
 def _parsed(line: bytes) -> dict[str, Any] | None:
     try:
-        found = json.loads(line)
+        event = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return event if isinstance(event, dict) else None
 
 
 def _ordered(numbers: list[int]) -> list[int]:
@@ -172,11 +172,11 @@ def body_of_store(name: str, data: bytes, store: str, fingerprint: str) -> dict[
         InputError: another version of raypipe wrote it, in another format.
     """
     body = unseal_format(name, data)
-    found = (body.get("store"), body.get("fingerprint"))
-    if found != (store, fingerprint):
+    place = (body.get("store"), body.get("fingerprint"))
+    if place != (store, fingerprint):
         raise CorruptError(
             f"{name}: expected a record of {store}/{fingerprint}, found one of "
-            f"{found[0]}/{found[1]}. Delete this one file and run again to remake it"
+            f"{place[0]}/{place[1]}. Delete this one file and run again to remake it"
         )
     return body
 
@@ -292,10 +292,10 @@ class Ledger:
 
     def _records(self) -> tuple[Record, ...]:
         """Every shard's record, in order, each asked for by its name."""
-        found, missing = [], []
+        records, missing = [], []
         for shard in self.shards:
             try:
-                found.append(self.record(shard))
+                records.append(self.record(shard))
             except FileNotFoundError:
                 missing.append(shard)
         if missing:
@@ -303,7 +303,7 @@ class Ledger:
                 f"{self.store}: {len(missing)} of {len(self.shards)} shards are missing, "
                 f"first {missing[0]}; run the same command again to compute them"
             )
-        return tuple(found)
+        return tuple(records)
 
     def note(self, event: Mapping[str, Json]) -> None:
         """Add a line to attempts.jsonl: times, attempts and reasons, which are part of no hash."""

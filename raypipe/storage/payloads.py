@@ -32,17 +32,17 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except SafetensorError as error:
-        found = _NUMBER.search(str(error))
-        if found is None:
+        match = _NUMBER.search(str(error))
+        if match is None:
             raise
-        number = int(found[1])
+        number = int(match[1])
         raise OSError(number, os.strerror(number), str(path)) from error
     except OSError as error:
         if error.errno is not None:
             error.filename = error.filename or str(path)
             raise
-        told = f"written in part ({error}); is the disk full?"
-        raise OSError(errno.EIO, told, str(path)) from error
+        reason = f"written in part ({error}); is the disk full?"
+        raise OSError(errno.EIO, reason, str(path)) from error
 
 
 DTYPES: dict[str, Any] = {
@@ -129,25 +129,25 @@ def read_table(
     return table.slice(start - first * ROW_GROUP_ROWS, stop - start)
 
 
-def _check_schema(path: Path, found: pa.Schema, expected: pa.Schema) -> None:
-    if not found.equals(expected):
-        raise CorruptError(f"{path.name}: expected columns {expected}, found {found}")
+def _check_schema(path: Path, actual: pa.Schema, expected: pa.Schema) -> None:
+    if not actual.equals(expected):
+        raise CorruptError(f"{path.name}: expected columns {expected}, found {actual}")
 
 
 def _groups(schema: pa.Schema, batches: Iterable[pa.Table | pa.RecordBatch]) -> Iterator[pa.Table]:
-    held: list[pa.Table] = []
-    num_held = 0
+    tables: list[pa.Table] = []
+    num_rows = 0
     for batch in batches:
         table = pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch
-        held.append(table.cast(schema))
-        num_held += table.num_rows
-        while num_held >= ROW_GROUP_ROWS:
-            merged = _merge(held)
+        tables.append(table.cast(schema))
+        num_rows += table.num_rows
+        while num_rows >= ROW_GROUP_ROWS:
+            merged = _merge(tables)
             yield merged.slice(0, ROW_GROUP_ROWS)
-            held = [merged.slice(ROW_GROUP_ROWS)]
-            num_held = held[0].num_rows
-    if num_held:
-        yield _merge(held)
+            tables = [merged.slice(ROW_GROUP_ROWS)]
+            num_rows = tables[0].num_rows
+    if num_rows:
+        yield _merge(tables)
 
 
 def _merge(tables: Sequence[pa.Table]) -> pa.Table:

@@ -30,7 +30,7 @@ class PosixStorage:
         self._verified: set[str] = set()
 
     def create(self, name: str, data: bytes) -> bool:
-        """See Storage."""
+        """Create the record with a hard link to a complete file; False if the name exists."""
         target = self.root / checked_name(name)
         if target.exists():  # cheap; the link itself decides
             return False
@@ -42,7 +42,7 @@ class PosixStorage:
             _forget(temporary)
 
     def replace(self, name: str, data: bytes) -> None:
-        """See Storage."""
+        """Replace the record by the rename of a complete file."""
         target = self.root / checked_name(name)
         make_folder(target.parent)
         temporary = self._temporary()
@@ -51,11 +51,11 @@ class PosixStorage:
         sync(target.parent)
 
     def append(self, name: str, line: bytes) -> None:
-        """See Storage."""
+        """Add the line to the log's file with one write call."""
         append_line(self.root / checked_name(name), line)
 
     def tail(self, name: str, start: int) -> tuple[bytes, int]:
-        """See Storage; `start` is a byte."""
+        """The complete lines after byte `start`, and the byte to continue from."""
         try:
             check_regular(self.root / checked_name(name))
             with (self.root / name).open("rb") as file:
@@ -67,14 +67,14 @@ class PosixStorage:
         return whole, start + len(whole)
 
     def newest(self, name: str) -> Iterator[bytes]:
-        """See Storage."""
+        """The lines from the last one back, after one reading of the file; none without a file."""
         try:
             yield from reversed(self.read(name).splitlines())
         except FileNotFoundError:
             return
 
     def read(self, name: str) -> bytes:
-        """See Storage."""
+        """Read the file. Raises FileNotFoundError, and CorruptError if it is no regular file."""
         path = self.root / checked_name(name)
         try:
             check_regular(path)  # a pipe would wait for ever
@@ -83,11 +83,11 @@ class PosixStorage:
         return path.read_bytes()
 
     def exists(self, name: str) -> bool:
-        """See Storage."""
+        """Whether the record has a file."""
         return (self.root / checked_name(name)).exists()
 
     def put(self, sha256: str, file: Path) -> None:
-        """See Storage; a file in this root's scratch is linked; any other is copied first.
+        """Link a file of this root's scratch under its hash, or a copy of any other file.
 
         A damaged blob under this hash is replaced: the hash says what belongs there.
         """
@@ -120,46 +120,46 @@ class PosixStorage:
         return target.exists()  # a gc that saw the old time may have ended before its mark was seen
 
     def has(self, sha256: str) -> bool:
-        """See Storage."""
+        """Whether the blob has a file; does not read it."""
         return self._blob(sha256).exists()
 
     def check(self, sha256: str) -> None:
-        """See Storage."""
+        """Hash the blob's whole file. Raises CorruptError if it is missing or its hash differs."""
         path = self._blob(sha256)
-        found = hash_file(path) if path.exists() else "no file"
-        if found != sha256:
+        actual = hash_file(path) if path.exists() else "no file"
+        if actual != sha256:
             raise CorruptError(
-                f"blobs/{sha256[:2]}/{sha256}: expected these bytes' SHA-256, found {found}. "
+                f"blobs/{sha256[:2]}/{sha256}: expected these bytes' SHA-256, found {actual}. "
                 "`raypipe verify` lists the shards it belongs to and how to rebuild them."
             )
 
     def local(self, sha256: str) -> Path:
-        """See Storage; the blob itself, whose hash is verified once per process."""
+        """The path of the blob itself, whose hash is verified once per process."""
         if sha256 not in self._verified:
             self.check(sha256)
             self._verified.add(sha256)
         return self._blob(sha256)
 
     def scratch(self) -> Path:
-        """See Storage."""
+        """A new folder under `tmp/OWNER/` of the root."""
         make_folder(self.root)
         folder = self._folder() / uuid.uuid4().hex
         folder.mkdir(parents=True)
         return folder
 
     def owned(self, owner: str) -> Storage:
-        """See Storage."""
+        """The same root, with unfinished files under `tmp/` and this owner."""
         return PosixStorage(self.root, checked_name(owner))
 
     def sweep(self) -> None:
-        """See Storage."""
+        """Remove this owner's folder under `tmp/`, and those of provably dead processes."""
         shutil.rmtree(self._folder(), ignore_errors=True)
         for folder in (self.root / "tmp").glob("process-*"):
             if label_is_dead(folder.name):
                 shutil.rmtree(folder, ignore_errors=True)
 
     def names(self, prefix: str) -> Iterator[str]:
-        """See Storage; sorted."""
+        """Names of all files under a folder, sorted within each folder."""
         start = self.root / prefix if prefix else self.root
         for folder, folders, files in os.walk(start):
             folders.sort()
@@ -167,27 +167,27 @@ class PosixStorage:
                 yield str((Path(folder) / file).relative_to(self.root))
 
     def entries(self) -> Iterator[Entry]:
-        """See Storage."""
-        found = (self.entry(name) for name in self.names(""))
-        return (entry for entry in found if entry is not None)
+        """Every file under the root with its size and time, unfinished files too."""
+        entries = (self.entry(name) for name in self.names(""))
+        return (entry for entry in entries if entry is not None)
 
     def entry(self, name: str) -> Entry | None:
-        """See Storage."""
+        """The file's size and time of last change; None if it is gone."""
         try:
-            found = (self.root / name).stat()
+            status = (self.root / name).stat()
         except FileNotFoundError:
             return None
-        return Entry(name, found.st_size, found.st_mtime)
+        return Entry(name, status.st_size, status.st_mtime)
 
     def peek(self, name: str) -> bytes | None:
-        """See Storage."""
+        """The file's bytes; None if it is gone."""
         try:
             return self.read(name)
         except FileNotFoundError:
             return None
 
     def delete(self, name: str) -> None:
-        """See Storage; also deletes folders that become empty."""
+        """Delete the file, and the folders that become empty."""
         path = self.root / checked_name(name)
         path.unlink(missing_ok=True)
         for parent in path.parents:
@@ -199,7 +199,7 @@ class PosixStorage:
                 break  # not empty, perhaps only since a moment ago
 
     def free_bytes(self) -> int | None:
-        """See Storage."""
+        """Free space of the file system on which the root is, in bytes."""
         existing = next(p for p in (self.root, *self.root.parents) if p.exists())
         return shutil.disk_usage(existing).free
 

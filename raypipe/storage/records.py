@@ -177,7 +177,7 @@ class Manifest:
 
     @property
     def identity(self) -> str:
-        """What downstream fingerprints know of this store: SHA-256 of all that decides its rows.
+        """The SHA-256 of all that decides the rows of this store, for downstream fingerprints.
 
         That is its name, its fingerprint, the rows in quarantine and the numerics classes. Where
         its shards begin, their payloads' bytes and who computed them are not in it.

@@ -1,4 +1,4 @@
-"""What a row's value depends on, and the fingerprint of its store."""
+"""The settings and inputs on which a row's value depends, and the fingerprint of its store."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -81,7 +81,7 @@ class Storage(Protocol):
         """One of them as it is now; None if it is gone."""
 
     def peek(self, name: str) -> bytes | None:
-        """The bytes of one of them, whatever its name; None if it is gone. For gc only."""
+        """The bytes of one of them, whatever its name; None if it is gone; for gc only."""
 
     def delete(self, name: str) -> None:
         """Remove a record or blob; for gc only."""

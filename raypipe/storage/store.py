@@ -43,7 +43,7 @@ class Stored:
 
     @property
     def identity(self) -> str:
-        """What a downstream fingerprint knows of it; see Manifest."""
+        """The hash of it in downstream fingerprints; see Manifest."""
         return self.manifest.identity
 
     @property
@@ -53,17 +53,17 @@ class Stored:
 
     @property
     def spec(self) -> StageSpec:
-        """What its rows depend on.
+        """The specification of all that its rows depend on.
 
         Raises:
             IncompleteError: its spec.json is missing.
         """
-        found = find_spec(self.storage, self.manifest.store, self.manifest.fingerprint)
-        if found is None:
+        spec = find_spec(self.storage, self.manifest.store, self.manifest.fingerprint)
+        if spec is None:
             raise IncompleteError(
                 f"{self.origin}: its spec.json is missing; run its pipeline again"
             )
-        return found
+        return spec
 
     def path(self, record: Record) -> Path:
         """The verified local file of a shard."""

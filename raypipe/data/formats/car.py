@@ -21,10 +21,10 @@ from raypipe.errors import InputError
 
 Kind = Literal["pages", "outlines", "paragraphs"]
 KINDS: tuple[Kind, ...] = ("pages", "outlines", "paragraphs")
-"""By their number in the head of a file."""
+"""Kinds of file, by their number in its head."""
 MOST_BYTES = {"paragraphs": 4 << 20, "outlines": 32 << 20, "pages": 32 << 20}
-"""Of one record. A byte of CBOR becomes at most 80 in memory. Version 2.0's pages list all links to
-them."""
+"""Most bytes of a record. A byte of CBOR becomes at most 80 in memory. Version 2.0's pages list all
+links to them."""
 READ_BYTES = 1 << 20
 MOST_NESTED = 100
 """Sections in sections; Wikipedia has six levels."""
@@ -82,10 +82,10 @@ def read_items(stream: BinaryIO, *, name: str, kind: Kind, at: int = 0) -> Itera
 
 def _check_head(source: "_Source", head: list[Any], kind: Kind) -> None:
     number = head[1][0] if len(head) > 1 and isinstance(head[1], list) and head[1] else None
-    found = KINDS[number] if type(number) is int and 0 <= number < len(KINDS) else "unknown"
+    actual = KINDS[number] if type(number) is int and 0 <= number < len(KINDS) else "unknown"
     # Pages have all that outlines have.
-    if found != kind and not (kind == "outlines" and found == "pages"):
-        source.refuse(f"expected a file of {kind}, found {found} in its head; name another file")
+    if actual != kind and not (kind == "outlines" and actual == "pages"):
+        source.refuse(f"expected a file of {kind}, found {actual} in its head; name another file")
     if source.peek() != LIST_OF_UNKNOWN_LENGTH:
         source.refuse(f"expected a list of records after the head, at byte {source.offset:,}")
     source.skip()

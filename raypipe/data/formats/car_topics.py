@@ -108,8 +108,8 @@ def write_topics(outlines: Sequence[Path], level: TopicLevel, target: Path) -> i
     Raises:
         InputError: damaged files, records that are no outlines, or no topics.
     """
-    found = _of_pages(outlines, "outlines", lambda page: topics(page, level))
-    return _write(target, map(_topic_line, found), f"{_named(outlines)}: no {level} topics")
+    ids = _of_pages(outlines, "outlines", lambda page: topics(page, level))
+    return _write(target, map(_topic_line, ids), f"{_named(outlines)}: no {level} topics")
 
 
 def write_judged_topics(qrels: Path, target: Path) -> int:
@@ -118,8 +118,8 @@ def write_judged_topics(qrels: Path, target: Path) -> int:
     Raises:
         InputError: invalid lines.
     """
-    found = dict.fromkeys(read_qrels(qrels)["query_id"].to_pylist())
-    return _write(target, map(_topic_line, found), f"{qrels}: no topics")
+    query_ids = dict.fromkeys(read_qrels(qrels)["query_id"].to_pylist())
+    return _write(target, map(_topic_line, query_ids), f"{qrels}: no topics")
 
 
 def write_judgements(pages: Sequence[Path], level: TopicLevel, target: Path) -> int:
@@ -130,8 +130,8 @@ def write_judgements(pages: Sequence[Path], level: TopicLevel, target: Path) -> 
     Raises:
         InputError: damaged files, records that are no pages, or no paragraphs under topics.
     """
-    found = _of_pages(pages, "pages", lambda page: judgements(page, level))
-    lines = (f"{topic} 0 {paragraph} 1\n" for topic, paragraph in found)
+    pairs = _of_pages(pages, "pages", lambda page: judgements(page, level))
+    lines = (f"{topic} 0 {paragraph} 1\n" for topic, paragraph in pairs)
     return _write(target, lines, f"{_named(pages)}: no paragraphs in the pages; are they outlines?")
 
 
@@ -168,7 +168,7 @@ def _write(target: Path, lines: Iterable[str], none: str) -> int:
 def _of_pages(
     files: Sequence[Path], kind: Kind, of_page: Callable[[Page], Iterator[Found]]
 ) -> Iterator[Found]:
-    """What each page has, without repetitions; a page that is there twice is so afterwards too."""
+    """The results of each page without repetitions; a page that is there twice has them twice."""
     problems = Problems()
     for path in files:
         with open_binary(path) as stream:

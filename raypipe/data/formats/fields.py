@@ -129,9 +129,9 @@ def _no_string(field: str, value: object) -> ValueError:
 
 
 def _missing(record: dict[str, Any], *fields: str) -> ValueError:
-    wanted = " or ".join(f'"{field}"' for field in fields)
-    found = ", ".join(shown(key) for key in list(record)[:8]) or "no fields"
-    return ValueError(f"expected a field {wanted}, found {found}")
+    expected = " or ".join(f'"{field}"' for field in fields)
+    names = ", ".join(shown(key) for key in list(record)[:8]) or "no fields"
+    return ValueError(f"expected a field {expected}, found {names}")
 
 
 def _text(record: bytes) -> str:

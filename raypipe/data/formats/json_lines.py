@@ -43,11 +43,11 @@ def parse_any(record: bytes) -> tuple[str, str]:
 
 
 def names_of(
-    fields: Collection[str], wanted: Mapping[str, Sequence[str]], own: str
+    fields: Collection[str], aliases: Mapping[str, Sequence[str]], own: str
 ) -> tuple[str, ...]:
     """The field of that meaning; if there is none, all that it could be, for the message."""
-    columns = foreign.columns_of(fields, wanted)
-    return (columns[own],) if own in columns else tuple(wanted[own])
+    columns = foreign.columns_of(fields, aliases)
+    return (columns[own],) if own in columns else tuple(aliases[own])
 
 
 def parse_beir(record: bytes) -> tuple[str, str]:
@@ -71,15 +71,15 @@ def document_of(record: bytes, fields: Mapping[str, str]) -> Document:
     Raises:
         ValueError: a named field is missing or not text, a bad id, not JSON, or not UTF-8.
     """
-    found = json_object(record)
-    title, headings = (_text_or_null(found, fields.get(name)) for name in ("title", "headings"))
-    return json_id(found, fields["id"]), title, headings, json_text(found, fields["body"])
+    values = json_object(record)
+    title, headings = (_text_or_null(values, fields.get(name)) for name in ("title", "headings"))
+    return json_id(values, fields["id"]), title, headings, json_text(values, fields["body"])
 
 
 def passage_of(record: bytes, fields: Mapping[str, str]) -> tuple[str, str]:
     """The id and the body of a JSON line that is a passage; see `document_of`."""
-    found = json_object(record)
-    return json_id(found, fields["id"]), json_text(found, fields["body"])
+    values = json_object(record)
+    return json_id(values, fields["id"]), json_text(values, fields["body"])
 
 
 def home_of(record: bytes, fields: Mapping[str, str]) -> tuple[str, str]:
@@ -88,18 +88,18 @@ def home_of(record: bytes, fields: Mapping[str, str]) -> tuple[str, str]:
     Raises:
         ValueError: see `document_of`; or spans of another form than `(0,75),(80,99)`.
     """
-    found = json_object(record)
+    values = json_object(record)
     name = fields.get("spans", "")
-    spans = json_text(found, name) if found.get(name) is not None else ""
+    spans = json_text(values, name) if values.get(name) is not None else ""
     if spans and not _SPANS.fullmatch(spans):
         raise ValueError(f'expected spans such as (0,75),(80,99) in "{name}", found {shown(spans)}')
-    return json_id(found, fields["document"]), spans
+    return json_id(values, fields["document"]), spans
 
 
-def _text_or_null(found: dict[str, Any], field: str | None) -> str:
-    if field is None or (field in found and found[field] is None):
+def _text_or_null(values: dict[str, Any], field: str | None) -> str:
+    if field is None or (field in values and values[field] is None):
         return ""
-    return json_text(found, field)
+    return json_text(values, field)
 
 
 class _Object(bytes):
@@ -166,11 +166,11 @@ def _in_lines(head: bytes) -> bool:
 def _count(stream: BinaryIO, name: str, every: int) -> Counted:
     if _in_lines(_head(stream)):
         return LINES.count(stream, name, every)
-    found = counted(stream, every, _Begins(), headers=1)  # what is in front of the first object
-    if not found.num_records:
+    counts = counted(stream, every, _Begins(), headers=1)  # what is in front of the first object
+    if not counts.num_records:
         with open_binary(Path(name)) as again:  # an empty array, or what is no JSON at all
             next(_records(again, name=name, at=0, first=0, skip=0), None)
-    return found
+    return counts
 
 
 def _records(stream: BinaryIO, *, name: str, at: int, first: int, skip: int) -> Iterator[bytes]:
@@ -197,7 +197,7 @@ def _records(stream: BinaryIO, *, name: str, at: int, first: int, skip: int) -> 
 
 
 def _parts(stream: BinaryIO, name: str) -> Iterator[bytes]:
-    """What is in front of the first object; then each object and all up to the next."""
+    """The bytes in front of the first object, then each object with all bytes up to the next."""
     begins, pending = _Begins(), list[bytes]()
     for block in chunks(stream):
         start = 0

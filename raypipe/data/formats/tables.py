@@ -43,15 +43,15 @@ def is_parquet(path: Path) -> bool:
 
 
 def read_columns(
-    path: Path, wanted: Mapping[str, Sequence[str]], *, numbers: Sequence[str] = ()
+    path: Path, aliases: Mapping[str, Sequence[str]], *, numbers: Sequence[str] = ()
 ) -> pa.Table:
-    """The wanted columns in their order; those in `numbers` as they are, the others as strings.
+    """The columns of `aliases` in order; those in `numbers` as they are, the others as strings.
 
     Raises:
         InputError: not readable as Parquet, a column that is missing or there twice, nulls,
             another type than text or whole numbers, or it unpacks to too much (`check_ratio`).
     """
-    columns = parquet_columns(path, wanted, *wanted)
+    columns = parquet_columns(path, aliases, *aliases)
     with reading_parquet(path):
         names, schema = [*columns.values()], pq.read_schema(path)
         num_packed, num_rows = path.stat().st_size, pq.read_metadata(path).num_rows
@@ -66,30 +66,30 @@ def read_columns(
         table.validate(full=True)
     for name in names:
         check_ratio(path, num_packed, sum(map(foreign.num_characters, table[name].chunks)))
-    found = {}
+    arrays = {}
     for own, name in columns.items():
         column = table[name]
         if column.null_count:
             raise InputError(f"{path}: column {name}: {column.null_count:,} rows are null")
-        found[own] = column if own in numbers else as_text(path, name, column)
-    return pa.table(found)
+        arrays[own] = column if own in numbers else as_text(path, name, column)
+    return pa.table(arrays)
 
 
 def parquet_columns(
-    path: Path, wanted: Mapping[str, Sequence[str]], *needed: str
+    path: Path, aliases: Mapping[str, Sequence[str]], *needed: str
 ) -> dict[str, str]:
-    """Our name -> the file's, for each of the wanted columns that it has.
+    """Our name -> the file's, for each column of `aliases` that it has.
 
     Raises:
         InputError: not readable, a column that is needed is missing, or one is there twice.
     """
     with reading_parquet(path):
         names = pq.read_schema(path).names
-    columns = foreign.columns_of(names, wanted)
+    columns = foreign.columns_of(names, aliases)
     if missing := [own for own in needed if own not in columns]:
         raise InputError(
             f"{path}: expected columns {', '.join(needed)}; missing {', '.join(missing)}; found "
-            f"{', '.join(names)} ({foreign.also(wanted, *missing)})"
+            f"{', '.join(names)} ({foreign.also(aliases, *missing)})"
         )
     if twice := [name for name in columns.values() if names.count(name) > 1]:
         raise InputError(f"{path}: expected each column once, found {', '.join(twice)} twice")
@@ -114,7 +114,7 @@ _Row = tuple[str, ...]
 """Id, title, headings and text."""
 BATCH_ROWS = 1024
 VALUE_BYTES = 8
-"""Of a number in memory, and the least of a text."""
+"""Size of a number in memory, and the least of a text."""
 
 
 def parquet_files(inputs: Sequence[Path]) -> list[Path]:
@@ -123,9 +123,9 @@ def parquet_files(inputs: Sequence[Path]) -> list[Path]:
     Raises:
         InputError: no file, or a file that is not Parquet or lacks a column.
     """
-    found = find_files(inputs, patterns=[r".*\.parquet"], expected="*.parquet")
+    files = find_files(inputs, patterns=[r".*\.parquet"], expected="*.parquet")
     problems = []
-    for path in found:
+    for path in files:
         try:
             if not is_parquet(path):
                 raise InputError(f"{path}: expected Parquet, found another content")
@@ -134,7 +134,7 @@ def parquet_files(inputs: Sequence[Path]) -> list[Path]:
             problems += error.problems
     if problems:
         raise InputError(problems)
-    return found
+    return files
 
 
 def parse_row(record: _Row) -> tuple[str, str]:
@@ -184,9 +184,9 @@ def _row_records(stream: BinaryIO, *, name: str, at: int, first: int, skip: int)
         ends = list(accumulate(sizes))
         first_group = bisect_right(ends, start)
         begins = ends[first_group - 1] if first_group else 0
-        groups, wanted = range(first_group, num_groups), list(columns.values())
+        groups, names = range(first_group, num_groups), list(columns.values())
         num_packed, num_unpacked = path.stat().st_size, 0
-        for batch in file.iter_batches(BATCH_ROWS, row_groups=list(groups), columns=wanted):
+        for batch in file.iter_batches(BATCH_ROWS, row_groups=list(groups), columns=names):
             batch.validate(full=True)
             num_unpacked += sum(foreign.num_characters(each) or each.nbytes for each in batch)
             check_ratio(path, num_packed, num_unpacked)
@@ -198,10 +198,10 @@ def _row_records(stream: BinaryIO, *, name: str, at: int, first: int, skip: int)
 def _rows(
     path: Path, batch: pa.RecordBatch, columns: dict[str, str], begins: int
 ) -> Iterator[_Row]:
-    found = []
+    texts = []
     for own in foreign.PASSAGES:
         if own not in columns:
-            found.append([""] * len(batch))
+            texts.append([""] * len(batch))
             continue
         column = as_text(path, columns[own], batch[columns[own]])
         if own in ("passage_id", "text") and column.null_count:
@@ -209,8 +209,8 @@ def _rows(
                 f"{path}: column {columns[own]}: {column.null_count} of the rows from "
                 f"{begins + 1:,} on are null; expected texts"
             )
-        found.append([value or "" for value in column.to_pylist()])
-    yield from zip(*found, strict=True)
+        texts.append([value or "" for value in column.to_pylist()])
+    yield from zip(*texts, strict=True)
 
 
 def _row_place(number: int, record: _Row) -> str:
@@ -228,7 +228,7 @@ ROWS = RecordSplit(place=_row_place, count=_count_rows, records=_row_records, re
 _CsvRecord = tuple[bytes, bytes]
 """The header's line and the record's bytes."""
 QUOTES = "a text in quotes ends with one, and a quote within it is written twice"
-"""What to look for where a file is no CSV."""
+"""Advice where a file is no CSV."""
 EXPECTED = "a first line that names an id and a text, such as docno,text"
 
 
@@ -238,9 +238,9 @@ def csv_files(inputs: Sequence[Path]) -> list[Path]:
     Raises:
         InputError: no file, or a file whose first line names no id or no text.
     """
-    found = find_files(inputs, patterns=[r".*\.csv", r".*\.tsv"], expected="*.csv with a header")
+    files = find_files(inputs, patterns=[r".*\.csv", r".*\.tsv"], expected="*.csv with a header")
     problems = []
-    for path in found:
+    for path in files:
         with open_binary(path) as stream:
             first = next(lines(stream, name=str(path)), b"")
         try:
@@ -249,7 +249,7 @@ def csv_files(inputs: Sequence[Path]) -> list[Path]:
             problems.append(f"{path}: line 1: {error}")
     if problems:
         raise InputError(problems)
-    return found
+    return files
 
 
 def parse_csv(record: _CsvRecord) -> tuple[str, str]:
@@ -323,29 +323,29 @@ def _csv_records(
 ) -> Iterator[_CsvRecord]:
     if first:
         stream.seek(0)
-    found = _split(stream, _Ends(), name)
-    header = next(found, b"").removeprefix(BOM)
+    records = _split(stream, _Ends(), name)
+    header = next(records, b"").removeprefix(BOM)
     if first:
         stream.seek(at)
-        found = _split(stream, _Ends(header), name)
-    for record in islice(found, skip, None):
+        records = _split(stream, _Ends(header), name)
+    for record in islice(records, skip, None):
         yield header, record
 
 
 def _split(stream: BinaryIO, ends: _Ends, name: str) -> Iterator[bytes]:
-    held: list[bytes] = []
+    pieces: list[bytes] = []
     for block in chunks(stream):
         start = 0
         for end in ends(block).tolist():
-            yield b"".join([*held, block[start:end]]).removesuffix(b"\r")
-            held, start = [], end + 1
-        held.append(block[start:])
-        if sum(map(len, held)) > MAX_LINE_BYTES:
+            yield b"".join([*pieces, block[start:end]]).removesuffix(b"\r")
+            pieces, start = [], end + 1
+        pieces.append(block[start:])
+        if sum(map(len, pieces)) > MAX_LINE_BYTES:
             raise InputError(
                 f"{name}: a record longer than {MAX_LINE_BYTES:,} bytes; is there a quote that "
                 "does not end?"
             )
-    if rest := b"".join(held):
+    if rest := b"".join(pieces):
         yield rest.removesuffix(b"\r")
 
 
@@ -374,13 +374,13 @@ def text_files(inputs: Sequence[Path]) -> list[Path]:
         InputError: no file or several.
     """
     expected = "one *.txt with a passage in each line"
-    found = find_files(inputs, patterns=[r".*\.txt"], expected=expected)
-    if len(found) > 1:
+    files = find_files(inputs, patterns=[r".*\.txt"], expected=expected)
+    if len(files) > 1:
         raise InputError(
-            f"{found[1]}: expected {expected}, found {len(found)} files; line numbers are the "
+            f"{files[1]}: expected {expected}, found {len(files)} files; line numbers are the "
             "ids, so join them into one, or write id TAB text"
         )
-    return found
+    return files
 
 
 def parse_line(record: Line) -> tuple[str, str]:

@@ -60,17 +60,17 @@ def _headed_lines(lines: list[str]) -> Iterator[tuple[str, str]]:
             heading, definition, stacked = line, "", False
             continue
         if line and not line[0].isspace():
-            found = _defined_name(line)
-            definition = definition if found and stacked else found
-            stacked = bool(found)
+            name = _defined_name(line)
+            definition = definition if name and stacked else name
+            stacked = bool(name)
         elif line:
             stacked = False
         yield definition or heading, line
 
 
 def _defined_name(line: str) -> str:
-    found = _DEFINITION.fullmatch(line.rstrip())
-    return found[1] if found else ""
+    match = _DEFINITION.fullmatch(line.rstrip())
+    return match[1] if match else ""
 
 
 SHARES = {"train": 0.62, "dev": 0.15, "test": 0.23}
@@ -78,7 +78,8 @@ SHARES = {"train": 0.62, "dev": 0.15, "test": 0.23}
 PACKAGE_SHARES = {"train": 0.94, "dev": 0.03, "test": 0.03}
 """The shares for installed packages' documentation, which is meant for training."""
 PRIORITY = tuple(SHARES)
-"""Of two near-duplicates, the one in the earlier split is removed, so that test keeps its texts."""
+"""Order of the splits: of two near-duplicates, the one in the earlier split is removed, so that
+test keeps its texts."""
 _UNITS = {"genericpath": "os", "ntpath": "os", "posixpath": "os", "sre_compile": "re"}
 _UNITS |= {"sre_constants": "re", "sre_parse": "re", "html": "xml", "asynchat": "asyncore"}
 """Modules that document the subject of another module and stay with it."""
@@ -123,12 +124,12 @@ def choose_sections(
     """
     left = {split: int(max_passages * share) for split, share in shares.items()}
     chosen: set[str] = set()
-    held: set[str] = set()
+    passage_ids: set[str] = set()
     for name in sorted(passages, key=_stable_hash):
-        fresh = set(passages[name]) - held
+        fresh = set(passages[name]) - passage_ids
         if len(fresh) <= left[splits[name]]:
             left[splits[name]] -= len(fresh)
-            held |= fresh
+            passage_ids |= fresh
             chosen.add(name)
     return chosen
 
@@ -181,12 +182,12 @@ def _drafted(
 ) -> DocsDraft:
     sections = _named(sections_of)
     every = {name: paragraphs(section.text) for name, section in sections.items()}
-    held = {name: [t for t in texts if t not in known] for name, texts in every.items()}
-    held = {name: texts for name, texts in held.items() if texts}
-    queries = _queries({name: sections[name] for name in held}, held)
+    section_texts = {name: [t for t in texts if t not in known] for name, texts in every.items()}
+    section_texts = {name: texts for name, texts in section_texts.items() if texts}
+    queries = _queries({name: sections[name] for name in section_texts}, section_texts)
     queries = {name: text for name, text in queries.items() if text not in known}
-    splits = _splits(held, queries, shares)
-    passages, relevant = _identified(held, splits)
+    splits = _splits(section_texts, queries, shares)
+    passages, relevant = _identified(section_texts, splits)
     owners = {key: splits[name] for name, keys in relevant.items() for key in keys}
     doubles = _doubles(passages, owners)
     double_queries = _doubles(queries, splits)
@@ -195,13 +196,13 @@ def _drafted(
         for name, keys in relevant.items()
         if not doubles.issuperset(keys)
     }
-    asked = {
+    distinct_queries = {
         name: text for name, text in queries.items() if name in kept and name not in double_queries
     }
     return DocsDraft(
         passages={key: text for key, text in passages.items() if key not in doubles},
         relevant=kept,
-        queries=asked,
+        queries=distinct_queries,
         splits=splits,
         facts={
             "sections": len(sections),
@@ -218,24 +219,26 @@ def _own_sections() -> Iterator[DocSection]:
     yield from topic_sections(topics(folder))
 
 
-def _named(found: Iterable[DocSection]) -> dict[str, DocSection]:
+def _named(doc_sections: Iterable[DocSection]) -> dict[str, DocSection]:
     """Sections by name, in reading order; the first of several with one name."""
     sections: dict[str, DocSection] = {}
-    for section in found:
+    for section in doc_sections:
         sections.setdefault(section.name, section)
     return dict(sorted(sections.items(), key=lambda each: each[1].module))
 
 
-def _queries(sections: dict[str, DocSection], held: dict[str, list[str]]) -> dict[str, str]:
+def _queries(
+    sections: dict[str, DocSection], section_texts: dict[str, list[str]]
+) -> dict[str, str]:
     """Section -> title and heading in words, if not a single word, a repetition or in the text."""
     queries: dict[str, str] = {}
-    asked: set[frozenset[str]] = set()
+    word_sets: set[frozenset[str]] = set()
     for name, section in sections.items():
         query = name_words(f"{section.title}.{section.heading}")
         key = frozenset(query.split())
-        if len(key) > 1 and key not in asked:
-            if not any(_contains(text, query) for text in held[name]):
-                asked.add(key)
+        if len(key) > 1 and key not in word_sets:
+            if not any(_contains(text, query) for text in section_texts[name]):
+                word_sets.add(key)
                 queries[name] = query
     return queries
 
@@ -245,10 +248,10 @@ def _contains(text: str, query: str) -> bool:
 
 
 def _splits(
-    held: dict[str, list[str]], queries: dict[str, str], shares: Mapping[str, float]
+    section_texts: dict[str, list[str]], queries: dict[str, str], shares: Mapping[str, float]
 ) -> dict[str, str]:
     """Section -> split, by module."""
-    units = {name: unit_of(name.partition(".")[0]) for name in held}
+    units = {name: unit_of(name.partition(".")[0]) for name in section_texts}
     sizes = dict.fromkeys(units.values(), 0)
     for name in queries:
         sizes[units[name]] += 1
@@ -257,7 +260,7 @@ def _splits(
 
 
 def _identified(
-    held: dict[str, list[str]], splits: dict[str, str]
+    section_texts: dict[str, list[str]], splits: dict[str, str]
 ) -> tuple[dict[str, str], dict[str, list[str]]]:
     """(passage_id -> text, section -> passage ids), every text once.
 
@@ -266,17 +269,17 @@ def _identified(
     """
     ids: dict[str, tuple[str, str]] = {}
     for split in reversed(PRIORITY):
-        for name, texts in held.items():
+        for name, texts in section_texts.items():
             for number, text in enumerate(texts, start=1):
                 if splits[name] == split:
                     ids.setdefault(text, (split, f"{name}#{number}"))
     relevant = {
         name: list(dict.fromkeys(ids[text][1] for text in texts if ids[text][0] == splits[name]))
-        for name, texts in held.items()
+        for name, texts in section_texts.items()
     }
     keys = {text: key for text, (_, key) in ids.items()}
-    passages = {keys[text]: text for texts in held.values() for text in texts}
-    return passages, {name: found for name, found in relevant.items() if found}
+    passages = {keys[text]: text for texts in section_texts.values() for text in texts}
+    return passages, {name: passage_ids for name, passage_ids in relevant.items() if passage_ids}
 
 
 def _doubles(texts: dict[str, str], splits: dict[str, str]) -> set[str]:
@@ -298,7 +301,7 @@ class PythonDocs:
     """A collection with three query sets; every split searches the whole collection."""
 
     version: str
-    """What determines the bytes, such as `CPython 3.11.7`."""
+    """Interpreter that determines the bytes, such as `CPython 3.11.7`."""
     passages: list[tuple[str, str]]
     """(passage_id, text), by module, then in the order of the source."""
     queries: dict[str, list[tuple[str, str]]]
@@ -343,8 +346,8 @@ def sized(
     chosen = choose_sections(
         draft.relevant, splits=draft.splits, max_passages=max_passages, shares=shares
     )
-    held = {key for name in chosen for key in draft.relevant[name]}
-    passages = [(key, text) for key, text in draft.passages.items() if key in held]
+    chosen_ids = {key for name in chosen for key in draft.relevant[name]}
+    passages = [(key, text) for key, text in draft.passages.items() if key in chosen_ids]
     queries: dict[str, list[tuple[str, str]]] = {split: [] for split in SHARES}
     qrels: dict[str, list[tuple[str, str, int]]] = {split: [] for split in SHARES}
     for name, text in draft.queries.items():

@@ -3,8 +3,8 @@
 Only what every distribution of one Python version ships in its standard install is read:
 Debian, for example, moves tkinter, idlelib and others into separate packages and patches site and
 sysconfig. Third-party packages are read only if their folders are named: otherwise only
-`sys.stdlib_module_names` count. Of modules written in C, `builtins` and a few others that are safe
-to import are read.
+`sys.stdlib_module_names` count. Among modules written in C, `builtins` and a few others that are
+safe to import are read.
 """
 
 import ast

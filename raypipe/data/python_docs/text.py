@@ -27,11 +27,11 @@ def name_words(name: str) -> str:
 
     `OrderedDict.move_to_end` gives `ordered dict move to end`.
     """
-    found: list[str] = []
+    parts: list[str] = []
     for part in _NAME_PART.findall(name):
-        if found[-1:] != [part.lower()]:
-            found.append(part.lower())
-    return " ".join(found)
+        if parts[-1:] != [part.lower()]:
+            parts.append(part.lower())
+    return " ".join(parts)
 
 
 def paragraphs(text: str) -> list[str]:
@@ -59,16 +59,16 @@ def _is_short(text: str) -> bool:
 
 def _pieces(block: str) -> Iterator[str]:
     """The block on one line, or cut into pieces of at most MAX_TOKENS words and signs."""
-    held: list[str] = []
+    piece: list[str] = []
     size = 0
     for part in _parts(_RULE.sub(" ", block)):
-        if held and size + _num_tokens(part) > MAX_TOKENS:
-            yield " ".join(held)
-            held, size = [], 0
-        held += part.split()
+        if piece and size + _num_tokens(part) > MAX_TOKENS:
+            yield " ".join(piece)
+            piece, size = [], 0
+        piece += part.split()
         size += _num_tokens(part)
-    if held:
-        yield " ".join(held)
+    if piece:
+        yield " ".join(piece)
 
 
 def _parts(block: str) -> Iterator[str]:
@@ -108,9 +108,9 @@ def near_duplicates(
         rarest = sorted(each, key=rank.__getitem__)
         candidates: set[int] = set()
         for word in rarest[: _prefix(size, threshold)]:
-            for other, held in holders.get(word, {}).items():
+            for other, indices in holders.get(word, {}).items():
                 if other != group:
-                    candidates.update(held)
+                    candidates.update(indices)
         for i in candidates:
             # Too small even if the larger one contains it.
             if sizes[i] >= threshold * size and _is_near(sets[i], each, threshold=threshold):

@@ -39,10 +39,10 @@ class DriftLimit:
         return self.name in drift.means or self.name in drift.measures
 
     def problem(self, drift: "Drift") -> str | None:
-        """What is beyond the limit; None if the drift is within it."""
-        found = drift.means.get(self.name)
-        if found is not None:
-            return f"{self.name} {found:.4f} < {self.value}" if found < self.value else None
+        """A line about the drift beyond the limit; None if the drift is within it."""
+        mean = drift.means.get(self.name)
+        if mean is not None:
+            return f"{self.name} {mean:.4f} < {self.value}" if mean < self.value else None
         if self.name not in drift.measures:
             return None
         before, now = drift.measures[self.name]
@@ -131,11 +131,11 @@ def limits_of(texts: Sequence[str], measures: Sequence[str]) -> list[DriftLimit]
 def _measured(
     older: pa.Table, newer: pa.Table, qrels: pa.Table, measures: Sequence[str]
 ) -> dict[str, tuple[float, float]]:
-    asked = [*measures, f"Judged@{CUTOFFS[0]}"]
-    whole = [_means(run, qrels, asked) for run in (older, newer)]
+    names = [*measures, f"Judged@{CUTOFFS[0]}"]
+    whole = [_means(run, qrels, names) for run in (older, newer)]
     judged = [_means(_judged(run, qrels), qrels, measures) for run in (older, newer)]
-    found = {name: (whole[0][name], whole[1][name]) for name in asked}
-    return found | {f"judged {name}": (judged[0][name], judged[1][name]) for name in measures}
+    pairs = {name: (whole[0][name], whole[1][name]) for name in names}
+    return pairs | {f"judged {name}": (judged[0][name], judged[1][name]) for name in measures}
 
 
 def _means(run: pa.Table, qrels: pa.Table, measures: Sequence[str]) -> Mapping[str, float]:
@@ -189,7 +189,7 @@ class _Run:
     stored: Stored
     queries: Stored
     collection: Stored
-    """What its rows are: passages, or documents."""
+    """The store of its ranked units: passages, or documents."""
 
 
 def counterpart(storage: Storage, base: Generation, run: Stored, queries: Stored) -> Counterpart:
@@ -201,11 +201,11 @@ def counterpart(storage: Storage, base: Generation, run: Stored, queries: Stored
     texts, name = _texts(queries), run.manifest.store
     why = f"it names no run {name}, and no other run of the same settings"
 
-    def common(found: _Run | str) -> Counterpart | str:
-        if isinstance(found, str):
-            return found
-        shared = frozenset(query for query, _ in texts.items() & _texts(found.queries).items())
-        return Counterpart(found, shared) if shared else "no query of it has the same id and text"
+    def common(older: _Run | str) -> Counterpart | str:
+        if isinstance(older, str):
+            return older
+        shared = frozenset(query for query, _ in texts.items() & _texts(older.queries).items())
+        return Counterpart(older, shared) if shared else "no query of it has the same id and text"
 
     if name in base.stores:
         same = common(_run(storage, base, name))
@@ -214,10 +214,10 @@ def counterpart(storage: Storage, base: Generation, run: Stored, queries: Stored
         why = same
     shape = _shapes(storage)
     others = [
-        found
+        match
         for store, fingerprint in base.stores.items()
         if store != name and shape(f"{store}/{fingerprint}") == shape(run.origin)
-        if isinstance(found := common(_run(storage, base, store)), Counterpart)
+        if isinstance(match := common(_run(storage, base, store)), Counterpart)
     ]
     most = max((len(other.queries) for other in others), default=0)
     best = [other for other in others if len(other.queries) == most]
@@ -235,13 +235,13 @@ def _run(storage: Storage, base: Generation, store: str) -> _Run | str:
     if spec is not None and spec.produces != "run":
         return f"its {store} is no run"
     origins = () if spec is None else (spec.origins["queries"], spec.origins["collection"])
-    found = []
+    stores = []
     for place in (f"{store}/{base.stores[store]}", *origins):
         manifest = read_manifest(storage, *place.split("/"))
         if manifest is None:
             return f"its store {place.partition('/')[0]} was deleted"
-        found.append(Stored(storage, manifest))
-    return _Run(*found) if origins else f"the spec.json of its store {store} was deleted"
+        stores.append(Stored(storage, manifest))
+    return _Run(*stores) if origins else f"the spec.json of its store {store} was deleted"
 
 
 def _texts(queries: Stored) -> Mapping[str, str]:

@@ -80,13 +80,18 @@ def accept(workspace: Workspace, name: str, refused: int | None = None) -> Gener
     number = next_number(stores, name)  # first: who publishes from here on takes it
     newest = newest_generation(stores, name)
     if refused is None:
-        found = _only_refused(stores, name, newest)
+        generation = _only_refused(stores, name, newest)
     else:
-        found = refused_generation(stores, name, refused)
-    if newest is not None and newest.facts.get("accepted") == found.number:
+        generation = refused_generation(stores, name, refused)
+    if newest is not None and newest.facts.get("accepted") == generation.number:
         return newest
-    facts = {**found.facts, "made": _now(), "workspace": workspace.id, "accepted": found.number}
-    made = Generation(name, number, found.stores, facts)
+    facts = {
+        **generation.facts,
+        "made": _now(),
+        "workspace": workspace.id,
+        "accepted": generation.number,
+    }
+    made = Generation(name, number, generation.stores, facts)
     create(workspace, made)
     return made
 
@@ -97,14 +102,14 @@ def _only_refused(stores: Storage, name: str, current: Generation | None) -> Gen
     Raises:
         InputError: none was, or several were.
     """
-    found = refused_since(stores, name, current)
-    if len(found) == 1:
-        return found[0]
-    if found:
-        lines = [f"  {each.number}: {each.facts.get('made')}, {each.refused}" for each in found]
+    refused = refused_since(stores, name, current)
+    if len(refused) == 1:
+        return refused[0]
+    if refused:
+        lines = [f"  {each.number}: {each.facts.get('made')}, {each.refused}" for each in refused]
         raise InputError(
-            f"{name}: {len(found)} generations were refused since the current one; say which, as "
-            f"in `--accept {found[-1].number}`:\n" + "\n".join(lines)
+            f"{name}: {len(refused)} generations were refused since the current one; say which, "
+            f"as in `--accept {refused[-1].number}`:\n" + "\n".join(lines)
         )
     after = "" if current is None else f" after generation {current.number}"
     others = ", ".join(
@@ -158,7 +163,7 @@ def accept_refused(workspace: Workspace, name: str, refused: int | None = None) 
 
 
 def _summary(workspace: Workspace) -> dict[str, Json]:
-    """What the last invocation said; nothing if that is damaged, since this one writes it anew."""
+    """The last invocation's summary; empty if it is damaged, since this one writes it anew."""
     try:
         return standing_of(workspace.read_summary() or {})
     except CorruptError:

@@ -53,7 +53,7 @@ _APART = (Role.COUNT,)
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """What a re-indexing builds on, and what would keep it from becoming current."""
+    """The base of a re-indexing, its number, and limits that can keep it from becoming current."""
 
     number: int
     """The next one when the invocation began: it is published under this number or not at all."""
@@ -73,7 +73,7 @@ class Built:
     seconds: float
 
 
-def publish(workspace: Workspace, wanted: Publication, built: Built) -> dict[str, Json]:
+def publish(workspace: Workspace, publication: Publication, built: Built) -> dict[str, Json]:
     """The number of the current generation and what changed, for the summary.
 
     Nothing is created if every store and measure is the current generation's, and no second
@@ -85,16 +85,18 @@ def publish(workspace: Workspace, wanted: Publication, built: Built) -> dict[str
         RefusedError: another invocation has taken the number since this one began, or has taken
             over its workspace.
     """
-    stores, name, base = workspace.stores, built.graph.recipe.name, wanted.base
-    found = _generation(workspace, name, wanted.number, base, built)
-    if base is not None and _is_same(base, found):
+    stores, name, base = workspace.stores, built.graph.recipe.name, publication.base
+    generation = _generation(workspace, name, publication.number, base, built)
+    if base is not None and _is_same(base, generation):
         log.info("nothing changed: generation %d of %s stays current", base.number, name)
         return {"number": base.number, "published": False}
     problems = (
-        _beyond(found, base, wanted.limits) if base else _untried(workspace, name, wanted.limits)
+        _beyond(generation, base, publication.limits)
+        if base
+        else _untried(workspace, name, publication.limits)
     )
     if problems:
-        refused = replace(found, refused="; ".join(problems))
+        refused = replace(generation, refused="; ".join(problems))
         before = [each for each in refused_since(stores, name, base) if _is_same(each, refused)]
         if before:
             refused = replace(refused, number=before[-1].number)
@@ -106,8 +108,8 @@ def publish(workspace: Workspace, wanted: Publication, built: Built) -> dict[str
             f"{refused.refused}. Look at its runs, then take it with `raypipe reindex ... --accept "
             f"{refused.number}`, or mend the collection and run again"
         )
-    create(workspace, found)
-    return {"number": found.number, "published": True, **found.facts}
+    create(workspace, generation)
+    return {"number": generation.number, "published": True, **generation.facts}
 
 
 def create(workspace: Workspace, generation: Generation) -> None:
@@ -217,11 +219,11 @@ def _rows_copied(base: Generation | None, kept: Mapping[StoreName, StageResult])
     )
 
 
-def _is_same(base: Generation, found: Generation) -> bool:
+def _is_same(base: Generation, newer: Generation) -> bool:
     """Whether nothing changed; other qrels change the measures of runs that stay as they are."""
-    return dict(base.stores) == dict(found.stores) and base.facts.get(
+    return dict(base.stores) == dict(newer.stores) and base.facts.get(
         "measures"
-    ) == found.facts.get("measures")
+    ) == newer.facts.get("measures")
 
 
 def _changes(stores: Storage, base: Generation, graph: Graph) -> dict[str, int]:
@@ -231,8 +233,8 @@ def _changes(stores: Storage, base: Generation, graph: Graph) -> dict[str, int]:
 
 
 def _drifts(stores: Storage, base: Generation, built: Built) -> dict[str, dict[str, Json]]:
-    """By query set and run, its drift, or why it could not be compared: drift and not_compared."""
-    found: dict[str, dict[str, Json]] = {"drift": {}, "not_compared": {}}
+    """The `drift` of each query set and run, or in `not_compared` why it could not be compared."""
+    drifts: dict[str, dict[str, Json]] = {"drift": {}, "not_compared": {}}
     for query_set, systems in built.systems.items():
         of_set: dict[str, Json] = {}
         lacking: dict[str, Json] = {}
@@ -242,10 +244,10 @@ def _drifts(stores: Storage, base: Generation, built: Built) -> dict[str, dict[s
             except LookupError as error:
                 lacking[system.name] = f"compared with generation {base.number}: {error}"
                 log.info("%s on %s is not %s", system.name, query_set, lacking[system.name])
-        found["drift"][query_set] = of_set
+        drifts["drift"][query_set] = of_set
         if lacking:
-            found["not_compared"][query_set] = lacking
-    return found if found["not_compared"] else {"drift": found["drift"]}
+            drifts["not_compared"][query_set] = lacking
+    return drifts if drifts["not_compared"] else {"drift": drifts["drift"]}
 
 
 def _drift(
@@ -307,11 +309,11 @@ def _beyond(generation: Generation, base: Generation, limits: Sequence[DriftLimi
         for system, body in systems.items():
             measures: dict[str, Any] = body["measures"]
             pairs = {name: (pair[0], pair[1]) for name, pair in measures.items()}
-            found = Drift(means=body["means"], measures=pairs, queries=body["queries"])
-            where = f"{system} on {query_set}, over {found.queries} queries"
+            run_drift = Drift(means=body["means"], measures=pairs, queries=body["queries"])
+            where = f"{system} on {query_set}, over {run_drift.queries} queries"
             for limit in limits:
-                line = limit.problem(found)
-                if limit.applies(found):
+                line = limit.problem(run_drift)
+                if limit.applies(run_drift):
                     tried.add(limit)
                     problems += [f"{where}: {line}"] if line else []
                 elif any(_measured(g, query_set, system) for g in (base, generation)):
@@ -319,10 +321,10 @@ def _beyond(generation: Generation, base: Generation, limits: Sequence[DriftLimi
                     problems.append(
                         f"{where}: {limit} could not be tried: none of them is judged now"
                     )
-    told = ", ".join(map(str, limits))
+    limit_names = ", ".join(map(str, limits))
     for query_set, systems in generation.facts.get("not_compared", {}).items():
         for system, why in systems.items() if limits else ():
-            problems.append(f"{system} on {query_set}: {told} could not be tried: not {why}")
+            problems.append(f"{system} on {query_set}: {limit_names} could not be tried: not {why}")
             tried.update(limits)
     return problems + [
         f"{limit} could not be tried: no query set has a run to try it on"
@@ -347,7 +349,7 @@ class Changes:
 
 
 def changes(ids: Stored, older: Stored) -> Changes:
-    """What distinguishes a collection from an older one, by their ids and the hashes of texts.
+    """Differences between a collection and an older one, by their ids and the hashes of texts.
 
     Ids are compared by their 64-bit hashes, so the numbers are exact but for a collision.
     """

@@ -19,7 +19,7 @@ from raypipe.storage.storage import Storage
 from raypipe.vocabulary import LEAST_GENERATIONS
 
 GRACE_SECONDS = 5.0
-"""For a reader whose lease became visible late, on a file system that caches names."""
+"""Wait for a reader whose lease becomes visible late, on a file system that caches names."""
 REMOTE_SECONDS = 600.0
 """A reader that cannot be seen from here is dead if its lease was not renewed for so long."""
 Sleep = Callable[[float], None]
@@ -28,7 +28,7 @@ Sleep = Callable[[float], None]
 def retire_older(stores: Storage, name: str, keep: int) -> list[int]:
     """Mark all but the newest `keep` generations; returns their numbers.
 
-    Of the refused ones the newest `keep` stay too, but none that is older than those generations.
+    The newest `keep` refused ones stay too, but none that is older than those generations.
     """
     keep = max(LEAST_GENERATIONS, keep)
     published, standing = generation_numbers(stores, name), record_numbers(stores, name)

@@ -68,19 +68,19 @@ def _numerics() -> str:
     shapes = bert_shapes(384, 1536) | bert_shapes(768, 3072)  # MiniLM and BERT-base
     counts = sorted({chosen.threads, num_cores()})
     rows = BUDGET_TOKENS[chosen.device]
-    found = {n: settle(shapes, device=chosen.device, threads=n, rows=rows) for n in counts}
-    return f"{numerics_class(chosen.device)}; {neighbours_line(found)}"
+    by_threads = {n: settle(shapes, device=chosen.device, threads=n, rows=rows) for n in counts}
+    return f"{numerics_class(chosen.device)}; {neighbours_line(by_threads)}"
 
 
-def neighbours_line(found: "Mapping[int, Settled]") -> str:
+def neighbours_line(by_threads: "Mapping[int, Settled]") -> str:
     """The result for each number of threads, in words."""
-    if not all(settled.proven for settled in found.values()):
+    if not all(settled.proven for settled in by_threads.values()):
         return (
             "a row's last bits depend on its neighbours, even with 1 thread: scores are promised "
             f"to 1e-3, not to the bit. With Intel's MKL, unset {VARIABLE} or set it to {STRICT}"
         )
-    kept = [threads for threads, settled in found.items() if settled.threads == threads]
-    lost = [threads for threads in found if threads not in kept]
+    kept = [threads for threads, settled in by_threads.items() if settled.threads == threads]
+    lost = [threads for threads in by_threads if threads not in kept]
     line = f"a row's bytes do not depend on its neighbours with {_threads(kept or [1])}"
     return f"{line}; with {_threads(lost)} they would, so 1 is used instead" if lost else line
 

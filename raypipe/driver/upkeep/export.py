@@ -52,12 +52,12 @@ def upstream(stores: Storage, spec: StageSpec, name: str) -> tuple[StageSpec, St
         IncompleteError: it was deleted, or remade with another content.
     """
     store, fingerprint = spec.origins[name].split("/")
-    found, upstream = stored_of(stores, store, fingerprint), find_spec(stores, store, fingerprint)
-    if upstream is None or found.identity != spec.inputs[name]:
+    stored, upstream = stored_of(stores, store, fingerprint), find_spec(stores, store, fingerprint)
+    if upstream is None or stored.identity != spec.inputs[name]:
         raise IncompleteError(
             f"{store}/{fingerprint}: the store was remade since it was read; run its pipeline again"
         )
-    return upstream, found
+    return upstream, stored
 
 
 def texts_of(stores: Storage, spec: StageSpec) -> Stored:
@@ -106,14 +106,14 @@ def which_store(
     with ExitStack() as end:
         line = _line(root, stores, generation)
         if line is not None:
-            held = end.enter_context(held_generation(stores, line, generation))
-            if name in held.stores:
-                yield stores, name, held.stores[name]
+            leased = end.enter_context(held_generation(stores, line, generation))
+            if name in leased.stores:
+                yield stores, name, leased.stores[name]
                 return
             if generation is not None:
                 raise InputError(
                     f"{place}: generation {generation} of {line} has no such store; it has "
-                    f"{', '.join(sorted(held.stores))}"
+                    f"{', '.join(sorted(leased.stores))}"
                 )
         yield stores, name, _of_workspace(root, name) or _newest(stores, name, str(place))
 
@@ -180,7 +180,7 @@ def _line(root: str, stores: Storage, generation: int | None) -> str | None:
 
 def _newest(stores: Storage, name: str, place: str) -> str:
     """The fingerprint of the store that was completed last."""
-    parts = [found.split("/") for found in stores.names(name)]
+    parts = [file.split("/") for file in stores.names(name)]
     manifests = ["/".join(each) for each in parts if each[2:] == ["manifest.json"]]
     times = {entry.name: entry.written for n in manifests if (entry := stores.entry(n))}
     if not times:
@@ -299,8 +299,8 @@ def export(
     check_folder(out, "--out ")
     if out.exists() and any(out.iterdir()):
         raise InputError(f"{out}: not empty; name a new folder")
-    with which_store(store, generation) as found:
-        return _export(*found, to, out, model)
+    with which_store(store, generation) as place:
+        return _export(*place, to, out, model)
 
 
 def _export(
@@ -310,11 +310,11 @@ def _export(
     spec = stored.spec
     if (spec.produces, to) not in _WRITERS:
         forms = sorted(form for produces, form in _WRITERS if produces == spec.produces)
-        held = f"{name}: a store of {spec.produces or spec.stage} can be exported to"
+        message = f"{name}: a store of {spec.produces or spec.stage} can be exported to"
         if forms:
-            raise InputError(f"{held}: {', '.join(forms)}")
+            raise InputError(f"{message}: {', '.join(forms)}")
         others = ", ".join(_exportable(stores)) or "none"
-        raise InputError(f"{held} nothing; stores beside it that can be exported: {others}")
+        raise InputError(f"{message} nothing; stores beside it that can be exported: {others}")
     if model is not None and spec.produces != "impacts":
         raise InputError(f"--model: for a sparse model's impacts only, and {name} has none")
     with folder_beside(out) as partial:
@@ -328,9 +328,9 @@ def _exportable(stores: Storage) -> list[str]:
     """The names of complete stores for which there is a form."""
     parts = [each.split("/") for each in stores.names("")]
     complete = [each[:2] for each in parts if each[2:] == ["manifest.json"]]
-    held = {name: find_spec(stores, name, fingerprint) for name, fingerprint in complete}
+    specs = {name: find_spec(stores, name, fingerprint) for name, fingerprint in complete}
     forms = {produces for produces, _ in _WRITERS}
-    return sorted(name for name, spec in held.items() if spec and spec.produces in forms)
+    return sorted(name for name, spec in specs.items() if spec and spec.produces in forms)
 
 
 def _kept_vectors(stored: Stored) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float16]]]:

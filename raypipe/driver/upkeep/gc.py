@@ -44,7 +44,7 @@ _ORDER = (
 complete, or incomplete and resumable (its records name blobs that still exist), or absent. The
 spec, which identifies a folder as a store, is deleted last."""
 _NO_FILE = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
-"""Of something else than a store. Storage that fails ends gc, since it says what is a store."""
+"""Errors where there is no store. Storage that fails ends gc, since it says what is a store."""
 _BLOB = re.compile(r"blobs/([0-9a-f]{2})/(\1[0-9a-f]{62})")
 
 
@@ -107,14 +107,14 @@ def find_garbage(workspace: Workspace, *, spared_seconds: float = SPARED_SECONDS
     living = {work_label(*name.split("/")) for name in places if at_work(stores, name)}
     left = [n for n in names if _is_left_over(n, living) and _is_old(names[n], oldest)]
     garbage.left_over = left
-    held: set[str] = set()
+    payloads: set[str] = set()
     for name, folder in folders.items():
         if name not in doomed:
-            held |= named_payloads(stores, (file for _, file in folder.known))
-    held |= named_payloads(stores, garbage.strangers)
+            payloads |= named_payloads(stores, (file for _, file in folder.known))
+    payloads |= named_payloads(stores, garbage.strangers)
     for name in names:
         blob = _BLOB.fullmatch(name)
-        if blob and blob[2] not in held and _is_old(names[name], oldest):
+        if blob and blob[2] not in payloads and _is_old(names[name], oldest):
             garbage.blobs.append(name)
     garbage.num_bytes = sum(names[name].num_bytes for name in garbage.names if name in names)
     return garbage
@@ -138,7 +138,7 @@ def now(stores: Storage) -> float:
 
 def _folders(stores: Storage, names: Iterable[str], garbage: Garbage) -> dict[str, _Folder]:
     """The real stores with their files; files outside any store are added to the strangers."""
-    found: dict[str, _Folder] = {}
+    folders: dict[str, _Folder] = {}
     for name in names:
         parts = name.split("/")
         if parts[0] in ROOT_FOLDERS or name == ROOT_FORMAT:
@@ -146,15 +146,15 @@ def _folders(stores: Storage, names: Iterable[str], garbage: Garbage) -> dict[st
         if len(parts) < 3:
             garbage.strangers.append(name)
             continue
-        folder = found.setdefault("/".join(parts[:2]), _Folder())
+        folder = folders.setdefault("/".join(parts[:2]), _Folder())
         inner = "/".join(parts[2:])
         place = next((i for i, form in enumerate(_ORDER) if re.fullmatch(form, inner)), None)
         if place is None:
             folder.unknown.append(name)
         else:
             folder.known.append((place, name))
-    real = {name: folder for name, folder in found.items() if _is_store(stores, name, folder)}
-    for name, folder in found.items():
+    real = {name: folder for name, folder in folders.items() if _is_store(stores, name, folder)}
+    for name, folder in folders.items():
         garbage.strangers += folder.unknown
         if name not in real:
             garbage.strangers += [file for _, file in folder.known]
@@ -224,13 +224,13 @@ def _is_left_over(name: str, living: set[str]) -> bool:
 
 def named_payloads(stores: Storage, names: Iterable[str]) -> set[str]:
     """Hashes found as words in records and manifests; damaged files still protect their blobs."""
-    held: set[str] = set()
+    hashes: set[str] = set()
     for name in names:
         if not name.endswith(".json"):
             continue
         data = stores.peek(name) or b""  # a training removes its older checkpoints
-        held |= set(re.findall(r"[0-9a-f]{64}", data.decode(errors="replace")))
-    return held
+        hashes |= set(re.findall(r"[0-9a-f]{64}", data.decode(errors="replace")))
+    return hashes
 
 
 def delete(

@@ -1,4 +1,4 @@
-"""What a workspace says about its last invocation; loads neither Ray nor torch.
+"""The state of a workspace and its last invocation; loads neither Ray nor torch.
 
 Everything is read from files, so any process that sees the folder can ask, also while a job runs.
 """
@@ -55,13 +55,13 @@ class Status:
     age_seconds: int | None = None
     """Since it ended, or else since it began."""
     cause: str | None = None
-    """What ended it, where several causes have one exit code: `cause_of` of raypipe.errors, or
+    """The cause of its end, where several have one exit code: `cause_of` of raypipe.errors, or
     killed; None while it runs, and if it is complete."""
     generation: dict[str, Any] | None = None
     """The current generation of the recipe: its number, facts and `age_seconds`; whatever the
     last invocation did, since it may have failed, and a rollback is none. None if there is none."""
     refused: list[dict[str, Any]] = field(default_factory=list)
-    """Those that were refused since, each with the same, and in `refused` why."""
+    """Generations that were refused since, each with the same, and in `refused` why."""
 
 
 def status(folder: Path) -> Status:
@@ -92,8 +92,8 @@ def status(folder: Path) -> Status:
 
 
 def _aged(generation: Generation) -> dict[str, Any]:
-    told = generation.told()
-    return {**told, "age_seconds": _age(told.get("made"))}
+    facts = generation.told()
+    return {**facts, "age_seconds": _age(facts.get("made"))}
 
 
 def _age(when: object) -> int | None:
@@ -118,21 +118,21 @@ def standing(folder: Path) -> dict[str, Any] | None:
     If a newer one ended before its work, a line of the log says so.
     """
     newest = read_summary(folder)
-    if newest is None or (found := standing_of(newest)) is newest:
+    if newest is None or (summary := standing_of(newest)) is newest:
         return newest
-    if found["status"] != "complete":  # refused by a limit: nothing of it is shown
-        return found
+    if summary["status"] != "complete":  # refused by a limit: nothing of it is shown
+        return summary
     ended = status(folder)
     log.warning(
         "%s: shown is the invocation of %s, the last complete one; the newest one wrote no files "
         "(%s: exit %d, %s)",
         address_of(folder),
-        found.get("began"),
+        summary.get("began"),
         ended.state,
         ended.exit_code,
         ended.reason,
     )
-    return found
+    return summary
 
 
 def _last(workspace: Workspace) -> tuple[Mapping[str, Any], tuple[str, int, str]]:
@@ -163,22 +163,22 @@ def _of_stores(
 ) -> dict[str, dict[str, Any]]:
     """Every store that the workspace refers to, or that its invocation has before it."""
     used, computed = set(summary.get("stores", ())), set(summary.get("computed", ()))
-    told: dict[str, dict[str, Any]] = {}
+    states: dict[str, dict[str, Any]] = {}
     for store, fingerprint in workspace.refs().items():
         place = f"{store}/{fingerprint}"
-        told[store] = progress_of(workspace.stores, store, fingerprint)
+        states[store] = progress_of(workspace.stores, store, fingerprint)
         if place not in used:
-            told[store]["earlier"] = True
-        elif told[store]["state"] == "complete" and place not in computed:
-            told[store]["reused"] = True
-        elif told[store]["state"] == "incomplete" and running:
-            told[store]["state"] = "at work"
+            states[store]["earlier"] = True
+        elif states[store]["state"] == "complete" and place not in computed:
+            states[store]["reused"] = True
+        elif states[store]["state"] == "incomplete" and running:
+            states[store]["state"] = "at work"
     begun = {place.rpartition("/")[0] for place in used}
     for store in summary.get("plan", ()):
         if store not in begun:
-            earlier = {"earlier": True} if store in told else {}
-            told[store] = {"state": "waiting" if running else "not begun", **earlier}
-    return dict(sorted(told.items()))
+            earlier = {"earlier": True} if store in states else {}
+            states[store] = {"state": "waiting" if running else "not begun", **earlier}
+    return dict(sorted(states.items()))
 
 
 class _State(Shape):
@@ -218,15 +218,16 @@ def open_workspace(folder: Path) -> Workspace:
 
 
 _LAST_LINES = 20
-"""Of the log; where shards are computed, the last event of one that was done is among them."""
+"""Last lines of a log that are read. While shards are computed, the last event of one that was done
+is among them."""
 
 
 def progress_of(stores: Storage, store: str, fingerprint: str) -> dict[str, Any]:
     """The `state` of a store: complete, not planned, or incomplete.
 
-    Of an incomplete one also `shards`, `done` of them, `rows` and `rows_done`; and
-    `rows_per_second` since the first worker was ready, and `seconds_left` at that rate, once an
-    invocation has committed a shard.
+    An incomplete one also has `shards`, `done` of them, `rows` and `rows_done`; and, once an
+    invocation has committed a shard, `rows_per_second` since the first worker was ready, and
+    `seconds_left` at that rate.
 
     Raises:
         CorruptError: a record is damaged.
@@ -239,7 +240,7 @@ def progress_of(stores: Storage, store: str, fingerprint: str) -> dict[str, Any]
     pending = ledger.pending()
     rows = sum(shard.num_rows for shard in ledger.shards)
     left = sum(shard.num_rows for shard in pending)
-    told: dict[str, Any] = {
+    progress: dict[str, Any] = {
         "state": "incomplete",
         "shards": len(ledger.shards),
         "done": len(ledger.shards) - len(pending),
@@ -248,15 +249,15 @@ def progress_of(stores: Storage, store: str, fingerprint: str) -> dict[str, Any]
     }
     rate = _rate(stores, f"{store}/{fingerprint}/attempts.jsonl")
     if rate is not None:
-        told |= {"rows_per_second": round(rate, 3), "seconds_left": round(left / rate)}
-    return told
+        progress |= {"rows_per_second": round(rate, 3), "seconds_left": round(left / rate)}
+    return progress
 
 
 _Number = Annotated[float, Field(gt=0, lt=1e18, allow_inf_nan=False)]
 
 
 class _DoneShape(Shape):
-    """What the log says of a shard that was committed."""
+    """The part that is read of a log's event about a committed shard."""
 
     so_far: Annotated[list[_Number], Field(min_length=2, max_length=2)]
     """Rows and working seconds of the invocation up to then."""

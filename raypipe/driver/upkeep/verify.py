@@ -45,14 +45,14 @@ def file_damage(folder: Path, summary: Mapping[str, Json]) -> Iterator[Damage]:
     """Every file that differs from the one that the summary names, or is gone."""
     for name, expected in summary.get("files", {}).items():
         path = folder / name
-        found = output_hash(folder, name) or "no such file"
-        if found != expected:
-            problem = f"{path}: expected the SHA-256 {expected}, found {found}"
+        actual = output_hash(folder, name) or "no such file"
+        if actual != expected:
+            problem = f"{path}: expected the SHA-256 {expected}, found {actual}"
             yield Damage(name, problem, f"delete {_whole(name)} and run again to write it")
 
 
 def _whole(name: str) -> str:
-    """What is deleted together with a file; inputs that raypipe made are made as one folder."""
+    """The file, or the whole folder in which raypipe made it with others."""
     parts = name.split("/")
     for made, depth in (("python-docs", 1), ("triples", 2), ("topics", 2)):
         if made in parts[:-1]:
@@ -172,7 +172,7 @@ class _Referred:
     used: set[tuple[str, str]] = field(default_factory=set)
     sources: set[tuple[str, str]] = field(default_factory=set)
     completed: set[tuple[str, str]] = field(default_factory=set)
-    """Those that the last invocation used, if it was complete."""
+    """The stores that the last invocation used, if it was complete."""
     generations: dict[tuple[str, str], list[str]] = field(default_factory=dict)
     """The records of the generations that name a store."""
 
@@ -183,10 +183,10 @@ def verify(workspace: Workspace) -> list[Damage]:
     The sources from which an unfinished invocation copies rows are among them, and the stores of
     every generation in the root. docs/reliability.md lists which files are verified.
     """
-    found: dict[tuple[str, str], Damage] = {}  # a payload of two stores has two remedies
+    damages: dict[tuple[str, str], Damage] = {}  # a payload of two stores has two remedies
     for damage in _damages(workspace):
-        found.setdefault((damage.name, damage.remedy), damage)
-    return list(found.values())
+        damages.setdefault((damage.name, damage.remedy), damage)
+    return list(damages.values())
 
 
 def _damages(workspace: Workspace) -> Iterator[Damage]:

@@ -29,8 +29,8 @@ def fuse_files(
 
     Ties are ordered by ascending passage id, as strings, since there is no collection with rows.
     One run is cut: it keeps the order that `read_run` gives it.
-    See `fuse_tables` for the settings and errors; a file in the place of the folder is one too, and
-    so is a `fused.trec` in it that is one of the runs, or is of the user's own making.
+    The settings and errors are those of `fuse_tables`. Other errors are a file in the place of the
+    folder, and a `fused.trec` in it that is one of the runs, or is of the user's own making.
     """
     check_folder(out, "--out ")
     _refuse_standing(out / "fused.trec", runs)

@@ -30,7 +30,7 @@ MODELS = ("minilm", GENERAL)
 """They come with raypipe: an encoder, and a reranker for English text of any kind."""
 K1 = 10
 NAME_LENGTH = 40
-"""Of a model's name: names of stages begin with it, and have room for 64 characters."""
+"""Longest name of a model: names of stages begin with it, and have room for 64 characters."""
 
 
 def write_recipe(
@@ -62,10 +62,10 @@ def write_recipe(
 
 
 def _text(passages: str, queries: str, qrels: str | None, models: Sequence[str], out: Path) -> str:
-    found = dataset_id(passages)
-    form = "ir-datasets" if found is not None else format_of(Path(passages), documents=True)
+    dataset = dataset_id(passages)
+    form = "ir-datasets" if dataset is not None else format_of(Path(passages), documents=True)
     split = ", split: {}" if split_of(form) else ""
-    where = found or _place(passages, out)
+    where = dataset or _place(passages, out)
     num_queries = sum(1 for _ in read_queries(Path(queries)))
     judged, comment = "", f"{num_queries:,} queries"
     if qrels is not None:
@@ -144,7 +144,7 @@ def _stages(models: Mapping[str, tuple[str, str]]) -> tuple[list[tuple[str, str]
 
 def _named(models: Sequence[str]) -> dict[str, str]:
     """Name in the recipe -> model; a name that a stage or an earlier model has gets a number."""
-    found: dict[str, str] = {}
+    models_by_name: dict[str, str] = {}
     taken = {"lucene", *_stages_named("bm25"), *_stages_named("fused")}
     for model in dict.fromkeys(models):
         name = free = _name(model)
@@ -152,8 +152,8 @@ def _named(models: Sequence[str]) -> dict[str, str]:
         while taken & _stages_named(free):
             free, number = f"{name}-{number}", number + 1
         taken |= _stages_named(free)
-        found[free] = model
-    return found
+        models_by_name[free] = model
+    return models_by_name
 
 
 def _stages_named(name: str) -> set[str]:

@@ -32,8 +32,8 @@ def collection_of(path: Path) -> dict[str, Any]:
         return {"collection": {"format": "ir-datasets", "input": name}}
     recipe = path / "recipe.yaml"
     if recipe.is_file():
-        held = _held(recipe)
-        return {"collection": held["collection"], "stores": _stores_of(held, path)}
+        data = _held(recipe)
+        return {"collection": data["collection"], "stores": _stores_of(data, path)}
     return {"collection": {"format": format_of(path), "input": str(path.absolute())}}
 
 
@@ -68,7 +68,7 @@ def with_commit(
 ) -> tuple[dict[str, Any], str]:
     """The entry of `model_of` with its commit, and the model's name for `resolve_model`.
 
-    For a command that must look into the model before it has a recipe.
+    Used by a command that must look into the model before it has a recipe.
 
     Raises:
         InputError: the hub does not say.
@@ -87,16 +87,16 @@ def search_recipe(
     Raises:
         InputError: no workspace, no such stage, or several stages and no name.
     """
-    held, stage = _searched(index, model)
+    data, stage = _searched(index, model)
     search: dict[str, Any] = {"do": "search", "index": stage, "depth": depth}
     if k1 is not None or b is not None:
         search["bm25"] = {"k1": BM25_K1 if k1 is None else k1, "b": BM25_B if b is None else b}
-    stages = held["stages"]
+    stages = data["stages"]
     over = str(stages[stage].get("embeddings", stage))  # of an index of impacts: what it is of
     parts = {name: stages[name] for name in (over, stage) if name in stages}
     used = parts.get(over, {}).get("model")
-    models = held.get("models") or {}
-    resources = _precision_of(held) if used is not None else {}
+    models = data.get("models") or {}
+    resources = _precision_of(data) if used is not None else {}
     word = str(resources.get("precision", ""))
     if word.startswith("int8"):  # of an encoder: what it computes in beside int8
         resources["precision"] = word.partition("+")[2] or "fp32"
@@ -123,21 +123,21 @@ def _searched(index: Path, model: str | None) -> tuple[dict[str, Any], str]:
     recipe = index / "recipe.yaml"
     if not recipe.is_file():
         raise InputError(f"{index}: expected a workspace with an index or embeddings")
-    held = _held(recipe)
-    found = {n: s for n, s in held["stages"].items() if s["do"] in ("index", "encode")}
-    if not found:
+    data = _held(recipe)
+    stages = {n: s for n, s in data["stages"].items() if s["do"] in ("index", "encode")}
+    if not stages:
         raise InputError(
             f"{index}: expected a workspace with an index or embeddings, found neither; make one "
             "with `raypipe index` or `raypipe encode`"
         )
-    return held, _fitting(index, found, held.get("models") or {}, model)
+    return data, _fitting(index, stages, data.get("models") or {}, model)
 
 
 def _fitting(
     index: Path,
     stages: Mapping[str, Mapping[str, Any]],
     models: Mapping[str, Mapping[str, Any]],
-    wanted: str | None,
+    model: str | None,
 ) -> str:
     """The stage of this name, or over the model of this name or path."""
 
@@ -146,15 +146,15 @@ def _fitting(
         path = models.get(of_stage or "", {}).get("path")
         return {None, name, of_stage, path}
 
-    given = {wanted, wanted and os.path.abspath(wanted)}
-    named = None if wanted is None else hub_name(wanted, Path())
+    given = {model, model and os.path.abspath(model)}
+    named = None if model is None else hub_name(model, Path())
     given |= set() if named is None else {named.uri}
     fitting = [name for name in stages if given & names(name)]
     if len(fitting) == 1:
         return fitting[0]
     remedy = "name one with --model"
-    if wanted is not None:
-        remedy += f", by its stage or its model; found {wanted!r}, which fits {len(fitting)}"
+    if model is not None:
+        remedy += f", by its stage or its model; found {model!r}, which fits {len(fitting)}"
     raise InputError(f"{index}: it has {', '.join(stages)}; {remedy}")
 
 
@@ -205,39 +205,39 @@ def aggregate_recipe(
     recipe = pairs / "recipe.yaml"
     if not recipe.is_file():
         raise InputError(f"{pairs}: expected a workspace in which a duoBERT model scored pairs")
-    held = _held(recipe)
-    found = [n for n, s in held["stages"].items() if s["do"] == "score" and s.get("k1")]
-    if len(found) != 1:
-        names = ", ".join(found) or "none"
+    data = _held(recipe)
+    stages = [n for n, s in data["stages"].items() if s["do"] == "score" and s.get("k1")]
+    if len(stages) != 1:
+        names = ", ".join(stages) or "none"
         raise InputError(
             f"{pairs}: expected one score stage with k1, found {names}; name one in a recipe's "
             "aggregate stage and run `raypipe pipeline`"
         )
-    stage = {"do": "aggregate", "pairs": found[0], "method": method, "seed": seed, "tail": tail}
+    stage = {"do": "aggregate", "pairs": stages[0], "method": method, "seed": seed, "tail": tail}
     stage |= {key: value for key, value in (("k1", k1), ("m", m)) if value is not None}
     kept = ("collection", "queries", "models", "evaluate")
-    body = {key: held[key] for key in kept if held.get(key)}
-    body["stores"] = _stores_of(held, pairs)
-    if "evaluate" in body and body["evaluate"].get("baseline") not in held["stages"]:
+    body = {key: data[key] for key in kept if data.get(key)}
+    body["stores"] = _stores_of(data, pairs)
+    if "evaluate" in body and body["evaluate"].get("baseline") not in data["stages"]:
         body["evaluate"].pop("baseline", None)
-    return recipe_of(body, {**held["stages"], method: stage}, resources=_precision_of(held))
+    return recipe_of(body, {**data["stages"], method: stage}, resources=_precision_of(data))
 
 
-def _precision_of(held: Mapping[str, Any]) -> dict[str, Any]:
+def _precision_of(data: Mapping[str, Any]) -> dict[str, Any]:
     """The precision of a workspace's stores, in another they are others."""
-    found = held.get("resources")
-    if not isinstance(found, dict) or "precision" not in found:
+    resources = data.get("resources")
+    if not isinstance(resources, dict) or "precision" not in resources:
         return {}
-    return {"precision": found["precision"]}
+    return {"precision": resources["precision"]}
 
 
-def _stores_of(held: Mapping[str, Any], workspace: Path) -> str:
+def _stores_of(data: Mapping[str, Any], workspace: Path) -> str:
     """Where a workspace's stores are; what a command computes from them is kept beside them.
 
     Raises:
         InputError: they are on this machine and cannot be written.
     """
-    stores = str(held.get("stores") or default_stores(workspace))
+    stores = str(data.get("stores") or default_stores(workspace))
     if os.path.isdir(stores) and not os.access(stores, os.W_OK):
         raise InputError(
             f"{stores}: expected a folder that can be written, since the command keeps what it "
@@ -254,17 +254,17 @@ def _held(path: Path) -> dict[str, Any]:
     Raises:
         InputError: it cannot be read, or it is not a pipeline's.
     """
-    held = read_resolved(path)
-    stages = held.setdefault("stages", {})
+    data = read_resolved(path)
+    stages = data.setdefault("stages", {})
     typed = isinstance(stages, dict) and all(
         isinstance(stage, dict) and isinstance(stage.get("do"), str) for stage in stages.values()
     )
-    if not typed or not isinstance(held.get("collection"), dict):
+    if not typed or not isinstance(data.get("collection"), dict):
         raise InputError(
             f"{path}: expected a collection, and stages with `do`, found none or others; name the "
             "workspace of `raypipe pipeline` or of one of its stages"
         )
-    return held
+    return data
 
 
 def _place(path: Path) -> str:
@@ -283,16 +283,16 @@ def beir_recipe(folder: Path, split: str, model: str, overrides: list[str]) -> R
         InputError: a file is missing, or the overrides are wrong.
     """
     names = {"corpus": "corpus.jsonl", "queries": "queries.jsonl", "qrels": f"qrels/{split}.tsv"}
-    found = {key: _packed(folder / name) for key, name in names.items()}
+    paths = {key: _packed(folder / name) for key, name in names.items()}
     lacking = [
         f"{folder / names[key]}: no such file; expected BEIR's layout{_others(folder)}"
-        for key, path in found.items()
+        for key, path in paths.items()
         if path is None
     ]
     if lacking:
         raise InputError(lacking)
     body: dict[str, Any] = parse_yaml(recipe_text("english"), origin=str).data
-    files = {"file": str(found["queries"]), "qrels": str(found["qrels"]), "only_judged": True}
+    files = {"file": str(paths["queries"]), "qrels": str(paths["qrels"]), "only_judged": True}
     files["exclude"] = OWN_ID  # as BEIR's evaluation does
     body["collection"]["input"] = str(folder.absolute())
     body["queries"] = {split: files}

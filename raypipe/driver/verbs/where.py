@@ -18,7 +18,7 @@ PREPARED, TOKENIZED, MAPPED = 5e6, 1e6, 2e8
 UNPACKED, TOKEN_BYTES, VECTOR_BYTES, LINE_BYTES = 4, 3, 1536, 30
 """Bytes of text in one of a compressed file; bytes of a token, a vector and a run's line."""
 QUERY_SECONDS, MAPPED_QUERIES = 0.02, 100
-"""Of a query, and how many of them a search takes through the vectors in the time of reading."""
+"""Time of a query, and how many a search takes through the vectors in the time of reading."""
 WEIGHTS_A_SECOND = 3e11
 """Bytes of weights times tokens: half of what one core does of all-MiniLM-L6-v2."""
 OTHER_WEIGHTS = 500_000_000
@@ -46,21 +46,21 @@ def where(recipe: Recipe, *, inline: bool, ray: bool) -> tuple[bool, str]:
 def seconds_of(recipe: Recipe) -> float | None:
     """The time of the last stage on one core, rather too long; None if an input is not a file.
 
-    What comes before the last stage counts too, unless a workspace's stores hold it.
+    Work before the last stage counts too, unless a workspace's stores hold its results.
     """
     files = [file for path in recipe.collection.input for file in _files(path)]
     queries = [Path(each.file) for each in recipe.queries.values() if each.file is not None]
     if not files or not all(file.is_file() for file in [*files, *queries]):
         return None
     text, passages = sum(map(_size, files)), _records(files)
-    asked = _records(queries)
+    num_queries = _records(queries)
     seconds = 0.0 if recipe.stores else text / PREPARED
     if not recipe.stages:  # `tokenize` has a model, `prepare` has none
         return seconds + (text / TOKENIZED if recipe.models else 0)
     *before, last = recipe.stages.values()
-    seconds += asked * QUERY_SECONDS
+    seconds += num_queries * QUERY_SECONDS
     if last.do == "search":
-        return seconds + passages * VECTOR_BYTES / MAPPED * (1 + asked / MAPPED_QUERIES)
+        return seconds + passages * VECTOR_BYTES / MAPPED * (1 + num_queries / MAPPED_QUERIES)
     if last.do not in ("index", "encode", "score"):
         return seconds
     seconds += text / TOKENIZED
@@ -69,18 +69,18 @@ def seconds_of(recipe: Recipe) -> float | None:
         tokens = text / TOKEN_BYTES
         if last.do == "score":
             length = min(512.0, 2 * text / passages / TOKEN_BYTES + 32)
-            tokens = length * _inputs(last, before, asked, passages)
+            tokens = length * _inputs(last, before, num_queries, passages)
         seconds += tokens * _weights(recipe.models[model].path) / WEIGHTS_A_SECOND
     return seconds
 
 
-def _inputs(stage: Any, before: Sequence[Any], asked: float, passages: float) -> float:
+def _inputs(stage: Any, before: Sequence[Any], num_queries: float, passages: float) -> float:
     """Candidates of a monoBERT model, or ordered pairs of a duoBERT model."""
     runs = [Path(run) for each in before for run in getattr(each, "runs", {}).values()]
     lines = sum(_size(run) for run in runs if run.is_file()) / LINE_BYTES
     mono = getattr(stage, "k0", None) is not None
-    most = min(stage.k0 if mono else stage.k1, passages, 1 + lines / asked)
-    return float(asked * most * (1 if mono else most))
+    most = min(stage.k0 if mono else stage.k1, passages, 1 + lines / num_queries)
+    return float(num_queries * most * (1 if mono else most))
 
 
 def _files(path: str) -> list[Path]:
