@@ -95,11 +95,11 @@ class RayBackend:
     def _open(self, number: int, idle: Any | None, kind: ProcessKind, task: Task) -> None:
         """Have an actor that waited, or else a new one, be this worker."""
         actor = idle or self._processes.new(kind)
-        found = next((each for each in self._leaving if each[0] is actor), None)
+        leaving = next((each for each in self._leaving if each[0] is actor), None)
         worker = _Worker(actor, kind, task, reused=bool(idle))
-        if found is not None:
-            self._leaving.remove(found)
-            worker.before, worker.since = found[1], self.now()
+        if leaving is not None:
+            self._leaving.remove(leaving)
+            worker.before, worker.since = leaving[1], self.now()
         self._workers[number] = worker
         self._work[actor.open.remote(number, task)] = (number, None)
 
@@ -144,9 +144,9 @@ class RayBackend:
 
     def kill(self, worker: int) -> None:
         """See Backend."""
-        found = self._forget(worker)
-        if found is not None:
-            self._processes.end(found.actor)
+        entry = self._forget(worker)
+        if entry is not None:
+            self._processes.end(entry.actor)
 
     def release(self, worker: int) -> None:
         """See Backend; its process waits for another task, or ends.
@@ -154,11 +154,11 @@ class RayBackend:
         One that computes a shard stops at its next batch.
         """
         unanswered = [ref for ref, (at, shard) in self._work.items() if at == worker and shard]
-        found = self._forget(worker)
-        if found is not None:
-            ready = found.node is not None and not unanswered
-            if self._processes.rest(found.actor, found.kind, worker, ready=ready):
-                self._leaving += [(found.actor, ref) for ref in unanswered]
+        entry = self._forget(worker)
+        if entry is not None:
+            ready = entry.node is not None and not unanswered
+            if self._processes.rest(entry.actor, entry.kind, worker, ready=ready):
+                self._leaving += [(entry.actor, ref) for ref in unanswered]
 
     def _forget(self, worker: int) -> _Worker | None:
         """The worker, of which no event follows any more."""
@@ -219,11 +219,11 @@ class RayBackend:
         """Beating if a batch has begun since the last answer: even a hung forward pass answers."""
         number = self._polls.pop(ref)
         try:
-            told, count, rows = ray.get(ref)
+            current, count, rows = ray.get(ref)
         except (RayActorError, OutOfMemoryError):
             return None  # its task ends with the same error, which is reported only once
         worker = self._workers[number]
-        if told != number or count == worker.beats:
+        if current != number or count == worker.beats:
             return None
         worker.beats = count
         return Beating(number, rows)

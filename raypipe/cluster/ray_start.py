@@ -151,7 +151,7 @@ def _refuses_strangers(gcs: str) -> bool:
     variables = {name: value for name, value in inherited if not name.startswith("RAY_AUTH_")}
     variables["RAY_AUTH_MODE"] = "disabled"
     try:
-        asked = subprocess.run(
+        child = subprocess.run(
             [sys.executable, "-P", "-c", _ASK, gcs],
             env=variables,
             capture_output=True,
@@ -159,7 +159,7 @@ def _refuses_strangers(gcs: str) -> bool:
         )
     except subprocess.TimeoutExpired:
         return False
-    return asked.returncode == _REFUSED
+    return child.returncode == _REFUSED
 
 
 def _status_without_token(dashboard: str) -> int | None:

@@ -113,12 +113,12 @@ class Workers:
 
     def silent(self, now: float, limit: float, limit_opening: float) -> list[tuple[int, float]]:
         """Workers at work that were not heard of for longer than allowed, and what was allowed."""
-        found = []
+        silent_workers = []
         for number, worker in self.workers.items():
             allowed = limit if worker.beaten else limit_opening
             if not worker.waiting and now - worker.last_seen > allowed:
-                found.append((number, allowed))
-        return found
+                silent_workers.append((number, allowed))
+        return silent_workers
 
 
 NUM_RECENT = 100
@@ -176,13 +176,13 @@ class Pace:
 
         Those of which nothing can be said come first.
         """
-        found = [
+        unfinished = [
             Late(shard, self._left(shard, worker, elapsed))
             for shard, worker, elapsed in tries
             if shard is not None
         ]
-        found.sort(key=lambda late: late.left / (self._work[late.shard.index] or 1.0))
-        return found
+        unfinished.sort(key=lambda late: late.left / (self._work[late.shard.index] or 1.0))
+        return unfinished
 
     def _left(self, shard: Shard, worker: int, elapsed: float) -> float:
         """Of one that takes longer than expected, as long again as it has taken."""
@@ -219,11 +219,11 @@ class Stragglers:
         """Workers that wait, each with the shard that it should try too; the latest comes first."""
         if not self._workers.waiting:
             return []
-        single, found = self._single(now), []
+        single, tries = self._single(now), []
         for number in self._workers.waiting:
             if single and self._is_worth_it(single[-1], number):
-                found.append((number, single.pop()))
-        return found
+                tries.append((number, single.pop()))
+        return tries
 
     def not_needed(self, now: float) -> list[int]:
         """Workers to let go: one may wait for each shard that could still be late, and not long.

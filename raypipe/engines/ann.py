@@ -192,14 +192,14 @@ def approximate_topk(
     def ask(query: NDArray[np.float16]) -> tuple[Rows, Scores]:
         rows, scores = np.full((1, depth), -1), np.full((1, depth), -np.inf, np.float32)
         if every is not None:
-            found = every
+            proposals = every
         else:
             one_thread()
-            asked = query[np.newaxis].astype(np.float32)
-            _, proposed = index.search(asked, count, params=effort.parameters())
-            found = np.sort(proposed[0][proposed[0] >= 0])
-        exact = ordered(found[np.newaxis], rescored(query, found, shards)[np.newaxis])
-        kept = min(depth, len(found))
+            vector = query[np.newaxis].astype(np.float32)
+            _, proposed = index.search(vector, count, params=effort.parameters())
+            proposals = np.sort(proposed[0][proposed[0] >= 0])
+        exact = ordered(proposals[np.newaxis], rescored(query, proposals, shards)[np.newaxis])
+        kept = min(depth, len(proposals))
         rows[:, :kept], scores[:, :kept] = exact[0][:, :kept], exact[1][:, :kept]
         return rows, scores
 

@@ -221,11 +221,11 @@ def candidates(
         buffers.put((vectors, np.empty(num_found, np.float32), np.empty(num_found, np.bool_)))
 
     def above(parts: Parts) -> _Above:
-        vectors, found, flags = buffer = buffers.get()
+        vectors, sums, flags = buffer = buffers.get()
         try:
             block = cast(parts, vectors, products.widen)
             num = len(block.rows)
-            scores = found[: len(queries) * num].reshape(len(queries), num)
+            scores = sums[: len(queries) * num].reshape(len(queries), num)
             moved = multiply(block.vectors, scores)
             larger = flags[: len(queries) * num].reshape(len(queries), num)
             places = np.flatnonzero(np.greater(scores, best.floor[:, np.newaxis], out=larger))

@@ -128,14 +128,14 @@ class Finishing:
 
     def embeddings(self, pooled_BH: Tensor, *, product: Product = linear) -> Tensor:
         """One embedding per pooled state, fp32 [B, dim]; `product` computes dense layers."""
-        found = pooled_BH
+        vectors = pooled_BH
         for step in self.steps:
             if step is None:
-                found = F.normalize(found, dim=1)
+                vectors = F.normalize(vectors, dim=1)
             else:
-                found = _ACTIVATIONS[step.activation](product(found, step.weights))
-        found = found[:, : self.truncate_dim]
-        return F.normalize(found, dim=1) if self.normalise else found
+                vectors = _ACTIVATIONS[step.activation](product(vectors, step.weights))
+        vectors = vectors[:, : self.truncate_dim]
+        return F.normalize(vectors, dim=1) if self.normalise else vectors
 
 
 WORDS_AT_ONCE = 4096

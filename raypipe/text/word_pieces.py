@@ -96,13 +96,13 @@ def rows_with(tokens: tuple[bytes, ...], data: Bytes, offsets: Int64) -> Int64:
 
     A token that begins in one text and would end in the next is counted as well.
     """
-    whole, found = data.tobytes(), []
+    whole, starts = data.tobytes(), []
     for token in tokens:
         at = whole.find(token)
         while at >= 0:
-            found.append(at)
+            starts.append(at)
             at = whole.find(token, at + 1)
-    return np.unique(np.searchsorted(offsets, found, side="right") - 1)
+    return np.unique(np.searchsorted(offsets, starts, side="right") - 1)
 
 
 def lowered(data: Bytes) -> Bytes:
@@ -160,11 +160,11 @@ class Memo:
         """
         if self._held > MEMO_BYTES:
             self._forget()
-        found = np.fromiter(map(self._rows.get, words, repeat(-1)), np.int64, count=len(words))
-        new = np.flatnonzero(found < 0)
+        rows = np.fromiter(map(self._rows.get, words, repeat(-1)), np.int64, count=len(words))
+        new = np.flatnonzero(rows < 0)
         if len(new):
-            found[new] = self._learn([words[place] for place in new.tolist()])
-        return found
+            rows[new] = self._learn([words[place] for place in new.tolist()])
+        return rows
 
     def _forget(self) -> None:
         """Know the comma alone, which could not be told from those between words."""
@@ -194,10 +194,10 @@ class Memo:
         groups = [words[i : i + TOGETHER] for i in range(0, len(words), TOGETHER)]
         texts = [b" , ".join([*group, b""]).decode() for group in groups]
         flats, counts = [], []
-        for group, found in zip(groups, self._encoded(texts), strict=True):
-            ends = np.flatnonzero(found == self._between)
+        for group, flat in zip(groups, self._encoded(texts), strict=True):
+            ends = np.flatnonzero(flat == self._between)
             if len(ends) == len(group):
-                flats.append(found[found != self._between])
+                flats.append(flat[flat != self._between])
                 counts.append(np.diff(ends, prepend=-1) - 1)
             else:
                 alone = self._encoded([word.decode() for word in group])

@@ -286,11 +286,11 @@ def compare_ids(ids: Path, rows: NDArray[np.int64], batches: Iterable[pa.Table])
     with ids.open(encoding="utf-8") as lines:
         stored = (name for line in lines for name in json.loads(line))
         for document, expected in enumerate(_expected(rows, batches)):
-            found = next(stored, None)
-            if found != expected:
+            stored_id = next(stored, None)
+            if stored_id != expected:
                 raise IncompleteError(
                     f"Lucene: document {document}: expected passage {expected!r} of row "
-                    f"{rows[document]}, found {_shown(found)}; the index is not kept. Run again"
+                    f"{rows[document]}, found {_shown(stored_id)}; the index is not kept. Run again"
                 )
         surplus = next(stored, None)
         if surplus is not None:

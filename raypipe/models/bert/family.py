@@ -58,13 +58,13 @@ class BertFamily:
 
         like = self._names.as_bert(config)
         places = self.files.of_bert(config)
-        held = self._as_bert(weights, places)
-        missing = self._missing(places, held, weights)
+        tensors = self._as_bert(weights, places)
+        missing = self._missing(places, tensors, weights)
         if missing:
             raise InputError([f"the checkpoint lacks the tensor {name}" for name in missing])
         if not self._names.has_table:
-            held[SEGMENTS] = torch.zeros(1, like["hidden_size"])
-        return read_bert(held, like, updates=self._updates(updates, places))
+            tensors[SEGMENTS] = torch.zeros(1, like["hidden_size"])
+        return read_bert(tensors, like, updates=self._updates(updates, places))
 
     def forward(self, body: Bert, *tokens: Any, **settings: Any) -> Tensor:
         """See Family."""
@@ -80,8 +80,8 @@ class BertFamily:
 
         from raypipe.models.bert.forward import read_head
 
-        held = self._as_bert(weights, OF_HEAD)
-        missing = self._missing(OF_HEAD, held, weights)
+        tensors = self._as_bert(weights, OF_HEAD)
+        missing = self._missing(OF_HEAD, tensors, weights)
         if missing:
             raise InputError(
                 [
@@ -90,7 +90,7 @@ class BertFamily:
                 ]
             )
         own = self._updates(updates, POOLER)
-        found = read_head(held, relevant_label=relevant_label, updates=own)
+        found = read_head(tensors, relevant_label=relevant_label, updates=own)
         return replace(found, activation=getattr(torch, self._activation))
 
     def layout(self, tokenizer: Tokenizer, segments: Sequence[int]) -> Layout:
@@ -114,16 +114,16 @@ class BertFamily:
         places = {name: self._saved(name, weights) for name in names}
         return {name: weights[saved] for name, saved in places.items() if saved is not None}
 
-    def _missing(self, names: Iterable[str], held: Tensors, weights: Tensors) -> list[str]:
+    def _missing(self, names: Iterable[str], tensors: Tensors, weights: Tensors) -> list[str]:
         """Of these names of BERT's those not held, with the prefix that the checkpoint has."""
         prefixed = any(name.startswith(self._names.prefix) for name in weights)
-        own = (self._names.own(name) for name in names if name not in held)
+        own = (self._names.own(name) for name in names if name not in tensors)
         return [self.files.saved_name(name, head=prefixed) for name in own]
 
-    def _saved(self, name: str, held: Mapping[str, Any]) -> str | None:
+    def _saved(self, name: str, tensors: Mapping[str, Any]) -> str | None:
         """The name, among those held, for one of BERT's canonical names; None if there is none."""
         own = self._names.own(name)
-        return next((saved for saved in (own, self._names.prefix + own) if saved in held), None)
+        return next((saved for saved in (own, self._names.prefix + own) if saved in tensors), None)
 
     def _updates(self, updates: Updates | None, names: Iterable[str]) -> Updates | None:
         """The updates by BERT's names of their layers, without a prefix."""

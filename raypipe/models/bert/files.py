@@ -159,12 +159,12 @@ class BertFiles:
 
     def trained_names(self, names: Iterable[str], *, head: bool) -> dict[str, str]:
         """See Files; without `head`, pooler and classifier are left out too."""
-        found = {}
+        saved_names = {}
         for name in names:
             place = self._canonical(name)
             if place is not None and (head or not self.may_have(place)):
-                found[name] = self.saved_name(place, head=True)
-        return found
+                saved_names[name] = self.saved_name(place, head=True)
+        return saved_names
 
     def linear_names(self, tensors: Mapping[str, "Tensor"], *, head: bool) -> list[str]:
         """See Files; with `head` also the head's first layer."""
@@ -179,15 +179,15 @@ class BertFiles:
 
     def expected_shapes(self, config: Config, *, num_labels: int | None) -> dict[str, Shape]:
         """See Files."""
-        found = self.of_bert(config, num_labels)
-        return {self.names.own(name): shape for name, shape in found.items()}
+        shapes = self.of_bert(config, num_labels)
+        return {self.names.own(name): shape for name, shape in shapes.items()}
 
     def of_bert(self, config: Config, num_labels: int | None = None) -> dict[str, Shape]:
         """The same by BERT's canonical names."""
-        found = _shapes(self.names.as_bert(config), num_labels)
+        shapes = _shapes(self.names.as_bert(config), num_labels)
         if not self.names.has_table:
-            del found[SEGMENTS]
-        return found
+            del shapes[SEGMENTS]
+        return shapes
 
     def may_have(self, name: str) -> bool:
         """See Files: a pooler's or a head's."""
@@ -327,17 +327,19 @@ class BertFiles:
 
 def named_by(canonical: Callable[[str], str | None], names: Iterable[str]) -> Named:
     """The names for which `canonical` has one, those without, and those with another's."""
-    found: dict[str, TensorSource] = {}
+    sources: dict[str, TensorSource] = {}
     unused, twice = [], []
     for name in sorted(names):
         place = canonical(name)
         if place is None:
             unused.append(name)
-        elif place in found:
-            twice.append(f"{found[place].name} and {name}")
+        elif place in sources:
+            twice.append(f"{sources[place].name} and {name}")
         else:  # a kernel of TensorFlow is the transpose of PyTorch's weight
-            found[place] = TensorSource(name, transpose=name.removesuffix(":0").endswith("/kernel"))
-    return Named(found, unused, twice)
+            sources[place] = TensorSource(
+                name, transpose=name.removesuffix(":0").endswith("/kernel")
+            )
+    return Named(sources, unused, twice)
 
 
 def _shapes(config: Config, num_labels: int | None) -> dict[str, Shape]:

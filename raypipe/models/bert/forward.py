@@ -315,11 +315,13 @@ class BertPretraining:
 
     def canonical_names(self, names: Iterable[str]) -> Named:
         """See Pretraining; a decoder's bias stands for the one that it is tied to."""
-        held = [*names]
+        listed = [*names]
         decoder = self._decoder[1]
-        alone = decoder in held and not any(self._canonical(name) == self._bias for name in held)
+        alone = decoder in listed and not any(
+            self._canonical(name) == self._bias for name in listed
+        )
         tied = {decoder: self._bias} if alone else {}
-        return named_by(lambda name: tied.get(name) or self._canonical(name), held)
+        return named_by(lambda name: tied.get(name) or self._canonical(name), listed)
 
     def untied(self, tensors: Mapping[str, Tensor]) -> list[str]:
         """See Pretraining."""

@@ -436,43 +436,43 @@ def conventions_problems(found: AnyConventions) -> list[str]:
     return settings_problems(type(found), {f.name: getattr(found, f.name) for f in fields(found)})
 
 
-def _pair_problems(found: PairConventions) -> list[str]:
+def _pair_problems(pair: PairConventions) -> list[str]:
     """What a reranker's settings say that is right key by key, and not together."""
-    problems = _prompt_problems(found)
-    fewest = 2 * found.num_passages + 3
-    if found.total_limit < fewest:
-        problems.append(f"total_limit: expected {fewest} tokens or more, found {found.total_limit}")
+    problems = _prompt_problems(pair)
+    fewest = 2 * pair.num_passages + 3
+    if pair.total_limit < fewest:
+        problems.append(f"total_limit: expected {fewest} tokens or more, found {pair.total_limit}")
     if problems:
         return problems
-    if found.kind == "duo" and found.score != "probability":
-        problems.append(f"score: a duoBERT model's is probability, found {found.score}")
+    if pair.kind == "duo" and pair.score != "probability":
+        problems.append(f"score: a duoBERT model's is probability, found {pair.score}")
     for name in ("blend", "blend_over_bm25"):
-        if found.kind == "duo" and getattr(found, name):
+        if pair.kind == "duo" and getattr(pair, name):
             problems.append(
-                f"{name}: only for a monoBERT model, found {getattr(found, name):g}; remove it"
+                f"{name}: only for a monoBERT model, found {getattr(pair, name):g}; remove it"
             )
-    if found.kind == "duo" and found.query_limit is None:
+    if pair.kind == "duo" and pair.query_limit is None:
         problems.append("query_limit: expected a count of word pieces for duoBERT, found null")
-    if found.query_limit is None and found.passage_limit is not None:
+    if pair.query_limit is None and pair.passage_limit is not None:
         problems.append("passage_limit: if the longest text is cut first, a passage has no limit")
-    if found.query_limit is not None and found.prompt is None:  # else see `prompt_layout`
-        least = found.query_limit + 2 + found.num_passages * (1 + (found.passage_limit or 1))
-        if least > found.total_limit:
+    if pair.query_limit is not None and pair.prompt is None:  # else see `prompt_layout`
+        least = pair.query_limit + 2 + pair.num_passages * (1 + (pair.passage_limit or 1))
+        if least > pair.total_limit:
             problems.append(
-                f"total_limit: {found.total_limit} tokens do not hold the other limits, which "
+                f"total_limit: {pair.total_limit} tokens do not hold the other limits, which "
                 f"need {least}"
             )
     return problems
 
 
-def _prompt_problems(found: PairConventions) -> list[str]:
+def _prompt_problems(pair: PairConventions) -> list[str]:
     """The problems of a prompt and its answers, and of keys that such a model does not have."""
-    prompt, answers = found.prompt, found.answers
+    prompt, answers = pair.prompt, pair.answers
     if prompt is None and answers is None:
         return []
     if prompt is None:
         return ["prompt: expected text beside answers, found None"]
-    problems = prompt_problems(prompt, DUO_PLACES if found.kind == "duo" else MONO_PLACES)
+    problems = prompt_problems(prompt, DUO_PLACES if pair.kind == "duo" else MONO_PLACES)
     if answers is None:
         problems.append(
             'answers: expected the words of units 0 and 1, found None; as in ["false", "true"], '
@@ -480,9 +480,9 @@ def _prompt_problems(found: PairConventions) -> list[str]:
         )
     elif answers[0] == answers[1]:
         problems.append(f"answers: expected two words, found {answers[0]!r} twice")
-    if found.relevant_label is None:
+    if pair.relevant_label is None:
         problems.append("relevant_label: expected 0 or 1, the place in answers, found null")
-    without = {"segment_row": found.segment_row, "first_tokenizer": found.first_tokenizer or None}
+    without = {"segment_row": pair.segment_row, "first_tokenizer": pair.first_tokenizer or None}
     problems += [
         f"{name}: only for a BERT's inputs, not for a prompt; remove it"
         for name, value in without.items()

@@ -172,11 +172,11 @@ def agrees(varlen: Varlen, device: str, dtype: torch.dtype, head_size: int) -> b
     groups = groups_between(edges)
     attend = over(varlen, torch.from_numpy(edges).to(device), 256)
     try:
-        found = attend(qkv, 2, groups)[:total].float()
+        output = attend(qkv, 2, groups)[:total].float()
     except (RuntimeError, TypeError):  # an older GPU, another head size or signature
         return False
     expected = attend_freely(qkv[:total], 2, groups).float()
-    return bool(torch.isfinite(found).all()) and float((found - expected).abs().max()) < TOLERANCE
+    return bool(torch.isfinite(output).all()) and float((output - expected).abs().max()) < TOLERANCE
 
 
 class Gathered(NamedTuple):
@@ -213,16 +213,16 @@ def compact(texts: list[TextSlice]) -> list[TextSlice]:
     Every text has the same `flat`: the pieces of the first texts, then of the second ones, and so
     on.
     """
-    flats, found, before = [], [], 0
+    flats, places, before = [], [], 0
     for text in texts:
         ends = np.cumsum(text.counts)
         starts = ends - text.counts
         total = int(ends[-1])
         flats.append(text.flat[np.arange(total) + np.repeat(text.starts - starts, text.counts)])
-        found.append((starts + before, text.counts))
+        places.append((starts + before, text.counts))
         before += total
     flat = np.concatenate(flats)
-    return [TextSlice(flat, starts, counts) for starts, counts in found]
+    return [TextSlice(flat, starts, counts) for starts, counts in places]
 
 
 def gathered(flats: list[Tensor], plan: Tensor, layout: Layout, shape: FixedShape) -> Gathered:

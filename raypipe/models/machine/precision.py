@@ -180,11 +180,11 @@ def refuse_unable(precision: str, device: str, said: str = "resources.precision"
     """
     if precision == "fp32":
         return
-    found = able(device)
-    if all(part in found for part in precision.split("+")):
+    precisions = able(device)
+    if all(part in precisions for part in precision.split("+")):
         return
     where = "this CPU" if device == "cpu" else torch.cuda.get_device_name()
     raise InputError(
-        f"{said}: {precision}: expected one of {', '.join(found)}, in which {where} "
+        f"{said}: {precision}: expected one of {', '.join(precisions)}, in which {where} "
         "multiplies; choose one of them, or auto, or leave this machine out"
     )

@@ -60,11 +60,11 @@ class WholeFamily:
     def read(self, weights: Tensors, config: Config, *, updates: Updates | None = None) -> Whole:
         """See Family."""
         built = module_of(config, weights, head=has_head(config, weights))
-        found = config_of(config)
+        model_config = config_of(config)
         return Whole(
             built,
-            width=int(found.hidden_size),
-            num_segments=int(found.type_vocab_size) if self.files.HAS_SEGMENTS else 1,
+            width=int(model_config.hidden_size),
+            num_segments=int(model_config.type_vocab_size) if self.files.HAS_SEGMENTS else 1,
         )
 
     def forward(
@@ -268,8 +268,8 @@ class Whole:
                     if isinstance(segments, int)
                     else segments[tokens].view_as(ids)
                 )
-            found = computed(input_ids=ids, **more)
-            part: Tensor = found.logits if of_head else found.last_hidden_state.flatten(0, 1)
+            output = computed(input_ids=ids, **more)
+            part: Tensor = output.logits if of_head else output.last_hidden_state.flatten(0, 1)
             return part
 
         return self.by_length(ids_T, groups, of)
@@ -340,13 +340,13 @@ class T5Body(Whole):
         assert of_head  # it has no settings with which it could encode
 
         def of(ids: Tensor, tokens: slice) -> Tensor:
-            found = self.module(
+            output = self.module(
                 input_ids=ids,
                 attention_mask=torch.ones_like(ids),
                 decoder_input_ids=ids.new_full((len(ids), 1), self.start),
                 use_cache=False,
             )
-            logits: Tensor = found.logits[:, 0]
+            logits: Tensor = output.logits[:, 0]
             return logits
 
         return self.by_length(ids_T, groups, of)

@@ -115,17 +115,19 @@ class WholeFiles:
     def config_problems(self, config: Config) -> list[str]:
         """See Files."""
         try:
-            found = config_of(config)
+            model_config = config_of(config)
         except InputError as error:
             return error.problems
-        decodes = [key for key in ("is_decoder", "is_encoder_decoder") if getattr(found, key, None)]
+        decodes = [
+            key for key in ("is_decoder", "is_encoder_decoder") if getattr(model_config, key, None)
+        ]
         problems = [f"{key}: expected false, found true" for key in decodes]
         for name, most in SIZES.items():
-            size = getattr(found, name, 1)
+            size = getattr(model_config, name, 1)
             if size < 1 or (most is not None and size > most):
                 expected = "1 or more" if most is None else f"1 to {most}"
                 problems.append(f"{name}: expected {expected}, found {size!r}")
-        segments = getattr(found, "type_vocab_size", 0)
+        segments = getattr(model_config, "type_vocab_size", 0)
         if not self.HAS_SEGMENTS and segments not in (None, 0):
             problems.append(f"type_vocab_size: expected 0, found {segments}")
         return problems
@@ -157,11 +159,11 @@ class WholeFiles:
         expected = shapes_of(config, head=has_head(config, shapes))
         prefix = prefix_of(config)
         named = names_of(shapes, expected, prefix)
-        held = {name: (place, shapes[place]) for name, place in named.items()}
+        saved = {name: (place, shapes[place]) for name, place in named.items()}
         known = {_of_any_layer(name, prefix) for name in expected}
         others = sorted({*shapes} - {*named.values()})
         further = [name for name in others if _of_any_layer(name, prefix) in known]
-        problems = shape_problems(expected, held)
+        problems = shape_problems(expected, saved)
         if further:
             problems.append(
                 f"{further[0]}: no such tensor in a model of the sizes in config.json; with it, "
@@ -203,13 +205,13 @@ class T5Files(WholeFiles):
 
     def canonical_names(self, names: Iterable[str]) -> Named:
         """See Files; the table of word pieces has one of its names."""
-        held = set(names)
-        found = {name: TensorSource(name, False) for name in sorted(held) if self._reads(name)}
-        copies = [name for name in COPIES if name in held]
-        if WORDS not in found and copies:
-            found[WORDS] = TensorSource(copies[0], False)
-        used = {source.name for source in found.values()}
-        return Named(found, sorted(held - used), [])
+        listed = set(names)
+        sources = {name: TensorSource(name, False) for name in sorted(listed) if self._reads(name)}
+        copies = [name for name in COPIES if name in listed]
+        if WORDS not in sources and copies:
+            sources[WORDS] = TensorSource(copies[0], False)
+        used = {source.name for source in sources.values()}
+        return Named(sources, sorted(listed - used), [])
 
     def expected_shapes(self, config: Config, *, num_labels: int | None) -> dict[str, Shape]:
         """See Files; with a head of its own if config.json says that it has one."""
@@ -228,22 +230,23 @@ class T5Files(WholeFiles):
             f"{name}: expected a count, found nothing" for name in T5_SIZES if name not in config
         ]
         try:
-            found = config_of(config)
+            model_config = config_of(config)
         except InputError as error:
             return problems + error.problems
         for name in ("num_layers", "num_decoder_layers"):
-            if not 1 <= getattr(found, name) <= MOST_LAYERS:
+            if not 1 <= getattr(model_config, name) <= MOST_LAYERS:
                 problems.append(
-                    f"{name}: expected 1 to {MOST_LAYERS}, found {getattr(found, name)}"
+                    f"{name}: expected 1 to {MOST_LAYERS}, found {getattr(model_config, name)}"
                 )
-        if not found.is_encoder_decoder:
+        if not model_config.is_encoder_decoder:
             problems.append("is_encoder_decoder: expected true, found false")
         for name in ("decoder_start_token_id", "pad_token_id"):
             start = config.get(name)
-            known = type(start) is int and 0 <= start < found.vocab_size
+            known = type(start) is int and 0 <= start < model_config.vocab_size
             if start is not None and not known:
                 problems.append(
-                    f"{name}: expected a word piece, 0 to {found.vocab_size - 1}, found {start!r}"
+                    f"{name}: expected a word piece, 0 to {model_config.vocab_size - 1}, "
+                    f"found {start!r}"
                 )
         return problems
 
@@ -257,15 +260,15 @@ class T5Files(WholeFiles):
 
         The decoder reads one token, which costs little beside the prompt.
         """
-        found = config_of(config)
-        gates = GATED if found.is_gated_act else 1.0
-        wider = 2 * (found.num_heads * found.d_kv - found.d_model)
+        model_config = config_of(config)
+        gates = GATED if model_config.is_gated_act else 1.0
+        wider = 2 * (model_config.num_heads * model_config.d_kv - model_config.d_model)
         return {
             **config,
-            "hidden_size": found.d_model,
-            "num_hidden_layers": found.num_layers,
-            "num_attention_heads": found.num_heads,
-            "intermediate_size": round(gates * found.d_ff) + wider,
+            "hidden_size": model_config.d_model,
+            "num_hidden_layers": model_config.num_layers,
+            "num_attention_heads": model_config.num_heads,
+            "intermediate_size": round(gates * model_config.d_ff) + wider,
             "max_position_embeddings": self.num_positions(config),
         }
 
@@ -277,13 +280,13 @@ class T5Files(WholeFiles):
         expected = self.expected_shapes(config, num_labels=None)
         if HEAD in named:
             expected[HEAD] = shapes_of(config, head=True)[HEAD]
-        held = {place: (source.name, shapes[source.name]) for place, source in named.items()}
+        saved = {place: (source.name, shapes[source.name]) for place, source in named.items()}
         unknown = [
             f"{source.name}: no such tensor in a model of the sizes in config.json"
             for place, source in named.items()
             if place not in expected
         ]
-        return shape_problems(expected, held) + unknown
+        return shape_problems(expected, saved) + unknown
 
     def converted_config(
         self, config: Config, *, segment_rows: int, num_labels: int | None
@@ -400,16 +403,16 @@ def _unread(name: str, head: bool) -> bool:
     return name in COPIES or (not head and name.startswith("pooler."))
 
 
-def names_of(held: Iterable[str], wanted: Iterable[str], prefix: str) -> dict[str, str]:
+def names_of(saved: Iterable[str], expected: Iterable[str], prefix: str) -> dict[str, str]:
     """transformers' name -> the checkpoint's, which may have or lack the prefix of the body."""
-    names = set(held)
-    found = {}
-    for name in wanted:
+    names = set(saved)
+    places = {}
+    for name in expected:
         others = (name, f"{prefix}.{name}", name.removeprefix(f"{prefix}."))
         place = next((other for other in others if other in names), None)
         if place is not None:
-            found[name] = place
-    return found
+            places[name] = place
+    return places
 
 
 def arguments_of(module: nn.Module) -> frozenset[str]:
