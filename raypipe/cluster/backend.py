@@ -23,7 +23,7 @@ class Mode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What a worker is started with: a stage, its ledger, and the nonce that it must find."""
+    """A worker's start: a stage, its ledger, and the nonce that the worker must find."""
 
     stage: Stage
     ledger: Ledger
@@ -50,7 +50,7 @@ class Committed:
     """In which a GPU computed, of the whole time; None if nobody measured it."""
 
     def log_entry(self, seconds: float) -> dict[str, Json]:
-        """What attempts.jsonl says of a shard that took so many seconds."""
+        """The entry in attempts.jsonl about a shard that took so many seconds."""
         entry: dict[str, Json] = {"seconds": round(seconds, 3), "copied": self.num_copied}
         entry |= {"tokens": self.num_tokens, "cpu_seconds": round(self.cpu_seconds, 3)}
         if self.computing_seconds is not None and seconds > 0:

@@ -85,7 +85,9 @@ class RayBackend:
         self._polled = time.monotonic()
 
     def start(self, task: Task) -> int:
-        """See Backend; an actor that does not fit yet waits in Ray's queue without an event."""
+        """Start a worker in an idle process of its kind, or else in a new actor.
+
+        An actor that does not fit yet waits in Ray's queue without an event."""
         self._started += 1
         kind = self._processes.kind(task.stage.needs)
         idle = self._processes.take(kind, (worker.kind for worker in self._workers.values()))
@@ -104,7 +106,7 @@ class RayBackend:
         self._work[actor.open.remote(number, task)] = (number, None)
 
     def submit(self, worker: int, shard: Shard, skip: Rows, mode: Mode) -> None:
-        """See Backend."""
+        """Send the shard to the worker's actor."""
         run = self._workers[worker].actor.run.remote(worker, shard, skip, mode)
         self._work[run] = (worker, shard)
 
@@ -121,7 +123,7 @@ class RayBackend:
         return self._cluster is not None and self._cluster.ended()
 
     def wait(self, seconds: float) -> list[Event]:
-        """See Backend.
+        """The events of the calls that Ray has answered, after at most `seconds` for the first.
 
         Raises:
             IncompleteError: see `check`.
@@ -143,15 +145,15 @@ class RayBackend:
         return [event for event in events if event is not None]
 
     def kill(self, worker: int) -> None:
-        """See Backend."""
+        """End the worker's process, whatever it is doing."""
         entry = self._forget(worker)
         if entry is not None:
             self._processes.end(entry.actor)
 
     def release(self, worker: int) -> None:
-        """See Backend; its process waits for another task, or ends.
+        """Take leave of a worker, whose process waits for another task, or ends.
 
-        One that computes a shard stops at its next batch.
+        A worker that computes a shard stops at its next batch.
         """
         unanswered = [ref for ref, (at, shard) in self._work.items() if at == worker and shard]
         entry = self._forget(worker)
@@ -167,19 +169,19 @@ class RayBackend:
         return self._workers.pop(worker, None)
 
     def end_idle(self) -> None:
-        """See Backend."""
+        """End the processes that wait for another task."""
         self._processes.end_idle()
 
     def capacity(self, needs: Needs) -> int:
-        """See RayProcesses."""
+        """The largest number of such workers that fit, at least 1; `check` may raise first."""
         return answer_of(partial(self._processes.capacity, needs), self.check)
 
     def now(self) -> float:
-        """See Backend."""
+        """Seconds on the driver's monotonic clock."""
         return time.monotonic()
 
     def close(self) -> None:
-        """See Backend; leaves the cluster, and ends it if this process started it."""
+        """End every worker, leave the cluster, and end it if this process started it."""
         ended = self._ended()
         if not ended:  # Ray's calls would wait for it
             for worker in list(self._workers):

@@ -43,7 +43,7 @@ class Workers:
         """Nobody yet."""
         self.workers: dict[int, Worker] = {}
         self.waiting: dict[int, None] = {}
-        """Those without a shard, the longest waiting first."""
+        """Workers without a shard, the longest waiting first."""
         self._tries: dict[int, list[int]] = {}
         self._doubled: set[int] = set()
         self.num_computing = 0
@@ -124,7 +124,7 @@ class Workers:
 NUM_RECENT = 100
 """Shards whose times are known, so that memory is flat and a changed pace is soon noticed."""
 MARGIN = 1.5
-"""What is left of a shard must take so many times as long as a whole second try."""
+"""The rest of a shard must take so many times as long as a whole second try."""
 
 
 def work_of(stage: Stage, shards: Sequence[Shard]) -> dict[int, float]:
@@ -174,7 +174,7 @@ class Pace:
     def latest_last(self, tries: Iterable[tuple[Shard | None, int, float]]) -> list["Late"]:
         """Tries (shard, worker, seconds since it began), by what is left for a unit of their work.
 
-        Those of which nothing can be said come first.
+        Tries come first whose remaining time is not known.
         """
         unfinished = [
             Late(shard, self._left(shard, worker, elapsed))
@@ -185,7 +185,7 @@ class Pace:
         return unfinished
 
     def _left(self, shard: Shard, worker: int, elapsed: float) -> float:
-        """Of one that takes longer than expected, as long again as it has taken."""
+        """Seconds that a try still needs: as long again as it has taken, once it is overdue."""
         whole = self.expected(shard, worker)
         if whole is None:
             return 0.0
@@ -228,7 +228,7 @@ class Stragglers:
     def not_needed(self, now: float) -> list[int]:
         """Workers to let go: one may wait for each shard that could still be late, and not long.
 
-        Those that came last go first: they are not the fastest.
+        The last to come go first: they are not the fastest.
         """
         waiting = list(self._workers.waiting)
         if not waiting:

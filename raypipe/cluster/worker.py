@@ -1,4 +1,4 @@
-"""What happens inside a worker: it introduces itself, computes and commits."""
+"""The work inside a worker: it introduces itself, computes and commits."""
 
 import hashlib
 import json

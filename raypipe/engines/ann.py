@@ -105,11 +105,11 @@ def train_ivf_pq(
 ) -> faiss.Index:
     """An index without rows: the lists' centres and the codes' parts, by k-means with this seed.
 
-    A code is of what a vector differs from the centre of its list.
+    A code describes the difference between a vector and the centre of its list.
 
     Args:
-        vectors: float32 [n, D]; fewer than the k-means need are repeated. Of more than 256 for
-            each centre faiss draws so many, by the same seed.
+        vectors: float32 [n, D]; fewer than the k-means need are repeated. If there are more than
+            256 for each centre, faiss draws so many, by the same seed.
         lists: number of lists.
         code_bytes: bytes of a row's code, a divisor of D.
         seed: of the k-means' first centres.

@@ -294,12 +294,15 @@ class BatchSearch:
         scores: Scores,
         positions: Places,
     ) -> Places:
-        """Writes the best of the asked queries' candidates; returns those without a proof.
+        """Write the best candidates of the queries at `positions`.
 
-        Of a query, `depth` rows have a product not below `cut`, so a score not below it, less the
-        error: candidates further below it are not scored. What was not kept has a product of at
-        most `last`, so a score of at most `last` and the error. A candidate that is further off
+        A query has `depth` rows with a product not below `cut`, so a score not below it, less the
+        error: candidates further below it are not scored. A row that was not kept has a product of
+        at most `last`, so a score of at most `last` and the error. A candidate that is further off
         than that denies the proof of its query, whatever the library promises.
+
+        Returns:
+            the positions of the queries without a proof.
         """
         queries, norms = queries[positions], norms[positions]
         num_rows, width = self._num_rows, rows.shape[1]

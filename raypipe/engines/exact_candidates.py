@@ -162,7 +162,7 @@ Parts = tuple[ShardVectors, ...]
 
 @dataclass(frozen=True, slots=True)
 class Proposals:
-    """What the first pass found."""
+    """The candidates of the first pass, with the bounds that a proof needs."""
 
     rows: Rows
     """[Q, kept], ascending."""

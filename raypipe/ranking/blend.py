@@ -28,7 +28,7 @@ class Blend:
     weight: float
     """a."""
     scale: str
-    """Of the candidates' scores: log-probability, of which f is made, or raw, f itself."""
+    """Scale of the candidates' scores: log-probability, of which f is made, or raw, f itself."""
 
     def of_run(self, run: pa.Table, keys: Keys, scores: Float32, *, last: int) -> Float32:
         """s of each key, float32 [N]; the sum is taken in float64. NaN stays NaN.
@@ -111,7 +111,7 @@ def reranked_at(
     tail: str,
     blend: tuple[Blend, int] | None = None,
 ) -> pa.Table:
-    """What a reranker's run would be with `depth` candidates, from its scores of more candidates.
+    """The run of a reranker with `depth` candidates, from its scores of more candidates.
 
     It equals the run of a stage with `k0: depth`, since a candidate's score does not depend on the
     others; that of a blend does, and is moved to the range of its first `depth`.

@@ -69,7 +69,7 @@ def fuse_by_id(
 ) -> pa.Table:
     """One run (schema.RUN_FILE) from several, or a cut one.
 
-    See `fuse_tables` for the arguments and errors.
+    The arguments and errors are those of `fuse_tables`.
 
     `passages` are the collection's ids in row order, which decides ties; without them, ties are
     ordered by ascending passage id, as strings.

@@ -160,7 +160,7 @@ def passage_run(run: pa.Table, places: Int64, passages: Int64, *, scored_by: str
 
 
 def _blocks(queries: Int64, names: NDArray[np.object_]) -> Int64:
-    """For each line, how often the name of the scoring stage has changed in its query so far."""
+    """The number of changes of the scoring stage's name in each line's query, up to the line."""
     total = np.cumsum(begins(names))
     starts = np.flatnonzero(begins(queries))
     blocks: Int64 = total - np.repeat(total[starts], np.diff(np.append(starts, len(queries))))
@@ -168,7 +168,7 @@ def _blocks(queries: Int64, names: NDArray[np.object_]) -> Int64:
 
 
 def _first_blocks(queries: Int64, documents: Int64, blocks: Int64) -> Int64:
-    """For each line, the first block of its query that has a passage of its document."""
+    """The first block of each line's query that has a passage of the line's document."""
     order = np.lexsort((blocks, documents, queries))
     new = begins(queries[order], documents[order])
     found = np.empty(len(order), np.int64)

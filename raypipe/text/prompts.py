@@ -52,12 +52,12 @@ class PromptLayout(Layout):
 
     @property
     def before(self) -> tuple[int, ...]:
-        """See Layout."""
+        """Token ids before the first text."""
         return self.around[0]
 
     @property
     def behind(self) -> tuple[tuple[int, ...], ...]:
-        """See Layout."""
+        """Token ids after each text."""
         return self.around[1:]
 
     def filled(self, texts: Sequence[str]) -> str:
@@ -137,7 +137,7 @@ def _pieces(tokenizer: Tokenizer, text: str) -> tuple[int, ...]:
 
 
 def _specials(tokenizer: Tokenizer) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """What the tokenizer puts before and after a text."""
+    """The special tokens that the tokenizer puts before and after a text."""
     plain = _pieces(tokenizer, _SAMPLE)
     whole = tuple(encoded(tokenizer, [_SAMPLE], specials=True)[0].ids)
     starts = range(len(whole) - len(plain) + 1)

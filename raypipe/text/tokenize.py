@@ -19,7 +19,9 @@ CHARACTERS_A_PIECE = 32
 def encoded(
     tokenizer: Tokenizer, texts: Sequence[str | tuple[str, str]], *, specials: bool = False
 ) -> list[Encoding]:
-    """What the library makes of each text or pair of texts; nothing else in raypipe calls it.
+    """The library's encoding of each text or pair of texts.
+
+    Nothing else in raypipe calls the library for it.
 
     Raises:
         InputError: the library fails, as it does over a pattern that takes too long for a text.

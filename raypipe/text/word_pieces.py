@@ -27,13 +27,13 @@ _LETTER, _SPACE, _MARK = 0, 1, 2
 _KIND = np.full(256, _LETTER, np.uint8)
 _KIND[list(b" \t\n\r")] = _SPACE
 _KIND[list(b"!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")] = _MARK
-"""Of each byte of UTF-8: white space and punctuation of ASCII, all others together."""
+"""Kind of each byte of UTF-8: white space and punctuation of ASCII, all others together."""
 _LOWER = np.frombuffer(bytes(range(256)).lower(), np.uint8)
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What has to be known of a tokenizer to cut a text into words."""
+    """The facts about a tokenizer that are needed to cut a text into words."""
 
     lower: bool
     """Whether the letters A to Z mean a to z."""
@@ -114,8 +114,8 @@ def lowered(data: Bytes) -> Bytes:
 def words_of(data: Bytes, offsets: Int64) -> Words:
     """The words of texts, from `bytes_of`: runs of letters, and punctuation one by one.
 
-    A word holds no white space or punctuation of ASCII, or is one such punctuation character. What
-    else it holds (accents, Chinese, control characters) is for the tokenizer to cut.
+    A word holds no white space or punctuation of ASCII, or is one such punctuation character. The
+    tokenizer cuts it further at other characters (accents, Chinese, control characters).
     """
     kinds = _KIND[data]
     is_letter, is_space = kinds == _LETTER, kinds == _SPACE
@@ -156,7 +156,7 @@ class Memo:
     def rows(self, words: Sequence[bytes]) -> Int64:
         """The row of each of these different words, int64 [D]; until the next call.
 
-        New words are tokenised. What is held stays below MEMO_BYTES and one call's words.
+        New words are tokenised. The memo stays below MEMO_BYTES and one call's words.
         """
         if self._held > MEMO_BYTES:
             self._forget()
@@ -227,7 +227,7 @@ class WordPieces:
     def of(
         self, texts: pa.StringArray | pa.ChunkedArray, *, max_pieces: int
     ) -> tuple[Flat, Offsets]:
-        """What `tokenize_batch` returns for these texts, bit by bit, in less time."""
+        """The result of `tokenize_batch` for these texts, bit by bit, in less time."""
         if self._rules is None:
             return tokenize_batch(self._tokenizer, texts.to_pylist(), max_pieces=max_pieces)
         empty = tokenize_batch(self._tokenizer, [], max_pieces=max_pieces)

@@ -44,7 +44,7 @@ BUFFER_MEGABYTES = 1024
 
 
 def index_settings(language: str = ENGLISH) -> dict[str, str]:
-    """What the bytes of an index depend on, apart from the passages."""
+    """The settings on which the bytes of an index depend, apart from the passages."""
     if language == IMPACTS:
         return {"anserini": anserini_jar().name}
     settings = {"anserini": anserini_jar().name, "store": "positions docvectors raw"}
@@ -113,7 +113,7 @@ def _write_input(batches: Iterable[pa.Table], path: Path) -> NDArray[np.int64]:
 
 
 _JAVA_BLANKS = "".join(map(chr, range(0x21)))
-"""What Java's String.trim removes; a text of only these is empty for Anserini."""
+"""Characters that Java's String.trim removes; a text of only these is empty for Anserini."""
 
 
 def _run_lucene(arguments: Sequence[object], log: Path, beat: Callable[[], None]) -> None:
