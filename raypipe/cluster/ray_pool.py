@@ -87,7 +87,8 @@ class RayBackend:
     def start(self, task: Task) -> int:
         """Start a worker in an idle process of its kind, or else in a new actor.
 
-        An actor that does not fit yet waits in Ray's queue without an event."""
+        An actor that does not fit yet waits in Ray's queue without an event.
+        """
         self._started += 1
         kind = self._processes.kind(task.stage.needs)
         idle = self._processes.take(kind, (worker.kind for worker in self._workers.values()))

@@ -317,7 +317,8 @@ class RayProcesses:
     def capacity(self, needs: Needs) -> int:
         """The largest number of such workers that fit, at least 1.
 
-        A joined cluster has no limit on GPUs: it may add nodes."""
+        A joined cluster has no limit on GPUs: it may add nodes.
+        """
         if needs.num_gpus and self._local is None:
             return 1 << 30
         have: Mapping[str, float] = ray.cluster_resources()

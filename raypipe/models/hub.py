@@ -256,7 +256,7 @@ def _answer(error: BaseException | None) -> BaseException | None:
 
 
 def _remedy(error: BaseException, repository: str, revision: str | None) -> str:
-    """What to do: offline, where a token is asked for, or else; the library says the reason."""
+    """The remedy: offline, where a token is asked for, or else. The library says the reason."""
     from huggingface_hub import constants
     from huggingface_hub.errors import HfHubHTTPError
 

@@ -94,7 +94,7 @@ class Finishing:
     """Whether the embeddings have length 1; this is the last step."""
 
     pooling: str = "mean"
-    """See `pool`."""
+    """Pooling of the states, as `pool` takes it."""
 
     @property
     def linears(self) -> list[Linear]:
@@ -233,7 +233,7 @@ def word_weights(
 
 
 def load_finishing(model: ModelFolder, weights: Mapping[str, Tensor]) -> AnyFinishing:
-    """What follows the last hidden states of an encoder with these weights.
+    """The steps after the last hidden states of an encoder with these weights.
 
     Raises:
         InputError: a dense layer's file changed since it was hashed; or the head of a splade model

@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # importing torch takes seconds, and checking does not need i
     from torch import Tensor
 
     Tensors = Mapping[str, Tensor]
-    """By a checkpoint's or another name."""
+    """Tensors by a checkpoint's or another name."""
 
 
 Shape = tuple[int, ...]

@@ -45,13 +45,19 @@ class BertFamily:
 
     @property
     def pretraining(self) -> BertPretraining:
-        """See Family."""
+        """The heads of pre-training under this family's names."""
         from raypipe.models.bert.forward import BertPretraining
 
         return BertPretraining(self._names)
 
     def read(self, weights: Tensors, config: Config, *, updates: Updates | None = None) -> Bert:
-        """See Family."""
+        """The body, from tensors under any known names, with updates of its layers.
+
+        A family without a segment table gets one row of zeros.
+
+        Raises:
+            InputError: tensors are missing; the message names all.
+        """
         import torch
 
         from raypipe.models.bert.forward import read_bert
@@ -67,7 +73,7 @@ class BertFamily:
         return read_bert(tensors, like, updates=self._updates(updates, places))
 
     def forward(self, body: Bert, *tokens: Any, **settings: Any) -> Tensor:
-        """See Family."""
+        """Last hidden states, computed by `hidden_states`."""
         from raypipe.models.bert.forward import hidden_states
 
         return hidden_states(body, *tokens, **settings)
@@ -75,7 +81,11 @@ class BertFamily:
     def head(
         self, weights: Tensors, *, relevant_label: int | None, updates: Updates | None = None
     ) -> BertHead:
-        """See Family."""
+        """The pooler and the classifier, with the family's activation between them.
+
+        Raises:
+            InputError: tensors are missing, or the number of units contradicts the settings.
+        """
         import torch
 
         from raypipe.models.bert.forward import read_head
@@ -94,7 +104,11 @@ class BertFamily:
         return replace(found, activation=getattr(torch, self._activation))
 
     def layout(self, tokenizer: Tokenizer, segments: Sequence[int]) -> Layout:
-        """See Family; one special token, each text, and another behind it."""
+        """The layout with one special token, each text, and another special token behind it.
+
+        Raises:
+            InputError: the tokenizer lacks one of them.
+        """
         first, last, _ = self._names.specials
         first_id, last_id = (tokenizer.token_to_id(token) for token in (first, last))
         if first_id is None or last_id is None:
@@ -115,13 +129,13 @@ class BertFamily:
         return {name: weights[saved] for name, saved in places.items() if saved is not None}
 
     def _missing(self, names: Iterable[str], tensors: Tensors, weights: Tensors) -> list[str]:
-        """Of these names of BERT's those not held, with the prefix that the checkpoint has."""
+        """Missing tensors among these names of BERT's, with the prefix that the checkpoint has."""
         prefixed = any(name.startswith(self._names.prefix) for name in weights)
         own = (self._names.own(name) for name in names if name not in tensors)
         return [self.files.saved_name(name, head=prefixed) for name in own]
 
     def _saved(self, name: str, tensors: Mapping[str, Any]) -> str | None:
-        """The name, among those held, for one of BERT's canonical names; None if there is none."""
+        """The name among the tensors for one of BERT's canonical names; None if there is none."""
         own = self._names.own(name)
         return next((saved for saved in (own, self._names.prefix + own) if saved in tensors), None)
 

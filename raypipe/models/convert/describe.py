@@ -77,7 +77,7 @@ class Description:
     """Tensors that raypipe does not read; None if config.json is refused."""
     missing: list[str] | None = None
     made_by: dict[str, Any] | None = None
-    """What convert did, if it made the folder."""
+    """The record of convert, if it made the folder."""
     training: str = "not known"
     """yes, or no with the reason."""
     notes: list[str] = field(default_factory=list)

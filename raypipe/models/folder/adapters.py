@@ -135,7 +135,7 @@ def _expected(settings: Mapping[str, Any], config: Config) -> dict[str, Shape] |
 
 
 def _shapes(config: Config) -> dict[str, Shape]:
-    """Of every tensor of the merged model, by saved name."""
+    """Shapes of all tensors of the merged model, by saved name."""
     files = family_of(config).files
     shapes = files.expected_shapes(config, num_labels=config["num_labels"])
     return {files.saved_name(name, head=True): shape for name, shape in shapes.items()}

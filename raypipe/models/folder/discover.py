@@ -4,9 +4,9 @@ The folder's own files are sentence-transformers' (modules.json) or a cross-enco
 if they leave a field open, the error names it; nothing is guessed. A raypipe.json may give just
 such fields: it overrides the files.
 
-Some encoders were trained with a text in front of queries and passages. What neither the folder's
-files nor the table here says of it is asked for: without it such a model ranks, and ranks worse,
-and nothing shows why.
+Some encoders were trained with a text in front of queries and passages. If neither the folder's
+files nor the table here states it, an error asks for it: without it such a model ranks, and ranks
+worse, and nothing shows why.
 """
 
 import logging
@@ -141,7 +141,7 @@ def _has_prompt(found: AnyConventions) -> bool:
 
 
 def _of_prompts(folder: Path, config: Config) -> str:
-    """What a T5 needs that comes without its settings, or why it is none that raypipe computes."""
+    """The remedy for a T5 without settings, or the reason why raypipe does not compute it."""
     if is_sentence_transformer(folder) or "EncoderModel" in str(config.get("architectures")):
         return (
             f"model_type {config['model_type']} is computed as a reranker alone, not as an encoder "
@@ -259,14 +259,14 @@ def _remedy(name: str, mono: bool) -> str:
 ASKED = re.compile(r"(?<![a-z0-9])(e5|bge|gte|qwen3-embedding)(?![a-z0-9])", re.IGNORECASE)
 """The families whose models differ in their prompts, as names of models have them."""
 WITHOUT = ("gte",)
-"""Of these, families whose models have no prompts unless their files say so."""
+"""Families among these whose models have no prompts unless their files say so."""
 CACHED = re.compile(r"models--(?:(.+?)--)?(.+)")
 """The folder of a repository in huggingface_hub's cache; the model is in snapshots/COMMIT."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
-    """What is put before a query and before a passage, and who says so."""
+    """The texts before a query and before a passage, and their source."""
 
     query: str
     passage: str
@@ -309,7 +309,8 @@ KNOWN: Mapping[str, Prompts] = {
         "", "", "the model's card"
     ),
 }
-"""By the hub's name of a repository in small letters, or by the SHA-256 of model.safetensors."""
+"""Prompts by the hub's name of a repository in small letters, or by the SHA-256 of
+model.safetensors."""
 
 
 def known_prompts(hub_name: str | None, weights_sha256: str) -> tuple[str, Prompts] | None:

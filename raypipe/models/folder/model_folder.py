@@ -83,7 +83,7 @@ class ModelFolder:
     adapter_hub: str | None = None
     """The same of the adapter."""
     dense: tuple[DenseFile | None, ...] = ()
-    """What follows an encoder's pooling, in order: layers, and None for a division by length."""
+    """Steps after an encoder's pooling, in order: layers, and None for a division by length."""
     query_table: str | None = None
     """SHA-256 of the table that encodes queries, if the settings name one."""
 
@@ -175,7 +175,7 @@ class ModelFolder:
 
     @property
     def precision(self) -> str:
-        """Of the products: its settings', or else fp32."""
+        """Precision of the products: the one in the settings, or else fp32."""
         own = self.conventions
         stated = None if isinstance(own, PretrainedConventions) else own.precision
         return stated or "fp32"
@@ -241,7 +241,7 @@ def measurements(model: ModelFolder) -> str | None:
 
 
 def starting_weights(model: ModelFolder) -> str:
-    """What the weights were trained on, for tables."""
+    """The training data of the weights, for tables."""
     if model.weights_sha256 == RANDOM:
         return "nothing (random weights)"
     own = model.conventions.start_weights_saw
@@ -342,7 +342,7 @@ def _beyond_table(folder: Path, tokenizer: Tokenizer, config: Config) -> list[st
 
 
 def ends_problems(folder: Path, tokenizer: Tokenizer, config: Config) -> list[str]:
-    """What a decoder's tokenizer_config.json asks for and its tokenizer.json does not do.
+    """Tokens that a decoder's tokenizer_config.json asks for and its tokenizer.json does not add.
 
     Releases of transformers differ on who is right, and the embedding is the state of such a token.
 
@@ -512,7 +512,7 @@ def open_tokenizer(model: ModelFolder) -> Tokenizer:
 def layouts_of(model: ModelFolder) -> Layouts:
     """How the model's inputs are made: an encoder's `query` and `passage`, a reranker's `pair`.
 
-    Those of a pre-training are `text`, alone, and `pair`.
+    The inputs of a pre-training are `text`, alone, and `pair`.
 
     Raises:
         InputError: the tokenizer is not the one that the driver found, or lacks a special token.

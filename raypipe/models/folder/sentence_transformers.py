@@ -65,7 +65,7 @@ ACTIVATIONS = {
     "torch.nn.modules.activation.Tanh": "tanh",
     TANH: "tanh",
 }
-"""By sentence-transformers' name, which for a layer without one is Tanh."""
+"""raypipe's word by sentence-transformers' name, which for a layer without one is Tanh."""
 EMBEDDING = "sentence_embedding"
 """sentence-transformers' name of what a module of a text's vector reads and writes."""
 
@@ -357,12 +357,12 @@ class DenseFile:
     activation: str
     """identity or tanh."""
     sha256: str
-    """Of its weights."""
+    """SHA-256 of the layer's weights."""
     inner: int
     outer: int
 
     def to_json(self) -> dict[str, Any]:
-        """What a fingerprint says of it."""
+        """The layer in a fingerprint."""
         return {"activation": self.activation, "sha256": self.sha256}
 
 

@@ -23,11 +23,11 @@ from raypipe.vocabulary import Precision, ScoreScale, words
 DOCUMENTED = 'docs/models.md, "Settings", says what each key means'
 SPLADE, SPLADE_LOG = "splade", "splade-log1p"
 OF_WORDS = (SPLADE, SPLADE_LOG)
-"""Those by the head that predicts masked words."""
+"""The poolings by the head that predicts masked words."""
 POOLINGS = ("mean", "cls", "max", "last", *OF_WORDS)
 SEGMENT_ROWS = ("zero", "copy")
 LEAST_TOKENS = 8
-"""Of an input of pre-training: two texts and their special tokens."""
+"""Least length of an input of pre-training: two texts and their special tokens."""
 MAX_CHARACTERS = 10_000
 """A longer prefix leaves no room for a text, and is put before every passage in memory."""
 LONGEST_NAME = 255
@@ -91,7 +91,7 @@ class Conventions:
     dense: Annotated[
         tuple[FileName, ...], Field(description="a list of folders' names, and normalise")
     ] = ()
-    """What follows pooling, in order: folders of dense layers, such as 2_Dense, and `normalise`.
+    """Steps after pooling, in order: folders of dense layers, such as 2_Dense, and `normalise`.
     The layers' content is in the fingerprint, not their folders' names."""
     truncate_dim: Annotated[
         int | None, Field(strict=True, ge=1, description="a count of dimensions or null")
@@ -100,19 +100,19 @@ class Conventions:
     max_terms: Annotated[
         int | None, Field(strict=True, ge=1, description="a count of word pieces or null")
     ] = None
-    """Of splade: how many of a text's largest weights are kept; None means all above 0."""
+    """Number of a text's largest weights that splade keeps; None means all above 0."""
     impact_scale: Annotated[
         float | None,
         Field(strict=True, gt=0, allow_inf_nan=False, description="a number above 0 or null"),
     ] = None
-    """Of splade: the impact of a weight of 1; None means 100."""
+    """Impact of a weight of 1 in splade; None means 100."""
     query_table: Annotated[FileName | None, Field(description="a folder's name or null")] = None
-    """Of splade: a folder with a weight for each word piece. A query has those of its
-    word pieces, and no forward pass. Its content is in the fingerprint of queries, not its name."""
+    """Folder with a weight for each word piece, for splade. A query has the weights of its word
+    pieces, and no forward pass. Its content is in the fingerprint of queries, not its name."""
     precision: _Precision = None
     """fp32, tf32, bf16 or fp16; None means that of the invocation, or else fp32."""
     start_weights_saw: Words = NOT_STATED
-    """What the weights were trained on, for tables; not part of the fingerprint."""
+    """Training data of the weights, for tables; not part of the fingerprint."""
 
     def __post_init__(self) -> None:
         """A list, as JSON has it, becomes a tuple: settings are keys of mappings."""
@@ -159,7 +159,7 @@ class PairConventions:
 
     __pydantic_config__ = CLOSED
     is_sparse: ClassVar[bool] = False
-    """See Conventions."""
+    """Whether vectors are sparse; a reranker makes none."""
     kind: Annotated[str, one_of("mono", "duo")]
     """mono or duo."""
     query_limit: MaybePieces
@@ -206,7 +206,7 @@ class PairConventions:
     ] = None
     """The weight over a run of BM25 alone; None means `blend`."""
     start_weights_saw: Words = NOT_STATED
-    """What the weights were trained on, for tables; not part of the fingerprint."""
+    """Training data of the weights, for tables; not part of the fingerprint."""
 
     def __post_init__(self) -> None:
         """A list of answers, as JSON has them, becomes a tuple."""
@@ -249,14 +249,14 @@ class PretrainedConventions:
 
     __pydantic_config__ = CLOSED
     is_sparse: ClassVar[bool] = False
-    """See Conventions."""
+    """Whether vectors are sparse; a pre-training makes none."""
     kind: Annotated[str, one_of("pretrained")] = "pretrained"
     total_limit: Annotated[
         int, Field(strict=True, ge=LEAST_TOKENS, description=f"{LEAST_TOKENS} tokens or more")
     ]
     """Tokens of the whole input, with special tokens."""
     start_weights_saw: Words = NOT_STATED
-    """What the weights were trained on, for tables; not part of the fingerprint."""
+    """Training data of the weights, for tables; not part of the fingerprint."""
 
     def to_json(self) -> dict[str, Any]:
         """The settings in a fingerprint."""
@@ -437,7 +437,7 @@ def conventions_problems(found: AnyConventions) -> list[str]:
 
 
 def _pair_problems(pair: PairConventions) -> list[str]:
-    """What a reranker's settings say that is right key by key, and not together."""
+    """Problems of a reranker's settings that are right key by key, and not together."""
     problems = _prompt_problems(pair)
     fewest = 2 * pair.num_passages + 3
     if pair.total_limit < fewest:

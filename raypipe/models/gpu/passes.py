@@ -109,13 +109,13 @@ Varlen = Callable[[Tensor, Tensor, Tensor, Tensor, int], Tensor]
 STRETCH = 128
 """Tokens of a sequence that a block of the kernel computes, for heads of 64 on an H200."""
 TOLERANCE = 2e-2
-"""Of a value about 1; bf16 keeps 8 bits, so that each of the two ways rounds by 4e-3."""
+"""Tolerance for a value about 1; bf16 keeps 8 bits, so that each of the two ways rounds by 4e-3."""
 
 
 def over(varlen: Varlen, edges: Tensor, longest: int) -> Attention:
     """Attention of packed sequences, [T, 3H] -> [T, H], that ignores its groups.
 
-    What lies behind the last edge has no value.
+    Tokens behind the last edge have no value.
 
     Args:
         varlen: computes it.
@@ -370,11 +370,11 @@ class CudaClock:
         self._events[0].record()
 
     def stop(self) -> None:
-        """See HostClock."""
+        """Record the second event, after the batch's last kernel was sent."""
         self._events[1].record()
 
     def wait(self) -> float:
-        """See HostClock."""
+        """Wait for the second event; the seconds between the two."""
         began, ended = self._events
         ended.synchronize()
         return float(began.elapsed_time(ended)) / 1000
@@ -401,7 +401,7 @@ Beat = Callable[[Sequence[int]], None]
 
 @dataclass(frozen=True, slots=True)
 class Busy:
-    """Of one call of `FixedEngine.results`."""
+    """Times of one call of `FixedEngine.results`."""
 
     seconds: float
     """From its beginning to its end."""

@@ -1,7 +1,8 @@
 """Files of a model that transformers computes, and transformers' modules, T5's among them.
 
-See `raypipe.models.family.Files`. Of the modules: their shapes, configurations and outputs. A T5's
-tokenizer is made of the sentencepiece model where a folder has no tokenizer.json.
+The files are read as `raypipe.models.family.Files` says. The functions on modules give shapes,
+configurations and arguments. A T5's tokenizer is made of the sentencepiece model where a folder has
+no tokenizer.json.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ LAST_BIASES = ("classifier.bias", "classifier.out_proj.bias")
 FIRST_POSITIONS = {"mpnet": 2}
 """Where positions begin, if not at 0."""
 ANY_POSITIONS = 1 << 20
-"""For a model without a table of positions."""
+"""Number of positions of a model without a table of them."""
 MOST_LAYERS = 1000
 """Far beyond those of any model; building more would not end."""
 SIZES = {
@@ -47,9 +48,9 @@ SIZES = {
 }
 """BERT's names of counts that others state too, and the largest that is computed."""
 T5_KINDS = ("t5", "mt5")
-"""By model_type; Flan-T5 and T5 version 1.1 are t5."""
+"""Every model_type of a T5; Flan-T5 and T5 version 1.1 are t5."""
 T5_SIZES = ("vocab_size", "d_model", "d_kv", "d_ff", "num_layers", "num_heads")
-"""What config.json must state: transformers' own values for them are those of T5-small."""
+"""Keys that config.json must state: transformers' own values for them are those of T5-small."""
 WORDS, HEAD = "shared.weight", "lm_head.weight"
 """The table of word pieces, and the layer that gives their logits."""
 COPIES = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
@@ -69,7 +70,7 @@ PIECES = "spiece.model"
 
 
 class WholeFiles:
-    """See Files; a tensor has one name, the checkpoint's."""
+    """Files of a model that transformers opens; a tensor has one name, the checkpoint's."""
 
     SEGMENTS = "embeddings.token_type_embeddings.weight"
     POOLER = ("", "")
@@ -77,20 +78,20 @@ class WholeFiles:
     ADAPTED: tuple[str, ...] = ()
     SPECIAL_TOKENS: tuple[str, ...] = ()
     USED = "encoded with and scored with"
-    """What such a model is for."""
+    """The uses of such a model, for messages."""
 
     def __init__(self, kind: str, *, has_segments: bool) -> None:
-        """Of models with this model_type, which read segments or not."""
+        """The files of models with this model_type, which read segments or not."""
         self.kind, self.HAS_SEGMENTS = kind, has_segments
 
     def canonical_names(self, names: Iterable[str]) -> Named:
-        """See Files; without what the body's names begin with in a model with a head."""
+        """The names without the body's prefix in a model with a head; every tensor is used."""
         prefix = prefix_of({"model_type": self.kind}) + "."
         found = {name.removeprefix(prefix): TensorSource(name, False) for name in sorted(names)}
         return Named(found, [], [])
 
     def saved_name(self, name: str, *, head: bool) -> str:
-        """See Files."""
+        """The name as it is."""
         return name
 
     def trained_names(self, names: Iterable[str], *, head: bool) -> dict[str, str]:
@@ -102,7 +103,7 @@ class WholeFiles:
         self._refuse("trained")
 
     def expected_shapes(self, config: Config, *, num_labels: int | None) -> dict[str, Shape]:
-        """See Files; by transformers' names."""
+        """Shapes of transformers' module by its names, without the body's prefix."""
         with_units = config if num_labels is None else {**config, "num_labels": num_labels}
         shapes = shapes_of(with_units, head=num_labels is not None)
         prefix = prefix_of(config) + "."
@@ -113,7 +114,7 @@ class WholeFiles:
         return True
 
     def config_problems(self, config: Config) -> list[str]:
-        """See Files."""
+        """Errors of transformers' own configuration, decoders, and sizes out of range."""
         try:
             model_config = config_of(config)
         except InputError as error:
@@ -133,21 +134,21 @@ class WholeFiles:
         return problems
 
     def own_problems(self, config: Config) -> list[str]:
-        """See Files."""
+        """The problems of `config_problems`; nothing more must be stated."""
         return self.config_problems(config)
 
     def decisive(self, config: Config) -> dict[str, Any]:
-        """See Files; with transformers' version, whose code computes the rows."""
+        """All but NOT_DECISIVE, and the version of transformers, whose code computes the rows."""
         kept = {key: value for key, value in config.items() if key not in NOT_DECISIVE}
         return {**kept, "transformers": version()}
 
     def num_positions(self, config: Config) -> int:
-        """See Files."""
+        """Rows of the table of positions from the first that a token has."""
         rows = int(getattr(config_of(config), "max_position_embeddings", ANY_POSITIONS))
         return rows - FIRST_POSITIONS.get(self.kind, 0)
 
     def as_bert(self, config: Config) -> dict[str, Any]:
-        """See Files."""
+        """The values of config.json, with BERT's sizes as transformers reads them."""
         found = config_of(config)
         stated = {name: getattr(found, name) for name in SIZES if hasattr(found, name)}
         return {**config, **stated, "max_position_embeddings": self.num_positions(config)}
@@ -155,7 +156,10 @@ class WholeFiles:
     def contradictions(
         self, config: Config, shapes: Mapping[str, Shape], *, any_segments: bool = False
     ) -> list[str]:
-        """See Files; tensors of further layers are told, others that are not read are not."""
+        """Tensors that are missing or of another shape, and tensors of further layers.
+
+        Other tensors that are not read are no contradiction.
+        """
         expected = shapes_of(config, head=has_head(config, shapes))
         prefix = prefix_of(config)
         named = names_of(shapes, expected, prefix)
@@ -178,7 +182,7 @@ class WholeFiles:
         self._refuse("converted")
 
     def architecture(self, *, head: bool) -> str:
-        """See Files."""
+        """The class of transformers that chooses the model's own by its config.json."""
         return "AutoModelForSequenceClassification" if head else "AutoModel"
 
     def _refuse(self, what: str) -> NoReturn:
@@ -194,17 +198,17 @@ def _of_any_layer(name: str, prefix: str) -> str:
 
 
 class T5Files(WholeFiles):
-    """See Files; a tensor has one name, the checkpoint's."""
+    """Files of a T5, which is a reranker; a tensor has one name, the checkpoint's."""
 
     SEGMENTS = ""
     USED = "scored with"
 
     def __init__(self, kind: str) -> None:
-        """Of models with this model_type."""
+        """The files of models with this model_type."""
         super().__init__(kind, has_segments=False)
 
     def canonical_names(self, names: Iterable[str]) -> Named:
-        """See Files; the table of word pieces has one of its names."""
+        """The names as they are; the table of word pieces may have one of its other names."""
         listed = set(names)
         sources = {name: TensorSource(name, False) for name in sorted(listed) if self._reads(name)}
         copies = [name for name in COPIES if name in listed]
@@ -214,18 +218,18 @@ class T5Files(WholeFiles):
         return Named(sources, sorted(listed - used), [])
 
     def expected_shapes(self, config: Config, *, num_labels: int | None) -> dict[str, Shape]:
-        """See Files; with a head of its own if config.json says that it has one."""
+        """Shapes of transformers' module, with a head of its own if config.json says so."""
         shapes = shapes_of(config, head=True)
         if getattr(config_of(config), "scale_decoder_outputs", True):  # of version 1.0 alone
             del shapes[HEAD]
         return shapes
 
     def may_have(self, name: str) -> bool:
-        """See Files: the head may be there although it is the table of word pieces."""
+        """Whether the tensor is the head, which may be there although it is the table."""
         return name == HEAD
 
     def config_problems(self, config: Config) -> list[str]:
-        """See Files."""
+        """Sizes that are missing or out of range, and tokens beyond the vocabulary."""
         problems = [
             f"{name}: expected a count, found nothing" for name in T5_SIZES if name not in config
         ]
@@ -251,12 +255,12 @@ class T5Files(WholeFiles):
         return problems
 
     def num_positions(self, config: Config) -> int:
-        """See Files; no more than it was trained with."""
+        """Number of tokens of the longest input, at most the LONGEST of its training."""
         stated = config.get("n_positions")
         return min(stated, LONGEST) if isinstance(stated, int) else LONGEST
 
     def as_bert(self, config: Config) -> dict[str, Any]:
-        """See Files; the inner size is that of an encoder's layer with as many products.
+        """The sizes under BERT's keys, with the inner size of a BERT with as many products.
 
         The decoder reads one token, which costs little beside the prompt.
         """
@@ -275,7 +279,7 @@ class T5Files(WholeFiles):
     def contradictions(
         self, config: Config, shapes: Mapping[str, Shape], *, any_segments: bool = False
     ) -> list[str]:
-        """See Files."""
+        """Tensors that are missing, of another shape, or not in a model of such sizes."""
         named = self.canonical_names(shapes).found
         expected = self.expected_shapes(config, num_labels=None)
         if HEAD in named:
@@ -291,11 +295,11 @@ class T5Files(WholeFiles):
     def converted_config(
         self, config: Config, *, segment_rows: int, num_labels: int | None
     ) -> dict[str, Any]:
-        """See Files."""
+        """The same config.json, with the class of transformers that opens the model."""
         return {**config, "architectures": [self.architecture(head=True)]}
 
     def architecture(self, *, head: bool) -> str:
-        """See Files."""
+        """The class of transformers for T5 or mT5."""
         return f"{'T5' if self.kind == 't5' else 'MT5'}ForConditionalGeneration"
 
     @staticmethod
@@ -309,7 +313,7 @@ def reads_prompts(config: Config) -> bool:
 
 
 def no_prompt(config: Config) -> str:
-    """What is wrong with settings that have a prompt, for a model that reads none."""
+    """The problem of settings that have a prompt, for a model that reads none."""
     kind = config.get("model_type", "not stated")
     return (
         f"prompt: the settings have one, and model_type {kind} reads none; name a preset or "
@@ -358,7 +362,7 @@ def config_of(config: Config) -> Any:
 def shapes_of(config: Config, *, head: bool) -> dict[str, Shape]:
     """Shapes of the tensors by transformers' names, without computing or drawing any.
 
-    Those that are not read are left out.
+    Tensors that are not read are left out.
     """
     shapes = _shapes(canonical(dict(config)), head)
     return {name: shape for name, shape in shapes if not _unread(name, head)}
@@ -416,7 +420,7 @@ def names_of(saved: Iterable[str], expected: Iterable[str], prefix: str) -> dict
 
 
 def arguments_of(module: nn.Module) -> frozenset[str]:
-    """What its forward pass takes."""
+    """Names of the arguments of the module's forward pass."""
     return frozenset(signature(module.forward).parameters)
 
 
@@ -430,7 +434,7 @@ def _shapes(config: bytes, head: bool) -> tuple[tuple[str, Shape], ...]:
 
 
 def prefix_of(config: Config) -> str:
-    """What the names of the body's tensors begin with in a model with a head."""
+    """Prefix of the names of the body's tensors in a model with a head."""
     from transformers import MODEL_MAPPING
 
     prefix: str = MODEL_MAPPING[type(config_of(config))].base_model_prefix
@@ -475,7 +479,7 @@ def read_pieces(folder: Path) -> Tokenizer:
 
     Raises:
         InputError: config.json names a model of another architecture, whose texts become other
-            pieces. What transformers raises is raised as it is.
+            pieces. Errors of transformers are raised as they are.
     """
     from transformers import T5TokenizerFast
 
