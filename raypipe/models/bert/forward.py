@@ -314,7 +314,7 @@ class BertPretraining:
         return shapes
 
     def canonical_names(self, names: Iterable[str]) -> Named:
-        """The heads' tensors; a decoder's bias stands for the one that it is tied to."""
+        """The heads' tensors. A decoder's bias stands for the one that it is tied to."""
         listed = [*names]
         decoder = self._decoder[1]
         alone = decoder in listed and not any(
@@ -363,7 +363,7 @@ class BertPretraining:
         return of_dense, of_norm, pair(self._words, self._bias if held else self._decoder[1])
 
     def follows(self, weights: Mapping[str, Tensor], first_BH: Tensor) -> Tensor:
-        """Logits [B, 2] from the pooler; as in BERT's own code without dropout after it."""
+        """Logits [B, 2] from the pooler, as in BERT's own code without dropout after it."""
         pooler = weights[PREFIX + POOLER[0]], weights[PREFIX + POOLER[1]]
         pooled = torch.tanh(linear(first_BH, pooler))
         return linear(pooled, (weights[f"{_NEXT}.weight"], weights[f"{_NEXT}.bias"]))

@@ -159,7 +159,7 @@ class PairConventions:
 
     __pydantic_config__ = CLOSED
     is_sparse: ClassVar[bool] = False
-    """Whether vectors are sparse; a reranker makes none."""
+    """Whether vectors are sparse: a reranker makes none."""
     kind: Annotated[str, one_of("mono", "duo")]
     """mono or duo."""
     query_limit: MaybePieces
@@ -249,7 +249,7 @@ class PretrainedConventions:
 
     __pydantic_config__ = CLOSED
     is_sparse: ClassVar[bool] = False
-    """Whether vectors are sparse; a pre-training makes none."""
+    """Whether vectors are sparse: a pre-training makes none."""
     kind: Annotated[str, one_of("pretrained")] = "pretrained"
     total_limit: Annotated[
         int, Field(strict=True, ge=LEAST_TOKENS, description=f"{LEAST_TOKENS} tokens or more")

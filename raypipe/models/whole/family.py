@@ -152,7 +152,7 @@ class DecoderFiles(WholeFiles):
 
 
 class DecoderFamily(WholeFamily):
-    """A decoder as an encoder of texts, as transformers opens it; it has no rerankers."""
+    """A decoder that encodes texts, as transformers opens it. It has no rerankers."""
 
     def __init__(self, kind: str) -> None:
         """The family of models with this model_type, which have one segment."""

@@ -70,7 +70,7 @@ PIECES = "spiece.model"
 
 
 class WholeFiles:
-    """Files of a model that transformers opens; a tensor has one name, the checkpoint's."""
+    """Files of a model that transformers opens. A tensor has one name, the checkpoint's."""
 
     SEGMENTS = "embeddings.token_type_embeddings.weight"
     POOLER = ("", "")
@@ -85,7 +85,7 @@ class WholeFiles:
         self.kind, self.HAS_SEGMENTS = kind, has_segments
 
     def canonical_names(self, names: Iterable[str]) -> Named:
-        """The names without the body's prefix in a model with a head; every tensor is used."""
+        """The names without the prefix of the body in a model with a head. Every tensor is used."""
         prefix = prefix_of({"model_type": self.kind}) + "."
         found = {name.removeprefix(prefix): TensorSource(name, False) for name in sorted(names)}
         return Named(found, [], [])
@@ -134,7 +134,7 @@ class WholeFiles:
         return problems
 
     def own_problems(self, config: Config) -> list[str]:
-        """The problems of `config_problems`; nothing more must be stated."""
+        """The problems of `config_problems`, as nothing more must be stated."""
         return self.config_problems(config)
 
     def decisive(self, config: Config) -> dict[str, Any]:
@@ -198,7 +198,7 @@ def _of_any_layer(name: str, prefix: str) -> str:
 
 
 class T5Files(WholeFiles):
-    """Files of a T5, which is a reranker; a tensor has one name, the checkpoint's."""
+    """Files of a T5, which is a reranker. A tensor has one name, the checkpoint's."""
 
     SEGMENTS = ""
     USED = "scored with"
@@ -208,7 +208,7 @@ class T5Files(WholeFiles):
         super().__init__(kind, has_segments=False)
 
     def canonical_names(self, names: Iterable[str]) -> Named:
-        """The names as they are; the table of word pieces may have one of its other names."""
+        """The names as they are. The table of word pieces may have one of its other names."""
         listed = set(names)
         sources = {name: TensorSource(name, False) for name in sorted(listed) if self._reads(name)}
         copies = [name for name in COPIES if name in listed]
