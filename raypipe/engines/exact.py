@@ -350,9 +350,9 @@ def _above(sums: Floats, error: NDArray[np.float64], products: Products) -> NDAr
     return values + products.rounding * np.abs(values) + far
 
 
-def _below(found: Floats, error: NDArray[np.float64], products: Products) -> NDArray[np.float64]:
+def _below(sums: Floats, error: NDArray[np.float64], products: Products) -> NDArray[np.float64]:
     """Lower bounds of the scores whose products were found."""
-    return -_above(-found, error, products)
+    return -_above(-sums, error, products)
 
 
 def topk_block_stream(

@@ -217,8 +217,8 @@ def candidates(
     num_threads, dim, multiply = products.threads, queries.shape[1], products.multiply(queries)
     buffers: SimpleQueue[tuple[Values, Values, NDArray[np.bool_]]] = SimpleQueue()
     for _ in range(num_threads):
-        vectors, num_found = np.empty((block_rows, dim), np.float32), len(queries) * block_rows
-        buffers.put((vectors, np.empty(num_found, np.float32), np.empty(num_found, np.bool_)))
+        vectors, num_products = np.empty((block_rows, dim), np.float32), len(queries) * block_rows
+        buffers.put((vectors, np.empty(num_products, np.float32), np.empty(num_products, np.bool_)))
 
     def above(parts: Parts) -> _Above:
         vectors, sums, flags = buffer = buffers.get()

@@ -100,8 +100,8 @@ class BertFamily:
                 ]
             )
         own = self._updates(updates, POOLER)
-        found = read_head(tensors, relevant_label=relevant_label, updates=own)
-        return replace(found, activation=getattr(torch, self._activation))
+        pair_head = read_head(tensors, relevant_label=relevant_label, updates=own)
+        return replace(pair_head, activation=getattr(torch, self._activation))
 
     def layout(self, tokenizer: Tokenizer, segments: Sequence[int]) -> Layout:
         """The layout with one special token, each text, and another special token behind it.

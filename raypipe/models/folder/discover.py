@@ -136,8 +136,8 @@ def _check_prompt(folder: Path, config: Config, conventions: AnyConventions) -> 
         )
 
 
-def _has_prompt(found: AnyConventions) -> bool:
-    return isinstance(found, PairConventions) and found.prompt is not None
+def _has_prompt(conventions: AnyConventions) -> bool:
+    return isinstance(conventions, PairConventions) and conventions.prompt is not None
 
 
 def _of_prompts(folder: Path, config: Config) -> str:

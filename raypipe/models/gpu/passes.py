@@ -109,7 +109,7 @@ Varlen = Callable[[Tensor, Tensor, Tensor, Tensor, int], Tensor]
 STRETCH = 128
 """Tokens of a sequence that a block of the kernel computes, for heads of 64 on an H200."""
 TOLERANCE = 2e-2
-"""Tolerance for a value of about 1: bf16 keeps 8 bits, so that each of the two ways rounds by 4e-3."""
+"""Tolerance for a value near 1: bf16 keeps 8 bits, so that each of the two ways rounds by 4e-3."""
 
 
 def over(varlen: Varlen, edges: Tensor, longest: int) -> Attention:

@@ -149,8 +149,10 @@ class WholeFiles:
 
     def as_bert(self, config: Config) -> dict[str, Any]:
         """The values of config.json, with BERT's sizes as transformers reads them."""
-        found = config_of(config)
-        stated = {name: getattr(found, name) for name in SIZES if hasattr(found, name)}
+        model_config = config_of(config)
+        stated = {
+            name: getattr(model_config, name) for name in SIZES if hasattr(model_config, name)
+        }
         return {**config, **stated, "max_position_embeddings": self.num_positions(config)}
 
     def contradictions(
@@ -225,7 +227,7 @@ class T5Files(WholeFiles):
         return shapes
 
     def may_have(self, name: str) -> bool:
-        """Whether the tensor is the head, which may be there although it is the table."""
+        """Whether the tensor is the head, which may repeat the table of word pieces."""
         return name == HEAD
 
     def config_problems(self, config: Config) -> list[str]:
