@@ -23,7 +23,7 @@ class Mode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What a worker is started with: a stage, its ledger, and the nonce that it must find."""
+    """A worker's start: a stage, its ledger, and the nonce that the worker must find."""
 
     stage: Stage
     ledger: Ledger
@@ -50,13 +50,13 @@ class Committed:
     """In which a GPU computed, of the whole time; None if nobody measured it."""
 
     def log_entry(self, seconds: float) -> dict[str, Json]:
-        """What attempts.jsonl says of a shard that took so many seconds."""
-        found: dict[str, Json] = {"seconds": round(seconds, 3), "copied": self.num_copied}
-        found |= {"tokens": self.num_tokens, "cpu_seconds": round(self.cpu_seconds, 3)}
+        """The entry in attempts.jsonl about a shard that took so many seconds."""
+        entry: dict[str, Json] = {"seconds": round(seconds, 3), "copied": self.num_copied}
+        entry |= {"tokens": self.num_tokens, "cpu_seconds": round(self.cpu_seconds, 3)}
         if self.computing_seconds is not None and seconds > 0:
             # Of the whole shard, reading, writing and committing too: what the GPU waits for.
-            found["gpu_idle"] = round(max(0.0, 1 - self.computing_seconds / seconds), 4)
-        return found
+            entry["gpu_idle"] = round(max(0.0, 1 - self.computing_seconds / seconds), 4)
+        return entry
 
 
 @dataclass(frozen=True, slots=True)

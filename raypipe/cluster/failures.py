@@ -1,4 +1,4 @@
-"""What follows from a shard's failure: another try, a search for its bad rows, or the end.
+"""Consequences of a shard's failure: another try, a search for its bad rows, or the end.
 
 The row of a shard that kills its workers is found by halving the batch that they recorded.
 """
@@ -26,7 +26,7 @@ class Case:
 
     After the first death, the next try is careful; the second shows the batch that was being
     computed; then halves of that batch are probed. A row is bad if its worker dies while it is
-    computed alone (twice, for a batch of four rows or more). For B rows this takes at most 3 +
+    computed alone (twice, for a batch of four rows or more). A batch of B rows takes at most 3 +
     log2(B) deaths, rounded up.
     """
 

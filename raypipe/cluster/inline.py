@@ -20,10 +20,10 @@ class InlineBackend:
         self._opened: Opened | None = None
         self._started = 0
         self._queue: list[tuple[Shard, Rows, Mode] | None] = []
-        """What `wait` does next: a shard, or to open the stage (None)."""
+        """Work for `wait`, the next first: a shard, or None to open the stage."""
 
     def start(self, task: Task) -> int:
-        """See Backend."""
+        """Take the task and return a new number. The next `wait` opens the stage."""
         self._task = task
         self._site = Site(task.ledger.storage.scratch(), self._device, self._threads)
         self._started += 1
@@ -31,11 +31,11 @@ class InlineBackend:
         return self._started
 
     def submit(self, worker: int, shard: Shard, skip: Rows, mode: Mode) -> None:
-        """See Backend."""
+        """Queue the shard, which a later `wait` computes."""
         self._queue.append((shard, skip, mode))
 
     def wait(self, seconds: float) -> list[Event]:
-        """See Backend; computes at most one shard."""
+        """Open the stage or compute one shard, whichever is next, and return its event."""
         if not self._queue:
             return []
         work = self._queue.pop(0)
@@ -50,7 +50,7 @@ class InlineBackend:
         return [Done(self._started, shard, done, time.monotonic() - began)]
 
     def kill(self, worker: int) -> None:
-        """See Backend; between shards nothing is running."""
+        """Close the stage and delete its scratch folder. Between shards nothing is running."""
         self._queue.clear()
         opened, self._opened = self._opened, None
         if opened is not None:
@@ -59,22 +59,22 @@ class InlineBackend:
             shutil.rmtree(self._site.scratch, ignore_errors=True)
 
     def release(self, worker: int) -> None:
-        """See Backend; ends it."""
+        """End the worker, since its process has no other task."""
         self.kill(worker)
 
     def end_idle(self) -> None:
-        """See Backend; there are none."""
+        """Do nothing: no process waits for another task."""
 
     def capacity(self, needs: Needs) -> int:
         """One."""
         return 1
 
     def now(self) -> float:
-        """See Backend."""
+        """Seconds on this process's monotonic clock."""
         return time.monotonic()
 
     def close(self) -> None:
-        """See Backend."""
+        """End the worker."""
         self.kill(self._started)
 
     def _open(self) -> Event:

@@ -85,7 +85,10 @@ class RayBackend:
         self._polled = time.monotonic()
 
     def start(self, task: Task) -> int:
-        """See Backend; an actor that does not fit yet waits in Ray's queue without an event."""
+        """Start a worker in an idle process of its kind, or else in a new actor.
+
+        An actor that does not fit yet waits in Ray's queue without an event.
+        """
         self._started += 1
         kind = self._processes.kind(task.stage.needs)
         idle = self._processes.take(kind, (worker.kind for worker in self._workers.values()))
@@ -95,16 +98,16 @@ class RayBackend:
     def _open(self, number: int, idle: Any | None, kind: ProcessKind, task: Task) -> None:
         """Have an actor that waited, or else a new one, be this worker."""
         actor = idle or self._processes.new(kind)
-        found = next((each for each in self._leaving if each[0] is actor), None)
+        leaving = next((each for each in self._leaving if each[0] is actor), None)
         worker = _Worker(actor, kind, task, reused=bool(idle))
-        if found is not None:
-            self._leaving.remove(found)
-            worker.before, worker.since = found[1], self.now()
+        if leaving is not None:
+            self._leaving.remove(leaving)
+            worker.before, worker.since = leaving[1], self.now()
         self._workers[number] = worker
         self._work[actor.open.remote(number, task)] = (number, None)
 
     def submit(self, worker: int, shard: Shard, skip: Rows, mode: Mode) -> None:
-        """See Backend."""
+        """Send the shard to the worker's actor."""
         run = self._workers[worker].actor.run.remote(worker, shard, skip, mode)
         self._work[run] = (worker, shard)
 
@@ -121,7 +124,7 @@ class RayBackend:
         return self._cluster is not None and self._cluster.ended()
 
     def wait(self, seconds: float) -> list[Event]:
-        """See Backend.
+        """The events of the calls that Ray has answered, after at most `seconds` for the first.
 
         Raises:
             IncompleteError: see `check`.
@@ -143,22 +146,22 @@ class RayBackend:
         return [event for event in events if event is not None]
 
     def kill(self, worker: int) -> None:
-        """See Backend."""
-        found = self._forget(worker)
-        if found is not None:
-            self._processes.end(found.actor)
+        """End the worker's process, whatever it is doing."""
+        entry = self._forget(worker)
+        if entry is not None:
+            self._processes.end(entry.actor)
 
     def release(self, worker: int) -> None:
-        """See Backend; its process waits for another task, or ends.
+        """Take leave of a worker, whose process waits for another task, or ends.
 
-        One that computes a shard stops at its next batch.
+        A worker that computes a shard stops at its next batch.
         """
         unanswered = [ref for ref, (at, shard) in self._work.items() if at == worker and shard]
-        found = self._forget(worker)
-        if found is not None:
-            ready = found.node is not None and not unanswered
-            if self._processes.rest(found.actor, found.kind, worker, ready=ready):
-                self._leaving += [(found.actor, ref) for ref in unanswered]
+        entry = self._forget(worker)
+        if entry is not None:
+            ready = entry.node is not None and not unanswered
+            if self._processes.rest(entry.actor, entry.kind, worker, ready=ready):
+                self._leaving += [(entry.actor, ref) for ref in unanswered]
 
     def _forget(self, worker: int) -> _Worker | None:
         """The worker, of which no event follows any more."""
@@ -167,19 +170,19 @@ class RayBackend:
         return self._workers.pop(worker, None)
 
     def end_idle(self) -> None:
-        """See Backend."""
+        """End the processes that wait for another task."""
         self._processes.end_idle()
 
     def capacity(self, needs: Needs) -> int:
-        """See RayProcesses."""
+        """The largest number of such workers that fit, at least 1; `check` may raise first."""
         return answer_of(partial(self._processes.capacity, needs), self.check)
 
     def now(self) -> float:
-        """See Backend."""
+        """Seconds on the driver's monotonic clock."""
         return time.monotonic()
 
     def close(self) -> None:
-        """See Backend; leaves the cluster, and ends it if this process started it."""
+        """End every worker, leave the cluster, and end it if this process started it."""
         ended = self._ended()
         if not ended:  # Ray's calls would wait for it
             for worker in list(self._workers):
@@ -219,11 +222,11 @@ class RayBackend:
         """Beating if a batch has begun since the last answer: even a hung forward pass answers."""
         number = self._polls.pop(ref)
         try:
-            told, count, rows = ray.get(ref)
+            current, count, rows = ray.get(ref)
         except (RayActorError, OutOfMemoryError):
             return None  # its task ends with the same error, which is reported only once
         worker = self._workers[number]
-        if told != number or count == worker.beats:
+        if current != number or count == worker.beats:
             return None
         worker.beats = count
         return Beating(number, rows)

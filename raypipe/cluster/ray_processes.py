@@ -97,7 +97,7 @@ class Actor:
     def leave(self, number: int) -> None:
         """Do not become this worker any more, nor one before it; `rest` follows if it is.
 
-        What it computes ends with its next batch: another worker has committed that shard.
+        Its computation ends with the next batch: another worker has committed that shard.
         """
         with self._lock:
             self._left = max(self._left, number)
@@ -173,7 +173,7 @@ IDLE_SECONDS_JOINED = 10.0
 
 
 class ProcessKind(NamedTuple):
-    """What a process is started with; it serves only tasks of its kind.
+    """The resources and environment of a process, which serves only tasks of its kind.
 
     A process sees the same GPUs and the same environment as long as it lives. One that holds a GPU
     computes on it, any other on the CPU.
@@ -258,14 +258,14 @@ class RayProcesses:
     """Actors on the connected cluster, by what their processes were started with."""
 
     def __init__(self, *, threads: int, local: LocalRay | None, ended: Callable[[], bool]) -> None:
-        """See RayBackend; `ended` says whether Ray's calls may hang."""
+        """No process yet; `ended` says whether the cluster has ended and Ray's calls may hang."""
         self._threads, self._local, self._ended = threads, local, ended
         self._idle = IdleActors(self.end, seconds=IDLE_SECONDS if local else IDLE_SECONDS_JOINED)
 
     def kind(self, needs: Needs) -> ProcessKind:
-        """What a worker's process must have been started with.
+        """The kind of process that a worker with these needs takes.
 
-        Of the environment that is what Ray has to set because the process does not inherit it.
+        Its environment holds only the variables that the process does not inherit and Ray sets.
         """
         given = {} if self._local is None else self._local.environment
         wanted = actor_environment(self._threads)
@@ -315,7 +315,10 @@ class RayProcesses:
         self._idle.end()
 
     def capacity(self, needs: Needs) -> int:
-        """See Backend; at least 1. A joined cluster has no limit on GPUs: it may add nodes."""
+        """The largest number of such workers that fit, at least 1.
+
+        A joined cluster has no limit on GPUs: it may add nodes.
+        """
         if needs.num_gpus and self._local is None:
             return 1 << 30
         have: Mapping[str, float] = ray.cluster_resources()

@@ -70,7 +70,7 @@ def open_cluster_problem(address: str, hosts: Sequence[str]) -> str | None:
 def asks_for_token(dashboard: str, gcs: str) -> bool:
     """Whether a cluster refuses requests without a token; False if it cannot be found out.
 
-    What is set in this process says nothing about the cluster, so the cluster is asked: its
+    This process's own settings say nothing about the cluster, so the cluster is asked: its
     dashboard, or where that does not answer (it listens on the head's loopback, or there is none)
     its control service.
 
@@ -151,7 +151,7 @@ def _refuses_strangers(gcs: str) -> bool:
     variables = {name: value for name, value in inherited if not name.startswith("RAY_AUTH_")}
     variables["RAY_AUTH_MODE"] = "disabled"
     try:
-        asked = subprocess.run(
+        child = subprocess.run(
             [sys.executable, "-P", "-c", _ASK, gcs],
             env=variables,
             capture_output=True,
@@ -159,7 +159,7 @@ def _refuses_strangers(gcs: str) -> bool:
         )
     except subprocess.TimeoutExpired:
         return False
-    return asked.returncode == _REFUSED
+    return child.returncode == _REFUSED
 
 
 def _status_without_token(dashboard: str) -> int | None:
@@ -282,7 +282,7 @@ class JoinedRay:
 
 
 def answer_of(call: Callable[[], Answer], check: Callable[[], None]) -> Answer:
-    """What a call of Ray returns or raises, unless `check` raises first.
+    """The result of a call of Ray, or its error, unless `check` raises first.
 
     Where the head has ended, Ray may wait for a minute and then end the whole process. So it waits
     in a thread that may be abandoned.
@@ -353,7 +353,7 @@ def start_local(*, num_cpus: int, num_gpus: int = 0, threads: int = 1) -> LocalR
 _SOCKET = "/ray/session_2026-01-31_23-59-59_999999_{}/sockets/plasma_store"
 """The longest path of a socket below Ray's temporary folder, with the driver's number."""
 _SOCKET_BYTES = 107
-"""Of a path that Linux takes for a socket."""
+"""The longest path that Linux takes for a socket."""
 
 
 def _check_temporary_folder() -> None:
@@ -416,7 +416,7 @@ def _installed() -> bool:
 
 
 class _NoFolders(list[str]):
-    """What Ray sends to its workers as the driver's folders; none are added."""
+    """The driver's folders, which Ray sends to its workers; none are added."""
 
     def extend(self, folders: Iterable[str]) -> None:
         """Leave them out."""

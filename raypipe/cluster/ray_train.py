@@ -128,7 +128,7 @@ def train_on_ray(
 
 
 def _work(config: dict[str, Any]) -> None:
-    """What every worker runs."""
+    """Train as one worker of the group."""
     import ray.train
 
     job: Job = config["job"]

@@ -125,10 +125,10 @@ def reap(pid: int, identities: Sequence[str] = ()) -> None:
 
 def _identity(process: psutil.Process) -> str:
     """The process's `storage.holder.Process` as JSON; empty if it has ended."""
-    found = running_process(process.pid)
-    if found is None or not process.is_running():  # another process may have its number by now
+    identity = running_process(process.pid)
+    if identity is None or not process.is_running():  # another process may have its number by now
         return ""
-    return json.dumps(found.to_json())
+    return json.dumps(identity.to_json())
 
 
 def _process_of(identity: str) -> psutil.Process | None:
@@ -144,14 +144,14 @@ def _process_of(identity: str) -> psutil.Process | None:
 def _marked() -> set[psutil.Process]:
     """Processes started with this one's mark, which only descendants of one driver have."""
     mark = os.environ.get(MARK)
-    found = set()
+    processes = set()
     for process in psutil.process_iter():
         try:
             if mark is not None and process.environ().get(MARK) == mark:
-                found.add(process)
+                processes.add(process)
         except psutil.Error:
             continue  # it has ended, or belongs to another user
-    return found
+    return processes
 
 
 def _descendants(process: psutil.Process) -> set[psutil.Process]:

@@ -21,7 +21,7 @@ class Limits:
     spare_seconds: float = 60.0
     """How long a worker without a shard waits for one that is late; then it is let go."""
     least_late_seconds: float = 5.0
-    """What is left of a shard at least, for a second worker to try it too."""
+    """The least time that a shard still needs, for a second worker to try it too."""
     quiet_seconds: float = 60.0
     """Without a committed shard, after which the progress is told again."""
     poll_seconds: float = 1.0
@@ -29,7 +29,7 @@ class Limits:
 
 @dataclass(slots=True)
 class Report:
-    """What one invocation did for one store."""
+    """The work of one invocation on one store."""
 
     num_planned: int = 0
     num_reused: int = 0
@@ -45,9 +45,9 @@ class Report:
     num_copied: int = 0
     """Rows that were taken from older stores."""
     num_rows: int = 0
-    """Of the shards that were committed."""
+    """Rows of the shards that were committed."""
     num_bytes: int = 0
-    """Of the payloads that were committed."""
+    """Bytes of the payloads that were committed."""
     num_tokens: int = 0
     """Tokens that a model read."""
     cpu_seconds: float = 0.0
@@ -57,7 +57,7 @@ class Report:
     """Time from the first ready worker to the last commit, so without loading."""
     num_rows_planned: int = 0
     num_rows_reused: int = 0
-    """Of the shards that were committed before."""
+    """Rows of the shards that were committed before."""
 
     def add(self, shard: Shard, done: Committed) -> None:
         """Count a shard that was committed."""
@@ -70,7 +70,7 @@ class Report:
 
 
 def report_of(shards: Sequence[Shard], pending: Sequence[Shard]) -> Report:
-    """What stands of a store of such shards, some pending, before this invocation adds to it."""
+    """The report on a store of such shards, some pending, before this invocation adds to it."""
     planned = sum(shard.num_rows for shard in shards)
     return Report(
         num_planned=len(shards),

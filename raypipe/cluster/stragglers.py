@@ -43,7 +43,7 @@ class Workers:
         """Nobody yet."""
         self.workers: dict[int, Worker] = {}
         self.waiting: dict[int, None] = {}
-        """Those without a shard, the longest waiting first."""
+        """Workers without a shard, the longest waiting first."""
         self._tries: dict[int, list[int]] = {}
         self._doubled: set[int] = set()
         self.num_computing = 0
@@ -113,18 +113,18 @@ class Workers:
 
     def silent(self, now: float, limit: float, limit_opening: float) -> list[tuple[int, float]]:
         """Workers at work that were not heard of for longer than allowed, and what was allowed."""
-        found = []
+        silent_workers = []
         for number, worker in self.workers.items():
             allowed = limit if worker.beaten else limit_opening
             if not worker.waiting and now - worker.last_seen > allowed:
-                found.append((number, allowed))
-        return found
+                silent_workers.append((number, allowed))
+        return silent_workers
 
 
 NUM_RECENT = 100
 """Shards whose times are known, so that memory is flat and a changed pace is soon noticed."""
 MARGIN = 1.5
-"""What is left of a shard must take so many times as long as a whole second try."""
+"""The rest of a shard must take so many times as long as a whole second try."""
 
 
 def work_of(stage: Stage, shards: Sequence[Shard]) -> dict[int, float]:
@@ -174,18 +174,18 @@ class Pace:
     def latest_last(self, tries: Iterable[tuple[Shard | None, int, float]]) -> list["Late"]:
         """Tries (shard, worker, seconds since it began), by what is left for a unit of their work.
 
-        Those of which nothing can be said come first.
+        Tries come first whose remaining time is not known.
         """
-        found = [
+        unfinished = [
             Late(shard, self._left(shard, worker, elapsed))
             for shard, worker, elapsed in tries
             if shard is not None
         ]
-        found.sort(key=lambda late: late.left / (self._work[late.shard.index] or 1.0))
-        return found
+        unfinished.sort(key=lambda late: late.left / (self._work[late.shard.index] or 1.0))
+        return unfinished
 
     def _left(self, shard: Shard, worker: int, elapsed: float) -> float:
-        """Of one that takes longer than expected, as long again as it has taken."""
+        """Seconds that a try still needs: as long again as it has taken, once it is overdue."""
         whole = self.expected(shard, worker)
         if whole is None:
             return 0.0
@@ -219,16 +219,16 @@ class Stragglers:
         """Workers that wait, each with the shard that it should try too; the latest comes first."""
         if not self._workers.waiting:
             return []
-        single, found = self._single(now), []
+        single, tries = self._single(now), []
         for number in self._workers.waiting:
             if single and self._is_worth_it(single[-1], number):
-                found.append((number, single.pop()))
-        return found
+                tries.append((number, single.pop()))
+        return tries
 
     def not_needed(self, now: float) -> list[int]:
         """Workers to let go: one may wait for each shard that could still be late, and not long.
 
-        Those that came last go first: they are not the fastest.
+        The last to come go first: they are not the fastest.
         """
         waiting = list(self._workers.waiting)
         if not waiting:

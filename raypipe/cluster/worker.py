@@ -1,4 +1,4 @@
-"""What happens inside a worker: it introduces itself, computes and commits."""
+"""The work inside a worker: it introduces itself, computes and commits."""
 
 import hashlib
 import json
@@ -110,14 +110,14 @@ def _answer(task: Task, name: str, content: str) -> None:
         word = task.ledger.storage.read(name)
         if word != content.encode():  # its reply may have arrived damaged
             word = task.ledger.storage.read(name)
-        found = word.decode(errors="replace")
+        text = word.decode(errors="replace")
     except FileNotFoundError:
         if task.ledger.manifest() is not None:
             return  # others have computed all before this worker came: the driver took it back
-        found = "no such file"
-    if found != content:
+        text = "no such file"
+    if text != content:
         raise InputError(
             f"{platform.node()}: {uri}/{name}: expected the driver's nonce, found "
-            f"{found!r}. The stores must be one folder that every node mounts at the same path, "
+            f"{text!r}. The stores must be one folder that every node mounts at the same path, "
             "or a bucket (recipe key `stores`)."
         )

@@ -105,11 +105,11 @@ def train_ivf_pq(
 ) -> faiss.Index:
     """An index without rows: the lists' centres and the codes' parts, by k-means with this seed.
 
-    A code is of what a vector differs from the centre of its list.
+    A code describes the difference between a vector and the centre of its list.
 
     Args:
-        vectors: float32 [n, D]; fewer than the k-means need are repeated. Of more than 256 for
-            each centre faiss draws so many, by the same seed.
+        vectors: float32 [n, D]; fewer than the k-means need are repeated. If there are more than
+            256 for each centre, faiss draws so many, by the same seed.
         lists: number of lists.
         code_bytes: bytes of a row's code, a divisor of D.
         seed: of the k-means' first centres.
@@ -192,14 +192,14 @@ def approximate_topk(
     def ask(query: NDArray[np.float16]) -> tuple[Rows, Scores]:
         rows, scores = np.full((1, depth), -1), np.full((1, depth), -np.inf, np.float32)
         if every is not None:
-            found = every
+            proposals = every
         else:
             one_thread()
-            asked = query[np.newaxis].astype(np.float32)
-            _, proposed = index.search(asked, count, params=effort.parameters())
-            found = np.sort(proposed[0][proposed[0] >= 0])
-        exact = ordered(found[np.newaxis], rescored(query, found, shards)[np.newaxis])
-        kept = min(depth, len(found))
+            vector = query[np.newaxis].astype(np.float32)
+            _, proposed = index.search(vector, count, params=effort.parameters())
+            proposals = np.sort(proposed[0][proposed[0] >= 0])
+        exact = ordered(proposals[np.newaxis], rescored(query, proposals, shards)[np.newaxis])
+        kept = min(depth, len(proposals))
         rows[:, :kept], scores[:, :kept] = exact[0][:, :kept], exact[1][:, :kept]
         return rows, scores
 

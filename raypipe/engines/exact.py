@@ -218,13 +218,13 @@ def exact_scores_of(
     def of(query: int) -> Scores:
         halves, scratch = memory = free.get()
         try:
-            asked, wanted = queries[query].astype(np.float64), rows[query][rows[query] >= 0]
-            sums = np.empty(len(wanted), np.float64)
-            for start in range(0, len(wanted), scratch.rows):
+            vector, passages = queries[query].astype(np.float64), rows[query][rows[query] >= 0]
+            sums = np.empty(len(passages), np.float64)
+            for start in range(0, len(passages), scratch.rows):
                 some = slice(start, start + scratch.rows)
-                vectors = gather(shards, wanted[some], halves[: len(wanted[some])])
-                scratch.sums(asked, vectors, products.widen, sums[some])
-            return rounded(sums, asked, norm, lambda places: gather(shards, wanted[places]))
+                vectors = gather(shards, passages[some], halves[: len(passages[some])])
+                scratch.sums(vector, vectors, products.widen, sums[some])
+            return rounded(sums, vector, norm, lambda places: gather(shards, passages[places]))
         finally:
             free.put(memory)
 
@@ -292,20 +292,23 @@ class BatchSearch:
         norms: NDArray[np.float64],
         rows: Rows,
         scores: Scores,
-        asked: Places,
+        positions: Places,
     ) -> Places:
-        """Writes the best of the asked queries' candidates; returns those without a proof.
+        """Write the best candidates of the queries at `positions`.
 
-        Of a query, `depth` rows have a product not below `cut`, so a score not below it, less the
-        error: candidates further below it are not scored. What was not kept has a product of at
-        most `last`, so a score of at most `last` and the error. A candidate that is further off
+        A query has `depth` rows with a product not below `cut`, so a score not below it, less the
+        error: candidates further below it are not scored. A row that was not kept has a product of
+        at most `last`, so a score of at most `last` and the error. A candidate that is further off
         than that denies the proof of its query, whatever the library promises.
+
+        Returns:
+            the positions of the queries without a proof.
         """
-        queries, norms = queries[asked], norms[asked]
+        queries, norms = queries[positions], norms[positions]
         num_rows, width = self._num_rows, rows.shape[1]
         kept = num_kept(self.depth, num_rows, coarse=products is self.coarse)
         with products.ready():
-            found = candidates(
+            proposals = candidates(
                 queries,
                 self.shards,
                 kept=kept,
@@ -313,26 +316,26 @@ class BatchSearch:
                 products=products,
                 beat=self.beat,
             )
-            error = products.error(queries, norms, longest=found.norm, moved=found.moved)
+            error = products.error(queries, norms, longest=proposals.norm, moved=proposals.moved)
             places = slice(kept - width, kept - width + 1)
-            cut = np.partition(found.products, kept - width, axis=1)[:, places]
-            near = _above(found.products, error, products) >= _below(cut, error, products)
+            cut = np.partition(proposals.products, kept - width, axis=1)[:, places]
+            near = _above(proposals.products, error, products) >= _below(cut, error, products)
             exact = exact_scores_of(
                 queries,
-                np.where(near, found.rows, -1),
+                np.where(near, proposals.rows, -1),
                 self.shards,
-                norm=found.norm,
+                norm=proposals.norm,
                 products=products,
                 beat=self.beat,
             )
-        best = ordered(np.where(near, found.rows, -1), exact)
-        rows[asked], scores[asked] = (of[:, :width] for of in best)
-        above = _above(found.products, error, products) >= exact
-        below = _below(found.products, error, products) <= exact
+        best = ordered(np.where(near, proposals.rows, -1), exact)
+        rows[positions], scores[positions] = (of[:, :width] for of in best)
+        above = _above(proposals.products, error, products) >= exact
+        below = _below(proposals.products, error, products) <= exact
         unproven = ~(above & below | ~near).all(axis=1)
         if kept < num_rows:
-            unproven |= _above(found.last, error, products) >= scores[asked, -1]
-        return asked[np.flatnonzero(unproven)]
+            unproven |= _above(proposals.last, error, products) >= scores[positions, -1]
+        return positions[np.flatnonzero(unproven)]
 
     def _blocks(self, dim: int) -> Iterator[Block]:
         for block in float32_blocks(self.shards, np.empty((self.block_rows, dim), np.float32)):
@@ -340,16 +343,16 @@ class BatchSearch:
             yield block
 
 
-def _above(found: Floats, error: NDArray[np.float64], products: Products) -> NDArray[np.float64]:
+def _above(sums: Floats, error: NDArray[np.float64], products: Products) -> NDArray[np.float64]:
     """Upper bounds of the scores whose products were found, [Q] or [Q, n]; `error` is [Q]."""
-    far = error if found.ndim == 1 else error[:, np.newaxis]
-    values = found.astype(np.float64)
+    far = error if sums.ndim == 1 else error[:, np.newaxis]
+    values = sums.astype(np.float64)
     return values + products.rounding * np.abs(values) + far
 
 
-def _below(found: Floats, error: NDArray[np.float64], products: Products) -> NDArray[np.float64]:
+def _below(sums: Floats, error: NDArray[np.float64], products: Products) -> NDArray[np.float64]:
     """Lower bounds of the scores whose products were found."""
-    return -_above(-found, error, products)
+    return -_above(-sums, error, products)
 
 
 def topk_block_stream(

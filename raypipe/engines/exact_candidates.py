@@ -162,7 +162,7 @@ Parts = tuple[ShardVectors, ...]
 
 @dataclass(frozen=True, slots=True)
 class Proposals:
-    """What the first pass found."""
+    """The candidates of the first pass, with the bounds that a proof needs."""
 
     rows: Rows
     """[Q, kept], ascending."""
@@ -217,15 +217,15 @@ def candidates(
     num_threads, dim, multiply = products.threads, queries.shape[1], products.multiply(queries)
     buffers: SimpleQueue[tuple[Values, Values, NDArray[np.bool_]]] = SimpleQueue()
     for _ in range(num_threads):
-        vectors, num_found = np.empty((block_rows, dim), np.float32), len(queries) * block_rows
-        buffers.put((vectors, np.empty(num_found, np.float32), np.empty(num_found, np.bool_)))
+        vectors, num_products = np.empty((block_rows, dim), np.float32), len(queries) * block_rows
+        buffers.put((vectors, np.empty(num_products, np.float32), np.empty(num_products, np.bool_)))
 
     def above(parts: Parts) -> _Above:
-        vectors, found, flags = buffer = buffers.get()
+        vectors, sums, flags = buffer = buffers.get()
         try:
             block = cast(parts, vectors, products.widen)
             num = len(block.rows)
-            scores = found[: len(queries) * num].reshape(len(queries), num)
+            scores = sums[: len(queries) * num].reshape(len(queries), num)
             moved = multiply(block.vectors, scores)
             larger = flags[: len(queries) * num].reshape(len(queries), num)
             places = np.flatnonzero(np.greater(scores, best.floor[:, np.newaxis], out=larger))

@@ -208,7 +208,7 @@ class Products(Protocol):
 
     @property
     def rounding(self) -> float:
-        """By what share of itself a finished product may be rounded, in keeping with order."""
+        """The share of itself by which a finished product may be rounded, in keeping with order."""
 
     def ready(self) -> AbstractContextManager[None]:
         """A context in which the others may be called, by any thread."""
@@ -242,15 +242,15 @@ class NumpyProducts:
     rounding = 0.0
 
     def ready(self) -> AbstractContextManager[None]:
-        """See Products; nothing to prepare."""
+        """A context that does nothing: there is nothing to prepare."""
         return nullcontext()
 
     def widen(self, halves: NDArray[np.float16], out: Floats) -> None:
-        """See Products."""
+        """Write fp16 [n, D] as float32 into `out`, by the function `widen`."""
         widen(halves, out)
 
     def multiply(self, queries: Floats) -> Multiply:
-        """See Products."""
+        """The multiplication by `np.matmul`, which moves no vector."""
 
         def multiplied(vectors: Floats, out: Floats) -> float:
             np.matmul(queries, vectors.T, out=out)
@@ -261,7 +261,7 @@ class NumpyProducts:
     def error(
         self, queries: Floats, norms: NDArray[np.float64], *, longest: float, moved: float
     ) -> NDArray[np.float64]:
-        """See Products."""
+        """The bound of a float32 product's error, [Q]: `product_error` times both lengths."""
         return product_error(queries.shape[1]) * longest * norms
 
 
@@ -281,7 +281,7 @@ def product_error(dim: int) -> float:
 
 NAMED_ROWS = 10
 FP16_BEYOND = 65536.0
-"""For an infinity or a NaN, `widen` writes a NaN or a value of at least this magnitude."""
+"""The least magnitude that `widen` writes for an infinity or a NaN, if not a NaN."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,7 +151,7 @@ class QueryTable(Encoder):
         budget_tokens: int | None = None,
         beat: Callable[[Sequence[int]], None] = lambda rows: None,
     ) -> NDArray[np.float32]:
-        """See Encoder."""
+        """Vectors of all queries in order, fp32 [N, dim], with the table's weight of each piece."""
         assert self.conventions.by_table(side)
         counts = self._counts(offsets, side)
         rows = np.repeat(np.arange(len(counts)), counts)
@@ -162,7 +162,7 @@ class QueryTable(Encoder):
         return out
 
     def num_tokens(self, offsets: NDArray[np.int64], side: str) -> int:
-        """See Encoder: none."""
+        """Zero: no model reads a token."""
         return 0
 
 

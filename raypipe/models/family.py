@@ -137,7 +137,7 @@ class Files(Protocol):
         """Number of tokens of the longest input of a valid config.json, special ones included."""
 
     def as_bert(self, config: Config) -> dict[str, Any]:
-        """What config.json states, under BERT's keys."""
+        """The values of config.json, under BERT's keys."""
 
     def contradictions(
         self, config: Config, shapes: Mapping[str, Shape], *, any_segments: bool = ...
@@ -161,7 +161,7 @@ class Pretraining(Protocol):
     FOLLOWS: bool
     """Whether there is a head that predicts whether one text follows another."""
     TIED: Mapping[str, Any]
-    """What config.json says so that transformers ties the decoder, which has no tensor."""
+    """Keys of config.json by which transformers ties the decoder, which has no tensor."""
 
     def shapes(self, config: Config, *, next_sentence: bool) -> dict[str, Shape]:
         """Shapes of the head that predicts masked words; with `next_sentence` also of pooler and
@@ -256,7 +256,7 @@ FAMILIES: Mapping[str, Family[Any]] = {
     "xlm-roberta": XLM_ROBERTA,
     **WHOLE,
 }
-"""By model_type of config.json."""
+"""All families by model_type of config.json."""
 
 
 def family_of(config: Config) -> Family[Any]:

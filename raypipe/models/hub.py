@@ -54,23 +54,23 @@ def snapshot_of(uri: str, say: Callable[[str], None] = lambda line: None) -> Pat
         )
     repository, commit = named.repository, named.revision
     listed = _listed(repository, commit)
-    wanted = {name: listed[name] for name in sorted(listed) if WANTED.fullmatch(name)}
-    large = {name: wanted[name] for name in wanted if name.endswith(".safetensors")}
-    small = {name: wanted[name] for name in wanted if name not in large}
+    files = {name: listed[name] for name in sorted(listed) if WANTED.fullmatch(name)}
+    large = {name: files[name] for name in files if name.endswith(".safetensors")}
+    small = {name: files[name] for name in files if name not in large}
     folder = _download(repository, commit, [*small])
     _check(repository, commit, folder, small)
     config = folder / "config.json"
     problems = config_problems(read_object(config)) if config.exists() else []
     if problems:
         raise InputError([f"{repository}: config.json: {problem}" for problem in problems])
-    if WEIGHTS not in wanted and ADAPTER not in wanted:
+    if WEIGHTS not in files and ADAPTER not in files:
         raise InputError(_without_weights(repository, commit, listed))
     cached = all((folder / name).exists() for name in large)
-    _download(repository, commit, [*wanted])
+    _download(repository, commit, [*files])
     _check(repository, commit, folder, large)
     if not cached:
-        size = sum((folder / name).stat().st_size for name in wanted) / 1e6
-        say(f"fetched {len(wanted)} files of {repository}, {size:,.1f} MB")
+        size = sum((folder / name).stat().st_size for name in files) / 1e6
+        say(f"fetched {len(files)} files of {repository}, {size:,.1f} MB")
     return folder
 
 
@@ -102,10 +102,10 @@ def pinned(named: HubName) -> str:
     return f"{named.uri}@{commit}"
 
 
-def _commit(found: str) -> str:
-    if not COMMIT.fullmatch(found):
-        raise ValueError(f"expected a commit of 40 hexadecimal digits, found {found[:80]!r}")
-    return found
+def _commit(commit: str) -> str:
+    if not COMMIT.fullmatch(commit):
+        raise ValueError(f"expected a commit of 40 hexadecimal digits, found {commit[:80]!r}")
+    return commit
 
 
 def _listed(repository: str, commit: str) -> dict[str, str]:
@@ -140,14 +140,14 @@ def _download(repository: str, commit: str, names: list[str]) -> Path:
     if _check_names not in hooks:
         hooks.append(_check_names)
     with explained(repository, commit):
-        found = snapshot_download(
+        folder = snapshot_download(
             repository,
             revision=commit,
             allow_patterns=names,
             tqdm_class=OnTerminals,
             library_name="raypipe",
         )
-    return Path(found)
+    return Path(folder)
 
 
 def _check_names(answer: Any) -> None:
@@ -207,13 +207,13 @@ def _without_weights(repository: str, commit: str, names: Iterable[str]) -> str:
     names = sorted(names)
     pickles = [name for name in names if name.endswith(PICKLES)]
     others = [name for name in names if name.endswith(".safetensors")]
-    found = "no weights"
+    listing = "no weights"
     if others:
-        found = f"{', '.join(others[:3])}: weights in parts, or under another name"
+        listing = f"{', '.join(others[:3])}: weights in parts, or under another name"
     elif pickles:
-        found = f"{', '.join(pickles[:3])}: pickles, which can run code and are not fetched"
+        listing = f"{', '.join(pickles[:3])}: pickles, which can run code and are not fetched"
     return (
-        f"{repository} at {commit}: expected {WEIGHTS}, found {found}. Name a revision that has "
+        f"{repository} at {commit}: expected {WEIGHTS}, found {listing}. Name a revision that has "
         "it, or fetch the repository yourself, `raypipe model convert FOLDER --out DIR`, and name "
         "DIR"
     )
@@ -256,7 +256,7 @@ def _answer(error: BaseException | None) -> BaseException | None:
 
 
 def _remedy(error: BaseException, repository: str, revision: str | None) -> str:
-    """What to do: offline, where a token is asked for, or else; the library says the reason."""
+    """The remedy: offline, where a token is asked for, or else. The library says the reason."""
     from huggingface_hub import constants
     from huggingface_hub.errors import HfHubHTTPError
 

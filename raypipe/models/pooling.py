@@ -94,7 +94,7 @@ class Finishing:
     """Whether the embeddings have length 1; this is the last step."""
 
     pooling: str = "mean"
-    """See `pool`."""
+    """Pooling of the states, as `pool` takes it."""
 
     @property
     def linears(self) -> list[Linear]:
@@ -128,14 +128,14 @@ class Finishing:
 
     def embeddings(self, pooled_BH: Tensor, *, product: Product = linear) -> Tensor:
         """One embedding per pooled state, fp32 [B, dim]; `product` computes dense layers."""
-        found = pooled_BH
+        vectors = pooled_BH
         for step in self.steps:
             if step is None:
-                found = F.normalize(found, dim=1)
+                vectors = F.normalize(vectors, dim=1)
             else:
-                found = _ACTIVATIONS[step.activation](product(found, step.weights))
-        found = found[:, : self.truncate_dim]
-        return F.normalize(found, dim=1) if self.normalise else found
+                vectors = _ACTIVATIONS[step.activation](product(vectors, step.weights))
+        vectors = vectors[:, : self.truncate_dim]
+        return F.normalize(vectors, dim=1) if self.normalise else vectors
 
 
 WORDS_AT_ONCE = 4096
@@ -233,7 +233,7 @@ def word_weights(
 
 
 def load_finishing(model: ModelFolder, weights: Mapping[str, Tensor]) -> AnyFinishing:
-    """What follows the last hidden states of an encoder with these weights.
+    """The steps after the last hidden states of an encoder with these weights.
 
     Raises:
         InputError: a dense layer's file changed since it was hashed; or the head of a splade model

@@ -136,7 +136,7 @@ class Scorer:
             torch.from_numpy(part).to(self._place.device)
             for part in (inputs.ids, inputs.positions, inputs.segments)
         )
-        wanted = first_tokens(groups, self._place.device)
+        firsts = first_tokens(groups, self._place.device)
         first = self._family.forward(
             self._body,
             ids,
@@ -144,7 +144,7 @@ class Scorer:
             segments,
             groups,
             attend_by_length,
-            wanted=wanted,
+            wanted=firsts,
             product=self._product,
         )
         logits: Float64 = self._head.logits(first).double().cpu().numpy()

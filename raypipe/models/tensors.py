@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # importing torch takes seconds, and checking does not need i
     from torch import Tensor
 
     Tensors = Mapping[str, Tensor]
-    """By a checkpoint's or another name."""
+    """Tensors by a checkpoint's or another name."""
 
 
 Shape = tuple[int, ...]
@@ -49,23 +49,24 @@ class Named:
 
 
 def shape_problems(
-    expected: Mapping[str, Shape], held: Mapping[str, tuple[str, Shape]]
+    expected: Mapping[str, Shape], saved: Mapping[str, tuple[str, Shape]]
 ) -> list[str]:
     """One problem for each tensor that a checkpoint lacks or has in another shape.
 
     Args:
         expected: shapes that config.json implies.
-        held: the checkpoint's (name, shape) under the same names.
+        saved: the checkpoint's (name, shape) under the same names.
     """
     lacking = [
         f"the checkpoint lacks the tensor {name}, which config.json says it has"
         for name in expected
-        if name not in held
+        if name not in saved
     ]
     return lacking + [
-        f"{held[name][0]}: config.json says {list(shape)}, the checkpoint has {list(held[name][1])}"
+        f"{saved[name][0]}: config.json says {list(shape)}, the checkpoint has "
+        f"{list(saved[name][1])}"
         for name, shape in expected.items()
-        if name in held and held[name][1] != shape
+        if name in saved and saved[name][1] != shape
     ]
 
 

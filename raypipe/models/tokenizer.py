@@ -145,6 +145,9 @@ def tokenizer_sha256(tokenizer: Tokenizer) -> str:
 
 @lru_cache(maxsize=4)
 def _sha256_sorted(text: str) -> str:
-    """Of the JSON with its keys sorted; an invocation asks a dozen times for one tokenizer's."""
+    """SHA-256 of the JSON with its keys sorted.
+
+    An invocation asks for that of one tokenizer a dozen times.
+    """
     body = json.loads(text)
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()

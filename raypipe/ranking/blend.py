@@ -28,7 +28,7 @@ class Blend:
     weight: float
     """a."""
     scale: str
-    """Of the candidates' scores: log-probability, of which f is made, or raw, f itself."""
+    """Scale of the candidates' scores: log-probability, of which f is made, or raw, f itself."""
 
     def of_run(self, run: pa.Table, keys: Keys, scores: Float32, *, last: int) -> Float32:
         """s of each key, float32 [N]; the sum is taken in float64. NaN stays NaN.
@@ -74,11 +74,11 @@ def first_stage(
         last: the last rank of the list.
     """
     near = np.flatnonzero(ranks <= last)
-    found = np.zeros(len(ranks))
+    values = np.zeros(len(ranks))
     if len(near):
         for lines in np.split(near, np.flatnonzero(begins(query_rows[near]))[1:]):
-            found[lines] = min_max(scores[lines])
-    return found
+            values[lines] = min_max(scores[lines])
+    return values
 
 
 def _of_keys(run: pa.Table, keys: Keys, last: int) -> Float64:
@@ -111,7 +111,7 @@ def reranked_at(
     tail: str,
     blend: tuple[Blend, int] | None = None,
 ) -> pa.Table:
-    """What a reranker's run would be with `depth` candidates, from its scores of more candidates.
+    """The run of a reranker with `depth` candidates, from its scores of more candidates.
 
     It equals the run of a stage with `k0: depth`, since a candidate's score does not depend on the
     others; that of a blend does, and is moved to the range of its first `depth`.
@@ -130,10 +130,10 @@ def reranked_at(
     """
     own = scored.filter(pc.equal(scored["scored_by"], scored_by))
     places = positions(lines_of(first), lines_of(own))
-    found = places >= 0
+    has_score = places >= 0
     scores = np.zeros(len(first), np.float32)
-    scores[found] = own["score"].to_numpy()[places[found]]
+    scores[has_score] = own["score"].to_numpy()[places[has_score]]
     if blend is not None:
         how, k0 = blend
         scores = how.at_another_depth(first, lines_of(first), scores, last=k0, to=depth)
-    return rerank(first, scores, k=depth, tail=tail, scored_by=scored_by, failed=~found)
+    return rerank(first, scores, k=depth, tail=tail, scored_by=scored_by, failed=~has_score)

@@ -28,10 +28,10 @@ def with_rows(run: pa.Table, queries: pa.Array, passages: pa.Array, *, name: str
     sides = [("query", queries, pa.int32()), ("passage", passages, pa.int64())]
     rows, problems = [], []
     for kind, ids, width in sides:
-        found = pc.index_in(run[f"{kind}_id"], value_set=ids)
-        if found.null_count:
-            problems.append(_unknown(name, kind, run[f"{kind}_id"].filter(found.is_null())))
-        rows.append(found.cast(width))
+        places = pc.index_in(run[f"{kind}_id"], value_set=ids)
+        if places.null_count:
+            problems.append(_unknown(name, kind, run[f"{kind}_id"].filter(places.is_null())))
+        rows.append(places.cast(width))
     if problems:
         raise InputError(problems)
     query_rows, passage_rows = rows
@@ -69,7 +69,7 @@ def fuse_by_id(
 ) -> pa.Table:
     """One run (schema.RUN_FILE) from several, or a cut one.
 
-    See `fuse_tables` for the arguments and errors.
+    The arguments and errors are those of `fuse_tables`.
 
     `passages` are the collection's ids in row order, which decides ties; without them, ties are
     ordered by ascending passage id, as strings.

@@ -44,26 +44,26 @@ def pairs(
     return first, second, third
 
 
-def missing(wanted: Keys, held: Keys) -> NDArray[np.bool_]:
-    """Whether each wanted key is missing from the held ones, bool [N]."""
-    return positions(wanted, held) < 0
+def missing(keys: Keys, others: Keys) -> NDArray[np.bool_]:
+    """Whether each key is missing from the others, bool [N]."""
+    return positions(keys, others) < 0
 
 
-def positions(wanted: Keys, held: Keys) -> Int64:
-    """The position of each wanted key among the held ones, -1 if it is missing, int64 [N].
+def positions(keys: Keys, others: Keys) -> Int64:
+    """The position of each key among the others, -1 if it is missing, int64 [N].
 
-    If a key is held twice, the first position counts.
+    If a key is twice among the others, the first position counts.
     """
-    num_held = len(held[0])
-    together = [np.concatenate(part) for part in zip(held, wanted, strict=True)]
+    num_others = len(others[0])
+    together = [np.concatenate(part) for part in zip(others, keys, strict=True)]
     if not len(together[0]):
         return np.empty(0, np.int64)
-    order = np.lexsort(together[::-1])  # stable: a held key comes before an equal wanted one
+    order = np.lexsort(together[::-1])  # stable: the others come before equal keys
     new = begins(*(part[order] for part in together))
     leader = order[np.flatnonzero(new)[np.cumsum(new) - 1]]
     found = np.empty(len(order), np.int64)
-    found[order] = np.where(leader < num_held, leader, -1)
-    return found[num_held:]
+    found[order] = np.where(leader < num_others, leader, -1)
+    return found[num_others:]
 
 
 def _first(query_rows: Int32, passage_rows: Int64, ranks: Int32, k: int) -> tuple[Int64, Int64]:

@@ -55,10 +55,10 @@ def document_scores(
     starts, group = np.flatnonzero(new), np.cumsum(new) - 1
     own = scores[by_group].astype(np.float64)
     kept = np.arange(len(own)) - starts[group] < _most(method, k, len(own))
-    found: Float64 = np.bincount(group[kept], own[kept], len(starts)).astype(np.float64)
+    values: Float64 = np.bincount(group[kept], own[kept], len(starts)).astype(np.float64)
     if method in ("k-max-avgp", "avgp"):
-        found = found / np.bincount(group[kept], minlength=len(starts))
-    return query[starts], document[starts], found.astype(np.float32)
+        values = values / np.bincount(group[kept], minlength=len(starts))
+    return query[starts], document[starts], values.astype(np.float32)
 
 
 def _most(method: str, k: int, num: int) -> int:
@@ -115,11 +115,11 @@ def document_run(
     query = part[order] // num_blocks
     within = ranks(query)
     lines = order if depth is None else order[within <= depth]
-    found = part[lines]
+    chosen = part[lines]
     _, places = np.unique(parts, return_index=True)
     name_of = dict(zip(parts[places].tolist(), names[kept][places].tolist(), strict=True))
-    own = [scored_by if value % num_blocks == 0 else name_of[value] for value in found.tolist()]
-    query = (found // num_blocks).astype(np.int32)
+    own = [scored_by if value % num_blocks == 0 else name_of[value] for value in chosen.tolist()]
+    query = (chosen // num_blocks).astype(np.int32)
     columns = [query, document[lines], ranks(query), score[lines], pa.array(own, pa.string())]
     return pa.table(columns, schema=schema.RUN)
 
@@ -160,7 +160,7 @@ def passage_run(run: pa.Table, places: Int64, passages: Int64, *, scored_by: str
 
 
 def _blocks(queries: Int64, names: NDArray[np.object_]) -> Int64:
-    """For each line, how often the name of the scoring stage has changed in its query so far."""
+    """The number of changes of the scoring stage's name in each line's query, up to the line."""
     total = np.cumsum(begins(names))
     starts = np.flatnonzero(begins(queries))
     blocks: Int64 = total - np.repeat(total[starts], np.diff(np.append(starts, len(queries))))
@@ -168,7 +168,7 @@ def _blocks(queries: Int64, names: NDArray[np.object_]) -> Int64:
 
 
 def _first_blocks(queries: Int64, documents: Int64, blocks: Int64) -> Int64:
-    """For each line, the first block of its query that has a passage of its document."""
+    """The first block of each line's query that has a passage of the line's document."""
     order = np.lexsort((blocks, documents, queries))
     new = begins(queries[order], documents[order])
     found = np.empty(len(order), np.int64)

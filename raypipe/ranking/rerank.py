@@ -80,22 +80,22 @@ def rerank_by_key(
         failed: keys without a score (in quarantine), bool; they are never ranked.
     """
     places = positions(lines_of(run), keys)
-    found = places >= 0
+    has_score = places >= 0
     lost = np.zeros(len(scores), bool) if failed is None else failed
     return rerank(
         run,
-        np.where(found, _at(scores, places), np.nan).astype(np.float32),
+        np.where(has_score, _at(scores, places), np.nan).astype(np.float32),
         k=k,
         tail=tail,
         scored_by=scored_by,
-        failed=found & (_at(lost, places) > 0),
+        failed=has_score & (_at(lost, places) > 0),
     )
 
 
 def aggregate_by_key(
     run: pa.Table,
-    wanted: Keys,
-    held: Keys,
+    needed_pairs: Keys,
+    scored_pairs: Keys,
     probabilities: NDArray[np.float32],
     *,
     method: str,
@@ -110,9 +110,9 @@ def aggregate_by_key(
 
     Args:
         run: schema.RUN, each query's lines together.
-        wanted: the pairs that the method needs.
-        held: the pairs that were scored.
-        probabilities: float32, p(i, j) of each held pair.
+        needed_pairs: the pairs that the method needs.
+        scored_pairs: the pairs that were scored.
+        probabilities: float32, p(i, j) of each scored pair.
         method: one of `vocabulary.Aggregation`.
         k: see `rerank`, and so are `tail` and `scored_by`.
         some_failed: whether pairs may be missing because they are in quarantine.
@@ -120,7 +120,7 @@ def aggregate_by_key(
     Raises:
         InputError: pairs that the method needs are missing; the message gives their number.
     """
-    places = positions(wanted, held)
+    places = positions(needed_pairs, scored_pairs)
     lacking = int((places < 0).sum())
     if lacking and not some_failed:
         raise InputError(
@@ -128,10 +128,10 @@ def aggregate_by_key(
             "not scored; score them first, or aggregate the scored ones (k1, sample and seed as "
             "for the pairs): a missing pair is never made up"
         )
-    found = places >= 0
-    first, second, third = (column[found] for column in wanted)
+    is_scored = places >= 0
+    first, second, third = (column[is_scored] for column in needed_pairs)
     queries, rows, sums = aggregate(
-        (first, second, third), probabilities[places[found]], method=method
+        (first, second, third), probabilities[places[is_scored]], method=method
     )
     lone = np.full(len(rows), -1, np.int64)
     at = positions(lines_of(run), (queries, rows, lone))
@@ -141,7 +141,7 @@ def aggregate_by_key(
         k=k,
         tail=tail,
         scored_by=scored_by,
-        failed=(at < 0) & np.isin(run["query_row"].to_numpy(), wanted[0]),
+        failed=(at < 0) & np.isin(run["query_row"].to_numpy(), needed_pairs[0]),
         ties="rank",
     )
 

@@ -31,7 +31,7 @@ def taken(text: TextSlice, rows: Int64) -> TextSlice:
 
 
 class PairLimits(Protocol):
-    """Those of `piece_counts`, in a reranker's settings."""
+    """The limits of `piece_counts`, in a reranker's settings."""
 
     @property
     def query_limit(self) -> int | None:

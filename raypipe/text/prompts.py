@@ -52,12 +52,12 @@ class PromptLayout(Layout):
 
     @property
     def before(self) -> tuple[int, ...]:
-        """See Layout."""
+        """Token ids before the first text."""
         return self.around[0]
 
     @property
     def behind(self) -> tuple[tuple[int, ...], ...]:
-        """See Layout."""
+        """Token ids after each text."""
         return self.around[1:]
 
     def filled(self, texts: Sequence[str]) -> str:
@@ -108,22 +108,22 @@ def prompt_layout(
         )
     pieces = [_pieces(tokenizer, word.strip()) for word in words]
     around = (opening + pieces[0], *pieces[1:-1], pieces[-1] + closing)
-    found = PromptLayout(
+    layout = PromptLayout(
         segments=(0,) * len(named),
         around=around,
         words=tuple(words),
         answers=tuple(_answer(tokenizer, word, problems) for word in answers),
     )
-    least = found.num_specials + (limits.query_limit or 1)
+    least = layout.num_specials + (limits.query_limit or 1)
     least += (len(named) - 1) * (limits.passage_limit or 1)
     if least > limits.total_limit:
         problems.append(
             f"total_limit: {limits.total_limit} tokens do not hold the prompt's own "
-            f"{found.num_specials} and the other limits, which need {least}"
+            f"{layout.num_specials} and the other limits, which need {least}"
         )
     if problems:
         raise InputError(problems)
-    return found
+    return layout
 
 
 def _split(prompt: str) -> tuple[list[str], list[str]]:
@@ -137,7 +137,7 @@ def _pieces(tokenizer: Tokenizer, text: str) -> tuple[int, ...]:
 
 
 def _specials(tokenizer: Tokenizer) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """What the tokenizer puts before and after a text."""
+    """The special tokens that the tokenizer puts before and after a text."""
     plain = _pieces(tokenizer, _SAMPLE)
     whole = tuple(encoded(tokenizer, [_SAMPLE], specials=True)[0].ids)
     starts = range(len(whole) - len(plain) + 1)

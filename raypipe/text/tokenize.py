@@ -19,7 +19,9 @@ CHARACTERS_A_PIECE = 32
 def encoded(
     tokenizer: Tokenizer, texts: Sequence[str | tuple[str, str]], *, specials: bool = False
 ) -> list[Encoding]:
-    """What the library makes of each text or pair of texts; nothing else in raypipe calls it.
+    """The library's encoding of each text or pair of texts.
+
+    Nothing else in raypipe calls the library for it.
 
     Raises:
         InputError: the library fails, as it does over a pattern that takes too long for a text.
@@ -49,13 +51,13 @@ def tokenize_batch(
     text is first cut at white space, and later in the text if that gave too few pieces.
     """
     dtype = piece_dtype(tokenizer)
-    wanted = max_pieces * CHARACTERS_A_PIECE
-    cut = [_cut(text, wanted) for text in texts]
-    found = encoded(tokenizer, cut)
-    pieces = [encoding.ids[:max_pieces] for encoding in found]
+    least = max_pieces * CHARACTERS_A_PIECE
+    cut = [_cut(text, least) for text in texts]
+    encodings = encoded(tokenizer, cut)
+    pieces = [encoding.ids[:max_pieces] for encoding in encodings]
     for place, text in enumerate(texts):
         if len(cut[place]) < len(text) and len(pieces[place]) < max_pieces:
-            pieces[place] = _pieces_of_long(tokenizer, text, max_pieces, 2 * wanted)
+            pieces[place] = _pieces_of_long(tokenizer, text, max_pieces, 2 * least)
     lengths = [len(p) for p in pieces]
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     every = (piece for row in pieces for piece in row)
@@ -68,18 +70,18 @@ def piece_dtype(tokenizer: Tokenizer) -> type[np.uint16] | type[np.uint32]:
     return np.uint16 if tokenizer.get_vocab_size() < 1 << 16 else np.uint32
 
 
-def _pieces_of_long(tokenizer: Tokenizer, text: str, max_pieces: int, wanted: int) -> list[int]:
+def _pieces_of_long(tokenizer: Tokenizer, text: str, max_pieces: int, least: int) -> list[int]:
     while True:
-        cut = _cut(text, wanted)
+        cut = _cut(text, least)
         pieces: list[int] = encoded(tokenizer, [cut])[0].ids
         if len(pieces) >= max_pieces or len(cut) == len(text):
             return pieces[:max_pieces]
-        wanted *= 2
+        least *= 2
 
 
-def _cut(text: str, wanted: int) -> str:
-    """The text up to the first space or newline at or after `wanted`: no piece spans one."""
-    if len(text) <= wanted:
+def _cut(text: str, least: int) -> str:
+    """The text up to the first space or newline at or after `least`: no piece spans one."""
+    if len(text) <= least:
         return text
-    ends = [end for end in (text.find(" ", wanted), text.find("\n", wanted)) if end >= 0]
+    ends = [end for end in (text.find(" ", least), text.find("\n", least)) if end >= 0]
     return text[: min(ends)] if ends else text

@@ -27,13 +27,13 @@ _LETTER, _SPACE, _MARK = 0, 1, 2
 _KIND = np.full(256, _LETTER, np.uint8)
 _KIND[list(b" \t\n\r")] = _SPACE
 _KIND[list(b"!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")] = _MARK
-"""Of each byte of UTF-8: white space and punctuation of ASCII, all others together."""
+"""Kind of each byte of UTF-8: white space and punctuation of ASCII, all others together."""
 _LOWER = np.frombuffer(bytes(range(256)).lower(), np.uint8)
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What has to be known of a tokenizer to cut a text into words."""
+    """The facts about a tokenizer that are needed to cut a text into words."""
 
     lower: bool
     """Whether the letters A to Z mean a to z."""
@@ -96,13 +96,13 @@ def rows_with(tokens: tuple[bytes, ...], data: Bytes, offsets: Int64) -> Int64:
 
     A token that begins in one text and would end in the next is counted as well.
     """
-    whole, found = data.tobytes(), []
+    whole, starts = data.tobytes(), []
     for token in tokens:
         at = whole.find(token)
         while at >= 0:
-            found.append(at)
+            starts.append(at)
             at = whole.find(token, at + 1)
-    return np.unique(np.searchsorted(offsets, found, side="right") - 1)
+    return np.unique(np.searchsorted(offsets, starts, side="right") - 1)
 
 
 def lowered(data: Bytes) -> Bytes:
@@ -114,8 +114,8 @@ def lowered(data: Bytes) -> Bytes:
 def words_of(data: Bytes, offsets: Int64) -> Words:
     """The words of texts, from `bytes_of`: runs of letters, and punctuation one by one.
 
-    A word holds no white space or punctuation of ASCII, or is one such punctuation character. What
-    else it holds (accents, Chinese, control characters) is for the tokenizer to cut.
+    A word holds no white space or punctuation of ASCII, or is one such punctuation character. The
+    tokenizer cuts it further at other characters (accents, Chinese, control characters).
     """
     kinds = _KIND[data]
     is_letter, is_space = kinds == _LETTER, kinds == _SPACE
@@ -156,15 +156,15 @@ class Memo:
     def rows(self, words: Sequence[bytes]) -> Int64:
         """The row of each of these different words, int64 [D]; until the next call.
 
-        New words are tokenised. What is held stays below MEMO_BYTES and one call's words.
+        New words are tokenised. The memo stays below MEMO_BYTES and one call's words.
         """
         if self._held > MEMO_BYTES:
             self._forget()
-        found = np.fromiter(map(self._rows.get, words, repeat(-1)), np.int64, count=len(words))
-        new = np.flatnonzero(found < 0)
+        rows = np.fromiter(map(self._rows.get, words, repeat(-1)), np.int64, count=len(words))
+        new = np.flatnonzero(rows < 0)
         if len(new):
-            found[new] = self._learn([words[place] for place in new.tolist()])
-        return found
+            rows[new] = self._learn([words[place] for place in new.tolist()])
+        return rows
 
     def _forget(self) -> None:
         """Know the comma alone, which could not be told from those between words."""
@@ -194,10 +194,10 @@ class Memo:
         groups = [words[i : i + TOGETHER] for i in range(0, len(words), TOGETHER)]
         texts = [b" , ".join([*group, b""]).decode() for group in groups]
         flats, counts = [], []
-        for group, found in zip(groups, self._encoded(texts), strict=True):
-            ends = np.flatnonzero(found == self._between)
+        for group, flat in zip(groups, self._encoded(texts), strict=True):
+            ends = np.flatnonzero(flat == self._between)
             if len(ends) == len(group):
-                flats.append(found[found != self._between])
+                flats.append(flat[flat != self._between])
                 counts.append(np.diff(ends, prepend=-1) - 1)
             else:
                 alone = self._encoded([word.decode() for word in group])
@@ -227,7 +227,7 @@ class WordPieces:
     def of(
         self, texts: pa.StringArray | pa.ChunkedArray, *, max_pieces: int
     ) -> tuple[Flat, Offsets]:
-        """What `tokenize_batch` returns for these texts, bit by bit, in less time."""
+        """The result of `tokenize_batch` for these texts, bit by bit, in less time."""
         if self._rules is None:
             return tokenize_batch(self._tokenizer, texts.to_pylist(), max_pieces=max_pieces)
         empty = tokenize_batch(self._tokenizer, [], max_pieces=max_pieces)

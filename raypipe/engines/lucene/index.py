@@ -44,7 +44,7 @@ BUFFER_MEGABYTES = 1024
 
 
 def index_settings(language: str = ENGLISH) -> dict[str, str]:
-    """What the bytes of an index depend on, apart from the passages."""
+    """The settings on which the bytes of an index depend, apart from the passages."""
     if language == IMPACTS:
         return {"anserini": anserini_jar().name}
     settings = {"anserini": anserini_jar().name, "store": "positions docvectors raw"}
@@ -113,7 +113,7 @@ def _write_input(batches: Iterable[pa.Table], path: Path) -> NDArray[np.int64]:
 
 
 _JAVA_BLANKS = "".join(map(chr, range(0x21)))
-"""What Java's String.trim removes; a text of only these is empty for Anserini."""
+"""Characters that Java's String.trim removes; a text of only these is empty for Anserini."""
 
 
 def _run_lucene(arguments: Sequence[object], log: Path, beat: Callable[[], None]) -> None:
@@ -286,11 +286,11 @@ def compare_ids(ids: Path, rows: NDArray[np.int64], batches: Iterable[pa.Table])
     with ids.open(encoding="utf-8") as lines:
         stored = (name for line in lines for name in json.loads(line))
         for document, expected in enumerate(_expected(rows, batches)):
-            found = next(stored, None)
-            if found != expected:
+            stored_id = next(stored, None)
+            if stored_id != expected:
                 raise IncompleteError(
                     f"Lucene: document {document}: expected passage {expected!r} of row "
-                    f"{rows[document]}, found {_shown(found)}; the index is not kept. Run again"
+                    f"{rows[document]}, found {_shown(stored_id)}; the index is not kept. Run again"
                 )
         surplus = next(stored, None)
         if surplus is not None:

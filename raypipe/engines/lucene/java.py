@@ -114,7 +114,8 @@ def stored_ids(lucene: Lucene, reader: Any, documents: Iterable[int]) -> list[st
 def ordered_writer() -> Any:
     """IndexWriter(directory, config) with the `addIndexes` that merges readers in their order.
 
-    Of the methods of that name, jnius' autoclass would take the one that copies directories.
+    There are several methods of that name, and jnius' autoclass would take the one that copies
+    directories.
     """
     from jnius import JavaClass, JavaMethod, MetaJavaClass
 

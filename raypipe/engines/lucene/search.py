@@ -150,10 +150,10 @@ def search_all(
     return lines_of([searcher.search(query, k1=k1, b=b, depth=depth, rm3=rm3) for query in queries])
 
 
-def lines_of(found: Sequence[Found]) -> Lines:
+def lines_of(results: Sequence[Found]) -> Lines:
     """The lines of queries, by what each found."""
-    lengths = [len(rows) for rows, _ in found]
-    positions = np.repeat(np.arange(len(found), dtype=np.int32), lengths)
-    rows = np.concatenate([rows for rows, _ in found] or [np.empty(0, np.int64)])
-    scores = np.concatenate([scores for _, scores in found] or [np.empty(0, np.float32)])
+    lengths = [len(rows) for rows, _ in results]
+    positions = np.repeat(np.arange(len(results), dtype=np.int32), lengths)
+    rows = np.concatenate([rows for rows, _ in results] or [np.empty(0, np.int64)])
+    scores = np.concatenate([scores for _, scores in results] or [np.empty(0, np.float32)])
     return positions, rows, scores

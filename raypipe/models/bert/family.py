@@ -45,29 +45,35 @@ class BertFamily:
 
     @property
     def pretraining(self) -> BertPretraining:
-        """See Family."""
+        """The heads of pre-training under this family's names."""
         from raypipe.models.bert.forward import BertPretraining
 
         return BertPretraining(self._names)
 
     def read(self, weights: Tensors, config: Config, *, updates: Updates | None = None) -> Bert:
-        """See Family."""
+        """The body, from tensors under any known names, with updates of its layers.
+
+        A family without a segment table gets one row of zeros.
+
+        Raises:
+            InputError: tensors are missing; the message names all.
+        """
         import torch
 
         from raypipe.models.bert.forward import read_bert
 
         like = self._names.as_bert(config)
         places = self.files.of_bert(config)
-        held = self._as_bert(weights, places)
-        missing = self._missing(places, held, weights)
+        tensors = self._as_bert(weights, places)
+        missing = self._missing(places, tensors, weights)
         if missing:
             raise InputError([f"the checkpoint lacks the tensor {name}" for name in missing])
         if not self._names.has_table:
-            held[SEGMENTS] = torch.zeros(1, like["hidden_size"])
-        return read_bert(held, like, updates=self._updates(updates, places))
+            tensors[SEGMENTS] = torch.zeros(1, like["hidden_size"])
+        return read_bert(tensors, like, updates=self._updates(updates, places))
 
     def forward(self, body: Bert, *tokens: Any, **settings: Any) -> Tensor:
-        """See Family."""
+        """Last hidden states, computed by `hidden_states`."""
         from raypipe.models.bert.forward import hidden_states
 
         return hidden_states(body, *tokens, **settings)
@@ -75,13 +81,17 @@ class BertFamily:
     def head(
         self, weights: Tensors, *, relevant_label: int | None, updates: Updates | None = None
     ) -> BertHead:
-        """See Family."""
+        """The pooler and the classifier, with the family's activation between them.
+
+        Raises:
+            InputError: tensors are missing, or the number of units contradicts the settings.
+        """
         import torch
 
         from raypipe.models.bert.forward import read_head
 
-        held = self._as_bert(weights, OF_HEAD)
-        missing = self._missing(OF_HEAD, held, weights)
+        tensors = self._as_bert(weights, OF_HEAD)
+        missing = self._missing(OF_HEAD, tensors, weights)
         if missing:
             raise InputError(
                 [
@@ -90,11 +100,15 @@ class BertFamily:
                 ]
             )
         own = self._updates(updates, POOLER)
-        found = read_head(held, relevant_label=relevant_label, updates=own)
-        return replace(found, activation=getattr(torch, self._activation))
+        pair_head = read_head(tensors, relevant_label=relevant_label, updates=own)
+        return replace(pair_head, activation=getattr(torch, self._activation))
 
     def layout(self, tokenizer: Tokenizer, segments: Sequence[int]) -> Layout:
-        """See Family; one special token, each text, and another behind it."""
+        """The layout with one special token, each text, and another special token behind it.
+
+        Raises:
+            InputError: the tokenizer lacks one of them.
+        """
         first, last, _ = self._names.specials
         first_id, last_id = (tokenizer.token_to_id(token) for token in (first, last))
         if first_id is None or last_id is None:
@@ -114,16 +128,16 @@ class BertFamily:
         places = {name: self._saved(name, weights) for name in names}
         return {name: weights[saved] for name, saved in places.items() if saved is not None}
 
-    def _missing(self, names: Iterable[str], held: Tensors, weights: Tensors) -> list[str]:
-        """Of these names of BERT's those not held, with the prefix that the checkpoint has."""
+    def _missing(self, names: Iterable[str], tensors: Tensors, weights: Tensors) -> list[str]:
+        """Missing tensors among these names of BERT's, with the prefix that the checkpoint has."""
         prefixed = any(name.startswith(self._names.prefix) for name in weights)
-        own = (self._names.own(name) for name in names if name not in held)
+        own = (self._names.own(name) for name in names if name not in tensors)
         return [self.files.saved_name(name, head=prefixed) for name in own]
 
-    def _saved(self, name: str, held: Mapping[str, Any]) -> str | None:
-        """The name, among those held, for one of BERT's canonical names; None if there is none."""
+    def _saved(self, name: str, tensors: Mapping[str, Any]) -> str | None:
+        """The name among the tensors for one of BERT's canonical names; None if there is none."""
         own = self._names.own(name)
-        return next((saved for saved in (own, self._names.prefix + own) if saved in held), None)
+        return next((saved for saved in (own, self._names.prefix + own) if saved in tensors), None)
 
     def _updates(self, updates: Updates | None, names: Iterable[str]) -> Updates | None:
         """The updates by BERT's names of their layers, without a prefix."""

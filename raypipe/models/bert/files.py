@@ -28,7 +28,7 @@ NEEDED = (
 )
 DECISIVE = (*NEEDED, "hidden_act", "layer_norm_eps", "model_type", "position_embedding_type")
 """Everything in a config.json that raypipe's forward pass reads, or that transformers would read
-for a BERT. What is left out changes no result: dropout rates, names, versions, the file's dtype."""
+for a BERT. The other keys change no result: dropout rates, names, versions, the file's dtype."""
 KEPT = (
     *NEEDED,
     "attention_probs_dropout_prob",
@@ -75,7 +75,7 @@ class Names:
     architecture: str
     """transformers' name of the classes, without Model and ForSequenceClassification."""
     prefix: str
-    """Of the body's tensors in a model with a head."""
+    """Prefix of the body's tensors in a model with a head."""
     layers: str = LAYERS
     """The own beginning of names in a layer, for BERT's `encoder.layer.`."""
     parts: tuple[tuple[str, str], ...] = ()
@@ -107,7 +107,7 @@ class Names:
         "lm_head.decoder",
         "lm_head.bias",
     )
-    """What predicts masked words: a linear layer, its normalisation, the decoder that is the table
+    """The head for masked words: a linear layer, its normalisation, the decoder that is the table
     of word embeddings, and the full name of its bias, which may have the decoder's own name too."""
     mask: str = "<mask>"
     """The special token in the place of a masked word piece."""
@@ -133,7 +133,7 @@ class Names:
 
 
 class BertFiles:
-    """See Files."""
+    """Tensors and config.json of BERT and of families that differ from it in names alone."""
 
     SEGMENTS = SEGMENTS
 
@@ -148,26 +148,32 @@ class BertFiles:
         self.HAS_SEGMENTS = names.has_segments
 
     def canonical_names(self, names: Iterable[str]) -> Named:
-        """See Files; other heads, and a pooler that no head here uses, are unused."""
+        """Canonical names from PyTorch's or TensorFlow's.
+
+        Other heads, and a pooler that no head here uses, are unused.
+        """
         return named_by(self._canonical, names)
 
     def saved_name(self, name: str, *, head: bool) -> str:
-        """See Files."""
+        """The name with the prefix in a model with a head, unless the tensor is the head's own."""
         place = name.removeprefix(self.names.prefix)
         bare = place in self.HEADS or (place in self.POOLER and not self.names.body_has_pooler)
         return self.names.prefix + place if head and not bare else place
 
     def trained_names(self, names: Iterable[str], *, head: bool) -> dict[str, str]:
-        """See Files; without `head`, pooler and classifier are left out too."""
-        found = {}
+        """Name in a checkpoint -> name in a training.
+
+        Without `head`, pooler and classifier are left out.
+        """
+        saved_names = {}
         for name in names:
             place = self._canonical(name)
             if place is not None and (head or not self.may_have(place)):
-                found[name] = self.saved_name(place, head=True)
-        return found
+                saved_names[name] = self.saved_name(place, head=True)
+        return saved_names
 
     def linear_names(self, tensors: Mapping[str, "Tensor"], *, head: bool) -> list[str]:
-        """See Files; with `head` also the head's first layer."""
+        """Names of the encoder layers' linear layers; with `head` also the head's first layer."""
         first = self.saved_name(self.POOLER[0], head=True)
         layers = self.names.prefix + self.names.layers
         ends = tuple(f".{last}.weight" for last in self.ADAPTED)
@@ -178,23 +184,23 @@ class BertFiles:
         ]
 
     def expected_shapes(self, config: Config, *, num_labels: int | None) -> dict[str, Shape]:
-        """See Files."""
-        found = self.of_bert(config, num_labels)
-        return {self.names.own(name): shape for name, shape in found.items()}
+        """Shapes by canonical name, with pooler and head if there are labels."""
+        shapes = self.of_bert(config, num_labels)
+        return {self.names.own(name): shape for name, shape in shapes.items()}
 
     def of_bert(self, config: Config, num_labels: int | None = None) -> dict[str, Shape]:
         """The same by BERT's canonical names."""
-        found = _shapes(self.names.as_bert(config), num_labels)
+        shapes = _shapes(self.names.as_bert(config), num_labels)
         if not self.names.has_table:
-            del found[SEGMENTS]
-        return found
+            del shapes[SEGMENTS]
+        return shapes
 
     def may_have(self, name: str) -> bool:
-        """See Files: a pooler's or a head's."""
+        """Whether the tensor is a pooler's or a head's."""
         return name in (*self.POOLER, *self.HEADS)
 
     def config_problems(self, config: Config) -> list[str]:
-        """See Files."""
+        """Counts out of range, other activations or positions, and a model that is a decoder."""
         like, key = self.names.as_bert(config), self.names.key
         problems = [
             f"{key(name)}: expected a count{_at_most(name)}, found {like.get(name)!r}"
@@ -210,7 +216,7 @@ class BertFiles:
         return problems
 
     def own_problems(self, config: Config) -> list[str]:
-        """See Files."""
+        """Problems of any config.json, values that are not stated, and sizes that do not fit."""
         problems = self.config_problems(config)
         like, key = self.names.as_bert(config), self.names.key
         for name, expected in (("model_type", self.names.kind), ("hidden_act", "gelu")):
@@ -234,7 +240,7 @@ class BertFiles:
         ]
 
     def decisive(self, config: Config) -> dict[str, Any]:
-        """See Files; under BERT's keys."""
+        """The values of DECISIVE under BERT's keys, the default of positions included."""
         like = self.names.as_bert(config)
         values = {name: like[name] for name in DECISIVE if name in like}
         values["layer_norm_eps"] = float(like["layer_norm_eps"])
@@ -242,18 +248,18 @@ class BertFiles:
         return values
 
     def num_positions(self, config: Config) -> int:
-        """See Files."""
+        """Rows of the table of positions from the first that a token has."""
         positions = int(self.names.as_bert(config)["max_position_embeddings"])
         return positions - self.names.first_position
 
     def as_bert(self, config: Config) -> dict[str, Any]:
-        """See Files."""
+        """The values of config.json under BERT's keys, with those that the family fixes."""
         return self.names.as_bert(config)
 
     def contradictions(
         self, config: Config, shapes: Mapping[str, Shape], *, any_segments: bool = False
     ) -> list[str]:
-        """See Files.
+        """Sizes, layers and shapes in which config.json and the tensors differ.
 
         With `any_segments`, the segment table may have another number of rows than type_vocab_size:
         the third row of a duoBERT model is often not mentioned in config.json.
@@ -293,7 +299,7 @@ class BertFiles:
     def converted_config(
         self, config: Config, *, segment_rows: int, num_labels: int | None
     ) -> dict[str, Any]:
-        """See Files; of a BERT what transformers needs, which Google's file does not say."""
+        """The content of config.json, with the keys for transformers that Google's file lacks."""
         body = dict(config)
         if self.names.kind == "bert":
             body = {
@@ -310,7 +316,7 @@ class BertFiles:
         return dict(sorted(body.items()))
 
     def architecture(self, *, head: bool) -> str:
-        """See Files."""
+        """The family's class in transformers, as a bare model or with a head that scores."""
         return self.names.architecture + ("ForSequenceClassification" if head else "Model")
 
     def _canonical(self, name: str) -> str | None:
@@ -327,17 +333,19 @@ class BertFiles:
 
 def named_by(canonical: Callable[[str], str | None], names: Iterable[str]) -> Named:
     """The names for which `canonical` has one, those without, and those with another's."""
-    found: dict[str, TensorSource] = {}
+    sources: dict[str, TensorSource] = {}
     unused, twice = [], []
     for name in sorted(names):
         place = canonical(name)
         if place is None:
             unused.append(name)
-        elif place in found:
-            twice.append(f"{found[place].name} and {name}")
+        elif place in sources:
+            twice.append(f"{sources[place].name} and {name}")
         else:  # a kernel of TensorFlow is the transpose of PyTorch's weight
-            found[place] = TensorSource(name, transpose=name.removesuffix(":0").endswith("/kernel"))
-    return Named(found, unused, twice)
+            sources[place] = TensorSource(
+                name, transpose=name.removesuffix(":0").endswith("/kernel")
+            )
+    return Named(sources, unused, twice)
 
 
 def _shapes(config: Config, num_labels: int | None) -> dict[str, Shape]:

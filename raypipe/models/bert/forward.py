@@ -71,7 +71,7 @@ class Bert:
 
     @property
     def packed(self) -> bool:
-        """See Body."""
+        """Whether raypipe computes the model, which it does."""
         return True
 
     @property
@@ -178,7 +178,7 @@ class BertHead:
     """Padded with zeros to 16 units: narrower products use other kernels (see MIN_ROWS)."""
     num_units: int
     activation: Callable[[Tensor], Tensor] = torch.tanh
-    """What is computed between the two."""
+    """The function between the two layers."""
 
     @property
     def linears(self) -> list[Linear]:
@@ -282,7 +282,7 @@ _TENSORFLOW = {
 
 
 class BertPretraining:
-    """See `raypipe.models.family.Pretraining`; saved names are canonical ones."""
+    """The heads of a BERT's pre-training, whose saved names are the canonical ones."""
 
     TIED: Mapping[str, Any] = {"tie_word_embeddings": True}
 
@@ -295,7 +295,7 @@ class BertPretraining:
         self._words = names.prefix + WORDS
 
     def shapes(self, config: Config, *, next_sentence: bool) -> dict[str, Shape]:
-        """See Pretraining."""
+        """Shapes of the head for masked words; with `next_sentence` also of a BERT's other head."""
         hidden = self._names.as_bert(config)["hidden_size"]
         shapes: dict[str, Shape] = {
             f"{self._dense}.weight": (hidden, hidden),
@@ -314,15 +314,17 @@ class BertPretraining:
         return shapes
 
     def canonical_names(self, names: Iterable[str]) -> Named:
-        """See Pretraining; a decoder's bias stands for the one that it is tied to."""
-        held = [*names]
+        """The heads' tensors. A decoder's bias stands for the one that it is tied to."""
+        listed = [*names]
         decoder = self._decoder[1]
-        alone = decoder in held and not any(self._canonical(name) == self._bias for name in held)
+        alone = decoder in listed and not any(
+            self._canonical(name) == self._bias for name in listed
+        )
         tied = {decoder: self._bias} if alone else {}
-        return named_by(lambda name: tied.get(name) or self._canonical(name), held)
+        return named_by(lambda name: tied.get(name) or self._canonical(name), listed)
 
     def untied(self, tensors: Mapping[str, Tensor]) -> list[str]:
-        """See Pretraining."""
+        """The decoder's weight and bias, where they differ from the word embeddings or the bias."""
         prefix = self._names.prefix
         prefixed = {(prefix + n if n.startswith("embeddings.") else n): n for n in tensors}
         pairs = zip(self._decoder, (self._words, self._bias), strict=True)
@@ -335,14 +337,18 @@ class BertPretraining:
         ]
 
     def words(self, weights: Mapping[str, Tensor], hidden_MH: Tensor, eps: float) -> Tensor:
-        """See Pretraining."""
+        """Logits of masked words, [M, V]: a linear layer, GELU, normalisation and the decoder."""
 
         transform, norm, words = self.word_head(weights)
         transformed = normed(F.gelu(linear(hidden_MH, transform)), norm, eps)
         return linear(transformed, words)
 
     def word_head(self, weights: Mapping[str, Tensor]) -> tuple[Linear, Linear, Linear]:
-        """See Pretraining."""
+        """Weights and biases of the linear layer, of its normalisation, and of the decoder.
+
+        Raises:
+            InputError: tensors are missing.
+        """
 
         def pair(weight: str, bias: str) -> Linear:
             missing = [name for name in (weight, bias) if name not in weights]
@@ -357,13 +363,13 @@ class BertPretraining:
         return of_dense, of_norm, pair(self._words, self._bias if held else self._decoder[1])
 
     def follows(self, weights: Mapping[str, Tensor], first_BH: Tensor) -> Tensor:
-        """See Pretraining; as in BERT's own code without dropout after the pooler."""
+        """Logits [B, 2] from the pooler, as in BERT's own code without dropout after it."""
         pooler = weights[PREFIX + POOLER[0]], weights[PREFIX + POOLER[1]]
         pooled = torch.tanh(linear(first_BH, pooler))
         return linear(pooled, (weights[f"{_NEXT}.weight"], weights[f"{_NEXT}.bias"]))
 
     def architecture(self, *, next_sentence: bool) -> str:
-        """See Pretraining."""
+        """The class for masked words alone, or for both heads if there are two."""
         both = next_sentence and self.FOLLOWS
         return self._names.architecture + ("ForPreTraining" if both else "ForMaskedLM")
 

@@ -85,18 +85,18 @@ def _in_folder(folder: Path) -> list[Path]:
     for name in STANDARD:
         if (folder / name).exists():
             return _listed(folder / name) if name.endswith(".json") else [folder / name]
-    found = sorted(
+    files = sorted(
         p
         for p in folder.iterdir()
         if p.suffix in (*PICKLES, ".npz", ".safetensors") and p.is_file()
     )
-    if len(found) == 1:
-        return found
-    if found:
-        names = ", ".join(p.name for p in found)
+    if len(files) == 1:
+        return files
+    if files:
+        names = ", ".join(p.name for p in files)
         raise InputError(
             f"{folder}: expected one checkpoint, found {names}; name the one to convert: "
-            f"raypipe model convert {found[0]}"
+            f"raypipe model convert {files[0]}"
         )
     checkpoints = sorted(folder.glob("*.index"))
     if checkpoints:
@@ -158,11 +158,11 @@ def read_checkpoint(files: list[Path]) -> SavedTensors:
     records = []
     for file in files:
         sha256 = hash_file(file)
-        found, beside, form = _read(file)
-        again = sorted(set(found) & set(tensors))
+        part, beside, form = _read(file)
+        again = sorted(set(part) & set(tensors))
         if again:
             raise InputError(f"{file}: {again[0]} and {len(again) - 1} more are in another file")
-        tensors |= found
+        tensors |= part
         others += beside
         records.append({"file": file.name, "sha256": sha256, "format": form})
     return SavedTensors(tensors, others, records)
@@ -296,27 +296,27 @@ def rename(
     files = family_of(config).files
     table = files.SEGMENTS
     named = files.canonical_names(tensors)
-    found = {place: _taken(source, tensors) for place, source in named.found.items()}
+    by_place = {place: _taken(source, tensors) for place, source in named.found.items()}
     pair = conventions if isinstance(conventions, PairConventions) else None
     problems = [f"two tensors have the same name: {both}" for both in named.twice]
     added = None
-    if pair is not None and pair.kind == "duo" and table in found:
-        choice, rows = segment_row or pair.segment_row, len(found[table])
+    if pair is not None and pair.kind == "duo" and table in by_place:
+        choice, rows = segment_row or pair.segment_row, len(by_place[table])
         wrong = third_segment_problems(rows, choice)
         if choice not in (None, *SEGMENT_ROWS):
             wrong = [f"--segment-row: expected zero or copy, found {choice!r}"]
         if not wrong and rows == 2:
-            found[table] = with_third_segment(found[table], choice)
+            by_place[table] = with_third_segment(by_place[table], choice)
             added = {"row": 2, "from": choice}
         problems += wrong
-        config = {**config, "type_vocab_size": len(found[table])}
+        config = {**config, "type_vocab_size": len(by_place[table])}
     elif segment_row is not None:
         problems.append(f"--segment-row: expected a duoBERT model, found {conventions.kind}")
     units = units_of(conventions)
     heads = heads_of(named.unused, config, conventions)
     problems += [f"two tensors have the same name: {both}" for both in heads.twice]
     problems += heads_problems(_shapes_of(heads, tensors), config, conventions)
-    problems += tensor_problems({n: tuple(t.shape) for n, t in found.items()}, config, units)
+    problems += tensor_problems({n: tuple(t.shape) for n, t in by_place.items()}, config, units)
     if predicts_words(conventions):
         plain = {name.removeprefix("module."): tensor for name, tensor in tensors.items()}
         untied = family_of(config).pretraining.untied(plain)
@@ -324,21 +324,21 @@ def rename(
     if problems:
         raise InputError(problems)
     extra = files.HEADS if pair is None else ()
-    kept = sorted(place for place in found if place not in extra)
+    kept = sorted(place for place in by_place if place not in extra)
     prefixed = not isinstance(conventions, Conventions) or conventions.is_sparse
     final = {place: files.saved_name(place, head=prefixed) for place in kept}
     final |= {place: place for place in heads.found}
-    found |= {place: _taken(source, tensors) for place, source in heads.found.items()}
+    by_place |= {place: _taken(source, tensors) for place, source in heads.found.items()}
     sources = {**named.found, **heads.found}
     kept = [*kept, *heads.found]
     names = {place: source.name for place, source in sources.items()}
     return Renamed(
-        tensors={final[place]: found[place].contiguous().clone() for place in kept},
+        tensors={final[place]: by_place[place].contiguous().clone() for place in kept},
         num_labels=units,
-        segment_rows=len(found.get(table, ())),
+        segment_rows=len(by_place.get(table, ())),
         renamed={final[p]: names[p] for p in kept if final[p] != names[p]},
         transposed=[final[place] for place in kept if sources[place].transpose],
-        left_out=sorted([*heads.unused, *(names[place] for place in extra if place in found)]),
+        left_out=sorted([*heads.unused, *(names[place] for place in extra if place in by_place)]),
         segment_row=added,
     )
 

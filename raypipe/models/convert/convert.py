@@ -76,15 +76,15 @@ def find_tokenizer(folders: Sequence[Path], preset: str | None) -> FoundTokenize
             return _of_vocabulary(folder, preset)
         if (folder / PIECES).exists():
             return FoundTokenizer(folder, None, None)
-    wanted = _vocabulary_of(preset)
+    vocabulary = _vocabulary_of(preset)
     raise InputError(
         f"{folders[0]}: no tokenizer.json or vocab.txt; name a folder that has the one the model "
-        f"was trained with: --tokenizer FOLDER{wanted}"
+        f"was trained with: --tokenizer FOLDER{vocabulary}"
     )
 
 
 def write_tokenizer(
-    found: FoundTokenizer, out: Path, config: Config
+    tokenizer: FoundTokenizer, out: Path, config: Config
 ) -> tuple[dict[str, Any], list[str]]:
     """Put the tokenizer into the folder; returns (what was done, notes).
 
@@ -92,24 +92,24 @@ def write_tokenizer(
         InputError: it lacks a special token of the family, or has ids beyond the model's
             vocabulary.
     """
-    copied = [name for name in FILES if (found.folder / name).exists()]
+    copied = [name for name in FILES if (tokenizer.folder / name).exists()]
     for name in copied:
-        shutil.copyfile(found.folder / name, out / name)
+        shutil.copyfile(tokenizer.folder / name, out / name)
     record: dict[str, Any] = {"files": {name: hash_file(out / name) for name in copied}}
-    if found.lower_case is not None:
-        made = BertWordPieceTokenizer(str(out / "vocab.txt"), lowercase=found.lower_case)
+    if tokenizer.lower_case is not None:
+        made = BertWordPieceTokenizer(str(out / "vocab.txt"), lowercase=tokenizer.lower_case)
         made.save(str(out / "tokenizer.json"))
-        record |= {"lower_case": found.lower_case, "lower_case_from": found.lower_case_from}
+        record |= {"lower_case": tokenizer.lower_case, "lower_case_from": tokenizer.lower_case_from}
     elif not (out / "tokenizer.json").exists():
-        read_tokenizer(found.folder).save(str(out / "tokenizer.json"))
-        record |= {"made_from": {PIECES: hash_file(found.folder / PIECES)}}
+        read_tokenizer(tokenizer.folder).save(str(out / "tokenizer.json"))
+        record |= {"made_from": {PIECES: hash_file(tokenizer.folder / PIECES)}}
     if not (out / "tokenizer_config.json").exists():
         body: dict[str, Any] = {"model_max_length": family_of(config).files.num_positions(config)}
-        if found.lower_case is not None:
-            body |= {"do_lower_case": found.lower_case}
+        if tokenizer.lower_case is not None:
+            body |= {"do_lower_case": tokenizer.lower_case}
         body["tokenizer_class"] = "T5Tokenizer" if reads_prompts(config) else "BertTokenizer"
         (out / "tokenizer_config.json").write_text(json.dumps(body, indent=2) + "\n")
-    return record, _checked(found.folder, out, config)
+    return record, _checked(tokenizer.folder, out, config)
 
 
 def _checked(source: Path, out: Path, config: Config) -> list[str]:
@@ -244,8 +244,8 @@ def _planned(path: Path, out: Path, preset: str | None, tokenizer: Path | None) 
         problems.append(InputError(f"{out}: expected a folder that does not exist or is empty"))
     root = path if path.is_dir() else path.parent
     inner = transformer_folder(root)
-    found = tried(find_checkpoint, inner if path.is_dir() else path)
-    config = tried(read_config, inner) if found is not None else None
+    checkpoint = tried(find_checkpoint, inner if path.is_dir() else path)
+    config = tried(read_config, inner) if checkpoint is not None else None
     discovered = tried(discover, root, preset) if config is not None else None
     folders = [inner, root] if tokenizer is None else [tokenizer]
     opened = tried(find_tokenizer, folders, preset) if config is not None else None
@@ -258,8 +258,8 @@ def _planned(path: Path, out: Path, preset: str | None, tokenizer: Path | None) 
             for note in getattr(error, "__notes__", ()):
                 combined.add_note(note)
         raise combined
-    assert found and config and discovered and opened
-    return _Plan(root, found[1], config[0], config[1], discovered, opened)
+    assert checkpoint and config and discovered and opened
+    return _Plan(root, checkpoint[1], config[0], config[1], discovered, opened)
 
 
 def _write(

@@ -77,7 +77,7 @@ class Description:
     """Tensors that raypipe does not read; None if config.json is refused."""
     missing: list[str] | None = None
     made_by: dict[str, Any] | None = None
-    """What convert did, if it made the folder."""
+    """The record of convert, if it made the folder."""
     training: str = "not known"
     """yes, or no with the reason."""
     notes: list[str] = field(default_factory=list)
@@ -92,62 +92,68 @@ def describe(path: str, preset: str | None) -> Description:
     """
     preset = PACKAGED if path == PACKAGED and preset is None else preset
     named = is_folder(folder_of(path))
-    found = Description(path, str(named))
-    problems = found.problems
+    description = Description(path, str(named))
+    problems = description.problems
     resolved = tried(resolve_model, path, preset, problems=problems)
     folder, adapter = named, named if is_adapter(named) else None
     if adapter is not None:
         base = tried(base_of, named, problems=problems)
         folder = folder_of(base) if base else named
-        found.notes.append(f"an adapter for {base}, merged when it is loaded")
+        description.notes.append(f"an adapter for {base}, merged when it is loaded")
     discovered = tried(discover, named, preset, problems=problems)
     if discovered is not None:
-        found.kind = discovered.conventions.kind
-        found.conventions, found.sources = asdict(discovered.conventions), discovered.sources
-        found.notes += discovered.notes
-        if resolved is not None and (saw := starting_weights(resolved)) != found.conventions[SAW]:
-            found.conventions[SAW] = saw
-            found.sources = {**discovered.sources, SAW: "of these weights"}
-        found.made_by = read_object(named / "raypipe.json").get(RECORD)
+        description.kind = discovered.conventions.kind
+        description.conventions, description.sources = (
+            asdict(discovered.conventions),
+            discovered.sources,
+        )
+        description.notes += discovered.notes
+        if (
+            resolved is not None
+            and (saw := starting_weights(resolved)) != description.conventions[SAW]
+        ):
+            description.conventions[SAW] = saw
+            description.sources = {**discovered.sources, SAW: "of these weights"}
+        description.made_by = read_object(named / "raypipe.json").get(RECORD)
     conventions = None if discovered is None else discovered.conventions
     config = tried(read_object, folder / "config.json", problems=problems) or {}
     family = tried(family_of, config, problems=[])  # an unknown one is among the problems already
     sizes = family and tried(family.files.as_bert, config, problems=[])
-    found.architecture = {
+    description.architecture = {
         "architectures": config.get("architectures"),
         "model_type": config.get("model_type"),
         **{name: (sizes or config).get(key) for name, key in SIZES.items()},
         "vocabulary": config.get("vocab_size"),
     }
-    found.tokenizer = tried(_tokenizer_facts, folder, problems=problems)
+    description.tokenizer = tried(_tokenizer_facts, folder, problems=problems)
     file = folder / "model.safetensors" if adapter is None else adapter / WEIGHTS
-    found.weights = tried(_file_facts, file, problems=problems) if file.exists() else None
-    if found.weights is not None and family is not None:
-        _describe_weights(found, folder, adapter, config, conventions)
+    description.weights = tried(_file_facts, file, problems=problems) if file.exists() else None
+    if description.weights is not None and family is not None:
+        _describe_weights(description, folder, adapter, config, conventions)
     if family is not None:
-        found.training = _training(family, conventions)
-    found.problems = list(dict.fromkeys(problems))
-    return found
+        description.training = _training(family, conventions)
+    description.problems = list(dict.fromkeys(problems))
+    return description
 
 
 def _describe_weights(
-    found: Description,
+    description: Description,
     folder: Path,
     adapter: Path | None,
     config: Config,
     conventions: AnyConventions | None,
 ) -> None:
     """Fill in what is unused and missing, and what does not fit the settings."""
-    assert found.weights is not None
+    assert description.weights is not None
     file = folder / "model.safetensors"
-    shapes = tried(tensor_shapes, file, problems=found.problems)
+    shapes = tried(tensor_shapes, file, problems=description.problems)
     if shapes is None or config_problems(config):
         return
     if adapter is not None:
-        found.weights["rank"] = read_object(adapter / CONFIG).get("r")
+        description.weights["rank"] = read_object(adapter / CONFIG).get("r")
         missing = missing_tensors(shapes, adapter_names(adapter), config)
-        found.unused, found.missing = [], [*missing[0], *missing[1]]
-        if found.missing:
+        description.unused, description.missing = [], [*missing[0], *missing[1]]
+        if description.missing:
             return
         summed = summed_shapes(shapes, config, adapter).items()
         shapes = {name: shape for name, shape in summed if not name.endswith(HALVES)}
@@ -155,18 +161,21 @@ def _describe_weights(
         files = family_of(config).files
         named = files.canonical_names(shapes).found
         places = {place: shapes[source.name] for place, source in named.items()}
-        found.weights |= {
+        description.weights |= {
             "parameters": sum(map(prod, places.values())),
             "segment_rows": next(iter(places.get(files.SEGMENTS, ())), None),
             "head_units": next(iter(places.get(files.HEADS[0], ())), None),
         }
     if conventions is not None:
-        problems = _describe_tensors(found, shapes, config, conventions)
-        found.problems += [f"{adapter or folder}: {problem}" for problem in problems]
+        problems = _describe_tensors(description, shapes, config, conventions)
+        description.problems += [f"{adapter or folder}: {problem}" for problem in problems]
 
 
 def _describe_tensors(
-    found: Description, shapes: Mapping[str, Shape], config: Config, conventions: AnyConventions
+    description: Description,
+    shapes: Mapping[str, Shape],
+    config: Config,
+    conventions: AnyConventions,
 ) -> list[str]:
     """Fill in unused and missing tensors; returns the problems with these settings."""
     files, units = family_of(config).files, units_of(conventions)
@@ -175,16 +184,18 @@ def _describe_tensors(
     expected = files.expected_shapes(config, num_labels=units)
     used, unused = set(expected), named.unused
     head = not isinstance(conventions, Conventions)
-    found.missing = [files.saved_name(name, head=head) for name in sorted(used - set(places))]
+    description.missing = [files.saved_name(name, head=head) for name in sorted(used - set(places))]
     heads = heads_of(unused, config, conventions)
     of_heads = {place: shapes[source.name] for place, source in heads.found.items()}
     problems, unused = heads_problems(of_heads, config, conventions), heads.unused
     if predicts_words(conventions):
         needed = family_of(config).pretraining.shapes(config, next_sentence=False)
-        found.missing += [name for name in needed if name not in of_heads]
+        description.missing += [name for name in needed if name not in of_heads]
         pooler = set() if isinstance(conventions, Conventions) else {*files.POOLER}
         used = used | pooler
-    found.unused = sorted([*unused, *(s.name for p, s in named.found.items() if p not in used)])
+    description.unused = sorted(
+        [*unused, *(s.name for p, s in named.found.items() if p not in used)]
+    )
     rows = next(iter(places.get(files.SEGMENTS, ())), 0)
     if isinstance(conventions, PairConventions) and conventions.kind == "duo" and rows:
         config = {**config, "type_vocab_size": rows}

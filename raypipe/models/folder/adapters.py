@@ -124,18 +124,18 @@ def _expected(settings: Mapping[str, Any], config: Config) -> dict[str, Shape] |
     if not {target.rpartition(".")[2] for target in targets} <= set(files.ADAPTED):
         return None
     updated = tuple(f".{target}.weight" for target in targets)
-    found: dict[str, Shape] = {}
+    shapes: dict[str, Shape] = {}
     for name, shape in _shapes(config).items():
         module = name.rpartition(".")[0]
         if module.endswith(tuple(whole)):
-            found[name] = shape
+            shapes[name] = shape
         elif f".{name}".endswith(updated):
-            found |= {module + HALVES[0]: (rank, shape[1]), module + HALVES[1]: (shape[0], rank)}
-    return found
+            shapes |= {module + HALVES[0]: (rank, shape[1]), module + HALVES[1]: (shape[0], rank)}
+    return shapes
 
 
 def _shapes(config: Config) -> dict[str, Shape]:
-    """Of every tensor of the merged model, by saved name."""
+    """Shapes of all tensors of the merged model, by saved name."""
     files = family_of(config).files
     shapes = files.expected_shapes(config, num_labels=config["num_labels"])
     return {files.saved_name(name, head=True): shape for name, shape in shapes.items()}

@@ -20,37 +20,37 @@ ONE_UNIT, TWO_UNITS = 1, 2
 
 def read_cross_encoder(folder: Path) -> Evidence:
     """Settings of a monoBERT model; the longer of query and passage is cut first."""
-    found = Evidence()
+    evidence = Evidence()
     config = read_object(folder / "config.json")
-    found.add("config.json architectures", kind="mono")
-    found.add("the tokenizer cuts the longest first", query_limit=None, passage_limit=None)
+    evidence.add("config.json architectures", kind="mono")
+    evidence.add("the tokenizer cuts the longest first", query_limit=None, passage_limit=None)
     limit, source = token_limit(folder, config)
     if limit is None:
-        found.problems["total_limit"] = "no max_seq_length, model_max_length or positions"
+        evidence.problems["total_limit"] = "no max_seq_length, model_max_length or positions"
     else:
-        found.add(source, total_limit=limit)
+        evidence.add(source, total_limit=limit)
     try:
         units = num_labels_of(config)
     except InputError as error:
         raise InputError(f"{folder / 'config.json'}: {error}") from error
     if units == ONE_UNIT:
-        found.add("config.json: a head of one unit", relevant_label=None)
-        _read_score(folder, config, found)
+        evidence.add("config.json: a head of one unit", relevant_label=None)
+        _read_score(folder, config, evidence)
     elif units == TWO_UNITS:
-        found.problems["relevant_label"] = (
+        evidence.problems["relevant_label"] = (
             "config.json: a head of two units does not say which means relevant: 0 or 1"
         )
-        found.problems["score"] = (
+        evidence.problems["score"] = (
             "config.json: a head of two units does not say whether the score is that unit's "
             "log-probability, probability or raw"
         )
     else:
-        found.refusals.append(
+        evidence.refusals.append(
             f"{folder / 'config.json'}: expected a head of one or two units, found {units}"
         )
-    read_prompts(folder, found)
-    check_tokenizer(folder, found, pair=True)
-    return found
+    read_prompts(folder, evidence)
+    check_tokenizer(folder, evidence, pair=True)
+    return evidence
 
 
 def num_labels_of(config: Config) -> int:
@@ -67,7 +67,7 @@ def num_labels_of(config: Config) -> int:
     return len(named) if isinstance(named, dict | list) and named else TWO_UNITS
 
 
-def _read_score(folder: Path, config: Config, found: Evidence) -> None:
+def _read_score(folder: Path, config: Config, evidence: Evidence) -> None:
     """Reads the activation saved by sentence-transformers; otherwise the unit's raw value."""
     part, old = "sentence_transformers", "sbert_ce_default_activation_function"
     own = part_of(config, part, folder / "config.json")
@@ -78,10 +78,10 @@ def _read_score(folder: Path, config: Config, found: Evidence) -> None:
     ]
     source, activation = next((place for place in places if place[1]), (None, None))
     if source is None:
-        found.add("no activation is stated: the unit's raw value", score="raw")
+        evidence.add("no activation is stated: the unit's raw value", score="raw")
         return
     score = SCORES.get(str(activation).rpartition(".")[2])
     if score is None:
-        found.problems["score"] = f"{source}: expected Identity or Sigmoid, found {activation}"
+        evidence.problems["score"] = f"{source}: expected Identity or Sigmoid, found {activation}"
     else:
-        found.add(source, score=score)
+        evidence.add(source, score=score)

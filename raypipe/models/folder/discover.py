@@ -4,9 +4,9 @@ The folder's own files are sentence-transformers' (modules.json) or a cross-enco
 if they leave a field open, the error names it; nothing is guessed. A raypipe.json may give just
 such fields: it overrides the files.
 
-Some encoders were trained with a text in front of queries and passages. What neither the folder's
-files nor the table here says of it is asked for: without it such a model ranks, and ranks worse,
-and nothing shows why.
+Some encoders were trained with a text in front of queries and passages. If neither the folder's
+files nor the table here states it, an error asks for it: without it such a model ranks, and ranks
+worse, and nothing shows why.
 """
 
 import logging
@@ -91,13 +91,13 @@ def discover(
     if own is None and not complete and not given:
         _refuse_decoder(folder, config)
     if own is None or given.get("kind", own.values.get("kind")) != own.values.get("kind"):
-        found = conventions_of(folder, preset, settings=settings)
+        conventions = conventions_of(folder, preset, settings=settings)
         named = f"preset {preset}"
         sources = {
             name: named if preset else "raypipe.json" if name in given else "default"
-            for name in asdict(found)
+            for name in asdict(conventions)
         }
-        found_all = Discovered(found, sources | dict.fromkeys(settings or (), RECIPE), [])
+        found_all = Discovered(conventions, sources | dict.fromkeys(settings or (), RECIPE), [])
     else:
         found_all = _combine(folder, given, own)
         found_all.sources.update(dict.fromkeys(settings or (), RECIPE))
@@ -121,27 +121,27 @@ def _refuse_decoder(folder: Path, config: Config) -> None:
         )
 
 
-def _check_prompt(folder: Path, config: Config, found: AnyConventions) -> None:
+def _check_prompt(folder: Path, config: Config, conventions: AnyConventions) -> None:
     """Returns nothing if settings have a prompt where the architecture reads one, and only there.
 
     Raises:
         InputError: one of them does and the other does not.
     """
-    has = _has_prompt(found)
+    has = _has_prompt(conventions)
     if has and config and not reads_prompts(config):
         raise InputError(f"{folder}: {no_prompt(config)}")
     if not has and reads_prompts(config):
         raise InputError(
-            f"{folder}: kind {found.kind} without a prompt: {_of_prompts(folder, config)}"
+            f"{folder}: kind {conventions.kind} without a prompt: {_of_prompts(folder, config)}"
         )
 
 
-def _has_prompt(found: AnyConventions) -> bool:
-    return isinstance(found, PairConventions) and found.prompt is not None
+def _has_prompt(conventions: AnyConventions) -> bool:
+    return isinstance(conventions, PairConventions) and conventions.prompt is not None
 
 
 def _of_prompts(folder: Path, config: Config) -> str:
-    """What a T5 needs that comes without its settings, or why it is none that raypipe computes."""
+    """The remedy for a T5 without settings, or the reason why raypipe does not compute it."""
     if is_sentence_transformer(folder) or "EncoderModel" in str(config.get("architectures")):
         return (
             f"model_type {config['model_type']} is computed as a reranker alone, not as an encoder "
@@ -156,16 +156,16 @@ def _of_prompts(folder: Path, config: Config) -> str:
     )
 
 
-def _prompted(folder: Path, config: Config, found: Discovered) -> Discovered:
+def _prompted(folder: Path, config: Config, discovered: Discovered) -> Discovered:
     """An encoder's settings with the prompts that are known of it, if its files say none.
 
     Raises:
         InputError: they are not known, and models of its family need them.
     """
-    own = found.conventions
-    stated = [name for name in PREFIXES if found.sources.get(name) in ("raypipe.json", RECIPE)]
+    own = discovered.conventions
+    stated = [name for name in PREFIXES if discovered.sources.get(name) in ("raypipe.json", RECIPE)]
     if not isinstance(own, Conventions) or stated or own.query_prefix or own.passage_prefix:
-        return found
+        return discovered
     hub_name = hub_name_of(folder.absolute())
     weights = folder / "model.safetensors"
     known = known_prompts(hub_name, hash_once(weights) if weights.is_file() else "")
@@ -173,17 +173,17 @@ def _prompted(folder: Path, config: Config, found: Discovered) -> Discovered:
         key, prompts = known
         where = f"known of {key} ({prompts.source})"
         changed = replace(own, query_prefix=prompts.query, passage_prefix=prompts.passage)
-        sources = found.sources | dict.fromkeys(PREFIXES, where)
-        return Discovered(changed, sources, found.notes)
+        sources = discovered.sources | dict.fromkeys(PREFIXES, where)
+        return Discovered(changed, sources, discovered.notes)
     name = config.get("_name_or_path")
     family = family_that_asks([hub_name or folder.absolute().name, str(name)])
     if family is None:
-        return found
+        return discovered
     remedy = (
         'put "query_prefix" and "passage_prefix" in a raypipe.json beside the weights, or in the '
         "recipe under models.NAME.settings, or give prompts in Python"
     )
-    if all(STATED in found.sources.get(name, "") for name in PREFIXES):
+    if all(STATED in discovered.sources.get(name, "") for name in PREFIXES):
         if family not in WITHOUT:
             note = (
                 f"the folder states empty prompts, so nothing is put in front of texts, as in "
@@ -191,8 +191,8 @@ def _prompted(folder: Path, config: Config, found: Discovered) -> Discovered:
                 f"prompts: if this one is, {remedy}"
             )
             _warn(f"{folder}: {note}")
-            found.notes.append(note)
-        return found
+            discovered.notes.append(note)
+        return discovered
     raise InputError(
         f"{folder}: query_prefix, passage_prefix: models of the family {family} are trained with "
         "text in front of queries and passages, and neither the folder nor raypipe's table says "
@@ -239,11 +239,11 @@ def _combine(folder: Path, given: dict[str, Any], own: Evidence) -> Discovered:
         problems = [f"{folder}: {problem}" for problem in wrong.values()]
     if problems:
         raise InputError(problems)
-    found = kinds(**values)
-    sources = dict.fromkeys(asdict(found), "default") | own.sources
+    conventions = kinds(**values)
+    sources = dict.fromkeys(asdict(conventions), "default") | own.sources
     sources |= dict.fromkeys(given, "raypipe.json")
     notes = [n for n in own.notes if "normalise" not in given]
-    return Discovered(found, sources, notes)
+    return Discovered(conventions, sources, notes)
 
 
 def _remedy(name: str, mono: bool) -> str:
@@ -259,14 +259,14 @@ def _remedy(name: str, mono: bool) -> str:
 ASKED = re.compile(r"(?<![a-z0-9])(e5|bge|gte|qwen3-embedding)(?![a-z0-9])", re.IGNORECASE)
 """The families whose models differ in their prompts, as names of models have them."""
 WITHOUT = ("gte",)
-"""Of these, families whose models have no prompts unless their files say so."""
+"""Families among these whose models have no prompts unless their files say so."""
 CACHED = re.compile(r"models--(?:(.+?)--)?(.+)")
 """The folder of a repository in huggingface_hub's cache; the model is in snapshots/COMMIT."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
-    """What is put before a query and before a passage, and who says so."""
+    """The texts before a query and before a passage, and their source."""
 
     query: str
     passage: str
@@ -309,7 +309,8 @@ KNOWN: Mapping[str, Prompts] = {
         "", "", "the model's card"
     ),
 }
-"""By the hub's name of a repository in small letters, or by the SHA-256 of model.safetensors."""
+"""Prompts by the hub's name of a repository in small letters, or by the SHA-256 of
+model.safetensors."""
 
 
 def known_prompts(hub_name: str | None, weights_sha256: str) -> tuple[str, Prompts] | None:

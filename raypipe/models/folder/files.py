@@ -61,10 +61,10 @@ def part_of(body: Mapping[str, Any], name: str, path: Path) -> dict[str, Any]:
     Raises:
         InputError: it is something else.
     """
-    found = body.get(name)
-    if not isinstance(found, dict | None):
-        raise InputError(f"{path}: {name}: expected an object, found {type(found).__name__}")
-    return found or {}
+    part = body.get(name)
+    if not isinstance(part, dict | None):
+        raise InputError(f"{path}: {name}: expected an object, found {type(part).__name__}")
+    return part or {}
 
 
 def read_config(folder: Path) -> dict[str, Any]:

@@ -83,7 +83,7 @@ class ModelFolder:
     adapter_hub: str | None = None
     """The same of the adapter."""
     dense: tuple[DenseFile | None, ...] = ()
-    """What follows an encoder's pooling, in order: layers, and None for a division by length."""
+    """Steps after an encoder's pooling, in order: layers, and None for a division by length."""
     query_table: str | None = None
     """SHA-256 of the table that encodes queries, if the settings name one."""
 
@@ -175,7 +175,7 @@ class ModelFolder:
 
     @property
     def precision(self) -> str:
-        """Of the products: its settings', or else fp32."""
+        """Precision of the products: the one in the settings, or else fp32."""
         own = self.conventions
         stated = None if isinstance(own, PretrainedConventions) else own.precision
         return stated or "fp32"
@@ -219,11 +219,15 @@ class ModelFolder:
         """
         if not isinstance(self.conventions, PairConventions):
             if isinstance(self.conventions, Conventions):
-                found = "an encoder, which has no head that scores; name a reranker, or search"
-                found += " with this one"
+                description = (
+                    "an encoder, which has no head that scores; name a reranker, or search"
+                )
+                description += " with this one"
             else:
-                found = f"kind {self.conventions.kind}, which {PRETRAINED}"
-            raise InputError(f"{self.path}: expected a monoBERT or duoBERT model, found {found}")
+                description = f"kind {self.conventions.kind}, which {PRETRAINED}"
+            raise InputError(
+                f"{self.path}: expected a monoBERT or duoBERT model, found {description}"
+            )
         return self.conventions
 
 
@@ -237,7 +241,7 @@ def measurements(model: ModelFolder) -> str | None:
 
 
 def starting_weights(model: ModelFolder) -> str:
-    """What the weights were trained on, for tables."""
+    """The training data of the weights, for tables."""
     if model.weights_sha256 == RANDOM:
         return "nothing (random weights)"
     own = model.conventions.start_weights_saw
@@ -338,7 +342,7 @@ def _beyond_table(folder: Path, tokenizer: Tokenizer, config: Config) -> list[st
 
 
 def ends_problems(folder: Path, tokenizer: Tokenizer, config: Config) -> list[str]:
-    """What a decoder's tokenizer_config.json asks for and its tokenizer.json does not do.
+    """Tokens that a decoder's tokenizer_config.json asks for and its tokenizer.json does not add.
 
     Releases of transformers differ on who is right, and the embedding is the state of such a token.
 
@@ -347,11 +351,11 @@ def ends_problems(folder: Path, tokenizer: Tokenizer, config: Config) -> list[st
     """
     file = folder / "tokenizer_config.json"
     stated = read_object(file) if config.get("model_type") in DECODERS else {}
-    wanted = {side: stated.get(f"add_{side}_token") is True for side in ("bos", "eos")}
-    if tokenizer.post_processor is None or not any(wanted.values()):
+    flags = {side: stated.get(f"add_{side}_token") is True for side in ("bos", "eos")}
+    if tokenizer.post_processor is None or not any(flags.values()):
         return []
     try:
-        found = dict(zip(wanted, ends_of(tokenizer), strict=True))
+        ends = dict(zip(flags, ends_of(tokenizer), strict=True))
     except InputError as error:
         return [f"{folder}: {problem}" for problem in error.problems]
     where = {"bos": "before", "eos": "after"}
@@ -359,8 +363,8 @@ def ends_problems(folder: Path, tokenizer: Tokenizer, config: Config) -> list[st
         f"{file}: add_{side}_token: expected none, as tokenizer.json adds no token "
         f"{where[side]} a text, found true; add it to the post_processor of tokenizer.json if the "
         "model was trained with it, or remove the key if it was not"
-        for side in wanted
-        if wanted[side] and found[side] is None
+        for side in flags
+        if flags[side] and ends[side] is None
     ]
 
 
@@ -472,20 +476,20 @@ def here(model: ModelFolder) -> ModelFolder:
     return model
 
 
-def check_unchanged(expected: str, sha256: str, found: str) -> None:
+def check_unchanged(expected: str, sha256: str, actual: str) -> None:
     """Returns nothing if a file of the folder has the hash that the driver found.
 
     Args:
         expected: the file and its content, with which the error begins.
         sha256: the driver's hash.
-        found: the hash on this node.
+        actual: the hash on this node.
 
     Raises:
         InputError: it has another.
     """
-    if found != sha256:
+    if actual != sha256:
         raise InputError(
-            f"{expected} with SHA-256 {sha256}, as at the start, found {found}; every node must "
+            f"{expected} with SHA-256 {sha256}, as at the start, found {actual}; every node must "
             "hold the same model folder"
         )
 
@@ -508,23 +512,23 @@ def open_tokenizer(model: ModelFolder) -> Tokenizer:
 def layouts_of(model: ModelFolder) -> Layouts:
     """How the model's inputs are made: an encoder's `query` and `passage`, a reranker's `pair`.
 
-    Those of a pre-training are `text`, alone, and `pair`.
+    The inputs of a pre-training are `text`, alone, and `pair`.
 
     Raises:
         InputError: the tokenizer is not the one that the driver found, or lacks a special token.
     """
-    tokenizer, found = open_tokenizer(model), model.conventions
-    if isinstance(found, PretrainedConventions):
+    tokenizer, conventions = open_tokenizer(model), model.conventions
+    if isinstance(conventions, PretrainedConventions):
         return {
             "text": layout_of(model, tokenizer, (0,)),
             "pair": layout_of(model, tokenizer, (0, 1)),
         }
-    if isinstance(found, PairConventions) and found.prompt is not None:
+    if isinstance(conventions, PairConventions) and conventions.prompt is not None:
         return {"pair": prompt_of(model, tokenizer)}
-    if isinstance(found, PairConventions):
-        return {"pair": layout_of(model, tokenizer, found.segments)}
+    if isinstance(conventions, PairConventions):
+        return {"pair": layout_of(model, tokenizer, conventions.segments)}
     sides = ("query", "passage")
-    return {side: layout_of(model, tokenizer, (found.segment(side),)) for side in sides}
+    return {side: layout_of(model, tokenizer, (conventions.segment(side),)) for side in sides}
 
 
 def layout_of(model: ModelFolder, tokenizer: Tokenizer, segments: Sequence[int]) -> Layout:
@@ -543,12 +547,12 @@ def prompt_of(model: ModelFolder, tokenizer: Tokenizer) -> PromptLayout:
     Raises:
         InputError: the model reads no prompt; or see `prompt_layout`.
     """
-    found = model.reranker
-    assert found.prompt is not None and found.answers is not None
+    conventions = model.reranker
+    assert conventions.prompt is not None and conventions.answers is not None
     if not reads_prompts(model.config()):  # an adapter's, whose own folder names no architecture
         raise InputError(f"{model.path}: {no_prompt(model.config())}")
     with problems_in(model.folder):
-        return prompt_layout(tokenizer, found.prompt, found.answers, found)
+        return prompt_layout(tokenizer, conventions.prompt, conventions.answers, conventions)
 
 
 def load_weights(model: ModelFolder) -> Mapping[str, Any]:
@@ -561,10 +565,10 @@ def load_weights(model: ModelFolder) -> Mapping[str, Any]:
 
     model = here(model)
     file = model.folder / "model.safetensors"
-    found, named = hash_file(file), str(file)
+    sha256, named = hash_file(file), str(file)
     if model.adapter is not None:
-        parts = [found, hash_file(model.adapter / WEIGHTS), hash_file(model.adapter / CONFIG)]
-        found, named = sha256_of_adapted(parts), f"{model.adapter} over {file}"
-    check_unchanged(f"{named}: expected weights", model.weights_sha256, found)
+        parts = [sha256, hash_file(model.adapter / WEIGHTS), hash_file(model.adapter / CONFIG)]
+        sha256, named = sha256_of_adapted(parts), f"{model.adapter} over {file}"
+    check_unchanged(f"{named}: expected weights", model.weights_sha256, sha256)
     tensors = load_file(file)
     return tensors if model.adapter is None else merge(tensors, model.config(), model.adapter)

@@ -69,15 +69,15 @@ def routes_of(folder: Path) -> dict[str, list[tuple[str, str]]]:
     file = folder / ROUTES
     body = read_object(file)
     types = part_of(body, "types", file)
-    found = {
+    routes = {
         route: [(str(types.get(str(place))).rpartition(".")[2], str(place)) for place in places]
         for route, places in part_of(body, "structure", file).items()
         if isinstance(places, list)
     }
-    for place in (place for modules in found.values() for _, place in modules):
+    for place in (place for modules in routes.values() for _, place in modules):
         if schema_problems(Module, {"path": place}, missing=""):
             raise InputError(f"{file}: expected the names of folders, found {place[:60]!r}")
-    return found
+    return routes
 
 
 def transformer_folder(folder: Path) -> Path:
@@ -100,8 +100,8 @@ def table_of(folder: Path, own: AnyConventions | None, config: Config | None) ->
     place = folder / own.query_table
     inside = own.query_table not in ("", "..") and Path(own.query_table).name == own.query_table
     if not inside or not place.is_dir():
-        found = repr(own.query_table)
-        raise InputError(f"{folder}: query_table: expected a folder in it, found {found}")
+        actual_text = repr(own.query_table)
+        raise InputError(f"{folder}: query_table: expected a folder in it, found {actual_text}")
     file = place / TABLE
     if not file.exists():
         raise InputError(
@@ -111,12 +111,12 @@ def table_of(folder: Path, own: AnyConventions | None, config: Config | None) ->
     shapes = tensor_shapes(file)
     expected = {"weight": (family_of(config).files.as_bert(config)["vocab_size"],)}
     if shapes != expected:
-        wanted, found = (
+        expected_text, actual_text = (
             ", ".join(f"{name} {list(shape)}" for name, shape in sorted(each.items())) or "none"
             for each in (expected, shapes)
         )
         raise InputError(
-            f"{file}: expected {wanted}, a weight for each word piece of the vocabulary, found "
-            f"{found}; it belongs to another model"
+            f"{file}: expected {expected_text}, a weight for each word piece of the vocabulary, "
+            f"found {actual_text}; it belongs to another model"
         )
     return hash_once(file)

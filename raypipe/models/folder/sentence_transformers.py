@@ -65,7 +65,7 @@ ACTIVATIONS = {
     "torch.nn.modules.activation.Tanh": "tanh",
     TANH: "tanh",
 }
-"""By sentence-transformers' name, which for a layer without one is Tanh."""
+"""raypipe's word by sentence-transformers' name, which for a layer without one is Tanh."""
 EMBEDDING = "sentence_embedding"
 """sentence-transformers' name of what a module of a text's vector reads and writes."""
 
@@ -90,169 +90,173 @@ class Evidence:
 
 def read_sentence_transformer(folder: Path) -> Evidence:
     """The settings of its `encode`: one text per row, each in segment 0."""
-    found = Evidence()
+    evidence = Evidence()
     inner = transformer_folder(folder)
     modules = modules_of(folder)
     names = [name for name, _ in modules]
     sparse = names[:1] in [[each] for each in TRANSFORMERS] and names[1:] == [SPLADE_POOLING]
     routes = routes_of(folder)
-    told = {route: [name for name, _ in each] for route, each in routes.items()}
+    by_route = {route: [name for name, _ in each] for route, each in routes.items()}
     by_table = {"document": names, "query": [QUERY_TABLE]}
-    if names == [ROUTER] or (routes and not (sparse and told == by_table)):
-        shown = "; ".join(f"{route}: {', '.join(each)}" for route, each in told.items())
-        found.refusals.append(
+    if names == [ROUTER] or (routes and not (sparse and by_route == by_table)):
+        shown = "; ".join(f"{route}: {', '.join(each)}" for route, each in by_route.items())
+        evidence.refusals.append(
             f"{folder / ROUTES}: expected the routes query, of {QUERY_TABLE} alone, and document, "
             f"of a Transformer and {SPLADE_POOLING}, found {shown or 'none'}"
         )
-        return found
+        return evidence
     of_vectors = names[:2] == ["Transformer", "Pooling"] and {*names[2:]} <= {"Dense", "Normalize"}
     if not sparse and not of_vectors:
-        found.refusals.append(
+        evidence.refusals.append(
             f"{folder / 'modules.json'}: expected Transformer, Pooling, and then at most Dense and "
             f"Normalize, or {SPLADE_POOLING} alone, found {', '.join(names)}"
         )
-        return found
-    found.add("modules.json", kind="encoder")
+        return evidence
+    evidence.add("modules.json", kind="encoder")
     read = _read_splade if sparse else _read_pooling
-    read(folder, folder / modules[1][1] / "config.json", found)
-    read_finishing(folder, modules[2:], found)
-    found.add("one text alone is segment 0", query_segment=0, passage_segment=0)
+    read(folder, folder / modules[1][1] / "config.json", evidence)
+    read_finishing(folder, modules[2:], evidence)
+    evidence.add("one text alone is segment 0", query_segment=0, passage_segment=0)
     config = read_object(inner / "config.json")
-    layout = check_tokenizer(inner, found, pair=False)
+    layout = check_tokenizer(inner, evidence, pair=False)
     specials = 2 if layout is None else layout.num_specials
     limit, source = token_limit(inner, config)
     if isinstance(limit, int) and not isinstance(limit, bool) and limit > specials:
-        found.add(source, query_limit=limit - specials, passage_limit=limit - specials)
+        evidence.add(source, query_limit=limit - specials, passage_limit=limit - specials)
     else:
         problem = (
             f"no max_seq_length, model_max_length or positions above {specials}, found {limit!r}"
         )
-        found.problems |= {"query_limit": problem, "passage_limit": problem}
+        evidence.problems |= {"query_limit": problem, "passage_limit": problem}
     if routes:
-        _read_table(folder / routes["query"][0][1], inner, found)
-    read_prompts(folder, found)
-    _check_lower_case(inner, found)
-    return found
+        _read_table(folder / routes["query"][0][1], inner, evidence)
+    read_prompts(folder, evidence)
+    _check_lower_case(inner, evidence)
+    return evidence
 
 
-def _read_pooling(folder: Path, path: Path, found: Evidence) -> None:
+def _read_pooling(folder: Path, path: Path, evidence: Evidence) -> None:
     body = read_object(path)
     modes: Any = body.get("pooling_mode", [OLD_POOLINGS[n] for n in OLD_POOLINGS if body.get(n)])
     modes = [str(mode) for mode in (modes if isinstance(modes, list) else [modes])]
     where = path.relative_to(folder) if path.is_relative_to(folder) else path
     if len(modes) != 1 or modes[0] not in POOLINGS:
-        found.refusals.append(
+        evidence.refusals.append(
             f"{path}: pooling: expected one of {', '.join(POOLINGS)}, found "
             f"{' and '.join(modes) or 'none'}"
         )
     else:
-        found.add(f"{where}", pooling=POOLINGS[modes[0]])
+        evidence.add(f"{where}", pooling=POOLINGS[modes[0]])
     prompted = folder / SETTINGS
     prompts = part_of(read_object(prompted), "prompts", prompted)
     if body.get("include_prompt") is False and any(prompts.values()):
-        found.refusals.append(f"{path}: include_prompt: expected true, found false with prompts")
+        evidence.refusals.append(f"{path}: include_prompt: expected true, found false with prompts")
 
 
-def _read_splade(folder: Path, path: Path, found: Evidence) -> None:
+def _read_splade(folder: Path, path: Path, evidence: Evidence) -> None:
     body = read_object(path)
     known = {"pooling_strategy": ("max",), "activation_function": ("relu", "log1p_relu")}
     for key, words in known.items():
         if body.get(key, words[0]) not in words:
             expected = " or ".join(words)
-            found.refusals.append(f"{path}: {key}: expected {expected}, found {body[key]!r}")
+            evidence.refusals.append(f"{path}: {key}: expected {expected}, found {body[key]!r}")
     log = body.get("activation_function") == "log1p_relu"
-    found.add(str(path.relative_to(folder)), pooling=SPLADE_LOG if log else SPLADE)
+    evidence.add(str(path.relative_to(folder)), pooling=SPLADE_LOG if log else SPLADE)
     inner = transformer_folder(folder) / "sentence_bert_config.json"
     task = read_object(inner).get("transformer_task", "fill-mask")
     if task != "fill-mask":
-        found.refusals.append(f"{inner}: transformer_task: expected fill-mask, found {task!r}")
+        evidence.refusals.append(f"{inner}: transformer_task: expected fill-mask, found {task!r}")
     settings = read_object(folder / SETTINGS)
     if settings.get("max_active_dims") is not None:
-        found.add(f"{SETTINGS} max_active_dims", max_terms=settings["max_active_dims"])
+        evidence.add(f"{SETTINGS} max_active_dims", max_terms=settings["max_active_dims"])
     if settings.get("similarity_fn_name") == "cosine":
-        found.refusals.append(
+        evidence.refusals.append(
             f"{folder / SETTINGS}: similarity_fn_name: expected dot, found cosine"
         )
 
 
-def _read_table(place: Path, inner: Path, found: Evidence) -> None:
+def _read_table(place: Path, inner: Path, evidence: Evidence) -> None:
     """Read what encodes queries, without special tokens, in the place of the transformer."""
     limit, _ = token_limit(place, {})
-    found.add(ROUTES, query_table=place.name)
-    found.add(f"{place.name}/tokenizer_config.json model_max_length", query_limit=limit)
+    evidence.add(ROUTES, query_table=place.name)
+    evidence.add(f"{place.name}/tokenizer_config.json model_max_length", query_limit=limit)
     if limit is None:
-        found.problems["query_limit"] = f"{place.name}/tokenizer_config.json: no model_max_length"
+        evidence.problems["query_limit"] = (
+            f"{place.name}/tokenizer_config.json: no model_max_length"
+        )
     if read_object(place / "config.json").get("path") is not None:
-        found.refusals.append(
+        evidence.refusals.append(
             f"{place / 'config.json'}: path: expected weights in {WEIGHTS}, found them in another "
             "file; save the model anew with sentence-transformers"
         )
     own, other = (tokenizer_file(each) for each in (place, inner))
     hashes = {tokenizer_sha256(read_tokenizer(f.parent)) for f in (own, other) if f.exists()}
     if len(hashes) > 1:
-        found.refusals.append(
+        evidence.refusals.append(
             f"{own}: expected the tokenizer of documents, found another, whose word pieces are not "
             "theirs; save the model anew with one tokenizer"
         )
 
 
-def read_finishing(folder: Path, modules: Sequence[tuple[str, str]], found: Evidence) -> None:
+def read_finishing(folder: Path, modules: Sequence[tuple[str, str]], evidence: Evidence) -> None:
     """Read dense layers, normalisation and `truncate_dim`, and refuse other similarities.
 
     Args:
         folder: the model's.
         modules: (Dense or Normalize, folder) of what follows Pooling, in order.
-        found: is added to.
+        evidence: is added to.
     """
     for name, place in modules:
-        _check_reads_vectors(folder / place, name, found)
+        _check_reads_vectors(folder / place, name, evidence)
     names = [name for name, _ in modules]
     normalise = names[-1:] == ["Normalize"]
     where = "modules.json: Normalize" if normalise else "modules.json: no Normalize at the end"
-    found.add(where if "Normalize" in names else "modules.json: no Normalize", normalise=normalise)
+    evidence.add(
+        where if "Normalize" in names else "modules.json: no Normalize", normalise=normalise
+    )
     steps = [place if name == "Dense" else NORMALISE for name, place in modules]
     steps = steps[:-1] if normalise else steps
     if steps:
-        found.add("modules.json", dense=tuple(steps))
+        evidence.add("modules.json", dense=tuple(steps))
     settings = read_object(folder / SETTINGS)
     if settings.get("truncate_dim") is not None:
-        found.add(f"{SETTINGS} truncate_dim", truncate_dim=settings["truncate_dim"])
-    if normalise and "truncate_dim" in found.values:
-        found.notes.append(
+        evidence.add(f"{SETTINGS} truncate_dim", truncate_dim=settings["truncate_dim"])
+    if normalise and "truncate_dim" in evidence.values:
+        evidence.notes.append(
             "embeddings are cut and then normalised; sentence-transformers' encode normalises "
             "first: its embeddings are these if it is called with normalize_embeddings=True"
         )
     stated = settings.get("similarity_fn_name")
     if stated == "cosine" and not normalise:
-        found.notes.append(
+        evidence.notes.append(
             "scores are inner products of embeddings as encode gives them; "
             f"{SETTINGS} says similarity_fn_name cosine: to rank by it, put "
             '"normalise": true in raypipe.json'
         )
     if stated not in (None, "cosine", "dot"):
-        found.refusals.append(
+        evidence.refusals.append(
             f"{folder / SETTINGS}: similarity_fn_name: expected cosine or dot, found {stated}"
         )
 
 
-def _check_reads_vectors(place: Path, name: str, found: Evidence) -> None:
+def _check_reads_vectors(place: Path, name: str, evidence: Evidence) -> None:
     """Refuse a Normalize of tokens' states, which are pooled before all this."""
     stated = read_object(place / "config.json") if name == "Normalize" else {}
     for key in ("module_input_name", "module_output_name"):
         if stated.get(key) not in (None, EMBEDDING):
-            found.refusals.append(
+            evidence.refusals.append(
                 f"{place / 'config.json'}: {key}: expected {EMBEDDING}, found {stated[key]!r}"
             )
 
 
-def _check_lower_case(inner: Path, found: Evidence) -> None:
+def _check_lower_case(inner: Path, evidence: Evidence) -> None:
     """Refuse do_lower_case: with it, `encode` lower-cases the text itself, and raypipe does not."""
     if not read_object(inner / "sentence_bert_config.json").get("do_lower_case"):
         return
     tokenizer = inner / "tokenizer.json"
     normaliser = part_of(read_object(tokenizer), "normalizer", tokenizer)
     if normaliser.get("lowercase") is not True:
-        found.refusals.append(
+        evidence.refusals.append(
             f"{inner / 'sentence_bert_config.json'}: do_lower_case is true, and tokenizer.json "
             "does not lower-case; convert it with a tokenizer that does"
         )
@@ -286,14 +290,14 @@ def _positions(config: Config) -> int | None:
         return stated
 
 
-def read_prompts(folder: Path, found: Evidence) -> None:
+def read_prompts(folder: Path, evidence: Evidence) -> None:
     """Read the prefixes that encode_query and encode_document use."""
     body = read_object(folder / SETTINGS)
     prompts = part_of(body, "prompts", folder / SETTINGS)
     for side, names in (("query", ("query",)), ("passage", ("document", "passage", "corpus"))):
         name = next((name for name in names if name in prompts), None)
         where = f"{SETTINGS}{STATED}{name}" if name else f"{SETTINGS}: no prompt for a {side}"
-        found.add(where, **{f"{side}_prefix": prompts[name] if name else ""})
+        evidence.add(where, **{f"{side}_prefix": prompts[name] if name else ""})
     default = body.get("default_prompt_name")
     if not isinstance(default, str | None):
         raise InputError(
@@ -305,12 +309,12 @@ def read_prompts(folder: Path, found: Evidence) -> None:
         and default not in ("query", "document", "passage", "corpus")
     ):
         for side in ("query", "passage"):
-            found.problems[f"{side}_prefix"] = (
+            evidence.problems[f"{side}_prefix"] = (
                 f"{SETTINGS} default_prompt_name {default!r} does not say which side it is for"
             )
 
 
-def check_tokenizer(folder: Path, found: Evidence, *, pair: bool) -> Layout | None:
+def check_tokenizer(folder: Path, evidence: Evidence, *, pair: bool) -> Layout | None:
     """Refuse a tokenizer whose inputs, of one text or a pair, do not have the model's layout.
 
     Returns the layout, or None if it is BERT's or refused.
@@ -321,7 +325,7 @@ def check_tokenizer(folder: Path, found: Evidence, *, pair: bool) -> Layout | No
     try:
         tokenizer = read_tokenizer(folder)
     except InputError as error:
-        found.refusals += error.problems
+        evidence.refusals += error.problems
         return None
     if tokenizer.post_processor is None:
         return None  # the class that opens it adds them
@@ -329,14 +333,14 @@ def check_tokenizer(folder: Path, found: Evidence, *, pair: bool) -> Layout | No
         family = family_of(read_object(folder / "config.json"))
         layout = family.layout(tokenizer, (0, 1) if pair else (0,))
     except InputError as error:
-        found.refusals += [f"{path}: {problem}" for problem in error.problems]
+        evidence.refusals += [f"{path}: {problem}" for problem in error.problems]
         return None
     own = encoded(tokenizer, [("a", "b") if pair else "a"], specials=True)[0]
     expected = sliced(tokenizer, [["a"], ["b"]] if pair else [["a"]], layout)
     ids, segments = expected.ids.tolist(), expected.segments.tolist()
     if own.ids != ids or (layout.has_segments and own.type_ids != segments):
         wanted, made = (" ".join(map(str, map(tokenizer.id_to_token, n))) for n in (ids, own.ids))
-        found.refusals.append(
+        evidence.refusals.append(
             f"{path}: expected inputs {wanted} in segments {segments}, found {made} in "
             f"{own.type_ids}"
         )
@@ -353,12 +357,12 @@ class DenseFile:
     activation: str
     """identity or tanh."""
     sha256: str
-    """Of its weights."""
+    """SHA-256 of the layer's weights."""
     inner: int
     outer: int
 
     def to_json(self) -> dict[str, Any]:
-        """What a fingerprint says of it."""
+        """The layer in a fingerprint."""
         return {"activation": self.activation, "sha256": self.sha256}
 
 
@@ -388,10 +392,10 @@ def layers_of(
         return ()
     width = int(family_of(config).files.as_bert(config)["hidden_size"])
     problems: list[str] = []
-    found: list[DenseFile | None] = []
+    layers: list[DenseFile | None] = []
     for step in own.dense:
         if step == NORMALISE:
-            found.append(None)
+            layers.append(None)
             continue
         try:
             layer = _read_layer(folder, step)
@@ -404,7 +408,7 @@ def layers_of(
                 f"found one of {layer.inner}"
             )
         width = layer.outer
-        found.append(layer)
+        layers.append(layer)
     if not problems and own.truncate_dim is not None and own.truncate_dim > width:
         problems.append(
             f"{folder}: truncate_dim: expected at most {width}, the embeddings' dimensions, found "
@@ -412,7 +416,7 @@ def layers_of(
         )
     if problems:
         raise InputError(problems)
-    return tuple(found)
+    return tuple(layers)
 
 
 def _read_layer(folder: Path, name: str) -> DenseFile:

@@ -23,11 +23,11 @@ from raypipe.vocabulary import Precision, ScoreScale, words
 DOCUMENTED = 'docs/models.md, "Settings", says what each key means'
 SPLADE, SPLADE_LOG = "splade", "splade-log1p"
 OF_WORDS = (SPLADE, SPLADE_LOG)
-"""Those by the head that predicts masked words."""
+"""The poolings by the head that predicts masked words."""
 POOLINGS = ("mean", "cls", "max", "last", *OF_WORDS)
 SEGMENT_ROWS = ("zero", "copy")
 LEAST_TOKENS = 8
-"""Of an input of pre-training: two texts and their special tokens."""
+"""Least length of an input of pre-training: two texts and their special tokens."""
 MAX_CHARACTERS = 10_000
 """A longer prefix leaves no room for a text, and is put before every passage in memory."""
 LONGEST_NAME = 255
@@ -91,7 +91,7 @@ class Conventions:
     dense: Annotated[
         tuple[FileName, ...], Field(description="a list of folders' names, and normalise")
     ] = ()
-    """What follows pooling, in order: folders of dense layers, such as 2_Dense, and `normalise`.
+    """Steps after pooling, in order: folders of dense layers, such as 2_Dense, and `normalise`.
     The layers' content is in the fingerprint, not their folders' names."""
     truncate_dim: Annotated[
         int | None, Field(strict=True, ge=1, description="a count of dimensions or null")
@@ -100,19 +100,19 @@ class Conventions:
     max_terms: Annotated[
         int | None, Field(strict=True, ge=1, description="a count of word pieces or null")
     ] = None
-    """Of splade: how many of a text's largest weights are kept; None means all above 0."""
+    """Number of a text's largest weights that splade keeps; None means all above 0."""
     impact_scale: Annotated[
         float | None,
         Field(strict=True, gt=0, allow_inf_nan=False, description="a number above 0 or null"),
     ] = None
-    """Of splade: the impact of a weight of 1; None means 100."""
+    """Impact of a weight of 1 in splade; None means 100."""
     query_table: Annotated[FileName | None, Field(description="a folder's name or null")] = None
-    """Of splade: a folder with a weight for each word piece. A query has those of its
-    word pieces, and no forward pass. Its content is in the fingerprint of queries, not its name."""
+    """Folder with a weight for each word piece, for splade. A query has the weights of its word
+    pieces, and no forward pass. Its content is in the fingerprint of queries, not its name."""
     precision: _Precision = None
     """fp32, tf32, bf16 or fp16; None means that of the invocation, or else fp32."""
     start_weights_saw: Words = NOT_STATED
-    """What the weights were trained on, for tables; not part of the fingerprint."""
+    """Training data of the weights, for tables; not part of the fingerprint."""
 
     def __post_init__(self) -> None:
         """A list, as JSON has it, becomes a tuple: settings are keys of mappings."""
@@ -159,7 +159,7 @@ class PairConventions:
 
     __pydantic_config__ = CLOSED
     is_sparse: ClassVar[bool] = False
-    """See Conventions."""
+    """Whether vectors are sparse: a reranker makes none."""
     kind: Annotated[str, one_of("mono", "duo")]
     """mono or duo."""
     query_limit: MaybePieces
@@ -206,7 +206,7 @@ class PairConventions:
     ] = None
     """The weight over a run of BM25 alone; None means `blend`."""
     start_weights_saw: Words = NOT_STATED
-    """What the weights were trained on, for tables; not part of the fingerprint."""
+    """Training data of the weights, for tables; not part of the fingerprint."""
 
     def __post_init__(self) -> None:
         """A list of answers, as JSON has them, becomes a tuple."""
@@ -249,14 +249,14 @@ class PretrainedConventions:
 
     __pydantic_config__ = CLOSED
     is_sparse: ClassVar[bool] = False
-    """See Conventions."""
+    """Whether vectors are sparse: a pre-training makes none."""
     kind: Annotated[str, one_of("pretrained")] = "pretrained"
     total_limit: Annotated[
         int, Field(strict=True, ge=LEAST_TOKENS, description=f"{LEAST_TOKENS} tokens or more")
     ]
     """Tokens of the whole input, with special tokens."""
     start_weights_saw: Words = NOT_STATED
-    """What the weights were trained on, for tables; not part of the fingerprint."""
+    """Training data of the weights, for tables; not part of the fingerprint."""
 
     def to_json(self) -> dict[str, Any]:
         """The settings in a fingerprint."""
@@ -436,43 +436,43 @@ def conventions_problems(found: AnyConventions) -> list[str]:
     return settings_problems(type(found), {f.name: getattr(found, f.name) for f in fields(found)})
 
 
-def _pair_problems(found: PairConventions) -> list[str]:
-    """What a reranker's settings say that is right key by key, and not together."""
-    problems = _prompt_problems(found)
-    fewest = 2 * found.num_passages + 3
-    if found.total_limit < fewest:
-        problems.append(f"total_limit: expected {fewest} tokens or more, found {found.total_limit}")
+def _pair_problems(pair: PairConventions) -> list[str]:
+    """Problems of a reranker's settings that are right key by key, and not together."""
+    problems = _prompt_problems(pair)
+    fewest = 2 * pair.num_passages + 3
+    if pair.total_limit < fewest:
+        problems.append(f"total_limit: expected {fewest} tokens or more, found {pair.total_limit}")
     if problems:
         return problems
-    if found.kind == "duo" and found.score != "probability":
-        problems.append(f"score: a duoBERT model's is probability, found {found.score}")
+    if pair.kind == "duo" and pair.score != "probability":
+        problems.append(f"score: a duoBERT model's is probability, found {pair.score}")
     for name in ("blend", "blend_over_bm25"):
-        if found.kind == "duo" and getattr(found, name):
+        if pair.kind == "duo" and getattr(pair, name):
             problems.append(
-                f"{name}: only for a monoBERT model, found {getattr(found, name):g}; remove it"
+                f"{name}: only for a monoBERT model, found {getattr(pair, name):g}; remove it"
             )
-    if found.kind == "duo" and found.query_limit is None:
+    if pair.kind == "duo" and pair.query_limit is None:
         problems.append("query_limit: expected a count of word pieces for duoBERT, found null")
-    if found.query_limit is None and found.passage_limit is not None:
+    if pair.query_limit is None and pair.passage_limit is not None:
         problems.append("passage_limit: if the longest text is cut first, a passage has no limit")
-    if found.query_limit is not None and found.prompt is None:  # else see `prompt_layout`
-        least = found.query_limit + 2 + found.num_passages * (1 + (found.passage_limit or 1))
-        if least > found.total_limit:
+    if pair.query_limit is not None and pair.prompt is None:  # else see `prompt_layout`
+        least = pair.query_limit + 2 + pair.num_passages * (1 + (pair.passage_limit or 1))
+        if least > pair.total_limit:
             problems.append(
-                f"total_limit: {found.total_limit} tokens do not hold the other limits, which "
+                f"total_limit: {pair.total_limit} tokens do not hold the other limits, which "
                 f"need {least}"
             )
     return problems
 
 
-def _prompt_problems(found: PairConventions) -> list[str]:
+def _prompt_problems(pair: PairConventions) -> list[str]:
     """The problems of a prompt and its answers, and of keys that such a model does not have."""
-    prompt, answers = found.prompt, found.answers
+    prompt, answers = pair.prompt, pair.answers
     if prompt is None and answers is None:
         return []
     if prompt is None:
         return ["prompt: expected text beside answers, found None"]
-    problems = prompt_problems(prompt, DUO_PLACES if found.kind == "duo" else MONO_PLACES)
+    problems = prompt_problems(prompt, DUO_PLACES if pair.kind == "duo" else MONO_PLACES)
     if answers is None:
         problems.append(
             'answers: expected the words of units 0 and 1, found None; as in ["false", "true"], '
@@ -480,9 +480,9 @@ def _prompt_problems(found: PairConventions) -> list[str]:
         )
     elif answers[0] == answers[1]:
         problems.append(f"answers: expected two words, found {answers[0]!r} twice")
-    if found.relevant_label is None:
+    if pair.relevant_label is None:
         problems.append("relevant_label: expected 0 or 1, the place in answers, found null")
-    without = {"segment_row": found.segment_row, "first_tokenizer": found.first_tokenizer or None}
+    without = {"segment_row": pair.segment_row, "first_tokenizer": pair.first_tokenizer or None}
     problems += [
         f"{name}: only for a BERT's inputs, not for a prompt; remove it"
         for name, value in without.items()

@@ -101,7 +101,7 @@ class FixedSettings:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a model computes of an input."""
+    """A model's work on its inputs: their layout, their length, and the results of a pass."""
 
     layout: Layout
     longest: int

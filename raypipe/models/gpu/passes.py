@@ -109,13 +109,13 @@ Varlen = Callable[[Tensor, Tensor, Tensor, Tensor, int], Tensor]
 STRETCH = 128
 """Tokens of a sequence that a block of the kernel computes, for heads of 64 on an H200."""
 TOLERANCE = 2e-2
-"""Of a value about 1; bf16 keeps 8 bits, so that each of the two ways rounds by 4e-3."""
+"""Tolerance for a value near 1: bf16 keeps 8 bits, so that each of the two ways rounds by 4e-3."""
 
 
 def over(varlen: Varlen, edges: Tensor, longest: int) -> Attention:
     """Attention of packed sequences, [T, 3H] -> [T, H], that ignores its groups.
 
-    What lies behind the last edge has no value.
+    Tokens behind the last edge have no value.
 
     Args:
         varlen: computes it.
@@ -172,11 +172,11 @@ def agrees(varlen: Varlen, device: str, dtype: torch.dtype, head_size: int) -> b
     groups = groups_between(edges)
     attend = over(varlen, torch.from_numpy(edges).to(device), 256)
     try:
-        found = attend(qkv, 2, groups)[:total].float()
+        output = attend(qkv, 2, groups)[:total].float()
     except (RuntimeError, TypeError):  # an older GPU, another head size or signature
         return False
     expected = attend_freely(qkv[:total], 2, groups).float()
-    return bool(torch.isfinite(found).all()) and float((found - expected).abs().max()) < TOLERANCE
+    return bool(torch.isfinite(output).all()) and float((output - expected).abs().max()) < TOLERANCE
 
 
 class Gathered(NamedTuple):
@@ -213,16 +213,16 @@ def compact(texts: list[TextSlice]) -> list[TextSlice]:
     Every text has the same `flat`: the pieces of the first texts, then of the second ones, and so
     on.
     """
-    flats, found, before = [], [], 0
+    flats, places, before = [], [], 0
     for text in texts:
         ends = np.cumsum(text.counts)
         starts = ends - text.counts
         total = int(ends[-1])
         flats.append(text.flat[np.arange(total) + np.repeat(text.starts - starts, text.counts)])
-        found.append((starts + before, text.counts))
+        places.append((starts + before, text.counts))
         before += total
     flat = np.concatenate(flats)
-    return [TextSlice(flat, starts, counts) for starts, counts in found]
+    return [TextSlice(flat, starts, counts) for starts, counts in places]
 
 
 def gathered(flats: list[Tensor], plan: Tensor, layout: Layout, shape: FixedShape) -> Gathered:
@@ -370,11 +370,11 @@ class CudaClock:
         self._events[0].record()
 
     def stop(self) -> None:
-        """See HostClock."""
+        """Record the second event, after the batch's last kernel was sent."""
         self._events[1].record()
 
     def wait(self) -> float:
-        """See HostClock."""
+        """Wait for the second event and return the seconds between the two."""
         began, ended = self._events
         ended.synchronize()
         return float(began.elapsed_time(ended)) / 1000
@@ -401,7 +401,7 @@ Beat = Callable[[Sequence[int]], None]
 
 @dataclass(frozen=True, slots=True)
 class Busy:
-    """Of one call of `FixedEngine.results`."""
+    """Times of one call of `FixedEngine.results`."""
 
     seconds: float
     """From its beginning to its end."""

@@ -278,7 +278,7 @@ class Place:
     numerics: str
     """The numerics class, within which a row has equal bytes, whatever the rows beside it."""
     precision: str = "fp32"
-    """Of the products."""
+    """Precision of the products."""
 
     def budget(self, request: int | None) -> int:
         """Tokens in one forward pass at a request of so many; None means those of the place."""
@@ -337,7 +337,7 @@ class Buffers(threading.local):
         self._kept: dict[Key, Tensor] = {}
 
     def __call__(self, x: Tensor, weights: Linear) -> Tensor:
-        """What `linear` returns, bit by bit."""
+        """The result of `linear`, bit by bit."""
 
         def room(rows: int, width: int, dtype: torch.dtype) -> Tensor:
             wider = width > x.shape[1]
@@ -365,7 +365,7 @@ Number = TypeVar("Number", bound=np.generic)
 def in_halves(
     rows: NDArray[np.int64], compute: Callable[[NDArray[np.int64]], NDArray[Number]]
 ) -> NDArray[Number]:
-    """What `compute` gives for the rows, in their order; each result has a row for each of them.
+    """The results of `compute` for the rows, in their order: a row for each of them.
 
     Halves have the same values, since no row's value depends on the rows beside it. The next batch
     is tried whole again: memory that another process used may be free by then.

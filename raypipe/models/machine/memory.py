@@ -12,7 +12,7 @@ def give_memory_back() -> None:
     """Return to the system what this process no longer uses.
 
     Python, torch, Arrow, a JVM and C's malloc keep it: a process that waits would otherwise hold
-    most of its last stage's peak. What was never imported is not imported here.
+    most of its last stage's peak. A library that was never imported is not imported here.
     """
     gc.collect()
     # What is left are libraries, half a million objects, which the next collection need not look

@@ -28,7 +28,7 @@ Room = Callable[[int, int, torch.dtype], Tensor]
 TILE_ROWS = 256
 """Rows of a product: their integers stay in the CPU's cache until they are fp32."""
 LARGEST = 127
-"""Of the integers; -128 is not used, so that both signs reach equally far."""
+"""Largest of the integers; -128 is not used, so that both signs reach equally far."""
 LEAST = 1e-30
 """Least length of a row that has one of its own: 127 divided by it is finite."""
 
@@ -100,7 +100,7 @@ DTYPES: Mapping[str, torch.dtype] = {
     "fp16": torch.float16,
     "int8": torch.int8,
 }
-"""By precision. TF32 is fp32 in memory, of whose 23 bits a product reads 10."""
+"""PyTorch's dtype by precision. TF32 is fp32 in memory, of whose 23 bits a product reads 10."""
 _CPU_FEATURES: Mapping[str, tuple[str, ...]] = {
     "bf16": ("amx_bf16", "avx512_bf16"),
     "fp16": ("amx_fp16", "avx512_fp16"),
@@ -180,11 +180,11 @@ def refuse_unable(precision: str, device: str, said: str = "resources.precision"
     """
     if precision == "fp32":
         return
-    found = able(device)
-    if all(part in found for part in precision.split("+")):
+    precisions = able(device)
+    if all(part in precisions for part in precision.split("+")):
         return
     where = "this CPU" if device == "cpu" else torch.cuda.get_device_name()
     raise InputError(
-        f"{said}: {precision}: expected one of {', '.join(found)}, in which {where} "
+        f"{said}: {precision}: expected one of {', '.join(precisions)}, in which {where} "
         "multiplies; choose one of them, or auto, or leave this machine out"
     )

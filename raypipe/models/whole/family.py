@@ -49,7 +49,7 @@ class WholeFamily:
     packed = False
 
     def __init__(self, files: WholeFiles) -> None:
-        """Of models with these files, all of one model_type."""
+        """The family of models with these files, all of one model_type."""
         self.files = files
 
     @property
@@ -58,13 +58,13 @@ class WholeFamily:
         raise no_pretraining("pre-training", self.files.kind)
 
     def read(self, weights: Tensors, config: Config, *, updates: Updates | None = None) -> Whole:
-        """See Family."""
+        """The module with these weights, a whole reranker if the checkpoint has a head."""
         built = module_of(config, weights, head=has_head(config, weights))
-        found = config_of(config)
+        model_config = config_of(config)
         return Whole(
             built,
-            width=int(found.hidden_size),
-            num_segments=int(found.type_vocab_size) if self.files.HAS_SEGMENTS else 1,
+            width=int(model_config.hidden_size),
+            num_segments=int(model_config.type_vocab_size) if self.files.HAS_SEGMENTS else 1,
         )
 
     def forward(
@@ -79,13 +79,17 @@ class WholeFamily:
         wanted: Tensor | None = None,
         **packed: Any,
     ) -> Tensor:
-        """See Family; with `wanted`, the first tokens', a reranker's units in their place."""
+        """Last hidden states, fp32 [T, H]; with `wanted`, a reranker's units in their place."""
         return body.outputs(ids_T, segments, groups, of_head=wanted is not None)
 
     def head(
         self, weights: Tensors, *, relevant_label: int | None, updates: Updates | None = None
     ) -> WholeHead:
-        """See Family."""
+        """A head that passes on the units, which the module computes.
+
+        Raises:
+            InputError: there is no head, or the number of units contradicts the settings.
+        """
         last = next((name for name in weights if name.endswith(LAST_BIASES)), None)
         if last is None:
             raise InputError("the checkpoint has no head that scores pairs")
@@ -93,7 +97,11 @@ class WholeFamily:
         return WholeHead()
 
     def layout(self, tokenizer: Tokenizer, segments: Sequence[int]) -> Layout:
-        """See Family; what the tokenizer itself puts around one text and between two."""
+        """The layout by the tokens that the tokenizer itself puts around one text and between two.
+
+        Raises:
+            InputError: its inputs do not begin and end with one special token.
+        """
         plain = encoded(tokenizer, [TEXT])[0].ids
         both = encoded(tokenizer, [(TEXT, TEXT)], specials=True)[0].ids
         first, last = ends_of(tokenizer)
@@ -130,12 +138,12 @@ ENCODES = "a decoder encodes texts here, and scores no pairs; name an encoder or
 
 
 class DecoderFiles(WholeFiles):
-    """See WholeFiles."""
+    """Files of a decoder, with which texts are encoded."""
 
     USED = "encoded with"
 
     def config_problems(self, config: Config) -> list[str]:
-        """See Files."""
+        """Problems of any such model, and a reranker's class, as a decoder scores no pairs here."""
         problems = super().config_problems(config)
         if is_reranker(config):
             names = ", ".join(map(str, config["architectures"]))
@@ -144,10 +152,10 @@ class DecoderFiles(WholeFiles):
 
 
 class DecoderFamily(WholeFamily):
-    """See WholeFamily; without rerankers."""
+    """A decoder that encodes texts, as transformers opens it. It has no rerankers."""
 
     def __init__(self, kind: str) -> None:
-        """Of models with this model_type, which have one segment."""
+        """The family of models with this model_type, which have one segment."""
         super().__init__(DecoderFiles(kind, has_segments=False))
 
     def head(
@@ -157,10 +165,13 @@ class DecoderFamily(WholeFamily):
         self._refuse()
 
     def layout(self, tokenizer: Tokenizer, segments: Sequence[int]) -> Layout:
-        """See Family; what the tokenizer itself puts around one text, of which one may be missing.
+        """The layout by the tokens that the tokenizer itself puts around one text.
+
+        One of the two may be missing.
 
         Raises:
-            InputError: both are, so an empty text would be no input; or it is of several texts.
+            InputError: both are missing, so an empty text would be no input, or there are several
+                texts.
         """
         if len(segments) != 1:
             self._refuse()
@@ -181,11 +192,11 @@ class T5Family(WholeFamily):
     """An encoder and a decoder, as transformers opens them."""
 
     def __init__(self, kind: str) -> None:
-        """Of models with this model_type."""
+        """The family of models with this model_type."""
         super().__init__(T5Files(kind))
 
     def read(self, weights: Tensors, config: Config, *, updates: Updates | None = None) -> T5Body:
-        """See Family."""
+        """The module, encoder and decoder, with these weights."""
         named = self.files.canonical_names(weights).found
         held = {place: weights[source.name] for place, source in named.items()}
         return T5Body(
@@ -198,7 +209,7 @@ class T5Family(WholeFamily):
     def head(
         self, weights: Tensors, *, relevant_label: int | None, updates: Updates | None = None
     ) -> WholeHead:
-        """See Family; the units are those of the settings' answers, which the body computes."""
+        """A head that passes on the logits of the settings' answers, which the body computes."""
         return WholeHead()
 
     def layout(self, tokenizer: Tokenizer, segments: Sequence[int]) -> Layout:
@@ -212,7 +223,7 @@ class T5Family(WholeFamily):
 WITH_SEGMENTS = ("albert", "electra", "ernie", "megatron-bert", "rembert")
 WITHOUT_SEGMENTS = ("deberta", "deberta-v2", "eurobert", "modernbert", "mpnet")
 KINDS = (*WITH_SEGMENTS, *WITHOUT_SEGMENTS)
-"""By model_type: encoders that read in both directions. A test computes each of them."""
+"""Encoders that read in both directions, by model_type. A test computes each of them."""
 DECODERS = ("gemma3_text", "llama", "mistral", "qwen2", "qwen3")
 """Decoders, whose states are pooled as an encoder's; likewise."""
 FAMILIES: dict[str, WholeFamily] = {
@@ -233,7 +244,7 @@ class Whole:
 
     @property
     def packed(self) -> bool:
-        """See Body."""
+        """Whether raypipe computes the model, which transformers does."""
         return False
 
     @property
@@ -268,8 +279,8 @@ class Whole:
                     if isinstance(segments, int)
                     else segments[tokens].view_as(ids)
                 )
-            found = computed(input_ids=ids, **more)
-            part: Tensor = found.logits if of_head else found.last_hidden_state.flatten(0, 1)
+            output = computed(input_ids=ids, **more)
+            part: Tensor = output.logits if of_head else output.last_hidden_state.flatten(0, 1)
             return part
 
         return self.by_length(ids_T, groups, of)
@@ -301,7 +312,7 @@ class WholeHead:
 
     @property
     def linears(self) -> list[Linear]:
-        """See Whole."""
+        """None: the module has the head's layers."""
         return []
 
     def to(self, device: str) -> WholeHead:
@@ -309,7 +320,7 @@ class WholeHead:
         return self
 
     def logits(self, first_BH: Tensor, *, drop: Dropout = lambda x: x) -> Tensor:
-        """See Head."""
+        """The units as they are."""
         return first_BH
 
 
@@ -340,13 +351,13 @@ class T5Body(Whole):
         assert of_head  # it has no settings with which it could encode
 
         def of(ids: Tensor, tokens: slice) -> Tensor:
-            found = self.module(
+            output = self.module(
                 input_ids=ids,
                 attention_mask=torch.ones_like(ids),
                 decoder_input_ids=ids.new_full((len(ids), 1), self.start),
                 use_cache=False,
             )
-            logits: Tensor = found.logits[:, 0]
+            logits: Tensor = output.logits[:, 0]
             return logits
 
         return self.by_length(ids_T, groups, of)

@@ -1,7 +1,8 @@
 """Files of a model that transformers computes, and transformers' modules, T5's among them.
 
-See `raypipe.models.family.Files`. Of the modules: their shapes, configurations and outputs. A T5's
-tokenizer is made of the sentencepiece model where a folder has no tokenizer.json.
+The files are read as `raypipe.models.family.Files` says. The functions on modules give shapes,
+configurations and arguments. A T5's tokenizer is made of the sentencepiece model where a folder has
+no tokenizer.json.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ LAST_BIASES = ("classifier.bias", "classifier.out_proj.bias")
 FIRST_POSITIONS = {"mpnet": 2}
 """Where positions begin, if not at 0."""
 ANY_POSITIONS = 1 << 20
-"""For a model without a table of positions."""
+"""Number of positions of a model without a table of them."""
 MOST_LAYERS = 1000
 """Far beyond those of any model; building more would not end."""
 SIZES = {
@@ -47,9 +48,9 @@ SIZES = {
 }
 """BERT's names of counts that others state too, and the largest that is computed."""
 T5_KINDS = ("t5", "mt5")
-"""By model_type; Flan-T5 and T5 version 1.1 are t5."""
+"""Every model_type of a T5; Flan-T5 and T5 version 1.1 are t5."""
 T5_SIZES = ("vocab_size", "d_model", "d_kv", "d_ff", "num_layers", "num_heads")
-"""What config.json must state: transformers' own values for them are those of T5-small."""
+"""Keys that config.json must state: transformers' own values for them are those of T5-small."""
 WORDS, HEAD = "shared.weight", "lm_head.weight"
 """The table of word pieces, and the layer that gives their logits."""
 COPIES = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
@@ -69,7 +70,7 @@ PIECES = "spiece.model"
 
 
 class WholeFiles:
-    """See Files; a tensor has one name, the checkpoint's."""
+    """Files of a model that transformers opens. A tensor has one name, the checkpoint's."""
 
     SEGMENTS = "embeddings.token_type_embeddings.weight"
     POOLER = ("", "")
@@ -77,20 +78,20 @@ class WholeFiles:
     ADAPTED: tuple[str, ...] = ()
     SPECIAL_TOKENS: tuple[str, ...] = ()
     USED = "encoded with and scored with"
-    """What such a model is for."""
+    """The uses of such a model, for messages."""
 
     def __init__(self, kind: str, *, has_segments: bool) -> None:
-        """Of models with this model_type, which read segments or not."""
+        """The files of models with this model_type, which read segments or not."""
         self.kind, self.HAS_SEGMENTS = kind, has_segments
 
     def canonical_names(self, names: Iterable[str]) -> Named:
-        """See Files; without what the body's names begin with in a model with a head."""
+        """The names without the prefix of the body in a model with a head. Every tensor is used."""
         prefix = prefix_of({"model_type": self.kind}) + "."
         found = {name.removeprefix(prefix): TensorSource(name, False) for name in sorted(names)}
         return Named(found, [], [])
 
     def saved_name(self, name: str, *, head: bool) -> str:
-        """See Files."""
+        """The name as it is."""
         return name
 
     def trained_names(self, names: Iterable[str], *, head: bool) -> dict[str, str]:
@@ -102,7 +103,7 @@ class WholeFiles:
         self._refuse("trained")
 
     def expected_shapes(self, config: Config, *, num_labels: int | None) -> dict[str, Shape]:
-        """See Files; by transformers' names."""
+        """Shapes of transformers' module by its names, without the body's prefix."""
         with_units = config if num_labels is None else {**config, "num_labels": num_labels}
         shapes = shapes_of(with_units, head=num_labels is not None)
         prefix = prefix_of(config) + "."
@@ -113,55 +114,62 @@ class WholeFiles:
         return True
 
     def config_problems(self, config: Config) -> list[str]:
-        """See Files."""
+        """Errors of transformers' own configuration, decoders, and sizes out of range."""
         try:
-            found = config_of(config)
+            model_config = config_of(config)
         except InputError as error:
             return error.problems
-        decodes = [key for key in ("is_decoder", "is_encoder_decoder") if getattr(found, key, None)]
+        decodes = [
+            key for key in ("is_decoder", "is_encoder_decoder") if getattr(model_config, key, None)
+        ]
         problems = [f"{key}: expected false, found true" for key in decodes]
         for name, most in SIZES.items():
-            size = getattr(found, name, 1)
+            size = getattr(model_config, name, 1)
             if size < 1 or (most is not None and size > most):
                 expected = "1 or more" if most is None else f"1 to {most}"
                 problems.append(f"{name}: expected {expected}, found {size!r}")
-        segments = getattr(found, "type_vocab_size", 0)
+        segments = getattr(model_config, "type_vocab_size", 0)
         if not self.HAS_SEGMENTS and segments not in (None, 0):
             problems.append(f"type_vocab_size: expected 0, found {segments}")
         return problems
 
     def own_problems(self, config: Config) -> list[str]:
-        """See Files."""
+        """The problems of `config_problems`, as nothing more must be stated."""
         return self.config_problems(config)
 
     def decisive(self, config: Config) -> dict[str, Any]:
-        """See Files; with transformers' version, whose code computes the rows."""
+        """All but NOT_DECISIVE, and the version of transformers, whose code computes the rows."""
         kept = {key: value for key, value in config.items() if key not in NOT_DECISIVE}
         return {**kept, "transformers": version()}
 
     def num_positions(self, config: Config) -> int:
-        """See Files."""
+        """Rows of the table of positions from the first that a token has."""
         rows = int(getattr(config_of(config), "max_position_embeddings", ANY_POSITIONS))
         return rows - FIRST_POSITIONS.get(self.kind, 0)
 
     def as_bert(self, config: Config) -> dict[str, Any]:
-        """See Files."""
-        found = config_of(config)
-        stated = {name: getattr(found, name) for name in SIZES if hasattr(found, name)}
+        """The values of config.json, with BERT's sizes as transformers reads them."""
+        model_config = config_of(config)
+        stated = {
+            name: getattr(model_config, name) for name in SIZES if hasattr(model_config, name)
+        }
         return {**config, **stated, "max_position_embeddings": self.num_positions(config)}
 
     def contradictions(
         self, config: Config, shapes: Mapping[str, Shape], *, any_segments: bool = False
     ) -> list[str]:
-        """See Files; tensors of further layers are told, others that are not read are not."""
+        """Tensors that are missing or of another shape, and tensors of further layers.
+
+        Other tensors that are not read are no contradiction.
+        """
         expected = shapes_of(config, head=has_head(config, shapes))
         prefix = prefix_of(config)
         named = names_of(shapes, expected, prefix)
-        held = {name: (place, shapes[place]) for name, place in named.items()}
+        saved = {name: (place, shapes[place]) for name, place in named.items()}
         known = {_of_any_layer(name, prefix) for name in expected}
         others = sorted({*shapes} - {*named.values()})
         further = [name for name in others if _of_any_layer(name, prefix) in known]
-        problems = shape_problems(expected, held)
+        problems = shape_problems(expected, saved)
         if further:
             problems.append(
                 f"{further[0]}: no such tensor in a model of the sizes in config.json; with it, "
@@ -176,7 +184,7 @@ class WholeFiles:
         self._refuse("converted")
 
     def architecture(self, *, head: bool) -> str:
-        """See Files."""
+        """The class of transformers that chooses the model's own by its config.json."""
         return "AutoModelForSequenceClassification" if head else "AutoModel"
 
     def _refuse(self, what: str) -> NoReturn:
@@ -192,107 +200,108 @@ def _of_any_layer(name: str, prefix: str) -> str:
 
 
 class T5Files(WholeFiles):
-    """See Files; a tensor has one name, the checkpoint's."""
+    """Files of a T5, which is a reranker. A tensor has one name, the checkpoint's."""
 
     SEGMENTS = ""
     USED = "scored with"
 
     def __init__(self, kind: str) -> None:
-        """Of models with this model_type."""
+        """The files of models with this model_type."""
         super().__init__(kind, has_segments=False)
 
     def canonical_names(self, names: Iterable[str]) -> Named:
-        """See Files; the table of word pieces has one of its names."""
-        held = set(names)
-        found = {name: TensorSource(name, False) for name in sorted(held) if self._reads(name)}
-        copies = [name for name in COPIES if name in held]
-        if WORDS not in found and copies:
-            found[WORDS] = TensorSource(copies[0], False)
-        used = {source.name for source in found.values()}
-        return Named(found, sorted(held - used), [])
+        """The names as they are. The table of word pieces may have one of its other names."""
+        listed = set(names)
+        sources = {name: TensorSource(name, False) for name in sorted(listed) if self._reads(name)}
+        copies = [name for name in COPIES if name in listed]
+        if WORDS not in sources and copies:
+            sources[WORDS] = TensorSource(copies[0], False)
+        used = {source.name for source in sources.values()}
+        return Named(sources, sorted(listed - used), [])
 
     def expected_shapes(self, config: Config, *, num_labels: int | None) -> dict[str, Shape]:
-        """See Files; with a head of its own if config.json says that it has one."""
+        """Shapes of transformers' module, with a head of its own if config.json says so."""
         shapes = shapes_of(config, head=True)
         if getattr(config_of(config), "scale_decoder_outputs", True):  # of version 1.0 alone
             del shapes[HEAD]
         return shapes
 
     def may_have(self, name: str) -> bool:
-        """See Files: the head may be there although it is the table of word pieces."""
+        """Whether the tensor is the head, which may repeat the table of word pieces."""
         return name == HEAD
 
     def config_problems(self, config: Config) -> list[str]:
-        """See Files."""
+        """Sizes that are missing or out of range, and tokens beyond the vocabulary."""
         problems = [
             f"{name}: expected a count, found nothing" for name in T5_SIZES if name not in config
         ]
         try:
-            found = config_of(config)
+            model_config = config_of(config)
         except InputError as error:
             return problems + error.problems
         for name in ("num_layers", "num_decoder_layers"):
-            if not 1 <= getattr(found, name) <= MOST_LAYERS:
+            if not 1 <= getattr(model_config, name) <= MOST_LAYERS:
                 problems.append(
-                    f"{name}: expected 1 to {MOST_LAYERS}, found {getattr(found, name)}"
+                    f"{name}: expected 1 to {MOST_LAYERS}, found {getattr(model_config, name)}"
                 )
-        if not found.is_encoder_decoder:
+        if not model_config.is_encoder_decoder:
             problems.append("is_encoder_decoder: expected true, found false")
         for name in ("decoder_start_token_id", "pad_token_id"):
             start = config.get(name)
-            known = type(start) is int and 0 <= start < found.vocab_size
+            known = type(start) is int and 0 <= start < model_config.vocab_size
             if start is not None and not known:
                 problems.append(
-                    f"{name}: expected a word piece, 0 to {found.vocab_size - 1}, found {start!r}"
+                    f"{name}: expected a word piece, 0 to {model_config.vocab_size - 1}, "
+                    f"found {start!r}"
                 )
         return problems
 
     def num_positions(self, config: Config) -> int:
-        """See Files; no more than it was trained with."""
+        """Number of tokens of the longest input, at most the LONGEST of its training."""
         stated = config.get("n_positions")
         return min(stated, LONGEST) if isinstance(stated, int) else LONGEST
 
     def as_bert(self, config: Config) -> dict[str, Any]:
-        """See Files; the inner size is that of an encoder's layer with as many products.
+        """The sizes under BERT's keys, with the inner size of a BERT with as many products.
 
         The decoder reads one token, which costs little beside the prompt.
         """
-        found = config_of(config)
-        gates = GATED if found.is_gated_act else 1.0
-        wider = 2 * (found.num_heads * found.d_kv - found.d_model)
+        model_config = config_of(config)
+        gates = GATED if model_config.is_gated_act else 1.0
+        wider = 2 * (model_config.num_heads * model_config.d_kv - model_config.d_model)
         return {
             **config,
-            "hidden_size": found.d_model,
-            "num_hidden_layers": found.num_layers,
-            "num_attention_heads": found.num_heads,
-            "intermediate_size": round(gates * found.d_ff) + wider,
+            "hidden_size": model_config.d_model,
+            "num_hidden_layers": model_config.num_layers,
+            "num_attention_heads": model_config.num_heads,
+            "intermediate_size": round(gates * model_config.d_ff) + wider,
             "max_position_embeddings": self.num_positions(config),
         }
 
     def contradictions(
         self, config: Config, shapes: Mapping[str, Shape], *, any_segments: bool = False
     ) -> list[str]:
-        """See Files."""
+        """Tensors that are missing, of another shape, or not in a model of such sizes."""
         named = self.canonical_names(shapes).found
         expected = self.expected_shapes(config, num_labels=None)
         if HEAD in named:
             expected[HEAD] = shapes_of(config, head=True)[HEAD]
-        held = {place: (source.name, shapes[source.name]) for place, source in named.items()}
+        saved = {place: (source.name, shapes[source.name]) for place, source in named.items()}
         unknown = [
             f"{source.name}: no such tensor in a model of the sizes in config.json"
             for place, source in named.items()
             if place not in expected
         ]
-        return shape_problems(expected, held) + unknown
+        return shape_problems(expected, saved) + unknown
 
     def converted_config(
         self, config: Config, *, segment_rows: int, num_labels: int | None
     ) -> dict[str, Any]:
-        """See Files."""
+        """The same config.json, with the class of transformers that opens the model."""
         return {**config, "architectures": [self.architecture(head=True)]}
 
     def architecture(self, *, head: bool) -> str:
-        """See Files."""
+        """The class of transformers for T5 or mT5."""
         return f"{'T5' if self.kind == 't5' else 'MT5'}ForConditionalGeneration"
 
     @staticmethod
@@ -306,7 +315,7 @@ def reads_prompts(config: Config) -> bool:
 
 
 def no_prompt(config: Config) -> str:
-    """What is wrong with settings that have a prompt, for a model that reads none."""
+    """The problem of settings that have a prompt, for a model that reads none."""
     kind = config.get("model_type", "not stated")
     return (
         f"prompt: the settings have one, and model_type {kind} reads none; name a preset or "
@@ -355,7 +364,7 @@ def config_of(config: Config) -> Any:
 def shapes_of(config: Config, *, head: bool) -> dict[str, Shape]:
     """Shapes of the tensors by transformers' names, without computing or drawing any.
 
-    Those that are not read are left out.
+    Tensors that are not read are left out.
     """
     shapes = _shapes(canonical(dict(config)), head)
     return {name: shape for name, shape in shapes if not _unread(name, head)}
@@ -400,20 +409,20 @@ def _unread(name: str, head: bool) -> bool:
     return name in COPIES or (not head and name.startswith("pooler."))
 
 
-def names_of(held: Iterable[str], wanted: Iterable[str], prefix: str) -> dict[str, str]:
+def names_of(saved: Iterable[str], expected: Iterable[str], prefix: str) -> dict[str, str]:
     """transformers' name -> the checkpoint's, which may have or lack the prefix of the body."""
-    names = set(held)
-    found = {}
-    for name in wanted:
+    names = set(saved)
+    places = {}
+    for name in expected:
         others = (name, f"{prefix}.{name}", name.removeprefix(f"{prefix}."))
         place = next((other for other in others if other in names), None)
         if place is not None:
-            found[name] = place
-    return found
+            places[name] = place
+    return places
 
 
 def arguments_of(module: nn.Module) -> frozenset[str]:
-    """What its forward pass takes."""
+    """Names of the arguments of the module's forward pass."""
     return frozenset(signature(module.forward).parameters)
 
 
@@ -427,7 +436,7 @@ def _shapes(config: bytes, head: bool) -> tuple[tuple[str, Shape], ...]:
 
 
 def prefix_of(config: Config) -> str:
-    """What the names of the body's tensors begin with in a model with a head."""
+    """Prefix of the names of the body's tensors in a model with a head."""
     from transformers import MODEL_MAPPING
 
     prefix: str = MODEL_MAPPING[type(config_of(config))].base_model_prefix
@@ -472,7 +481,7 @@ def read_pieces(folder: Path) -> Tokenizer:
 
     Raises:
         InputError: config.json names a model of another architecture, whose texts become other
-            pieces. What transformers raises is raised as it is.
+            pieces. Errors of transformers are raised as they are.
     """
     from transformers import T5TokenizerFast
 
