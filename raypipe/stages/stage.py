@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from raypipe.stages.expected import Expectations, Expected
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.store import Stored
+from raypipe.vocabulary import DEPTH
 
 Rows = Sequence[int]
 Beat = Callable[[Rows], None]
@@ -100,6 +102,24 @@ class Stage(ABC):
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """The estimated bytes of payload of `num_rows` of all planned rows; 0 if small."""
         return 0
+
+    def expected(self, expectations: Expectations) -> Expected:
+        """What the store will hold and take, before the stores that it reads are there.
+
+        Without more to say, its plan and `estimated_bytes`; of a run, a whole list for each query.
+        A store that is not there has a manifest with its shards, bytes and `Expected.facts`.
+
+        Raises:
+            InputError: a sample of its files has a bad record.
+        """
+        shards = self.shards(expectations.sizing)
+        num_rows = sum(shard.num_rows for shard in shards)
+        num_bytes, spec = float(self.estimated_bytes(num_rows, num_rows)), self.spec
+        if spec.produces != "run":
+            return Expected(shards=shards, num_bytes=num_bytes, facts={"rows": num_rows})
+        note = f"{spec.stage}: its time is not forecast, and its lines are the most"
+        facts = {"rows": DEPTH * num_rows}
+        return Expected(shards=shards, num_bytes=num_bytes, facts=facts, note=note)
 
     @abstractmethod
     def open(self, site: Site) -> Opened:

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from raypipe.data.facts import FileFacts
 from raypipe.data.reading import Errors, Tally
+from raypipe.stages.expected import Expectations, Expected
 from raypipe.stages.stage import Beat, Opened, Payload, Rows, Site, Sizing, Stage, ranges
 from raypipe.storage.copies import on_this_node
 from raypipe.storage.payloads import write_table
@@ -71,6 +72,13 @@ class CountedFiles(Stage):
         """The share of the files' text that `num_rows` of all planned rows have."""
         whole = sum(f.num_bytes * (UNPACKED if f.compressed else 1) for f in self.facts)
         return whole * num_rows // max(1, num_planned)
+
+    def expected(self, expectations: Expectations) -> Expected:
+        """See Stage; later stages read a sample of the records."""
+        from raypipe.stages.texts.sample import sample_of_files
+
+        sample, expected = sample_of_files(self), super().expected(expectations)
+        return replace(expected, seconds=sample.cpu_seconds, sample=sample)
 
     def open(self, site: Site) -> Opened:
         """See Stage; a shard's records as a table. Memory holds one row group.

@@ -1,11 +1,10 @@
-"""The amounts of one store: what it holds and takes, as far as it is known."""
+"""Samples of texts, for forecasts: evenly spaced rows of files, or of a store."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from time import process_time
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,14 +14,14 @@ from numpy.typing import NDArray
 from raypipe import schema
 from raypipe.data.facts import FileFacts
 from raypipe.data.reading import Tally
-from raypipe.models.folder.model_folder import ModelFolder
-from raypipe.stages.documents.convert import RecordsStage
-from raypipe.stages.texts.counted_files import ReadRecords
-from raypipe.stages.texts.prepare import ConvertStage
+from raypipe.models.folder.model_folder import ModelFolder, layouts_of, open_tokenizer
+from raypipe.stages.texts.counted_files import CountedFiles, ReadRecords
+from raypipe.stages.texts.ids import column_of_rows
+from raypipe.stages.texts.tokenize import pieces_of
 from raypipe.storage.payloads import concatenate
-from raypipe.storage.records import Json, Shard
 from raypipe.storage.store import Stored
-from raypipe.text.inputs import TextSlice
+from raypipe.text.inputs import TextSlice, cut_to, taken
+from raypipe.text.word_pieces import WordPieces
 
 ROWS, NUM_BLOCKS = 2_000, 100
 """Rows of a sample at most, in blocks that are evenly spaced."""
@@ -51,11 +50,46 @@ class Sample:
         return self.num_rows / len(self.texts) if len(self.texts) else 0.0
 
     @property
+    def text_bytes(self) -> float:
+        """Of all texts in UTF-8."""
+        return mean_bytes(pa.array(self.texts, pa.string())) * self.num_rows
+
+    @property
     def num_bytes(self) -> float:
         """Of all texts and ids in UTF-8."""
-        return mean_bytes(pa.array(self.texts, pa.string())) * self.num_rows + (
-            self.id_bytes * self.num_rows
-        )
+        return self.text_bytes + self.id_bytes * self.num_rows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ModelInputs:
+    """A sample of the inputs that a model will read, and how many there will be."""
+
+    model: ModelFolder
+    side: str
+    """passage or query of an encoder; pair of a reranker."""
+    texts: tuple[TextSlice, ...]
+    """The sampled inputs' texts, not cut: one, or a query and one or two passages."""
+    number: float
+    """Of all inputs; at most, of a reranker's."""
+    lengths: NDArray[np.int64] = field(init=False)
+    """Tokens of the sampled inputs, special tokens included."""
+
+    def __post_init__(self) -> None:
+        """Measure the sampled inputs, cut as the model's are."""
+        layout = layouts_of(self.model)[self.side]
+        if self.side == "pair":
+            query, *passages = self.texts
+            specials = layout.num_specials
+            parts = cut_to(self.model.reranker, query, passages, num_specials=specials)
+            counts = [part.counts for part in parts]
+        else:
+            counts = [np.minimum(self.texts[0].counts, self.model.encoder.limit(self.side))]
+        object.__setattr__(self, "lengths", layout.lengths(counts))
+
+    @property
+    def num_tokens(self) -> float:
+        """Tokens of all inputs."""
+        return self.number * float(self.lengths.mean()) if len(self.lengths) else 0.0
 
 
 def mean_bytes(texts: pa.Array | pa.ChunkedArray) -> float:
@@ -75,7 +109,7 @@ def blocks_of(num_rows: int) -> list[tuple[int, int]]:
     return [(start, start + edges[i + 1] - edges[i]) for i, start in enumerate(starts)]
 
 
-def sample_of_files(stage: ConvertStage | RecordsStage) -> Sample:
+def sample_of_files(stage: CountedFiles) -> Sample:
     """Of the records that the stage will read.
 
     Of a large compressed file the first records stand for all. Bad records are left out, and the
@@ -101,14 +135,41 @@ def sample_of_files(stage: ConvertStage | RecordsStage) -> Sample:
     return Sample([record[-1] for record in found], num_rows, mean_bytes(ids), seconds)
 
 
-def sample_of_stored(texts: Stored, columns: pa.Schema) -> Sample:
+def sample_of_stored(texts: Stored) -> Sample:
     """Of a table that is there: its last column, and the length of its first, the ids."""
+    columns = _COLUMNS[texts.spec.produces]
     parts = [texts.table(columns, start, stop) for start, stop in blocks_of(texts.num_rows)]
     table = pa.concat_tables([columns.empty_table(), *parts])
     return Sample(table[-1].to_pylist(), texts.num_rows, mean_bytes(table[0]))
 
 
-TEXTS = {
+def tokenized_sample(sample: Sample, model: ModelFolder, prefix: str) -> tuple[TextSlice, float]:
+    """The word pieces of the sampled texts, and the CPU seconds that each text took."""
+    began = process_time()
+    word_pieces, batch = WordPieces(open_tokenizer(model)), pa.array(sample.texts, pa.string())
+    flat, offsets = concatenate([*pieces_of(word_pieces, [batch], model, prefix)])
+    seconds = (process_time() - began) / max(1, len(sample.texts))
+    return TextSlice(flat, offsets[:-1], np.diff(offsets)), seconds
+
+
+def tokenized_rows(
+    texts: Stored, rows: NDArray[np.int64], model: ModelFolder, prefix: str
+) -> TextSlice:
+    """The word pieces of rows of a table that is there, in this order."""
+    distinct, places = np.unique(rows, return_inverse=True)
+    found = column_of_rows(texts, distinct, "text", _COLUMNS[texts.spec.produces])
+    pieces, _ = tokenized_sample(Sample(found, len(found)), model, prefix)
+    return taken(pieces, places)
+
+
+def pieces_of_stored(tokens: Stored) -> TextSlice:
+    """Those of some rows of a store that is there."""
+    parts = [tokens.tokens(start, stop) for start, stop in blocks_of(tokens.num_rows)]
+    flat, offsets = concatenate(parts)
+    return TextSlice(flat, offsets[:-1], np.diff(offsets))
+
+
+_COLUMNS = {
     "passages": schema.PASSAGES,
     "documents": schema.DOCUMENTS,
     "homes": schema.HOMES,
@@ -138,78 +199,3 @@ def _of_file(
         wanted[start // size] = wanted.get(start // size, 0) + stop - start
     for checkpoint, number in wanted.items():
         yield from islice(records(checkpoint * size), number)
-
-
-Int64 = NDArray[np.int64]
-Lines = NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ModelInputs:
-    """A sample of the inputs that a model will read, and how many there will be."""
-
-    model: ModelFolder
-    side: str
-    """passage or query of an encoder; pair of a reranker."""
-    texts: tuple[TextSlice, ...]
-    """The sampled inputs' texts, not cut: one, or a query and one or two passages."""
-    lengths: Int64
-    """Tokens of the sampled inputs, special tokens included."""
-    number: float
-    """Of all inputs."""
-
-    @property
-    def num_tokens(self) -> float:
-        """Tokens of all inputs."""
-        return self.number * float(self.lengths.mean()) if len(self.lengths) else 0.0
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Amounts:
-    """Of one store, as far as it takes any."""
-
-    rows: int
-    num_bytes: float | None = None
-    """Of its payloads; None means what its stage estimates."""
-    seconds: float = 0.0
-    """CPU seconds beside a model's forward passes."""
-    inputs: ModelInputs | None = None
-    inferences: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    """Of a reranker: expected, at least, at most."""
-    shards: Sequence[Shard] | None = None
-    """The plan, where the stage's own reads what is not there yet."""
-    facts: Mapping[str, Json] = field(default_factory=dict)
-    """Those of the records that later stages read: an integer is that of all rows together."""
-    payload: bytes = b""
-    """A payload that a later stage reads while it is planned."""
-    sample: Sample | None = None
-    pieces: TextSlice | None = None
-    """Of a store of word pieces: those of sampled rows."""
-    lines: Lines | None = None
-    """Of a run, by query."""
-    made_of: frozenset[str] = frozenset()
-    """The identities of the runs that a run is made of, its own too."""
-    note: str = ""
-
-
-def held(stored: Stored) -> Amounts:
-    """What a store that is there holds: a sample of its texts, the lines of its run."""
-    produces, facts = stored.spec.produces, dict[str, Any]()
-    for record in stored.manifest.records:  # integers added up, of anything else the first
-        for name, value in record.facts.items():
-            number = isinstance(value, int) and not isinstance(value, bool)
-            facts[name] = facts.get(name, 0) + value if number else facts.get(name, value)
-    sample, lines, pieces = None, None, None
-    if produces in TEXTS:
-        sample = sample_of_stored(stored, TEXTS[produces])
-    elif produces == "run":
-        rows = stored.whole_table(schema.RUN)["query_row"].to_numpy()
-        lines = np.bincount(rows, minlength=stored.num_rows).astype(np.float64)
-    elif produces == "tokens":
-        parts = [stored.tokens(start, stop) for start, stop in blocks_of(stored.num_rows)]
-        flat, offsets = concatenate(parts)
-        pieces = TextSlice(flat, offsets[:-1], np.diff(offsets))
-    own = frozenset([stored.identity]) if produces == "run" else frozenset[str]()
-    return Amounts(
-        rows=stored.num_rows, facts=facts, sample=sample, pieces=pieces, lines=lines, made_of=own
-    )

@@ -5,10 +5,10 @@ import gzip
 import pytest
 
 from raypipe.data.facts import count_file
-from raypipe.driver.forecast import amounts
-from raypipe.driver.forecast.amounts import blocks_of, sample_of_files
 from raypipe.errors import InputError
+from raypipe.stages.texts import sample
 from raypipe.stages.texts.prepare import ConvertStage
+from raypipe.stages.texts.sample import blocks_of, sample_of_files
 
 
 def sampled(*files):
@@ -16,15 +16,15 @@ def sampled(*files):
     return sample_of_files(ConvertStage(paths, facts, "msmarco-v1"))
 
 
-def rows(sample):
-    return [int(text.split()[1]) for text in sample.texts]
+def rows(found):
+    return [int(text.split()[1]) for text in found.texts]
 
 
 @pytest.fixture
 def few(monkeypatch):
     """Small limits: 10 rows in 5 blocks."""
-    monkeypatch.setattr(amounts, "ROWS", 10)
-    monkeypatch.setattr(amounts, "NUM_BLOCKS", 5)
+    monkeypatch.setattr(sample, "ROWS", 10)
+    monkeypatch.setattr(sample, "NUM_BLOCKS", 5)
 
 
 def write(path, first, last):
@@ -55,13 +55,13 @@ def test_the_blocks_go_on_over_the_borders_of_files(few, tmp_path, ending):
 
 
 def test_a_large_file_is_read_from_checkpoints_and_no_record_twice(few, tmp_path, monkeypatch):
-    monkeypatch.setattr(amounts, "ONE_PASS_RECORDS", 50)
+    monkeypatch.setattr(sample, "ONE_PASS_RECORDS", 50)
     found = rows(sampled(write(tmp_path / "a.tsv", 0, 110)))
     assert found == [0, 1, 32, 33, 48, 49, 64, 65, 96, 97]
 
 
 def test_of_a_large_compressed_file_the_first_records_are_read(few, tmp_path, monkeypatch):
-    monkeypatch.setattr(amounts, "ONE_PASS_RECORDS", 50)
+    monkeypatch.setattr(sample, "ONE_PASS_RECORDS", 50)
     assert rows(sampled(write(tmp_path / "a.tsv.gz", 0, 110))) == [*range(10)]
     files = [write(tmp_path / f"{n}.tsv.gz", n * 55, n * 55 + 55) for n in range(2)]
     found = rows(sampled(*files))
