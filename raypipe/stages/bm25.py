@@ -24,9 +24,19 @@ from raypipe.engines.lucene.search import (
     search_all,
 )
 from raypipe.stages.excluded import NOTHING, Excluded
-from raypipe.stages.expected import Expectations, Expected
+from raypipe.stages.expected import Expected
 from raypipe.stages.run_tables import run_table
-from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, Stage
+from raypipe.stages.stage import (
+    Beat,
+    Expectations,
+    Needs,
+    Opened,
+    Payload,
+    Rows,
+    Site,
+    Sizing,
+    Stage,
+)
 from raypipe.stages.tables import (
     LINE_BYTES,
     LINE_SECONDS,

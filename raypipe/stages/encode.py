@@ -13,13 +13,23 @@ from numpy.typing import NDArray
 
 from raypipe.errors import InputError, RowsFailed
 from raypipe.models.folder.model_folder import ModelFolder
-from raypipe.stages.expected import Expectations, Expected
+from raypipe.stages.expected import Expected, ModelInputs
 from raypipe.stages.open_model import Stopwatch, open_model
 from raypipe.stages.reuse.boundaries import expected_shards, shards_by_content, spread
 from raypipe.stages.reuse.division import divide, same_payload
 from raypipe.stages.reuse.hashes import Hashes, TextHashes
 from raypipe.stages.reuse.source import OlderStore, OpenedSource, source_over
-from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, Stage
+from raypipe.stages.stage import (
+    Beat,
+    Expectations,
+    Needs,
+    Opened,
+    Payload,
+    Rows,
+    Site,
+    Sizing,
+    Stage,
+)
 from raypipe.stages.texts.query_tokens import QueryTokens, num_pieces
 from raypipe.stages.texts.tokenize import piece_settings
 from raypipe.storage.payloads import Flat, Offsets, read_vectors, taken, write_vectors
@@ -92,8 +102,6 @@ class EncodeStage(Stage):
 
     def expected(self, expectations: Expectations) -> Expected:
         """See Stage; the tokens of a sample of the texts."""
-        from raypipe.stages.texts.sample import ModelInputs
-
         rows, tokens, inputs = self.tokens.num_rows, self.tokens, None
         if not self.model.encoder.by_table(self.side):
             if isinstance(tokens, QueryTokens):

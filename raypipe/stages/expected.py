@@ -6,17 +6,89 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
 from raypipe.storage.records import Json, Shard
-from raypipe.storage.spec import StageSpec
 from raypipe.storage.store import Stored
 
 if TYPE_CHECKING:
     from raypipe.models.folder.model_folder import ModelFolder
-    from raypipe.stages.stage import Sizing, Stage
-    from raypipe.stages.texts.sample import ModelInputs, Sample
     from raypipe.text.inputs import TextSlice
 
 UNTIMED = "the time of approximate search is not forecast"
+ID_BYTES = 20.0
+"""Of an id where no sample of them is known."""
+
+
+def mean_bytes(texts: pa.Array | pa.ChunkedArray) -> float:
+    """The average length of texts in UTF-8; 0.0 of none."""
+    return float(pc.mean(pc.binary_length(texts)).as_py() or 0.0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sample:
+    """Some rows of a table of texts; each stands for the same number of rows."""
+
+    texts: Sequence[str]
+    num_rows: int
+    """Of the whole table."""
+    id_bytes: float = ID_BYTES
+    """Of a row's id, on average."""
+    cpu_seconds: float = 0.0
+    """Of reading the records of the whole table, by those of the sample."""
+
+    @property
+    def scale(self) -> float:
+        """How many rows each text stands for; 0 of an empty table."""
+        return self.num_rows / len(self.texts) if len(self.texts) else 0.0
+
+    @property
+    def text_bytes(self) -> float:
+        """Of all texts in UTF-8."""
+        return mean_bytes(pa.array(self.texts, pa.string())) * self.num_rows
+
+    @property
+    def num_bytes(self) -> float:
+        """Of all texts and ids in UTF-8."""
+        return self.text_bytes + self.id_bytes * self.num_rows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ModelInputs:
+    """A sample of the inputs that a model will read, and how many there will be."""
+
+    model: ModelFolder
+    side: str
+    """passage or query of an encoder; pair of a reranker."""
+    texts: tuple[TextSlice, ...]
+    """The sampled inputs' texts, not cut: one, or a query and one or two passages."""
+    number: float
+    """Of all inputs; at most, of a reranker's."""
+    lengths: NDArray[np.int64] = field(init=False)
+    """Tokens of the sampled inputs, special tokens included."""
+
+    def __post_init__(self) -> None:
+        """Measure the sampled inputs, cut as the model's are."""
+        from raypipe.models.folder.model_folder import layouts_of  # a rerun needs neither
+        from raypipe.text.inputs import cut_to
+
+        layout = layouts_of(self.model)[self.side]
+        if self.side == "pair":
+            query, *passages = self.texts
+            specials = layout.num_specials
+            parts = cut_to(self.model.reranker, query, passages, num_specials=specials)
+            counts = [part.counts for part in parts]
+        else:
+            counts = [np.minimum(self.texts[0].counts, self.model.encoder.limit(self.side))]
+        object.__setattr__(self, "lengths", layout.lengths(counts))
+
+    @property
+    def num_tokens(self) -> float:
+        """Tokens of all inputs."""
+        return self.number * float(self.lengths.mean()) if len(self.lengths) else 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -45,70 +117,6 @@ class Expected:
     def num_rows(self) -> int:
         """Of all shards."""
         return sum(shard.num_rows for shard in self.shards)
-
-
-@dataclass
-class Expectations:
-    """The stores of a recipe before they are there, for the stages that read them.
-
-    Each table of texts is sampled once, and its sample tokenised once by each tokenizer.
-    """
-
-    sizing: Sizing
-    _expected: dict[str, Expected] = field(default_factory=dict)
-    """Of stores that are not there, by their origin."""
-    _stages: dict[str, list[Stage]] = field(default_factory=dict)
-    _samples: dict[str, Sample] = field(default_factory=dict)
-    _pieces: dict[tuple[object, ...], tuple[TextSlice, float]] = field(default_factory=dict)
-
-    def has(self, stored: Stored) -> bool:
-        """Whether the store is there, so that its payloads can be read."""
-        return stored.origin not in self._expected
-
-    def add(self, stored: Stored, expected: Expected) -> None:
-        """A store that is not there."""
-        self._expected[stored.origin] = expected
-
-    def passed(self, spec: StageSpec, stage: Stage) -> None:
-        """A stage, with its spec, of which later ones may take rows."""
-        self._stages.setdefault(spec.reuse_key, []).append(stage)
-
-    def earlier(self, reuse_key: str) -> Sequence[Stage]:
-        """The recipe's stages before this one with a `reuse_key`, whether their stores are there
-        or not."""
-        return self._stages.get(reuse_key, ())
-
-    def sample(self, texts: Stored) -> Sample:
-        """Some rows of a table of texts; its stage has them if it is not there."""
-        from raypipe.stages.texts.sample import sample_of_stored
-
-        if texts.origin in self._expected:
-            sample = self._expected[texts.origin].sample
-            assert sample is not None  # as every table of texts has
-            return sample
-        if texts.origin not in self._samples:
-            self._samples[texts.origin] = sample_of_stored(texts)
-        return self._samples[texts.origin]
-
-    def pieces(self, texts: Stored, model: ModelFolder, prefix: str) -> tuple[TextSlice, float]:
-        """The word pieces of the sampled texts, and the CPU seconds that each text took."""
-        from raypipe.stages.texts.sample import tokenized_sample
-        from raypipe.stages.texts.tokenize import piece_settings
-
-        key = (texts.origin, *piece_settings(model, prefix).values())
-        if key not in self._pieces:
-            self._pieces[key] = tokenized_sample(self.sample(texts), model, prefix)
-        return self._pieces[key]
-
-    def stored_pieces(self, tokens: Stored) -> TextSlice:
-        """The word pieces of some rows of a store of them."""
-        from raypipe.stages.texts.sample import pieces_of_stored
-
-        if tokens.origin in self._expected:
-            pieces = self._expected[tokens.origin].pieces
-            assert pieces is not None  # as every store of word pieces has
-            return pieces
-        return pieces_of_stored(tokens)
 
 
 def sum_of(fact: str, stored: Stored) -> int:

@@ -13,9 +13,9 @@ from raypipe import schema
 from raypipe.engines.exact_candidates import plan_spans
 from raypipe.stages.embeddings import query_vectors, ranked_vectors
 from raypipe.stages.excluded import NOTHING, Excluded
-from raypipe.stages.expected import Expectations, Expected
+from raypipe.stages.expected import Expected
 from raypipe.stages.run_tables import best, dense_table, read_queries_of_run
-from raypipe.stages.stage import Beat, Opened, Payload, Rows, Site, Sizing, Stage
+from raypipe.stages.stage import Beat, Expectations, Opened, Payload, Rows, Site, Sizing, Stage
 from raypipe.stages.tables import LINE_BYTES, Sides, TableStage, expected_lines, query_blocks
 from raypipe.storage.payloads import write_table
 from raypipe.storage.records import Json, Shard

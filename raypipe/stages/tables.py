@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from raypipe import schema
-from raypipe.stages.expected import Expectations, Expected
+from raypipe.stages.expected import Expected
 from raypipe.stages.stage import (
     Beat,
+    Expectations,
     Opened,
     Payload,
     Rows,

@@ -15,9 +15,19 @@ from raypipe.engines.lucene.search import LuceneSearcher, search_all
 from raypipe.evaluation.measures import evaluate
 from raypipe.stages.bm25 import BM25_LINE_SECONDS, SEARCH_SECONDS, open_index
 from raypipe.stages.excluded import NOTHING, Excluded
-from raypipe.stages.expected import Expectations, Expected
+from raypipe.stages.expected import Expected
 from raypipe.stages.run_tables import run_table, with_ids
-from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, Stage
+from raypipe.stages.stage import (
+    Beat,
+    Expectations,
+    Needs,
+    Opened,
+    Payload,
+    Rows,
+    Site,
+    Sizing,
+    Stage,
+)
 from raypipe.storage.records import Shard, hash_file
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.store import Stored, spec_over

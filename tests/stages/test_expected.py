@@ -3,8 +3,9 @@
 import pytest
 
 from raypipe.driver.forecast.forecast import Walk
+from raypipe.driver.forecast.samples import Samples
 from raypipe.names import of_stage
-from raypipe.stages.expected import Expectations, Expected, sum_of
+from raypipe.stages.expected import Expected, sum_of
 from raypipe.stages.stage import Sizing, Stage, ranges
 from raypipe.storage.posix import PosixStorage
 from raypipe.storage.spec import StageSpec
@@ -42,7 +43,7 @@ class Saying(Plain):
 @pytest.fixture
 def walk(tmp_path):
     stores, aside = PosixStorage(tmp_path / "stores"), PosixStorage(tmp_path / "aside")
-    return Walk(stores, lambda name, stage: 1 / 0, Expectations(Sizing(shard_rows=3)), aside)
+    return Walk(stores, lambda name, stage: 1 / 0, Samples(Sizing(shard_rows=3)), aside)
 
 
 def test_a_stage_that_says_nothing_has_its_plan_and_bytes_and_a_run_full_lists(walk):

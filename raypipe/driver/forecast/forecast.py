@@ -17,13 +17,14 @@ import numpy as np
 from raypipe.config import Recipe
 from raypipe.driver.devices import Devices
 from raypipe.driver.execute import older_stores, size_of
+from raypipe.driver.forecast.samples import Samples
 from raypipe.driver.place import sizing_of
 from raypipe.driver.recipe.graph import Graph, graph_at
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import FullError, InputError
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.names import Role, StoreName
-from raypipe.stages.expected import Expectations, Expected
+from raypipe.stages.expected import Expected
 from raypipe.stages.stage import Stage
 from raypipe.storage.ledger import read_manifest
 from raypipe.storage.posix import PosixStorage
@@ -34,7 +35,7 @@ from raypipe.storage.store import Stored, committed
 
 if TYPE_CHECKING:
     from raypipe.driver.forecast.rates import Key, Rate
-    from raypipe.stages.texts.sample import ModelInputs
+    from raypipe.stages.expected import ModelInputs
 
 COMPUTED = (Role.COUNT, Role.QUERIES)
 
@@ -174,7 +175,7 @@ class Walk:
     """The stores to look for existing ones in."""
     compute: Callable[[StoreName, Stage], Stored]
     """Computes a small store, in the workspace or aside."""
-    expectations: Expectations
+    expectations: Samples
     aside: Storage
     """Holds the payloads that are made up: a few that later stages read while they are planned."""
     lines: dict[StoreName, Line] = field(default_factory=dict)
@@ -294,7 +295,7 @@ def make_forecast(
     Raises:
         InputError: a model or file does not fit a stage.
     """
-    expectations = Expectations(sizing_of(recipe.resources, chosen))
+    expectations = Samples(sizing_of(recipe.resources, chosen))
     with TemporaryDirectory(prefix="raypipe-forecast-") as folder:
         walk = Walk(storage, compute, expectations, PosixStorage(Path(folder)))
         graph_at(recipe, walk, chosen, sources, models).systems(selected)

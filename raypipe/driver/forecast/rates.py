@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from raypipe.driver.devices import Devices
 from raypipe.driver.summaries import read_summary
 from raypipe.driver.workspace import Workspace
+from raypipe.stages.expected import ModelInputs
 from raypipe.stages.stage import Site
-from raypipe.stages.texts.sample import ModelInputs
 from raypipe.storage.ledger import events, find_spec
 from raypipe.storage.payloads import taken
 from raypipe.text import inputs as text_inputs

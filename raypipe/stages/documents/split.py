@@ -11,8 +11,18 @@ import pyarrow as pa
 
 from raypipe import schema
 from raypipe.stages.documents.windows import first_rows, splitting_settings
-from raypipe.stages.expected import Expectations, Expected, sum_of
-from raypipe.stages.stage import Beat, Opened, Payload, Rows, Site, Sizing, Stage, ranges
+from raypipe.stages.expected import Expected, Sample, sum_of
+from raypipe.stages.stage import (
+    Beat,
+    Expectations,
+    Opened,
+    Payload,
+    Rows,
+    Site,
+    Sizing,
+    Stage,
+    ranges,
+)
 from raypipe.stages.texts.counted_files import batched
 from raypipe.storage.payloads import write_table
 from raypipe.storage.records import Shard
@@ -56,8 +66,6 @@ class SplitStage(Stage):
 
     def expected(self, expectations: Expectations) -> Expected:
         """See Stage; the passages of a sample of the documents."""
-        from raypipe.stages.texts.sample import Sample
-
         documents, number = expectations.sample(self.documents), sum_of("passages", self.windows)
         began = process_time()
         bodies = (passages_of("", "", body, self.splitting) for body in documents.texts)

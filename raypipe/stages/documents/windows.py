@@ -9,8 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raypipe import schema
-from raypipe.stages.expected import Expectations, Expected
-from raypipe.stages.stage import Beat, Opened, Payload, Rows, Site, Sizing, Stage, ranges
+from raypipe.stages.expected import Expected
+from raypipe.stages.stage import (
+    Beat,
+    Expectations,
+    Opened,
+    Payload,
+    Rows,
+    Site,
+    Sizing,
+    Stage,
+    ranges,
+)
 from raypipe.storage.payloads import map_tensors, write_tensors
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec

@@ -7,9 +7,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from raypipe.stages.expected import Expectations
 from raypipe.stages.reuse.hashes import TextHashes
-from raypipe.stages.stage import ranges
+from raypipe.stages.stage import Expectations, ranges
 from raypipe.storage.records import Record, Shard
 from raypipe.storage.store import Stored
 

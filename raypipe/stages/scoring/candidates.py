@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from raypipe import schema
 from raypipe.ranking.candidates import Keys, pairs, singles
-from raypipe.stages.expected import Expectations
 from raypipe.stages.run_tables import read_queries_of_run
+from raypipe.stages.stage import Expectations
 from raypipe.stages.tables import num_lines
 from raypipe.storage.payloads import read_table
 from raypipe.storage.records import Json

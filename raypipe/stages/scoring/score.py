@@ -17,14 +17,25 @@ from raypipe import schema
 from raypipe.errors import RowsFailed
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.ranking.candidates import Keys, missing
-from raypipe.stages.expected import Expectations, Expected
+from raypipe.stages.expected import Expected, ModelInputs
 from raypipe.stages.open_model import Stopwatch, open_model
 from raypipe.stages.reuse.division import Division, divide
 from raypipe.stages.scoring.candidates import Candidates
 from raypipe.stages.scoring.older_scores import OlderScores, ScoresByText, older_scores
 from raypipe.stages.scoring.score_table import keys_of
 from raypipe.stages.scoring.token_rows import TokenRows
-from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, Stage, ranges
+from raypipe.stages.stage import (
+    Beat,
+    Expectations,
+    Needs,
+    Opened,
+    Payload,
+    Rows,
+    Site,
+    Sizing,
+    Stage,
+    ranges,
+)
 from raypipe.stages.tables import LINE_SECONDS, SCORE_BYTES, Sides
 from raypipe.stages.texts.query_tokens import QueryTokens, num_pieces
 from raypipe.storage.payloads import write_table
@@ -133,8 +144,6 @@ class ScoreStage(Stage):
         Candidates of a run that is not there are not known: of those of another request over the
         same run each is scored once, and the texts are drawn from both sides.
         """
-        from raypipe.stages.texts.sample import ModelInputs, tokenized_rows
-
         number, keys = self.candidates.expected_rows(expectations), self._new_keys(expectations)
         new = self._num_new(expectations) if keys is None else len(keys[0])
         sides = (self.sides.queries, *[self.sides.collection] * self.model.reranker.num_passages)
@@ -143,7 +152,7 @@ class ScoreStage(Stage):
             prefix = self.model.conventions.prefix("passage" if place else "query")
             if keys is not None and new:
                 rows = keys[place][random.integers(0, new, SAMPLED_INPUTS)]
-                texts.append(tokenized_rows(side, rows, self.model, prefix))
+                texts.append(expectations.pieces_of_rows(side, rows, self.model, prefix))
             else:
                 pieces, _ = expectations.pieces(side, self.model, prefix)
                 rows = random.integers(0, len(pieces.counts), SAMPLED_INPUTS)

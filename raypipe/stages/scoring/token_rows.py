@@ -11,9 +11,19 @@ import tokenizers
 from numpy.typing import NDArray
 
 from raypipe.models.folder.model_folder import ModelFolder, open_tokenizer
-from raypipe.stages.expected import Expectations, Expected
+from raypipe.stages.expected import Expected
 from raypipe.stages.scoring.candidates import Candidates
-from raypipe.stages.stage import Beat, Opened, Payload, Rows, Site, Sizing, Stage, ranges
+from raypipe.stages.stage import (
+    Beat,
+    Expectations,
+    Opened,
+    Payload,
+    Rows,
+    Site,
+    Sizing,
+    Stage,
+    ranges,
+)
 from raypipe.stages.texts.ids import column_of_rows
 from raypipe.stages.texts.text_blocks import Strings
 from raypipe.stages.texts.tokenize import (

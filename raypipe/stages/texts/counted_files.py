@@ -10,8 +10,18 @@ import pyarrow as pa
 
 from raypipe.data.facts import FileFacts
 from raypipe.data.reading import Errors, Tally
-from raypipe.stages.expected import Expectations, Expected
-from raypipe.stages.stage import Beat, Opened, Payload, Rows, Site, Sizing, Stage, ranges
+from raypipe.stages.expected import Expected
+from raypipe.stages.stage import (
+    Beat,
+    Expectations,
+    Opened,
+    Payload,
+    Rows,
+    Site,
+    Sizing,
+    Stage,
+    ranges,
+)
 from raypipe.storage.copies import on_this_node
 from raypipe.storage.payloads import write_table
 from raypipe.storage.records import Shard, canonical, digest
@@ -75,9 +85,8 @@ class CountedFiles(Stage):
 
     def expected(self, expectations: Expectations) -> Expected:
         """See Stage; later stages read a sample of the records."""
-        from raypipe.stages.texts.sample import sample_of_files
-
-        sample, expected = sample_of_files(self), super().expected(expectations)
+        sample = expectations.sample_files(self.files, self.facts, self.read())
+        expected = super().expected(expectations)
         return replace(expected, seconds=sample.cpu_seconds, sample=sample)
 
     def open(self, site: Site) -> Opened:

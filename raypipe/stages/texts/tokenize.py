@@ -14,11 +14,11 @@ from tokenizers import Tokenizer
 from raypipe.errors import InputError
 from raypipe.models.folder.model_folder import ModelFolder, layout_of, open_tokenizer, prompt_of
 from raypipe.models.folder.settings import PairConventions
-from raypipe.stages.expected import Expectations, Expected
+from raypipe.stages.expected import Expected
 from raypipe.stages.reuse.boundaries import expected_shards, shards_by_content, spread
 from raypipe.stages.reuse.division import Division, Int64, divide, same_payload
 from raypipe.stages.reuse.source import OlderStore, OpenedSource, source_over
-from raypipe.stages.stage import Beat, Opened, Payload, Rows, Site, Sizing, Stage
+from raypipe.stages.stage import Beat, Expectations, Opened, Payload, Rows, Site, Sizing, Stage
 from raypipe.stages.texts.text_blocks import Strings, TextReader
 from raypipe.storage.payloads import (
     Flat,

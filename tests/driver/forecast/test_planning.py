@@ -258,7 +258,7 @@ def test_what_the_forecast_of_a_run_computed_counts_as_computed_by_it(recipe, tm
 def test_nothing_is_read_of_stores_that_are_there(recipe, tmp_path, monkeypatch):
     work = tmp_path / "work"
     run(recipe(), work)
-    monkeypatch.setattr("raypipe.stages.expected.Expectations.sample", lambda *_: 1 / 0)
+    monkeypatch.setattr("raypipe.driver.forecast.samples.Samples.sample", lambda *_: 1 / 0)
     monkeypatch.setattr("raypipe.driver.forecast.rates._probed", lambda *_, **__: 1 / 0)
     assert all(line.reused for line in make_plan(recipe(), work).forecast.lines)
 

@@ -8,19 +8,21 @@ from time import process_time
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from raypipe import schema
 from raypipe.data.facts import FileFacts
 from raypipe.data.reading import Tally
-from raypipe.models.folder.model_folder import ModelFolder, layouts_of, open_tokenizer
-from raypipe.stages.texts.counted_files import CountedFiles, ReadRecords
+from raypipe.models.folder.model_folder import ModelFolder, open_tokenizer
+from raypipe.stages.expected import Expected, Sample, mean_bytes
+from raypipe.stages.stage import Sizing, Stage
+from raypipe.stages.texts.counted_files import ReadRecords
 from raypipe.stages.texts.ids import column_of_rows
-from raypipe.stages.texts.tokenize import pieces_of
+from raypipe.stages.texts.tokenize import piece_settings, pieces_of
 from raypipe.storage.payloads import concatenate
+from raypipe.storage.spec import StageSpec
 from raypipe.storage.store import Stored
-from raypipe.text.inputs import TextSlice, cut_to, taken
+from raypipe.text.inputs import TextSlice, taken
 from raypipe.text.word_pieces import WordPieces
 
 ROWS, NUM_BLOCKS = 2_000, 100
@@ -28,73 +30,77 @@ ROWS, NUM_BLOCKS = 2_000, 100
 ONE_PASS_RECORDS = 200_000
 """A file of so many records is read from its beginning to the last block. Of a longer one, blocks
 are moved to the checkpoint before them, and where there is none to the beginning."""
-ID_BYTES = 20.0
-"""Of an id where no sample of them is known."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Sample:
-    """Some rows of a table of texts; each stands for the same number of rows."""
+@dataclass
+class Samples:
+    """See Expectations.
 
-    texts: Sequence[str]
-    num_rows: int
-    """Of the whole table."""
-    id_bytes: float = ID_BYTES
-    """Of a row's id, on average."""
-    cpu_seconds: float = 0.0
-    """Of reading the records of the whole table, by those of the sample."""
+    Each table of texts is sampled once, and its sample tokenised once by each tokenizer.
+    """
 
-    @property
-    def scale(self) -> float:
-        """How many rows each text stands for; 0 of an empty table."""
-        return self.num_rows / len(self.texts) if len(self.texts) else 0.0
+    sizing: Sizing
+    _expected: dict[str, Expected] = field(default_factory=dict)
+    """Of stores that are not there, by their origin."""
+    _stages: dict[str, list[Stage]] = field(default_factory=dict)
+    _samples: dict[str, Sample] = field(default_factory=dict)
+    _pieces: dict[tuple[object, ...], tuple[TextSlice, float]] = field(default_factory=dict)
 
-    @property
-    def text_bytes(self) -> float:
-        """Of all texts in UTF-8."""
-        return mean_bytes(pa.array(self.texts, pa.string())) * self.num_rows
+    def has(self, stored: Stored) -> bool:
+        """See Expectations."""
+        return stored.origin not in self._expected
 
-    @property
-    def num_bytes(self) -> float:
-        """Of all texts and ids in UTF-8."""
-        return self.text_bytes + self.id_bytes * self.num_rows
+    def add(self, stored: Stored, expected: Expected) -> None:
+        """A store that is not there."""
+        self._expected[stored.origin] = expected
 
+    def passed(self, spec: StageSpec, stage: Stage) -> None:
+        """A stage, with its spec, of which later ones may take rows."""
+        self._stages.setdefault(spec.reuse_key, []).append(stage)
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ModelInputs:
-    """A sample of the inputs that a model will read, and how many there will be."""
+    def earlier(self, reuse_key: str) -> Sequence[Stage]:
+        """See Expectations."""
+        return self._stages.get(reuse_key, ())
 
-    model: ModelFolder
-    side: str
-    """passage or query of an encoder; pair of a reranker."""
-    texts: tuple[TextSlice, ...]
-    """The sampled inputs' texts, not cut: one, or a query and one or two passages."""
-    number: float
-    """Of all inputs; at most, of a reranker's."""
-    lengths: NDArray[np.int64] = field(init=False)
-    """Tokens of the sampled inputs, special tokens included."""
+    def sample(self, texts: Stored) -> Sample:
+        """See Expectations."""
+        if texts.origin in self._expected:
+            sample = self._expected[texts.origin].sample
+            assert sample is not None  # as every table of texts has
+            return sample
+        if texts.origin not in self._samples:
+            self._samples[texts.origin] = sample_of_stored(texts)
+        return self._samples[texts.origin]
 
-    def __post_init__(self) -> None:
-        """Measure the sampled inputs, cut as the model's are."""
-        layout = layouts_of(self.model)[self.side]
-        if self.side == "pair":
-            query, *passages = self.texts
-            specials = layout.num_specials
-            parts = cut_to(self.model.reranker, query, passages, num_specials=specials)
-            counts = [part.counts for part in parts]
-        else:
-            counts = [np.minimum(self.texts[0].counts, self.model.encoder.limit(self.side))]
-        object.__setattr__(self, "lengths", layout.lengths(counts))
+    def pieces(self, texts: Stored, model: ModelFolder, prefix: str) -> tuple[TextSlice, float]:
+        """See Expectations."""
+        key = (texts.origin, *piece_settings(model, prefix).values())
+        if key not in self._pieces:
+            self._pieces[key] = tokenized_sample(self.sample(texts), model, prefix)
+        return self._pieces[key]
 
-    @property
-    def num_tokens(self) -> float:
-        """Tokens of all inputs."""
-        return self.number * float(self.lengths.mean()) if len(self.lengths) else 0.0
+    def stored_pieces(self, tokens: Stored) -> TextSlice:
+        """See Expectations."""
+        if tokens.origin in self._expected:
+            pieces = self._expected[tokens.origin].pieces
+            assert pieces is not None  # as every store of word pieces has
+            return pieces
+        return pieces_of_stored(tokens)
 
+    def sample_files(
+        self, files: Sequence[Path], facts: Sequence[FileFacts], read: ReadRecords
+    ) -> Sample:
+        """See Expectations."""
+        return sample_of_files(files, facts, read)
 
-def mean_bytes(texts: pa.Array | pa.ChunkedArray) -> float:
-    """The average length of texts in UTF-8; 0.0 of none."""
-    return float(pc.mean(pc.binary_length(texts)).as_py() or 0.0)
+    def pieces_of_rows(
+        self, texts: Stored, rows: NDArray[np.int64], model: ModelFolder, prefix: str
+    ) -> TextSlice:
+        """See Expectations."""
+        distinct, places = np.unique(rows, return_inverse=True)
+        found = column_of_rows(texts, distinct, "text", _COLUMNS[texts.spec.produces])
+        pieces, _ = tokenized_sample(Sample(found, len(found)), model, prefix)
+        return taken(pieces, places)
 
 
 def blocks_of(num_rows: int) -> list[tuple[int, int]]:
@@ -109,8 +115,8 @@ def blocks_of(num_rows: int) -> list[tuple[int, int]]:
     return [(start, start + edges[i + 1] - edges[i]) for i, start in enumerate(starts)]
 
 
-def sample_of_files(stage: CountedFiles) -> Sample:
-    """Of the records that the stage will read.
+def sample_of_files(files: Sequence[Path], facts: Sequence[FileFacts], read: ReadRecords) -> Sample:
+    """Of the records that a stage will read.
 
     Of a large compressed file the first records stand for all. Bad records are left out, and the
     file is not compared with its count, unless it is read to its end: the stage will do both.
@@ -119,16 +125,16 @@ def sample_of_files(stage: CountedFiles) -> Sample:
         InputError: bad records in a file that was read to its end.
     """
     began, found, first = process_time(), list[tuple[str, ...]](), 0
-    num_rows = sum(facts.num_records for facts in stage.facts)
+    num_rows = sum(each.num_records for each in facts)
     blocks = blocks_of(num_rows)
-    for file, facts in zip(stage.files, stage.facts, strict=True):
-        last = first + facts.num_records
+    for file, of_file in zip(files, facts, strict=True):
+        last = first + of_file.num_records
         own = [
             (max(start, first) - first, min(stop, last) - first)
             for start, stop in blocks
             if start < last and stop > first
         ]
-        found += _of_file(file, facts, own, stage.read()) if own else ()
+        found += _of_file(file, of_file, own, read) if own else ()
         first = last
     seconds = (process_time() - began) * num_rows / max(1, len(found))
     ids = pa.array([record[0] for record in found], pa.string())
@@ -150,16 +156,6 @@ def tokenized_sample(sample: Sample, model: ModelFolder, prefix: str) -> tuple[T
     flat, offsets = concatenate([*pieces_of(word_pieces, [batch], model, prefix)])
     seconds = (process_time() - began) / max(1, len(sample.texts))
     return TextSlice(flat, offsets[:-1], np.diff(offsets)), seconds
-
-
-def tokenized_rows(
-    texts: Stored, rows: NDArray[np.int64], model: ModelFolder, prefix: str
-) -> TextSlice:
-    """The word pieces of rows of a table that is there, in this order."""
-    distinct, places = np.unique(rows, return_inverse=True)
-    found = column_of_rows(texts, distinct, "text", _COLUMNS[texts.spec.produces])
-    pieces, _ = tokenized_sample(Sample(found, len(found)), model, prefix)
-    return taken(pieces, places)
 
 
 def pieces_of_stored(tokens: Stored) -> TextSlice:
