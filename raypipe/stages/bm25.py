@@ -24,15 +24,39 @@ from raypipe.engines.lucene.search import (
     search_all,
 )
 from raypipe.stages.excluded import NOTHING, Excluded
+from raypipe.stages.expected import Expected
 from raypipe.stages.run_tables import run_table
-from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, Stage
-from raypipe.stages.tables import RUN_ROW_BYTES, Sides, opened_blocks, query_blocks
+from raypipe.stages.stage import (
+    Beat,
+    Expectations,
+    Needs,
+    Opened,
+    Payload,
+    Rows,
+    Site,
+    Sizing,
+    Stage,
+)
+from raypipe.stages.tables import (
+    LINE_BYTES,
+    LINE_SECONDS,
+    Sides,
+    expected_lines,
+    opened_blocks,
+    query_blocks,
+)
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.store import Stored, spec_over
 
 LUCENE_BYTES = 3
 """Bytes of the Lucene folder and its packed copy per byte of stored passages."""
+INDEX_BYTES, TEXT_BYTES, PASSAGE_BYTES = 45_000, 1.282, 87.4
+"""Of a packed index: whatever is in it, for a byte of text and for a passage."""
+INDEX_SECONDS, TEXT_SECONDS = 3.3, 1.5e-6
+SEARCH_SECONDS, BM25_LINE_SECONDS = 0.1, 1.7e-5
+"""CPU time on the machine of tests/benchmarks: to index (at all, and a byte of text), and to search
+(at all, and a line)."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +80,17 @@ class IndexStage(Stage):
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage; includes the folder and its packed copy."""
         return LUCENE_BYTES * self.collection.num_bytes * num_rows // max(1, num_planned)
+
+    def expected(self, expectations: Expectations) -> Expected:
+        """See Stage; the packed index alone, by the length of its texts."""
+        text_bytes = expectations.sample(self.collection).text_bytes
+        return Expected(
+            shards=self.shards(expectations.sizing),
+            num_bytes=INDEX_BYTES
+            + TEXT_BYTES * text_bytes
+            + PASSAGE_BYTES * self.collection.num_rows,
+            seconds=INDEX_SECONDS + TEXT_SECONDS * text_bytes,
+        )
 
     def open(self, site: Site) -> Opened:
         """See Stage; the payload is the index folder packed into one file."""
@@ -101,7 +136,14 @@ class LuceneSearchStage(Stage):
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
-        return RUN_ROW_BYTES * min(self.depth, self.index.num_rows) * num_rows
+        return LINE_BYTES * min(self.depth, self.index.num_rows) * num_rows
+
+    def expected(self, expectations: Expectations) -> Expected:
+        """See Stage."""
+        lines = self.sides.queries.num_rows * min(self.depth, self.index.num_rows)
+        seconds = SEARCH_SECONDS + lines * (BM25_LINE_SECONDS - LINE_SECONDS)
+        shards = self.shards(expectations.sizing)
+        return expected_lines(shards, {"rows": lines}, seconds=seconds)
 
     def open(self, site: Site) -> Opened:
         """See Stage; unpacks the index into scratch, then computes each block's run."""

@@ -13,12 +13,23 @@ from numpy.typing import NDArray
 
 from raypipe.errors import InputError, RowsFailed
 from raypipe.models.folder.model_folder import ModelFolder
+from raypipe.stages.expected import Expected, ModelInputs
 from raypipe.stages.open_model import Stopwatch, open_model
-from raypipe.stages.reuse.boundaries import shards_by_content, spread
+from raypipe.stages.reuse.boundaries import expected_shards, shards_by_content, spread
 from raypipe.stages.reuse.division import divide, same_payload
 from raypipe.stages.reuse.hashes import Hashes, TextHashes
 from raypipe.stages.reuse.source import OlderStore, OpenedSource, source_over
-from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, Stage
+from raypipe.stages.stage import (
+    Beat,
+    Expectations,
+    Needs,
+    Opened,
+    Payload,
+    Rows,
+    Site,
+    Sizing,
+    Stage,
+)
 from raypipe.stages.texts.query_tokens import QueryTokens, num_pieces
 from raypipe.stages.texts.tokenize import piece_settings
 from raypipe.storage.payloads import Flat, Offsets, read_vectors, taken, write_vectors
@@ -88,6 +99,22 @@ class EncodeStage(Stage):
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
         return 2 * self.model.dim * num_rows
+
+    def expected(self, expectations: Expectations) -> Expected:
+        """See Stage; the tokens of a sample of the texts."""
+        rows, tokens, inputs = self.tokens.num_rows, self.tokens, None
+        if not self.model.encoder.by_table(self.side):
+            if isinstance(tokens, QueryTokens):
+                text = tokens.part(np.arange(rows))
+            else:
+                text = expectations.stored_pieces(tokens)
+            inputs = ModelInputs(self.model, self.side, (text,), rows)
+        work = self.rows_of_shard(expectations.sizing)
+        return Expected(
+            shards=expected_shards(rows, work, self.hashes, expectations),
+            num_bytes=float(self.estimated_bytes(rows, rows)),
+            inputs=inputs,
+        )
 
     def open(self, site: Site) -> Opened:
         """See Stage; embeddings of a shard's rows in order, with zeros for the rows of `skip`.

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from raypipe.ranking.fuse import fuse_tables
 from raypipe.stages.run_tables import read_queries_of_run
-from raypipe.stages.tables import RUN_ROW_BYTES, Sides, TableStage, num_lines
+from raypipe.stages.tables import Sides, TableStage, num_lines
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.store import Stored, spec_over
 
@@ -51,8 +51,8 @@ def fuse_stage(
             depth=depth,
         )
 
-    def num_bytes() -> int:
+    def most() -> int:
         lines = sum(num_lines(run) for run in runs.values())
-        return RUN_ROW_BYTES * min(depth * sides.queries.num_rows, lines)
+        return min(depth * sides.queries.num_rows, lines)
 
-    return TableStage(name, spec, stores, block, num_bytes)
+    return TableStage(name, spec, stores, block, most)

@@ -108,7 +108,14 @@ def read_stage(
         content = {"content:run": hash_file(file)}
         return spec_over("read", 2, params, stores, produces="run", content=content)
 
-    return TableStage(name, spec, stores, block, divided=False, file=file)
+    def facts() -> dict[str, Json]:
+        query_ids = read_run(file, unordered=True)["query_id"]
+        num_lines, longest = len(query_ids), pc.max(query_ids.value_counts().field(1)).as_py()
+        unordered = {"unordered": longest} if is_unordered(file) else {}
+        left_out = {"left_out": 0, "lines": num_lines} if of_larger else {}
+        return {"rows": num_lines, **left_out, **unordered}
+
+    return TableStage(name, spec, stores, block, divided=False, expected_facts=facts)
 
 
 def _table(columns: Sequence[NDArray[np.generic]], name: str) -> pa.Table:

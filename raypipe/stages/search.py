@@ -13,13 +13,17 @@ from raypipe import schema
 from raypipe.engines.exact_candidates import plan_spans
 from raypipe.stages.embeddings import query_vectors, ranked_vectors
 from raypipe.stages.excluded import NOTHING, Excluded
+from raypipe.stages.expected import Expected
 from raypipe.stages.run_tables import best, dense_table, read_queries_of_run
-from raypipe.stages.stage import Beat, Opened, Payload, Rows, Site, Sizing, Stage
-from raypipe.stages.tables import RUN_ROW_BYTES, Sides, TableStage, query_blocks
+from raypipe.stages.stage import Beat, Expectations, Opened, Payload, Rows, Site, Sizing, Stage
+from raypipe.stages.tables import LINE_BYTES, Sides, TableStage, expected_lines, query_blocks
 from raypipe.storage.payloads import write_table
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.store import Stored, spec_over
+
+VALUE_SECONDS = 4e-11
+"""CPU time to multiply two values, on the machine of tests/benchmarks."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,15 @@ class PartsStage(Stage):
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
         pairs = self.embeddings.num_rows * self.queries.num_rows * num_rows // max(1, num_planned)
-        return RUN_ROW_BYTES * min(self.depth * num_rows, pairs)
+        return LINE_BYTES * min(self.depth * num_rows, pairs)
+
+    def expected(self, expectations: Expectations) -> Expected:
+        """See Stage; every query is multiplied with every passage."""
+        shards = self.shards(expectations.sizing)
+        lines = sum(min(self.depth, s.span_stop - s.span_start) * s.num_rows for s in shards)
+        values = self.embeddings.num_bytes / 2  # fp16
+        seconds = self.queries.num_rows * values * VALUE_SECONDS
+        return expected_lines(shards, {"rows": lines}, seconds=seconds)
 
     def open(self, site: Site) -> Opened:
         """See Stage; each payload is a run of a block's queries over a span's passages."""
@@ -93,7 +105,7 @@ def merge_stage(name: str, parts: Stored, sides: Sides, depth: int) -> TableStag
     stores = {"parts": parts} | sides.stores()
     spec = partial(spec_over, "search", 1, {"depth": depth}, stores, produces="run")
     lines = sides.queries.num_rows * min(depth, sides.collection.num_rows)
-    return TableStage(name, spec, stores, block, lambda: RUN_ROW_BYTES * lines)
+    return TableStage(name, spec, stores, block, lambda: lines)
 
 
 def exact_lists(

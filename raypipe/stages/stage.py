@@ -4,11 +4,21 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
+from raypipe.stages.expected import Expected, Sample
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.store import Stored
+from raypipe.vocabulary import DEPTH
+
+if TYPE_CHECKING:
+    from raypipe.data.facts import FileFacts
+    from raypipe.models.folder.model_folder import ModelFolder
+    from raypipe.text.inputs import TextSlice
 
 Rows = Sequence[int]
 Beat = Callable[[Rows], None]
@@ -78,6 +88,38 @@ class Opened:
     """Frees what would outlive the last reference to this, such as files that a JVM holds open."""
 
 
+class Expectations(Protocol):
+    """A recipe's stores before they are there, for the stages that read them; see `expected`."""
+
+    sizing: Sizing
+
+    def has(self, stored: Stored) -> bool:
+        """Whether the store is there, so that its payloads can be read."""
+
+    def earlier(self, reuse_key: str) -> Sequence["Stage"]:
+        """The recipe's stages before this one with a `reuse_key`, whether their stores are there
+        or not."""
+
+    def sample(self, texts: Stored) -> Sample:
+        """Some rows of a table of texts; its stage has them if it is not there."""
+
+    def sample_files(
+        self, files: Sequence[Path], facts: Sequence["FileFacts"], read: Callable[..., Any]
+    ) -> Sample:
+        """Some records of counted files; `read` is a ReadRecords."""
+
+    def pieces(self, texts: Stored, model: "ModelFolder", prefix: str) -> tuple["TextSlice", float]:
+        """The word pieces of the sampled texts, and the CPU seconds that each text took."""
+
+    def pieces_of_rows(
+        self, texts: Stored, rows: NDArray[np.int64], model: "ModelFolder", prefix: str
+    ) -> "TextSlice":
+        """The word pieces of rows of a table that is there, in this order."""
+
+    def stored_pieces(self, tokens: Stored) -> "TextSlice":
+        """The word pieces of some rows of a store of them."""
+
+
 class Stage(ABC):
     """Work that maps over shards: reads stores, writes one store."""
 
@@ -100,6 +142,24 @@ class Stage(ABC):
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """The estimated bytes of payload of `num_rows` of all planned rows; 0 if small."""
         return 0
+
+    def expected(self, expectations: Expectations) -> Expected:
+        """What the store will hold and take, before the stores that it reads are there.
+
+        Without more to say, its plan and `estimated_bytes`; of a run, a whole list for each query.
+        A store that is not there has a manifest with its shards, bytes and `Expected.facts`.
+
+        Raises:
+            InputError: a sample of its files has a bad record.
+        """
+        shards = self.shards(expectations.sizing)
+        num_rows = sum(shard.num_rows for shard in shards)
+        num_bytes, spec = float(self.estimated_bytes(num_rows, num_rows)), self.spec
+        if spec.produces != "run":
+            return Expected(shards=shards, num_bytes=num_bytes, facts={"rows": num_rows})
+        note = f"{spec.stage}: its time is not forecast, and its lines are the most"
+        facts = {"rows": DEPTH * num_rows}
+        return Expected(shards=shards, num_bytes=num_bytes, facts=facts, note=note)
 
     @abstractmethod
     def open(self, site: Site) -> Opened:

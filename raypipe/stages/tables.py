@@ -1,14 +1,15 @@
 """Stages whose rows cost next to nothing: a function makes a block's table, or the whole file."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from raypipe import schema
+from raypipe.stages.expected import Expected
 from raypipe.stages.stage import (
     Beat,
+    Expectations,
     Opened,
     Payload,
     Rows,
@@ -23,8 +24,11 @@ from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.store import Stored
 
-RUN_ROW_BYTES = 32
-"""Bytes of a line: query row, passage row, score, rank, and the name of the scoring system."""
+LINE_BYTES, SCORE_BYTES, FILE_BYTES = 11, 24, 1_700
+"""Of a stored line of a run (8.5, 10.4 and 11.0 for random passages of 6,000, 100,000 and
+8,841,823), of a stored score, and of a shard's file beside them."""
+LINE_SECONDS = 1.5e-6
+"""CPU time to write a line, on the machine of tests/benchmarks."""
 Block = Callable[[Shard], pa.Table | tuple[pa.Table, Mapping[str, Json]]]
 """The table of a block's queries, and its facts other than the number of rows."""
 
@@ -40,13 +44,14 @@ class TableStage(Stage):
     stores: Mapping[str, Stored]
     """What it reads, by the names in its spec; `queries` has its rows."""
     block: Block
-    num_bytes: Callable[[], int] = lambda: 0
-    """Estimated, of the whole payload; 0 if it is small. It may read the inputs' records."""
+    num_lines: Callable[[], int] | None = None
+    """At most, of the whole table; it may read the inputs' records. None of a table that is small,
+    and of one that only `expected_facts` knows."""
     columns: pa.Schema = schema.RUN
     divided: bool = True
     """Into blocks of queries; otherwise one shard holds all of them."""
-    file: Path | None = None
-    """A run file that it reads."""
+    expected_facts: Callable[[], Mapping[str, Json]] = dict
+    """See Expected's `facts`: those beside the number of lines, `rows`, or with it."""
 
     @property
     def spec(self) -> StageSpec:
@@ -61,7 +66,23 @@ class TableStage(Stage):
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
-        return self.num_bytes() * num_rows // max(1, num_planned)
+        if self.num_lines is None:
+            return 0
+        return self._line_bytes * self.num_lines() * num_rows // max(1, num_planned)
+
+    def expected(self, expectations: Expectations) -> Expected:
+        """See Stage; all lines that there can be."""
+        facts = dict(self.expected_facts())
+        if self.num_lines is not None:
+            facts["rows"] = self.num_lines()
+        if "rows" not in facts:
+            return super().expected(expectations)
+        shards = self.shards(expectations.sizing)
+        return expected_lines(shards, facts, line_bytes=self._line_bytes)
+
+    @property
+    def _line_bytes(self) -> int:
+        return SCORE_BYTES if self.columns is schema.SCORES else LINE_BYTES
 
     def open(self, site: Site) -> Opened:
         """See Stage; the table of each block. Its `run` raises what the function does."""
@@ -83,6 +104,10 @@ class WholeStage(Stage):
     """How many it makes; `write` tells them by the shard's index."""
     facts: Callable[[], Mapping[str, Json]] = dict
     """See Opened; found on the worker."""
+    expected_payload: bytes = b""
+    """See Expected."""
+    note: str = ""
+    """See Expected."""
 
     @property
     def spec(self) -> StageSpec:
@@ -96,6 +121,11 @@ class WholeStage(Stage):
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
         return self.num_bytes(num_rows, num_planned)
+
+    def expected(self, expectations: Expectations) -> Expected:
+        """See Stage."""
+        expected = super().expected(expectations)
+        return replace(expected, payload=self.expected_payload, note=self.note)
 
     def open(self, site: Site) -> Opened:
         """See Stage; each file. Its `run` raises what the function does."""
@@ -117,6 +147,33 @@ class Sides:
 def query_blocks(queries: Stored, sizing: Sizing) -> list[Shard]:
     """The plan: shards of `shard_queries` queries."""
     return ranges(queries.num_rows, sizing.shard_queries)
+
+
+def expected_lines(
+    shards: Sequence[Shard],
+    facts: Mapping[str, Json],
+    *,
+    seconds: float = 0.0,
+    line_bytes: int = LINE_BYTES,
+    note: str = "",
+) -> Expected:
+    """A run, or a table of scores, of so many lines.
+
+    Args:
+        shards: its plan.
+        facts: those of its records; `rows` is the number of lines, at most.
+        seconds: of computing them; writing them is added.
+        line_bytes: of a stored line.
+        note: see Expected.
+    """
+    lines = int(facts["rows"])
+    return Expected(
+        shards=shards,
+        num_bytes=float(line_bytes * lines + FILE_BYTES * len(shards)),
+        seconds=seconds + lines * LINE_SECONDS,
+        facts=facts,
+        note=note,
+    )
 
 
 def opened_blocks(

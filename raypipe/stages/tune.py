@@ -1,7 +1,7 @@
 """The stage that chooses BM25's k1 and b from a grid, by one measure on an unreported query set."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,10 +13,21 @@ from raypipe import schema
 from raypipe.data.qrels import read_qrels
 from raypipe.engines.lucene.search import LuceneSearcher, search_all
 from raypipe.evaluation.measures import evaluate
-from raypipe.stages.bm25 import open_index
+from raypipe.stages.bm25 import BM25_LINE_SECONDS, SEARCH_SECONDS, open_index
 from raypipe.stages.excluded import NOTHING, Excluded
+from raypipe.stages.expected import Expected
 from raypipe.stages.run_tables import run_table, with_ids
-from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, Stage
+from raypipe.stages.stage import (
+    Beat,
+    Expectations,
+    Needs,
+    Opened,
+    Payload,
+    Rows,
+    Site,
+    Sizing,
+    Stage,
+)
 from raypipe.storage.records import Shard, hash_file
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.store import Stored, spec_over
@@ -50,6 +61,17 @@ class TuneStage(Stage):
         """One shard."""
         return [Shard(0, 0, self.queries.num_rows)]
 
+    def expected(self, expectations: Expectations) -> Expected:
+        """See Stage; a search for each point of the grid, any of which may be chosen."""
+        lines = self.queries.num_rows * min(self.depth, self.collection.num_rows)
+        points = len(self.k1) * len(self.b)
+        return Expected(
+            shards=self.shards(expectations.sizing),
+            num_bytes=0.0,
+            seconds=SEARCH_SECONDS + points * lines * BM25_LINE_SECONDS,
+            payload=self._grid([{"k1": self.k1[0], "b": self.b[0], "value": 0.0}]).encode(),
+        )
+
     def open(self, site: Site) -> Opened:
         """See Stage; JSON: the grid with its values, best first; ties by smaller k1, then b."""
         searcher = open_index(self.index, site.scratch / "index")
@@ -68,8 +90,11 @@ class TuneStage(Stage):
                 found.append({"k1": k1, "b": b, "value": value})
         found.sort(key=lambda row: (-row["value"], row["k1"], row["b"]))
         path = scratch / "tune.json"
-        path.write_text(json.dumps({"measure": self.measure, "grid": found}, sort_keys=True))
+        path.write_text(self._grid(found))
         return Payload(path, {"rows": shard.num_rows})
+
+    def _grid(self, points: Sequence[Mapping[str, Any]]) -> str:
+        return json.dumps({"measure": self.measure, "grid": points}, sort_keys=True)
 
     def _value(
         self,

@@ -1,20 +1,47 @@
-"""The forecast of a recipe: what each of its stores will take, and whether it fits the disk."""
+"""The forecast of a recipe: what each of its stores will take, and whether it fits the disk.
+
+The same code walks the recipe as in a run, and each stage says what it expects. What is small and
+decides everything else, the count of the collection's records and the query sets, is really
+computed.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from raypipe.config import Recipe
 from raypipe.driver.devices import Devices
-from raypipe.driver.execute import size_of
-from raypipe.driver.forecast.amounts import ModelInputs
-from raypipe.driver.forecast.rates import Key, Rate, key_of, logged_rates
-from raypipe.driver.forecast.walk import BadSample, Expected, expected_stores
-from raypipe.driver.recipe.graph import Graph
+from raypipe.driver.execute import older_stores, size_of
+from raypipe.driver.forecast.samples import Samples
+from raypipe.driver.place import sizing_of
+from raypipe.driver.recipe.graph import Graph, graph_at
 from raypipe.driver.workspace import Workspace
-from raypipe.errors import FullError
-from raypipe.names import StoreName
+from raypipe.errors import FullError, InputError
+from raypipe.models.folder.model_folder import ModelFolder
+from raypipe.names import Role, StoreName
+from raypipe.stages.expected import Expected
 from raypipe.stages.stage import Stage
-from raypipe.storage.store import Stored
+from raypipe.storage.ledger import read_manifest
+from raypipe.storage.posix import PosixStorage
+from raypipe.storage.records import Json, Manifest, Record, digest
+from raypipe.storage.spec import StageSpec
+from raypipe.storage.storage import Storage
+from raypipe.storage.store import Stored, committed
+
+if TYPE_CHECKING:
+    from raypipe.driver.forecast.rates import Key, Rate
+    from raypipe.stages.expected import ModelInputs
+
+COMPUTED = (Role.COUNT, Role.QUERIES)
+
+
+class BadSample(InputError):
+    """An input is bad, which was found in a sample of it; the run would find it too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,15 +54,15 @@ class Line:
     reused: bool
     tokens: float = 0.0
     inferences: float = 0.0
-    least: float = 0.0
-    """Inferences if as many scores are shared with other requests as can be."""
-    most: float = 0.0
-    """Inferences if none are."""
+    """At most: which scores two requests share is not known before their runs are there."""
     bytes: float = 0.0
     other_seconds: float = 0.0
     """CPU seconds of what no model computes."""
     model_seconds: float | None = 0.0
     """Seconds of a model on its device, on a CPU those of one core; None of an unknown rate."""
+    inputs: "ModelInputs | None" = None
+    """What a model will read, if it is any."""
+    note: str = ""
 
     @property
     def seconds(self) -> float | None:
@@ -60,7 +87,7 @@ class Forecast:
     """The lines in the order of the stores, and what they were made from."""
 
     lines: Sequence[Line]
-    rates: Mapping[str, Rate] = field(default_factory=dict)
+    rates: "Mapping[str, Rate]" = field(default_factory=dict)
     """Of the models, by the first store that each computes."""
     notes: Sequence[str] = field(default=())
 
@@ -84,9 +111,24 @@ class Forecast:
         return [line.store for line in self.lines if line.reused]
 
     @property
-    def inferences_range(self) -> tuple[int, int]:
-        """Inferences at least and at most."""
-        return round(self.total("least") or 0.0), round(self.total("most") or 0.0)
+    def inputs(self) -> "list[ModelInputs]":
+        """What models will read."""
+        return [line.inputs for line in self.lines if line.inputs is not None]
+
+    def with_rates(self, rates: "Mapping[Key, Rate]", notes: Sequence[str] = ()) -> "Forecast":
+        """With the seconds of models whose rates are given by `key_of`, and with more notes."""
+        from raypipe.driver.forecast.rates import Key, key_of
+
+        lines, first = [], dict[Key, str]()
+        for line in self.lines:
+            key = None if line.inputs is None else key_of(line.inputs)
+            if key is not None and key in rates:
+                first.setdefault(key, line.store)
+                seconds = line.tokens / rates[key].tokens_per_second
+                line = replace(line, model_seconds=seconds)
+            lines.append(line)
+        by_store = {store: rates[key] for key, store in first.items()}
+        return Forecast(lines, by_store, [*notes, *self.notes])
 
     def hours(self, workers: int, cores: int) -> float | None:
         """Of the clock, from the first store to the last; None where a rate is not known.
@@ -108,7 +150,6 @@ class Forecast:
         return {
             "stages": {line.store: line.to_json() for line in self.lines},
             "totals": self.totals,
-            "inferences_range": [*self.inferences_range],
             "rates": {name: rate.to_json() for name, rate in self.rates.items()},
             "notes": [*self.notes],
         }
@@ -126,54 +167,140 @@ class Forecast:
         return f"forecast: {', '.join(parts)}; {there}"
 
 
-def pending_inputs(expected: Sequence[Expected]) -> list[ModelInputs]:
-    """What models will read for the stores that are not there."""
-    found = [each.amounts.inputs for each in expected if not each.reused]
-    return [inputs for inputs in found if inputs is not None and inputs.number]
+@dataclass
+class Walk:
+    """See Stores; nothing is written to `storage`."""
+
+    storage: Storage
+    """The stores to look for existing ones in."""
+    compute: Callable[[StoreName, Stage], Stored]
+    """Computes a small store, in the workspace or aside."""
+    expectations: Samples
+    aside: Storage
+    """Holds the payloads that are made up: a few that later stages read while they are planned."""
+    lines: dict[StoreName, Line] = field(default_factory=dict)
+    _stored: dict[tuple[StoreName, str], Stored] = field(default_factory=dict)
+
+    def fixed(self, name: StoreName) -> Stored | None:
+        """See Stores; no generation is read."""
+        return None
+
+    def find(self, name: StoreName, spec: StageSpec) -> Stored | None:
+        """See Stores; a store that is expected counts as complete."""
+        key = (name, spec.fingerprint())
+        if key in self._stored:
+            return self._stored[key]
+        manifest = read_manifest(self.storage, str(name), key[1])
+        return None if manifest is None else Stored(self.storage, manifest)
+
+    def ensure(self, name: StoreName, stage: Stage) -> Stored:
+        """The existing store, or what it is expected to be; see Stores."""
+        spec = stage.spec
+        stored = self.find(name, spec)
+        if stored is None and name.role in COMPUTED:
+            stored = self.compute(name, stage)
+            self.lines[name] = replace(_line(name, stored), bytes=float(stored.num_bytes))
+        elif stored is None:
+            stored = self._expected(name, stage, spec)
+        elif name not in self.lines:
+            self.lines[name] = replace(_line(name, stored), reused=True)
+        self.expectations.passed(spec, stage)
+        self._stored[name, spec.fingerprint()] = stored
+        return stored
+
+    def _expected(self, name: StoreName, stage: Stage, spec: StageSpec) -> Stored:
+        if spec.reuse_key:
+            stage = stage.reusing(older_stores(self.storage, None, None, name, spec))
+        try:
+            expected = stage.expected(self.expectations)
+        except InputError as error:
+            raise BadSample(error.problems) from error
+        sha256, storage = digest(expected.payload), self.storage
+        if expected.payload:
+            storage, file = self.aside, self.aside.scratch() / "payload"
+            file.write_bytes(expected.payload)
+            storage.put(sha256, file)
+        records = _records(expected, sha256)
+        stored = Stored(storage, Manifest(str(name), spec.fingerprint(), tuple(records), ()))
+        self.expectations.add(stored, expected)
+        before = committed(self.storage, str(name), spec)
+        share = before.num_rows / max(1, expected.num_rows) if before is not None else 0.0
+        self.lines[name] = _rest(_line(name, stored), expected, 1.0 - min(1.0, share))
+        return stored
 
 
-def forecast_of(
-    expected: Sequence[Expected],
-    rates: Mapping[Key, Rate],
-    notes: Sequence[str] = (),
+def _line(name: StoreName, stored: Stored) -> Line:
+    return Line(str(name), stored.num_rows, len(stored.manifest.records), False)
+
+
+def _rest(line: Line, expected: Expected, left: float) -> Line:
+    """What the rest of a store takes, of which an interrupted invocation has committed a part."""
+    inputs = expected.inputs
+    if inputs is not None:
+        inputs = replace(inputs, number=inputs.number * left) if inputs.number else None
+    return replace(
+        line,
+        tokens=0.0 if inputs is None else inputs.num_tokens,
+        inferences=inputs.number if inputs is not None and inputs.side == "pair" else 0.0,
+        bytes=expected.num_bytes * left,
+        other_seconds=expected.seconds * left,
+        model_seconds=0.0 if inputs is None else None,
+        inputs=inputs,
+        note=expected.note,
+    )
+
+
+def _records(expected: Expected, sha256: str) -> list[Record]:
+    """The shards' records as far as they are known; a whole number is shared out by rows."""
+    ends = [0.0, *np.cumsum([shard.num_rows for shard in expected.shards]).tolist()]
+    if not ends[-1]:  # a single empty shard
+        return [Record(shard, sha256, 0, expected.facts) for shard in expected.shards]
+
+    def part(value: Json, first: float, last: float) -> Json:
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        return round(value * last / ends[-1]) - round(value * first / ends[-1]) if whole else value
+
+    return [
+        Record(
+            shard,
+            sha256,
+            part(round(expected.num_bytes), *span),
+            {name: part(value, *span) for name, value in expected.facts.items()},
+        )
+        for shard, span in zip(expected.shards, pairwise(ends), strict=True)
+    ]
+
+
+def make_forecast(
+    recipe: Recipe,
+    selected: Sequence[str],
+    chosen: Devices,
+    sources: Mapping[str, str],
+    models: Mapping[str, ModelFolder],
+    *,
+    storage: Storage,
+    compute: Callable[[StoreName, Stage], Stored],
 ) -> Forecast:
-    """The forecast of these stores, with the rates of models by `key_of` their inputs."""
-    first: dict[Key, str] = {}
-    for each in expected:
-        if each.amounts.inputs is not None and not each.reused:
-            first.setdefault(key_of(each.amounts.inputs), str(each.name))
-    own = [each.amounts.note for each in expected if each.amounts.note and not each.reused]
-    return Forecast(
-        lines=[_line(each, rates) for each in expected],
-        rates={name: rates[key] for key, name in first.items() if key in rates},
-        notes=[*notes, *dict.fromkeys(own)],
-    )
+    """Every store that the selected stages need, in order; without any model's rate.
 
+    Args:
+        recipe: with files in the place of what is built in.
+        selected: names of stages.
+        chosen: the devices of the run.
+        sources: see Graph.
+        models: the recipe's models, opened.
+        storage: where existing stores are looked for; nothing is written there.
+        compute: computes the small stores that decide the others.
 
-def _line(each: Expected, rates: Mapping[Key, Rate]) -> Line:
-    amounts, name = each.amounts, str(each.name)
-    if each.reused or each.computed:
-        num_bytes = 0.0 if each.reused else each.num_bytes
-        return Line(name, amounts.rows, each.num_shards, each.reused, bytes=num_bytes)
-    left, inputs = 1.0 - each.committed, amounts.inputs
-    tokens, seconds = 0.0, 0.0 if inputs is None or not inputs.number else None
-    if inputs is not None and inputs.number and len(inputs.lengths):
-        tokens, rate = inputs.num_tokens * left, rates.get(key_of(inputs))
-        seconds = None if rate is None else tokens / rate.tokens_per_second
-    inferences, least, most = (number * left for number in amounts.inferences)
-    return Line(
-        name,
-        amounts.rows,
-        each.num_shards,
-        False,
-        tokens=tokens,
-        inferences=inferences,
-        least=least,
-        most=most,
-        bytes=each.num_bytes * left,
-        other_seconds=amounts.seconds * left,
-        model_seconds=seconds,
-    )
+    Raises:
+        InputError: a model or file does not fit a stage.
+    """
+    expectations = Samples(sizing_of(recipe.resources, chosen))
+    with TemporaryDirectory(prefix="raypipe-forecast-") as folder:
+        walk = Walk(storage, compute, expectations, PosixStorage(Path(folder)))
+        graph_at(recipe, walk, chosen, sources, models).systems(selected)
+    notes = dict.fromkeys(line.note for line in walk.lines.values() if line.note)
+    return Forecast([*walk.lines.values()], notes=[*notes])
 
 
 def run_forecast(
@@ -187,10 +314,10 @@ def run_forecast(
     """What the run will take; None where an input is bad.
 
     Only the count of the records and the query sets are computed for it, as the run would first;
-    see `expected_stores` for the arguments.
+    see `make_forecast` for the arguments.
     """
     try:
-        expected = expected_stores(
+        forecast = make_forecast(
             graph.recipe,
             selected,
             chosen,
@@ -201,8 +328,11 @@ def run_forecast(
         )
     except BadSample:  # the run meets the same input, and its error names store and shard too
         return None
-    inputs = pending_inputs(expected)
-    return forecast_of(expected, logged_rates(inputs, workspace, chosen))
+    if not forecast.inputs:
+        return forecast
+    from raypipe.driver.forecast.rates import logged_rates
+
+    return forecast.with_rates(logged_rates(forecast.inputs, workspace, chosen))
 
 
 BLOCK_BYTES = 4096

@@ -10,9 +10,8 @@ from raypipe.cluster.inline import InlineBackend
 from raypipe.config import Recipe, missing_inputs, select
 from raypipe.driver.devices import Devices, num_cores
 from raypipe.driver.execute import Execution, Watcher
-from raypipe.driver.forecast.forecast import Forecast, forecast_of, pending_inputs
+from raypipe.driver.forecast.forecast import Forecast, make_forecast
 from raypipe.driver.forecast.rates import key_of, logged_rates, probed_rates
-from raypipe.driver.forecast.walk import expected_stores
 from raypipe.driver.inputs import with_local_files
 from raypipe.driver.mirror import default_stores
 from raypipe.driver.models import open_or_tell, with_commits
@@ -52,7 +51,7 @@ class Plan:
                 line.store,
                 f"{line.rows:,.0f}",
                 f"{line.tokens:,.0f}",
-                _range(line.inferences, line.least, line.most),
+                f"{line.inferences:,.0f}",
                 f"{line.bytes / 1e6:,.2f}",
                 _digit(line.seconds),
             ]
@@ -60,10 +59,9 @@ class Plan:
             if not line.reused
         ]
         blocks = ["## Forecast by store", "", *markdown_table(header, stores), ""] if stores else []
-        inferences = _range(totals["inferences"] or 0.0, *forecast.inferences_range)
         rows = [
             ["tokens that models read", f"{totals['tokens']:,.0f}"],
-            ["inferences of rerankers", inferences],
+            ["inferences of rerankers, at most", f"{totals['inferences']:,.0f}"],
             ["disk, stores", f"{(totals['bytes'] or 0) / 1e6:,.1f} MB"],
             ["seconds of work, of all workers", _digit(totals["seconds"])],
             ["hours", "-" if self.hours is None else f"{self.hours:,.2f}"],
@@ -99,7 +97,7 @@ def make_plan(recipe: Recipe, out: Path) -> Plan:
         backends = LazyBackends(InlineBackend, chosen.num_actors)
         sizing = sizing_of(named.resources, chosen)
         try:
-            expected = expected_stores(
+            forecast = make_forecast(
                 named,
                 select(named),
                 chosen,
@@ -110,7 +108,7 @@ def make_plan(recipe: Recipe, out: Path) -> Plan:
             )
         finally:
             backends.close()
-        inputs = pending_inputs(expected)
+        inputs = forecast.inputs
         logged = logged_rates(inputs, Workspace(out, recipe.stores), chosen) if out.exists() else {}
         unknown = [each for each in inputs if key_of(each) not in logged]
         budget = recipe.resources.budget_tokens
@@ -121,14 +119,7 @@ def make_plan(recipe: Recipe, out: Path) -> Plan:
         notes += [*unfit, *unread(named.collection)]
         if sources_of_rates:
             notes.append(f"the models' rates are {' and '.join(sources_of_rates)}")
-        return Plan(forecast_of(expected, logged | probed, notes), chosen)
-
-
-def _range(value: float, least: float, most: float) -> str:
-    """`1,500`, or `1,500 (1,000 to 2,000)`."""
-    if round(least) == round(most):
-        return f"{value:,.0f}"
-    return f"{value:,.0f} ({least:,.0f} to {most:,.0f})"
+        return Plan(forecast.with_rates(logged | probed, notes), chosen)
 
 
 def _digit(value: float | None) -> str:

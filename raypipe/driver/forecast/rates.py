@@ -10,11 +10,12 @@ from time import monotonic, process_time
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from raypipe.driver.devices import Devices
-from raypipe.driver.forecast.amounts import Int64, ModelInputs
 from raypipe.driver.summaries import read_summary
 from raypipe.driver.workspace import Workspace
+from raypipe.stages.expected import ModelInputs
 from raypipe.stages.stage import Site
 from raypipe.storage.ledger import events, find_spec
 from raypipe.storage.payloads import taken
@@ -114,7 +115,7 @@ def _probed(
 
 def _opened(
     inputs: ModelInputs, site: Site, budget_tokens: int | None
-) -> Callable[[Int64], object]:
+) -> Callable[[NDArray[np.int64]], object]:
     """A function that computes some of the sampled inputs, as a stage's worker does."""
     from raypipe.models.encoder import load_encoder  # torch takes seconds
     from raypipe.models.scorer import load_scorer
@@ -123,7 +124,7 @@ def _opened(
     if inputs.side == "pair":
         scorer, _ = open_model(load_scorer, inputs.model, site, budget_tokens)
 
-        def score(rows: Int64) -> object:
+        def score(rows: NDArray[np.int64]) -> object:
             query, *passages = (text_inputs.taken(text, rows) for text in inputs.texts)
             return scorer.score(query, passages, budget_tokens=budget_tokens)
 
@@ -132,7 +133,7 @@ def _opened(
     (text,) = inputs.texts
     offsets = np.append(text.starts, text.starts[-1:] + text.counts[-1:])
 
-    def encode(rows: Int64) -> object:
+    def encode(rows: NDArray[np.int64]) -> object:
         flat, own = taken(text.flat, offsets, rows)
         return encoder.encode(flat, own, side=inputs.side, budget_tokens=budget_tokens)
 

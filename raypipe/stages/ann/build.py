@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from raypipe.engines.ann_settings import faiss_class, faiss_version
 from raypipe.stages.embeddings import all_vectors, dim_of, ranked_vectors
-from raypipe.stages.stage import Beat, Opened, Payload, Rows, Site, Sizing, Stage
+from raypipe.stages.expected import UNTIMED, Expected
+from raypipe.stages.stage import Beat, Expectations, Opened, Payload, Rows, Site, Sizing, Stage
 from raypipe.stages.tables import WholeStage
 from raypipe.storage.payloads import writing
 from raypipe.storage.records import Json, Shard
@@ -55,7 +56,7 @@ def hnsw_stage(embeddings: Stored, links: int, ef_construction: int) -> WholeSta
         of_links = embeddings.num_rows * (8 * links + 32)
         return (embeddings.num_bytes + of_links) * num_rows // max(1, num_planned)
 
-    return WholeStage(spec, embeddings, write, num_bytes, facts=_faiss)
+    return WholeStage(spec, embeddings, write, num_bytes, facts=_faiss, note=UNTIMED)
 
 
 def train_stage(
@@ -92,7 +93,7 @@ def train_stage(
         """The centres, in fp32; a vector's own bytes are those of its fp16."""
         return 2 * (lists + 256) * (embeddings.num_bytes // max(1, embeddings.num_rows))
 
-    return WholeStage(spec, embeddings, write, num_bytes, facts=_faiss)
+    return WholeStage(spec, embeddings, write, num_bytes, facts=_faiss, note=UNTIMED)
 
 
 def _drawn(embeddings: Stored, train_rows: int, seed: int, beat: Beat) -> NDArray[np.float32]:
@@ -130,6 +131,10 @@ class CodesStage(Stage):
         """See Stage."""
         vector = self.embeddings.num_bytes // max(1, self.embeddings.num_rows)
         return (vector // 16 + 4) * num_rows
+
+    def expected(self, expectations: Expectations) -> Expected:
+        """See Stage."""
+        return replace(super().expected(expectations), note=UNTIMED)
 
     def open(self, site: Site) -> Opened:
         """See Stage; the payload is uint8 [rows, bytes], as numpy writes it."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from raypipe.stages.embeddings import all_vectors, query_vectors
 from raypipe.stages.excluded import NOTHING, Excluded
+from raypipe.stages.expected import UNTIMED
 from raypipe.stages.run_tables import read_queries_of_run
 from raypipe.stages.search import exact_lists
 from raypipe.stages.stage import Beat, Payload, Site
@@ -61,7 +62,8 @@ def recall_stage(
     stores = {"run": run, "embeddings": embeddings, "vectors": vectors} | excluded.stores()
     params: dict[str, Json] = {"depth": depth, "queries": num_queries}
     spec = partial(spec_over, "ann-recall", 1, params, stores, produces="recall")
-    return WholeStage(spec, vectors, write)
+    none = json.dumps({"queries": num_queries, "recall": {}}).encode()
+    return WholeStage(spec, vectors, write, expected_payload=none, note=UNTIMED)
 
 
 def _chosen(vectors: Stored, num_queries: int) -> list[int]:

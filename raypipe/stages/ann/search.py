@@ -9,9 +9,10 @@ import numpy as np
 from raypipe.engines.ann_settings import faiss_class, faiss_version
 from raypipe.stages.embeddings import all_vectors, dim_of, query_vectors
 from raypipe.stages.excluded import NOTHING, Excluded
+from raypipe.stages.expected import UNTIMED, Expected
 from raypipe.stages.search import at_most_once_a_second, lists_payload
-from raypipe.stages.stage import Beat, Opened, Payload, Rows, Site, Sizing, Stage
-from raypipe.stages.tables import RUN_ROW_BYTES, Sides, query_blocks
+from raypipe.stages.stage import Beat, Expectations, Opened, Payload, Rows, Site, Sizing, Stage
+from raypipe.stages.tables import LINE_BYTES, Sides, expected_lines, query_blocks
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.store import Stored, spec_over
@@ -61,7 +62,12 @@ class AnnSearchStage(Stage):
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
-        return RUN_ROW_BYTES * self.places * num_rows
+        return LINE_BYTES * self.places * num_rows
+
+    def expected(self, expectations: Expectations) -> Expected:
+        """See Stage."""
+        facts = {"rows": self.places * self.vectors.num_rows}
+        return expected_lines(self.shards(expectations.sizing), facts, note=UNTIMED)
 
     @property
     def places(self) -> int:

@@ -1,6 +1,6 @@
 """Which document a passage is part of, and which passages a document has."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from raypipe import schema
 from raypipe.stages.documents.windows import first_rows
+from raypipe.stages.expected import Expected, sum_of
 from raypipe.stages.reuse.hashes import hashes_of
-from raypipe.stages.stage import Beat, Opened, Payload, Rows, Site, Sizing, Stage
+from raypipe.stages.stage import Beat, Expectations, Opened, Payload, Rows, Site, Sizing, Stage
 from raypipe.storage.payloads import map_tensors, write_tensors
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
@@ -41,8 +42,15 @@ class MapStage(Stage):
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
-        passages = (record.facts.get("passages", 0) for record in self.stored.manifest.records)
-        return MAP_BYTES * max(self.stored.num_rows, sum(map(int, passages)))
+        return MAP_BYTES * max(self.stored.num_rows, self._num_passages())
+
+    def expected(self, expectations: Expectations) -> Expected:
+        """See Stage; as if each given home were a document of its own."""
+        facts = {"rows": self._num_passages(), "documents": self.stored.num_rows}
+        return replace(super().expected(expectations), facts=facts)
+
+    def _num_passages(self) -> int:
+        return self.stored.num_rows if self.given else sum_of("passages", self.stored)
 
     def open(self, site: Site) -> Opened:
         """See Stage; `document` and `window` of each passage, int32 [passages]; `passage`, int64

@@ -11,7 +11,7 @@ from raypipe.ranking.order import ranks
 from raypipe.stages.documents.passage_map import PassageMap
 from raypipe.stages.excluded import NOTHING, Excluded
 from raypipe.stages.run_tables import read_queries_of_run
-from raypipe.stages.tables import RUN_ROW_BYTES, Sides, TableStage, num_lines
+from raypipe.stages.tables import Sides, TableStage, num_lines
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.store import Stored, spec_over
 
@@ -67,10 +67,11 @@ def documents_run_stage(
 
     spec = partial(spec_over, "documents-run", 1, params, stores, produces="run")
 
-    def num_bytes() -> int:
-        return RUN_ROW_BYTES * min(depth * sides.queries.num_rows, num_lines(run))
+    def most() -> int:
+        of_query = min(depth, sides.collection.num_rows)
+        return min(of_query * sides.queries.num_rows, num_lines(run))
 
-    return TableStage(name, spec, stores, block, num_bytes)
+    return TableStage(name, spec, stores, block, most)
 
 
 def passages_run_stage(
@@ -109,11 +110,12 @@ def passages_run_stage(
             places, rows = places[first], rows[first]
         return passage_run(lines, places, rows, scored_by=name)
 
-    def num_bytes() -> int:  # with the mean number of passages of a document
+    def most() -> int:  # with the mean number of passages of a document, rounded up
         facts = passage_map.manifest.records[0].facts
         of_document = -(-int(facts["rows"]) // int(facts["documents"]))
-        num_taken = min(documents * sides.queries.num_rows, num_lines(run))
-        return RUN_ROW_BYTES * num_taken * of_document
+        if at_most is not None:
+            of_document = min(of_document, at_most)
+        return min(documents * sides.queries.num_rows, num_lines(run)) * of_document
 
     spec = partial(spec_over, "passages-run", 1, params, stores, produces="run")
-    return TableStage(name, spec, stores, block, num_bytes)
+    return TableStage(name, spec, stores, block, most)

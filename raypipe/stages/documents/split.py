@@ -4,13 +4,25 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from time import process_time
 
 import numpy as np
 import pyarrow as pa
 
 from raypipe import schema
 from raypipe.stages.documents.windows import first_rows, splitting_settings
-from raypipe.stages.stage import Beat, Opened, Payload, Rows, Site, Sizing, Stage
+from raypipe.stages.expected import Expected, Sample, sum_of
+from raypipe.stages.stage import (
+    Beat,
+    Expectations,
+    Opened,
+    Payload,
+    Rows,
+    Site,
+    Sizing,
+    Stage,
+    ranges,
+)
 from raypipe.stages.texts.counted_files import batched
 from raypipe.storage.payloads import write_table
 from raypipe.storage.records import Shard
@@ -51,6 +63,22 @@ class SplitStage(Stage):
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
         return OVERLAP * self.documents.num_bytes * num_rows // max(1, num_planned)
+
+    def expected(self, expectations: Expectations) -> Expected:
+        """See Stage; the passages of a sample of the documents."""
+        documents, number = expectations.sample(self.documents), sum_of("passages", self.windows)
+        began = process_time()
+        bodies = (passages_of("", "", body, self.splitting) for body in documents.texts)
+        texts = [text for body in bodies for text in body]
+        seconds = (process_time() - began) * documents.scale
+        sample = Sample(texts, number, documents.id_bytes + len("#00"))
+        return Expected(
+            shards=ranges(number, expectations.sizing.shard_rows),
+            num_bytes=sample.num_bytes,
+            seconds=seconds,
+            sample=sample,
+            note="passages are counted without the words of titles and headings in front",
+        )
 
     def open(self, site: Site) -> Opened:
         """See Stage; the passages of a shard's documents."""

@@ -1,7 +1,7 @@
 """The number of passages of each document, from which the rows of all passages follow."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -9,7 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raypipe import schema
-from raypipe.stages.stage import Beat, Opened, Payload, Rows, Site, Sizing, Stage, ranges
+from raypipe.stages.expected import Expected
+from raypipe.stages.stage import (
+    Beat,
+    Expectations,
+    Opened,
+    Payload,
+    Rows,
+    Site,
+    Sizing,
+    Stage,
+    ranges,
+)
 from raypipe.storage.payloads import map_tensors, write_tensors
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec
@@ -39,6 +50,13 @@ class WindowsStage(Stage):
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
         return COUNT_BYTES * num_rows
+
+    def expected(self, expectations: Expectations) -> Expected:
+        """See Stage; the passages of a sample of the documents."""
+        documents = expectations.sample(self.documents)
+        passages = sum(num_passages(body, self.splitting) for body in documents.texts)
+        facts = {"rows": documents.num_rows, "passages": round(passages * documents.scale)}
+        return replace(super().expected(expectations), facts=facts)
 
     def open(self, site: Site) -> Opened:
         """See Stage; `passages`, int32 [documents of the shard]."""

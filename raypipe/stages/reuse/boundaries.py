@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from raypipe.stages.reuse.hashes import TextHashes
-from raypipe.stages.stage import ranges
+from raypipe.stages.stage import Expectations, ranges
 from raypipe.storage.records import Record, Shard
 from raypipe.storage.store import Stored
 
@@ -41,11 +41,15 @@ def shards_by_content(num_rows: int, work: int, hashes: Stored | None) -> list[S
     return [Shard(index, start, stop) for index, (start, stop) in enumerate(pairs)]
 
 
-def expected_shards(num_rows: int, work: int) -> list[Shard]:
-    """About as many shards as `shards_by_content` makes of texts whose hashes are not there yet.
+def expected_shards(
+    num_rows: int, work: int, hashes: Stored | None, expectations: Expectations
+) -> list[Shard]:
+    """Those of `shards_by_content`, or about as many if the texts' hashes are not there yet.
 
     On average it waits as long for a row that begins a shard as half the wanted size.
     """
+    if hashes is None or expectations.has(hashes):
+        return shards_by_content(num_rows, work, hashes)
     return ranges(num_rows, _wanted(num_rows, max(1, work)))
 
 

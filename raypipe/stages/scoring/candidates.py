@@ -1,6 +1,6 @@
 """The candidates of a run that a reranker is asked to score, in order, read block by block."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from raypipe import schema
 from raypipe.ranking.candidates import Keys, pairs, singles
 from raypipe.stages.run_tables import read_queries_of_run
+from raypipe.stages.stage import Expectations
 from raypipe.stages.tables import num_lines
 from raypipe.storage.payloads import read_table
 from raypipe.storage.records import Json
@@ -33,6 +34,12 @@ class Candidates(Protocol):
 
     def passages(self) -> Int64:
         """The rows of their passages, ascending, each once."""
+
+    def expected_rows(self, expectations: Expectations) -> int:
+        """Their number; at most, if they cannot be read."""
+
+    def expected_passages(self, expectations: Expectations) -> int:
+        """The number of their passages; if they cannot be read, as if all were different."""
 
     def stores(self) -> dict[str, Stored]:
         """What they are read from, by names in a spec."""
@@ -81,32 +88,19 @@ class Request:
         found: Int64 = lengths * others
         return found
 
-    def expected(self, lines: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The number of candidates of queries with so many lines each, whole or expected."""
-        first: NDArray[np.float64] = np.minimum(self.k, lines)
-        if self.k1 is None:
-            return first
-        others: NDArray[np.float64] = np.maximum(0.0, first - 1)
-        return first * others if self.sample is None else first * np.minimum(self.sample, others)
-
-    @staticmethod
-    def from_json(body: Mapping[str, Json]) -> "Request":
-        """The request of such a body."""
-        return Request(**{key: body[key] for key in ("k0", "k1", "sample")}, seed=body["seed"] or 0)
-
     def to_json(self) -> dict[str, Json]:
         """The request in a fingerprint; a seed matters only for a draw."""
         body: dict[str, Json] = {"k0": self.k0, "k1": self.k1, "sample": self.sample}
         return {**body, "seed": None if self.sample is None else self.seed}
 
     def num_candidates(self, run: Stored) -> int:
-        """An upper bound: the number of lines, for a duoBERT model times the pairs of each."""
-        if self.k1 is None:
-            return num_lines(run)
+        """At most, from the run's records; exactly, if no query's list is shorter than `k`."""
         lines = num_lines(run)
+        first = min(lines, self.k * run.num_rows)
+        if self.k1 is None:
+            return first
         others = max(0, min(self.k1, lines) - 1)
-        others = others if self.sample is None else min(self.sample, others)
-        return min(lines, self.k1 * run.num_rows) * others
+        return first * (others if self.sample is None else min(self.sample, others))
 
 
 class RunCandidates:
@@ -151,6 +145,18 @@ class RunCandidates:
             rows = table["passage_row"].to_numpy()
             found.append(np.unique(rows[table["rank"].to_numpy() <= self.request.k]))
         return np.unique(np.concatenate(found))
+
+    def expected_rows(self, expectations: Expectations) -> int:
+        """See Candidates."""
+        if expectations.has(self.run):
+            return self.num_rows
+        return self.request.num_candidates(self.run)
+
+    def expected_passages(self, expectations: Expectations) -> int:
+        """See Candidates."""
+        if expectations.has(self.run):
+            return len(self.passages())
+        return min(num_lines(self.run), self.request.k * self.run.num_rows)
 
     def stores(self) -> dict[str, Stored]:
         """See Candidates."""

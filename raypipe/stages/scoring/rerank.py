@@ -11,8 +11,8 @@ from raypipe.ranking.blend import Blend
 from raypipe.ranking.rerank import aggregate_by_key, rerank_by_key
 from raypipe.stages.run_tables import read_queries_of_run
 from raypipe.stages.scoring.candidates import Request
-from raypipe.stages.scoring.score_table import SCORE_BYTES, Scored, keys_of
-from raypipe.stages.tables import RUN_ROW_BYTES, Sides, TableStage, num_lines
+from raypipe.stages.scoring.score_table import Scored, keys_of
+from raypipe.stages.tables import Sides, TableStage, num_lines
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.store import Stored, spec_over
@@ -59,7 +59,7 @@ def rerank_stage(
 
     stores = {"run": run} | sides.stores()
     spec = partial(spec_over, "rerank", 1, params, stores, produces="run")
-    return TableStage(name, spec, stores, block, lambda: RUN_ROW_BYTES * num_lines(run))
+    return TableStage(name, spec, stores, block, partial(_num_lines, run, request, tail))
 
 
 def pairs_stage(
@@ -88,10 +88,15 @@ def pairs_stage(
     stores = {"run": run} | sides.stores()
     spec = partial(spec_over, "pairs", 1, params, stores, produces="pairs")
 
-    def num_bytes() -> int:
-        return SCORE_BYTES * request.num_candidates(run)
-
-    return TableStage(name, spec, stores, block, num_bytes, schema.SCORES)
+    return TableStage(
+        name,
+        spec,
+        stores,
+        block,
+        partial(request.num_candidates, run),
+        schema.SCORES,
+        expected_facts=lambda: {"failed": 0},
+    )
 
 
 def aggregate_stage(
@@ -135,4 +140,10 @@ def aggregate_stage(
         )
 
     spec = partial(spec_over, "aggregate", 2, params, stores, produces="run")
-    return TableStage(name, spec, stores, block, lambda: RUN_ROW_BYTES * num_lines(run))
+    return TableStage(name, spec, stores, block, partial(_num_lines, run, request, tail))
+
+
+def _num_lines(run: Stored, request: Request, tail: str) -> int:
+    """At most, of a reordered run."""
+    lines = num_lines(run)
+    return lines if tail == "keep" else min(lines, request.k * run.num_rows)

@@ -16,24 +16,39 @@ from numpy.typing import NDArray
 from raypipe import schema
 from raypipe.errors import RowsFailed
 from raypipe.models.folder.model_folder import ModelFolder
-from raypipe.ranking.candidates import Keys
+from raypipe.ranking.candidates import Keys, missing
+from raypipe.stages.expected import Expected, ModelInputs
 from raypipe.stages.open_model import Stopwatch, open_model
 from raypipe.stages.reuse.division import Division, divide
 from raypipe.stages.scoring.candidates import Candidates
 from raypipe.stages.scoring.older_scores import OlderScores, ScoresByText, older_scores
-from raypipe.stages.scoring.score_table import SCORE_BYTES
+from raypipe.stages.scoring.score_table import keys_of
 from raypipe.stages.scoring.token_rows import TokenRows
-from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, Stage, ranges
-from raypipe.stages.tables import Sides
+from raypipe.stages.stage import (
+    Beat,
+    Expectations,
+    Needs,
+    Opened,
+    Payload,
+    Rows,
+    Site,
+    Sizing,
+    Stage,
+    ranges,
+)
+from raypipe.stages.tables import LINE_SECONDS, SCORE_BYTES, Sides
 from raypipe.stages.texts.query_tokens import QueryTokens, num_pieces
 from raypipe.storage.payloads import write_table
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec, settings_digest
 from raypipe.storage.store import Stored, spec_over
-from raypipe.text.inputs import TextSlice
+from raypipe.text.inputs import TextSlice, taken
 
 if TYPE_CHECKING:
     from raypipe.models.scorer import Scorer
+
+SAMPLED_INPUTS = 4_000
+"""Inputs of which a forecast knows the lengths."""
 
 
 def score_base(model: ModelFolder, collection: Stored, queries: Stored) -> StageSpec:
@@ -122,6 +137,64 @@ class ScoreStage(Stage):
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
         return SCORE_BYTES * num_rows
+
+    def expected(self, expectations: Expectations) -> Expected:
+        """See Stage; the most inferences that there can be.
+
+        Candidates of a run that is not there are not known: of those of another request over the
+        same run each is scored once, and the texts are drawn from both sides.
+        """
+        number, keys = self.candidates.expected_rows(expectations), self._new_keys(expectations)
+        new = self._num_new(expectations) if keys is None else len(keys[0])
+        sides = (self.sides.queries, *[self.sides.collection] * self.model.reranker.num_passages)
+        random, texts = np.random.default_rng(0), []
+        for place, side in enumerate(sides):
+            prefix = self.model.conventions.prefix("passage" if place else "query")
+            if keys is not None and new:
+                rows = keys[place][random.integers(0, new, SAMPLED_INPUTS)]
+                texts.append(expectations.pieces_of_rows(side, rows, self.model, prefix))
+            else:
+                pieces, _ = expectations.pieces(side, self.model, prefix)
+                rows = random.integers(0, len(pieces.counts), SAMPLED_INPUTS)
+                texts.append(taken(pieces, rows))
+        return Expected(
+            shards=ranges(number, self.rows_of_shard(expectations.sizing)),
+            num_bytes=float(self.estimated_bytes(number, number)),
+            seconds=number * LINE_SECONDS,
+            inputs=ModelInputs(self.model, "pair", tuple(texts), new),
+            facts={"rows": number},
+        )
+
+    def _earlier(self, expectations: Expectations) -> list[Candidates]:
+        """The requests of stages before this one, of whose scores each would be the same here."""
+        base = self.base.without_derived()
+        stages = expectations.earlier(self.spec.reuse_key)
+        scores = (stage for stage in stages if isinstance(stage, ScoreStage))
+        return [stage.candidates for stage in scores if stage.base.without_derived() == base]
+
+    def _num_new(self, expectations: Expectations) -> int:
+        """The candidates that no earlier request over the same run has, which is not there."""
+        run, earlier = self.candidates.stores(), self._earlier(expectations)
+        same = (each for each in earlier if each.stores() == run)
+        scored = max((each.expected_rows(expectations) for each in same), default=0)
+        return max(0, self.candidates.expected_rows(expectations) - scored)
+
+    def _new_keys(self, expectations: Expectations) -> Keys | None:
+        """The candidates that no older store and no earlier request has; None if they are not
+        known."""
+        stores = {**self.candidates.stores(), **self.sides.stores()}
+        if not all(expectations.has(stored) for stored in stores.values()):
+            return None
+        keys, base = self.candidates.keys(0, self.candidates.num_rows), self.base.without_derived()
+        older = (part.scores for part in self.older if part.scores.spec.params["base"] == base)
+        scored = [keys_of(scores.whole_table(schema.SCORES)) for scores in older]
+        for each in self._earlier(expectations):
+            if all(expectations.has(stored) for stored in each.stores().values()):
+                scored.append(each.keys(0, each.num_rows))
+        new = np.ones(len(keys[0]), bool)
+        for each_keys in scored:
+            new &= missing(keys, each_keys)
+        return keys[0][new], keys[1][new], keys[2][new]
 
     def open(self, site: Site) -> Opened:
         """See Stage; schema.SCORES of a shard's candidates in order, without those of `skip`.

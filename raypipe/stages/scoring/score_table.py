@@ -13,8 +13,6 @@ from raypipe.stages.scoring.candidates import Candidates, rows_of
 from raypipe.storage.payloads import read_table
 from raypipe.storage.store import Stored
 
-SCORE_BYTES = 24
-
 
 @dataclass(frozen=True)
 class Scored:

@@ -11,14 +11,26 @@ import tokenizers
 from numpy.typing import NDArray
 
 from raypipe.models.folder.model_folder import ModelFolder, open_tokenizer
+from raypipe.stages.expected import Expected
 from raypipe.stages.scoring.candidates import Candidates
-from raypipe.stages.stage import Beat, Opened, Payload, Rows, Site, Sizing, Stage, ranges
+from raypipe.stages.stage import (
+    Beat,
+    Expectations,
+    Opened,
+    Payload,
+    Rows,
+    Site,
+    Sizing,
+    Stage,
+    ranges,
+)
 from raypipe.stages.texts.ids import column_of_rows
 from raypipe.stages.texts.text_blocks import Strings
 from raypipe.stages.texts.tokenize import (
     BATCH_ROWS,
     SAMPLED_TEXTS,
     SHARD_ROWS,
+    expected_pieces,
     piece_settings,
     pieces_of,
     refuse_other_inputs,
@@ -83,6 +95,13 @@ class PassageTokensStage(Stage):
         """See Stage."""
         collection = self.collection
         return collection.num_bytes * num_rows // max(1, collection.num_rows) + 8 * num_rows
+
+    def expected(self, expectations: Expectations) -> Expected:
+        """See Stage; without the run, as if no two queries had a passage in common."""
+        sizing, prefix = expectations.sizing, self.model.conventions.prefix("passage")
+        num_rows = min(self.candidates.expected_passages(expectations), self.collection.num_rows)
+        shards = ranges(num_rows, min(sizing.shard_rows, SHARD_ROWS))
+        return expected_pieces(expectations, self.collection, self.model, prefix, shards)
 
     def open(self, site: Site) -> Opened:
         """See Stage; pieces of a shard's passages, uint16 or uint32 flat with offsets."""

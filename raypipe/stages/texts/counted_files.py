@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -10,7 +10,18 @@ import pyarrow as pa
 
 from raypipe.data.facts import FileFacts
 from raypipe.data.reading import Errors, Tally
-from raypipe.stages.stage import Beat, Opened, Payload, Rows, Site, Sizing, Stage, ranges
+from raypipe.stages.expected import Expected
+from raypipe.stages.stage import (
+    Beat,
+    Expectations,
+    Opened,
+    Payload,
+    Rows,
+    Site,
+    Sizing,
+    Stage,
+    ranges,
+)
 from raypipe.storage.copies import on_this_node
 from raypipe.storage.payloads import write_table
 from raypipe.storage.records import Shard, canonical, digest
@@ -71,6 +82,12 @@ class CountedFiles(Stage):
         """The share of the files' text that `num_rows` of all planned rows have."""
         whole = sum(f.num_bytes * (UNPACKED if f.compressed else 1) for f in self.facts)
         return whole * num_rows // max(1, num_planned)
+
+    def expected(self, expectations: Expectations) -> Expected:
+        """See Stage; later stages read a sample of the records."""
+        sample = expectations.sample_files(self.files, self.facts, self.read())
+        expected = super().expected(expectations)
+        return replace(expected, seconds=sample.cpu_seconds, sample=sample)
 
     def open(self, site: Site) -> Opened:
         """See Stage; a shard's records as a table. Memory holds one row group.

@@ -14,10 +14,11 @@ from tokenizers import Tokenizer
 from raypipe.errors import InputError
 from raypipe.models.folder.model_folder import ModelFolder, layout_of, open_tokenizer, prompt_of
 from raypipe.models.folder.settings import PairConventions
-from raypipe.stages.reuse.boundaries import shards_by_content, spread
+from raypipe.stages.expected import Expected
+from raypipe.stages.reuse.boundaries import expected_shards, shards_by_content, spread
 from raypipe.stages.reuse.division import Division, Int64, divide, same_payload
 from raypipe.stages.reuse.source import OlderStore, OpenedSource, source_over
-from raypipe.stages.stage import Beat, Opened, Payload, Rows, Site, Sizing, Stage
+from raypipe.stages.stage import Beat, Expectations, Opened, Payload, Rows, Site, Sizing, Stage
 from raypipe.stages.texts.text_blocks import Strings, TextReader
 from raypipe.storage.payloads import (
     Flat,
@@ -76,6 +77,12 @@ class TokenizeStage(Stage):
         whole = self.texts.num_bytes + 8 * self.texts.num_rows
         return whole * num_rows // max(1, num_planned)
 
+    def expected(self, expectations: Expectations) -> Expected:
+        """See Stage; the pieces of a sample of the texts."""
+        work = min(expectations.sizing.shard_rows, SHARD_ROWS)
+        shards = expected_shards(self.texts.num_rows, work, self.hashes, expectations)
+        return expected_pieces(expectations, self.texts, self.model, self.prefix, shards)
+
     def open(self, site: Site) -> Opened:
         """See Stage; pieces of a shard's rows, uint16 or uint32 flat with offsets."""
         tokenizer = open_tokenizer(self.model)
@@ -121,6 +128,26 @@ class TokenizeStage(Stage):
         write_tokens(path, flat, offsets)
         facts = {"rows": shard.num_rows, "pieces": len(flat)}
         return Payload(path, facts, division.num_copied)
+
+
+def expected_pieces(
+    expectations: Expectations,
+    texts: Stored,
+    model: ModelFolder,
+    prefix: str,
+    shards: Sequence[Shard],
+) -> Expected:
+    """Of texts like the sampled ones: a piece takes 2 or 4 bytes, a row an offset of 8."""
+    pieces, seconds = expectations.pieces(texts, model, prefix)
+    num_rows = sum(shard.num_rows for shard in shards)
+    num_pieces = round(num_rows * float(pieces.counts.mean())) if len(pieces.counts) else 0
+    return Expected(
+        shards=shards,
+        num_bytes=pieces.flat.itemsize * num_pieces + 8.0 * num_rows,
+        seconds=seconds * num_rows,
+        facts={"pieces": num_pieces},
+        pieces=pieces,
+    )
 
 
 def _texts(reader: TextReader, rows: Int64, beat: Beat) -> Iterator[Strings]:

@@ -55,8 +55,7 @@ def test_a_plan_has_the_stores_rows_tokens_and_inferences_of_the_run(recipe, tmp
         assert lines[name].inferences == facts[name]["rows"] == INFERENCES[name]
     # The short run's three candidates may be among those of the other run.
     short = lines["scores@short.dev"]
-    assert short.least <= facts[short.store]["rows"] <= short.most == 12 * 3
-    assert any("a range" in note for note in plan.forecast.notes)
+    assert facts[short.store]["rows"] <= short.inferences == 12 * 3
     for name in ("vectors", "vectors.dev", "tokens@tiny"):
         assert lines[name].bytes == pytest.approx(facts[name]["bytes"], rel=0.2), name
     least = sum(fact["bytes"] for fact in facts.values())
@@ -101,7 +100,7 @@ def test_the_rate_of_the_last_run_is_taken_from_its_log(recipe, files, tmp_path,
     assert other.rates["vectors"].by == "probe"
 
 
-def test_scores_that_two_rerankers_share_are_a_range_and_exact_once_the_runs_are_there(
+def test_scores_that_two_rerankers_share_are_counted_twice_until_the_runs_are_there(
     files, tiny_model, tiny_mono, tmp_path
 ):
     """Mono over a search and over a fusion that holds it."""
@@ -116,9 +115,8 @@ def test_scores_that_two_rerankers_share_are_a_range_and_exact_once_the_runs_are
     stages = run(recipe, work)["stages"]
     fact = {name: stage["computed"] for name, stage in stages.items() if "scores@" in name}
     inferences = sum(each["rows"] for each in fact.values())
-    least, most = first.inferences_range
-    assert least <= inferences <= most and (least, most) == (12 * 10, 12 * 20)
-    assert known.inferences_range == (inferences,) * 2
+    assert inferences < first.total("inferences") == 12 * 20
+    assert known.total("inferences") == inferences
     assert known.total("tokens") == pytest.approx(
         sum(each["tokens"] for each in fact.values()), rel=0.05
     )
@@ -260,7 +258,7 @@ def test_what_the_forecast_of_a_run_computed_counts_as_computed_by_it(recipe, tm
 def test_nothing_is_read_of_stores_that_are_there(recipe, tmp_path, monkeypatch):
     work = tmp_path / "work"
     run(recipe(), work)
-    monkeypatch.setattr("raypipe.driver.forecast.arithmetic.held", lambda stored: 1 / 0)
+    monkeypatch.setattr("raypipe.driver.forecast.samples.Samples.sample", lambda *_: 1 / 0)
     monkeypatch.setattr("raypipe.driver.forecast.rates._probed", lambda *_, **__: 1 / 0)
     assert all(line.reused for line in make_plan(recipe(), work).forecast.lines)
 
@@ -273,7 +271,6 @@ def test_the_command_prints_the_forecast(files, tiny_model, tiny_mono, tiny_duo,
     told = json.loads(capsys.readouterr().out)
     assert told["hours"] > 0 and told["stages"]["vectors"]["tokens"] > 0
     assert told["stages"]["scores@duo.dev"]["inferences"] == 12 * 12
-    assert told["inferences_range"][0] < told["inferences_range"][1]
     assert command([*words, "stages.duo.k1=3"]) == (0, "complete")
     printed = capsys.readouterr().out
     assert re.search(r"\| scores@duo.dev +\| 72 +\| [\d,]+ +\| 72 ", printed)

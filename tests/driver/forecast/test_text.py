@@ -10,8 +10,8 @@ from raypipe.driver.forecast.rates import Rate
 LINES = [
     Line("old", 5, 1, True),
     Line("lucene", 5, 1, False, bytes=2e6, other_seconds=1.0),
-    Line("scores@mono.dev", 7, 2, False, 1234.0, 7.0, 7.0, 7.0, 3e6, 0.5, 8.5),
-    Line("scores@more.dev", 5, 2, False, 0.0, 5.0, 3.0, 7.0),
+    Line("scores@mono.dev", 7, 2, False, 1234.0, 7.0, 3e6, 0.5, 8.5),
+    Line("scores@more.dev", 5, 2, False, 0.0, 5.0),
 ]
 RATE = Rate(4321.4, "log")
 FORECAST = Forecast(LINES, {"scores@mono.dev": RATE}, ["a note"])
@@ -32,8 +32,8 @@ def test_the_tables_have_every_store_and_every_sum():
     rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in text.splitlines()]
     for wanted in (
         ["scores@mono.dev", "7", "1,234", "7", "3.00", "9.0"],
-        ["scores@more.dev", "5", "0", "5 (3 to 7)", "0.00", "0.0"],
-        ["inferences of rerankers", "12 (10 to 14)"],
+        ["scores@more.dev", "5", "0", "5", "0.00", "0.0"],
+        ["inferences of rerankers, at most", "12"],
         ["disk, stores", "5.0 MB"],
         ["hours", "0.00"],
         ["stores that are there", "1 of 4"],
@@ -44,7 +44,7 @@ def test_the_tables_have_every_store_and_every_sum():
 
 
 def test_what_is_not_known_is_a_dash():
-    assert "| hours                           | -" in str(Plan(UNKNOWN, CPU))
+    assert "| hours                            | -" in str(Plan(UNKNOWN, CPU))
 
 
 def test_a_store_is_computed_by_as_many_workers_as_it_has_shards():

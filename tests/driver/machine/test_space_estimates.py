@@ -76,11 +76,11 @@ def facts(num_bytes, compressed):
         (ConvertStage([], [facts(800, False), facts(400, True)], "msmarco-v1"), 2800 * 3 // 4),
         (TokenizeStage(STORED, None, None), (1600 + 8 * 300) * 3 // 4),
         (ids_stage(STORED), 26 * 300),
-        (Bm25Stage("b", SIDES, STORED, 0.9, 0.4, 50), 32 * 50 * 300),
-        (ImpactSearchStage("i", SIDES, STORED, STORED, 50), 32 * 50 * 300),
-        (PartsStage("p", STORED, STORED, 50), 32 * 50 * 300),
-        (AnnSearchStage("a", STORED, None, STORED, STORED, SIDES, 50, 2), 32 * 50 * 300),
-        (merge_stage("m", STORED, SIDES, 50), 32 * 50 * 300 * 3 // 4),
+        (Bm25Stage("b", SIDES, STORED, 0.9, 0.4, 50), 11 * 50 * 300),
+        (ImpactSearchStage("i", SIDES, STORED, STORED, 50), 11 * 50 * 300),
+        (PartsStage("p", STORED, STORED, 50), 11 * 50 * 300),
+        (AnnSearchStage("a", STORED, None, STORED, STORED, SIDES, 50, 2), 11 * 50 * 300),
+        (merge_stage("m", STORED, SIDES, 50), 11 * 50 * 300 * 3 // 4),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -115,8 +115,8 @@ FEW = Sides(stored(Record(Shard(0, 0, 10), "aa", 9)), STORED)
     [
         (IndexStage(COLLECTION), 3 * 1600 * 3 // 4),
         (ImpactIndexStage(stored(), impacts=COLLECTION), 3 * 1600 * 3 // 4),
-        (fuse_stage("f", {"r": RUN}, SIDES, method="rrf", depth=50), 32 * 120 * 3 // 4),
-        (fuse_stage("f", {"r": TEN, "s": TEN}, FEW, method="rrf", depth=3), 32 * 30 * 3 // 4),
+        (fuse_stage("f", {"r": RUN}, SIDES, method="rrf", depth=50), 11 * 120 * 3 // 4),
+        (fuse_stage("f", {"r": TEN, "s": TEN}, FEW, method="rrf", depth=3), 11 * 30 * 3 // 4),
         # 7 of each of 10 queries, each with the 6 others, or with 2 of them.
         (pairs_stage("p", RUN, BASE, FIRST, SIDES, None), 24 * 70 * 6 * 3 // 4),
         (pairs_stage("p", RUN, BASE, SAMPLE, SIDES, None), 24 * 70 * 2 * 3 // 4),
@@ -124,8 +124,8 @@ FEW = Sides(stored(Record(Shard(0, 0, 10), "aa", 9)), STORED)
         (PassageTokensStage(stored(Record(Shard(0, 0, 1), "aa", 5)), None, None), 1500 + 8 * 300),
         (PassageTokensStage(stored(), None, None), 8 * 300),
         (ScoreStage(None, None, None, None, False, SIDES, STORED), 24 * 300),
-        (rerank_stage("r", RUN, BASE, ALL, "keep", SIDES, None), 32 * 120 * 3 // 4),
-        (aggregate_stage("a", RUN, RUN, FIRST, "sum", "keep", SIDES), 32 * 120 * 3 // 4),
+        (rerank_stage("r", RUN, BASE, ALL, "keep", SIDES, None), 11 * 120 * 3 // 4),
+        (aggregate_stage("a", RUN, RUN, FIRST, "sum", "keep", SIDES), 11 * 120 * 3 // 4),
         (CountStage([], "msmarco-v1"), 0),
     ],
     ids=lambda value: type(value).__name__,
@@ -135,7 +135,7 @@ def test_bytes_of_further_stages_by_hand(stage, expected):
 
 
 DEEP = 10**9
-EVERY = 32 * 300 * 300
+EVERY = 11 * 300 * 300
 """A line for each of 300 queries and 300 passages."""
 
 
@@ -147,7 +147,7 @@ EVERY = 32 * 300 * 300
         (PartsStage("p", STORED, STORED, DEEP), EVERY * 3 // 4),
         (AnnSearchStage("a", STORED, None, STORED, STORED, SIDES, DEEP, 2), EVERY),
         (merge_stage("m", STORED, SIDES, DEEP), EVERY * 3 // 4),
-        (fuse_stage("f", {"r": RUN}, SIDES, method="rrf", depth=DEEP), 32 * 120 * 3 // 4),
+        (fuse_stage("f", {"r": RUN}, SIDES, method="rrf", depth=DEEP), 11 * 120 * 3 // 4),
         (pairs_stage("p", RUN, BASE, Request(k1=DEEP), SIDES, None), 24 * 120 * 119 * 3 // 4),
     ],
     ids=lambda value: type(value).__name__,

@@ -64,7 +64,7 @@ def first_stage(name, sides, depth):
 
     params, stores = {"depth": depth, "name": name}, sides.stores()
     spec = partial(spec_over, "first", 1, params, stores, produces="run")
-    return TableStage(name, spec, stores, block)
+    return TableStage(name, spec, stores, block, lambda: depth * sides.queries.num_rows)
 ''',
 }
 EDITS = {
@@ -164,6 +164,16 @@ def test_it_is_run_fused_measured_and_described(finished):
     row = next(line for line in (finished / "table.md").read_text().splitlines() if "start" in line)
     assert "0.7500" in row
     assert "depth: 3  # default; raypipe's choice" in (finished / "recipe.yaml").read_text()
+
+
+def test_what_its_stage_says_is_forecast(command, finished):
+    plan = json.loads(command("plan", "recipe.yaml", "--out", "planned", "--json").stdout)
+    for store, lines in {"start.test": 3 * 2, "again.test": 2 * 2, "both.test": 10}.items():
+        line = plan["stages"][store]
+        assert (line["rows"], line["bytes"]) == (2, 11 * lines + 1700), store
+    assert plan["notes"] == []
+    again = json.loads(command("plan", "recipe.yaml", "--out", "work", "--json").stdout)
+    assert all(line["reused"] for line in again["stages"].values())
 
 
 def test_a_recipe_of_it_is_checked_like_any(command, place):

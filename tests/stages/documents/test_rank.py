@@ -68,8 +68,8 @@ def test_every_setting_and_the_map_name_the_run(stores, split, sides):
     assert len({stage.spec.fingerprint() for stage in specs}) == 6
     assert sorted(specs[0].spec.inputs) == ["collection", "map", "queries", "run"]
     assert specs[0].spec.produces == "run"
-    assert specs[0].estimated_bytes(3, 3) == 32 * 6
-    assert documents_stage(stores, run, known, sides, depth=1).estimated_bytes(3, 3) == 32 * 3
+    assert specs[0].estimated_bytes(3, 3) == 11 * 6
+    assert documents_stage(stores, run, known, sides, depth=1).estimated_bytes(3, 3) == 11 * 3
 
 
 @pytest.mark.parametrize("size", [1, 3])
@@ -86,7 +86,7 @@ def test_the_passages_of_a_run_of_documents_are_all_of_the_first_documents(
         (0, 1, 4, 2.0, "p"),
         (2, 3, 1, 5.0, "p"),
     ]
-    assert stage.estimated_bytes(3, 3) == 32 * 4 * 2
+    assert stage.estimated_bytes(3, 3) == 11 * 4 * 2
 
 
 def test_all_passages_of_a_document_are_taken_unless_a_number_is_given(stores, split, sides):

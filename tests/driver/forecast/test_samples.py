@@ -5,26 +5,27 @@ import gzip
 import pytest
 
 from raypipe.data.facts import count_file
-from raypipe.driver.forecast import amounts
-from raypipe.driver.forecast.amounts import blocks_of, sample_of_files
+from raypipe.driver.forecast import samples
+from raypipe.driver.forecast.samples import blocks_of, sample_of_files
 from raypipe.errors import InputError
 from raypipe.stages.texts.prepare import ConvertStage
 
 
 def sampled(*files):
     paths, facts = zip(*files, strict=True)
-    return sample_of_files(ConvertStage(paths, facts, "msmarco-v1"))
+    stage = ConvertStage(paths, facts, "msmarco-v1")
+    return sample_of_files(paths, facts, stage.read())
 
 
-def rows(sample):
-    return [int(text.split()[1]) for text in sample.texts]
+def rows(found):
+    return [int(text.split()[1]) for text in found.texts]
 
 
 @pytest.fixture
 def few(monkeypatch):
     """Small limits: 10 rows in 5 blocks."""
-    monkeypatch.setattr(amounts, "ROWS", 10)
-    monkeypatch.setattr(amounts, "NUM_BLOCKS", 5)
+    monkeypatch.setattr(samples, "ROWS", 10)
+    monkeypatch.setattr(samples, "NUM_BLOCKS", 5)
 
 
 def write(path, first, last):
@@ -55,13 +56,13 @@ def test_the_blocks_go_on_over_the_borders_of_files(few, tmp_path, ending):
 
 
 def test_a_large_file_is_read_from_checkpoints_and_no_record_twice(few, tmp_path, monkeypatch):
-    monkeypatch.setattr(amounts, "ONE_PASS_RECORDS", 50)
+    monkeypatch.setattr(samples, "ONE_PASS_RECORDS", 50)
     found = rows(sampled(write(tmp_path / "a.tsv", 0, 110)))
     assert found == [0, 1, 32, 33, 48, 49, 64, 65, 96, 97]
 
 
 def test_of_a_large_compressed_file_the_first_records_are_read(few, tmp_path, monkeypatch):
-    monkeypatch.setattr(amounts, "ONE_PASS_RECORDS", 50)
+    monkeypatch.setattr(samples, "ONE_PASS_RECORDS", 50)
     assert rows(sampled(write(tmp_path / "a.tsv.gz", 0, 110))) == [*range(10)]
     files = [write(tmp_path / f"{n}.tsv.gz", n * 55, n * 55 + 55) for n in range(2)]
     found = rows(sampled(*files))
