@@ -78,11 +78,11 @@ class IndexStage(Stage):
         return [Shard(0, 0, self.collection.num_rows)]
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
-        """See Stage; includes the folder and its packed copy."""
+        """Bytes that include the folder and its packed copy."""
         return LUCENE_BYTES * self.collection.num_bytes * num_rows // max(1, num_planned)
 
     def expected(self, expectations: Expectations) -> Expected:
-        """See Stage; the packed index alone, by the length of its texts."""
+        """An estimate: the packed index alone, by the length of its texts."""
         text_bytes = expectations.sample(self.collection).text_bytes
         return Expected(
             shards=self.shards(expectations.sizing),
@@ -93,7 +93,7 @@ class IndexStage(Stage):
         )
 
     def open(self, site: Site) -> Opened:
-        """See Stage; the payload is the index folder packed into one file."""
+        """Open it: the payload is the index folder packed into one file."""
         return Opened(partial(self._run, site.scratch))
 
     def _run(self, scratch: Path, shard: Shard, skip: Rows, beat: Beat) -> Payload:
@@ -111,7 +111,7 @@ class IndexStage(Stage):
             yield table
 
     def passages(self) -> Iterator[pa.Table]:
-        """What is indexed, schema.PASSAGES, in row order; read twice."""
+        """The indexed passages, schema.PASSAGES, in row order; read twice."""
         return self.collection.tables(schema.PASSAGES)
 
 
@@ -135,18 +135,18 @@ class LuceneSearchStage(Stage):
         return query_blocks(self.sides.queries, sizing)
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
-        """See Stage."""
+        """The estimated bytes of the payload of these rows."""
         return LINE_BYTES * min(self.depth, self.index.num_rows) * num_rows
 
     def expected(self, expectations: Expectations) -> Expected:
-        """See Stage."""
+        """Lines and seconds of the search."""
         lines = self.sides.queries.num_rows * min(self.depth, self.index.num_rows)
         seconds = SEARCH_SECONDS + lines * (BM25_LINE_SECONDS - LINE_SECONDS)
         shards = self.shards(expectations.sizing)
         return expected_lines(shards, {"rows": lines}, seconds=seconds)
 
     def open(self, site: Site) -> Opened:
-        """See Stage; unpacks the index into scratch, then computes each block's run."""
+        """Open it: unpacks the index into scratch, then computes each block's run."""
         searcher = open_index(self.index, site.scratch / "index")
         return opened_blocks(site, partial(self._block, searcher), close=searcher.close)
 
@@ -183,7 +183,7 @@ class Bm25Stage(LuceneSearchStage):
         return spec_over("bm25", 1, params, stores, produces="run")
 
     def lines(self, searcher: LuceneSearcher, shard: Shard, depth: int) -> Lines:
-        """See LuceneSearchStage."""
+        """The lines of a block's queries; see LuceneSearchStage."""
         queries = self.sides.queries.table(schema.QUERIES, shard.start, shard.stop)
         texts = queries["text"].to_pylist()
         return search_all(searcher, texts, k1=self.k1, b=self.b, depth=depth, rm3=self.rm3)

@@ -87,21 +87,21 @@ class EncodeStage(Stage):
         return max(1, -(-num_rows // num_shards))
 
     def weights_of(self, shards: Sequence[Shard]) -> list[float]:
-        """See Stage; tokens."""
+        """The work of each shard: its tokens."""
         if isinstance(self.tokens, QueryTokens):
             return [len(self.tokens.tokens(s.start, s.stop)[0]) + 2 * s.num_rows for s in shards]
         return spread(self.tokens, lambda r: r.facts["pieces"] + 2 * r.shard.num_rows, shards)
 
     def reusing(self, older: Sequence[Stored]) -> EncodeStage:
-        """See Stage."""
+        """This stage, copying rows from older stores."""
         return replace(self, source=source_over(older, self.hashes, "tokens", "texts"))
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
-        """See Stage."""
+        """The estimated bytes of the payload of these rows."""
         return 2 * self.model.dim * num_rows
 
     def expected(self, expectations: Expectations) -> Expected:
-        """See Stage; the tokens of a sample of the texts."""
+        """An estimate: the tokens of a sample of the texts."""
         rows, tokens, inputs = self.tokens.num_rows, self.tokens, None
         if not self.model.encoder.by_table(self.side):
             if isinstance(tokens, QueryTokens):
@@ -117,7 +117,7 @@ class EncodeStage(Stage):
         )
 
     def open(self, site: Site) -> Opened:
-        """See Stage; embeddings of a shard's rows in order, with zeros for the rows of `skip`.
+        """Open it: embeddings of a shard's rows in order, with zeros for the rows of `skip`.
 
         Its `run` raises RowsFailed for vectors that are not finite, in fp32 or as fp16.
         """
@@ -164,7 +164,7 @@ class EncodeStage(Stage):
         return Payload(path, facts, *took)
 
     def vectors_of(self, encoder: Encoder, flat: Flat, offsets: Offsets, beat: Beat) -> Any:
-        """What is stored of these texts: embeddings, fp16 [N, dim]."""
+        """The stored form of these texts: embeddings, fp16 [N, dim]."""
         budget, side = self.budget_tokens, self.side
         return as_stored(encoder.encode(flat, offsets, side=side, budget_tokens=budget, beat=beat))
 

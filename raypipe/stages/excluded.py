@@ -44,7 +44,7 @@ PAIR = {"query_id": foreign.QUERY_ID, "passage_id": foreign.PASSAGE_ID}
 
 @dataclass(frozen=True, slots=True)
 class Excluded:
-    """What takes no place in the rankings of a query set; nothing if there is no store of it."""
+    """The passages or documents without a place in a query set's rankings; none without a store."""
 
     stored: Stored | None = None
 
@@ -121,7 +121,7 @@ def excluded_stage(
     ids: Stored,
     documents: Documents | None = None,
 ) -> TableStage:
-    """What takes no place in the rankings of these queries, schema.EXCLUDED, in one shard.
+    """Pairs without a place in the rankings of these queries, schema.EXCLUDED, in one shard.
 
     Ids that the collection lacks, and queries that are none of the set's, are left out. The facts
     say how many pairs were given, `pairs`, how many of these are of the set's queries, `of_set`,

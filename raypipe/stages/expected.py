@@ -1,4 +1,4 @@
-"""What a store will hold and take before it is there: its stage says it, a forecast adds it up."""
+"""The contents and cost of stores that are not there yet: a stage says it, a forecast adds up."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ class Sample:
 
     @property
     def text_bytes(self) -> float:
-        """Of all texts in UTF-8."""
+        """Bytes of all texts in UTF-8."""
         return mean_bytes(pa.array(self.texts, pa.string())) * self.num_rows
 
     @property
     def num_bytes(self) -> float:
-        """Of all texts and ids in UTF-8."""
+        """Bytes of all texts and ids in UTF-8."""
         return self.text_bytes + self.id_bytes * self.num_rows
 
 
@@ -115,7 +115,7 @@ class Expected:
 
     @property
     def num_rows(self) -> int:
-        """Of all shards."""
+        """Rows of all shards."""
         return sum(shard.num_rows for shard in self.shards)
 
 

@@ -21,7 +21,7 @@ def fuse_stage(
     weights: Sequence[float] | None = None,
     k: float | None = None,
 ) -> TableStage:
-    """See ranking.fuse for the methods and their equations.
+    """The stage of a fused run; ranking.fuse has the methods and their equations.
 
     Args:
         name: of the fused run.

@@ -48,11 +48,11 @@ class ImpactIndexStage(IndexStage):
         return spec_over("impact-index", 1, settings, stores, produces="impact-index")
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
-        """See IndexStage; an impact takes 4 bytes where it is stored, and 10 as text."""
+        """Bytes of the index: an impact takes 4 bytes where it is stored, and 10 as text."""
         return LUCENE_BYTES * self.impacts.num_bytes * num_rows // max(1, num_planned)
 
     def expected(self, expectations: Expectations) -> Expected:
-        """See IndexStage."""
+        """The packed index, by the number of its impacts."""
         num_bytes = self.impacts.num_bytes
         return Expected(
             shards=self.shards(expectations.sizing),
@@ -61,7 +61,7 @@ class ImpactIndexStage(IndexStage):
         )
 
     def passages(self) -> Iterator[pa.Table]:
-        """See IndexStage; `7|120 19|4` in place of a text: word pieces with their impacts."""
+        """Texts such as `7|120 19|4` in place of a passage's: word pieces with their impacts."""
         start = 0
         for table in super().passages():
             flat, offsets = self.impacts.tokens(start, start + table.num_rows)
@@ -94,7 +94,7 @@ class ImpactSearchStage(LuceneSearchStage):
         return spec_over("impact-search", 1, params, stores, produces="run")
 
     def lines(self, searcher: LuceneSearcher, shard: Shard, depth: int) -> Lines:
-        """See LuceneSearchStage."""
+        """The lines of a block's queries; see LuceneSearchStage."""
         return search_impacts(searcher, *self.impacts.tokens(shard.start, shard.stop), depth)
 
 

@@ -40,7 +40,7 @@ class TorchProducts:
             torch.set_float32_matmul_precision(precision)
 
     def widen(self, halves: NDArray[np.float16], out: Floats) -> None:
-        """See Products; infinities and NaN stay what they are."""
+        """fp32 of these values; infinities and NaN stay what they are."""
         if halves.flags.writeable:
             stored = torch.from_numpy(halves)
         else:  # torch warns of read-only memory, as mapped files are; this tensor is only read
@@ -50,7 +50,7 @@ class TorchProducts:
         torch.from_numpy(out).copy_(stored)
 
     def multiply(self, queries: Floats) -> Multiply:
-        """See Products."""
+        """The products of queries and vectors."""
         asked = torch.from_numpy(queries)
 
         def multiplied(vectors: Floats, out: Floats) -> float:
@@ -62,7 +62,7 @@ class TorchProducts:
     def error(
         self, queries: Floats, norms: NDArray[np.float64], *, longest: float, moved: float
     ) -> NDArray[np.float64]:
-        """See Products."""
+        """The largest error of a product."""
         return product_error(queries.shape[1]) * longest * norms
 
 
@@ -73,7 +73,7 @@ class Bf16Products(TorchProducts):
     """The products are bfloat16 too, each rounded once, from a sum in float32."""
 
     def multiply(self, queries: Floats) -> Multiply:
-        """See Products; queries and vectors are rounded to bfloat16 before."""
+        """Products in bfloat16: queries and vectors are rounded to bfloat16 before."""
         asked, own = torch.from_numpy(queries).bfloat16(), local()
 
         def multiplied(vectors: Floats, out: Floats) -> float:
@@ -94,7 +94,7 @@ class Bf16Products(TorchProducts):
     def error(
         self, queries: Floats, norms: NDArray[np.float64], *, longest: float, moved: float
     ) -> NDArray[np.float64]:
-        """See Products.
+        """The largest error of a product.
 
         For a query q and a passage p, rounded to q' and p': |q' p' - q p| <= |q' - q| |p'| + |q|
         |p' - p|, with |p'| <= |p| + |p' - p|. The sums in float32 are off as in `product_error`,

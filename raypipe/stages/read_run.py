@@ -129,7 +129,7 @@ def _unordered(file: Path, run: pa.Table) -> dict[str, Json]:
 
 
 def unknown_ids(file: Path, kind: str, unknown: set[str]) -> list[str]:
-    """What is said of a run whose queries, passages or documents are none of the recipe's."""
+    """The problem of a run whose queries, passages or documents are none of the recipe's."""
     if not unknown:
         return []
     shown = ", ".join(sorted(unknown)[:MAX_SHOWN])

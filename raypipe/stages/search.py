@@ -56,12 +56,12 @@ class PartsStage(Stage):
         ]
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
-        """See Stage."""
+        """The estimated bytes of the payload of these rows."""
         pairs = self.embeddings.num_rows * self.queries.num_rows * num_rows // max(1, num_planned)
         return LINE_BYTES * min(self.depth * num_rows, pairs)
 
     def expected(self, expectations: Expectations) -> Expected:
-        """See Stage; every query is multiplied with every passage."""
+        """An estimate: every query is multiplied with every passage."""
         shards = self.shards(expectations.sizing)
         lines = sum(min(self.depth, s.span_stop - s.span_start) * s.num_rows for s in shards)
         values = self.embeddings.num_bytes / 2  # fp16
@@ -69,7 +69,7 @@ class PartsStage(Stage):
         return expected_lines(shards, {"rows": lines}, seconds=seconds)
 
     def open(self, site: Site) -> Opened:
-        """See Stage; each payload is a run of a block's queries over a span's passages."""
+        """Open it: each payload is a run of a block's queries over a span's passages."""
         return Opened(partial(self._run, site))
 
     def _run(self, site: Site, shard: Shard, skip: Rows, beat: Beat) -> Payload:

@@ -56,13 +56,13 @@ class SparseStage(EncodeStage):
                        reuse_key=key)  # fmt: skip
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
-        """See Stage."""
+        """The estimated bytes of the payload of these rows."""
         return SPARSE_BYTES * num_rows
 
     def vectors_of(
         self, encoder: Encoder, flat: Flat, offsets: Offsets, beat: Beat
     ) -> tuple[Flat, Offsets]:
-        """See EncodeStage and `impacts_of`."""
+        """The impacts of these texts; see `impacts_of`."""
         budget = self.budget_tokens
         return impacts_of(encoder, flat, offsets, side=self.side, budget_tokens=budget, beat=beat)
 
@@ -75,7 +75,7 @@ class SparseStage(EncodeStage):
         copied: Sequence[tuple[Path, NDArray[np.int64]]],
         made: tuple[Flat, Offsets],
     ) -> None:
-        """See EncodeStage."""
+        """Write a shard's impacts; see EncodeStage."""
         values = [*(taken(*map_tokens(older), of) for older, of in copied), made]
         flat, offsets = concatenate([(np.asarray(f, np.uint32), o) for f, o in values])
         order = np.full(num_rows, len(offsets) - 1)  # a row in quarantine has no word

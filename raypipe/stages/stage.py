@@ -72,7 +72,7 @@ class Payload:
 
 
 def nothing() -> None:
-    """What is freed once nothing refers to it needs no more."""
+    """A close that does nothing, where Python frees all that was opened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ class Stage(ABC):
         return 0
 
     def expected(self, expectations: Expectations) -> Expected:
-        """What the store will hold and take, before the stores that it reads are there.
+        """The contents and cost of the store, before the stores that it reads are there.
 
         Without more to say, its plan and `estimated_bytes`; of a run, a whole list for each query.
         A store that is not there has a manifest with its shards, bytes and `Expected.facts`.

@@ -55,7 +55,7 @@ class TableStage(Stage):
 
     @property
     def spec(self) -> StageSpec:
-        """See Stage."""
+        """The specification, made anew at each call."""
         return self.make_spec()
 
     def shards(self, sizing: Sizing) -> list[Shard]:
@@ -65,13 +65,13 @@ class TableStage(Stage):
         return query_blocks(self.stores["queries"], sizing)
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
-        """See Stage."""
+        """The estimated bytes of the payload of these rows."""
         if self.num_lines is None:
             return 0
         return self._line_bytes * self.num_lines() * num_rows // max(1, num_planned)
 
     def expected(self, expectations: Expectations) -> Expected:
-        """See Stage; all lines that there can be."""
+        """An estimate: all lines that there can be."""
         facts = dict(self.expected_facts())
         if self.num_lines is not None:
             facts["rows"] = self.num_lines()
@@ -85,7 +85,7 @@ class TableStage(Stage):
         return SCORE_BYTES if self.columns is schema.SCORES else LINE_BYTES
 
     def open(self, site: Site) -> Opened:
-        """See Stage; the table of each block. Its `run` raises what the function does."""
+        """Open it: the table of each block. Its `run` raises what the function does."""
         return opened_blocks(site, self.block, self.columns)
 
 
@@ -111,7 +111,7 @@ class WholeStage(Stage):
 
     @property
     def spec(self) -> StageSpec:
-        """See Stage."""
+        """The specification, made anew at each call."""
         return self.make_spec()
 
     def shards(self, sizing: Sizing) -> list[Shard]:
@@ -119,16 +119,16 @@ class WholeStage(Stage):
         return [Shard(i, 0, self.rows.num_rows, 0, i) for i in range(self.files)]
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
-        """See Stage."""
+        """The estimated bytes of the payload of these rows."""
         return self.num_bytes(num_rows, num_planned)
 
     def expected(self, expectations: Expectations) -> Expected:
-        """See Stage."""
+        """The bytes and seconds of its files."""
         expected = super().expected(expectations)
         return replace(expected, payload=self.expected_payload, note=self.note)
 
     def open(self, site: Site) -> Opened:
-        """See Stage; each file. Its `run` raises what the function does."""
+        """Open it: each file. Its `run` raises what the function does."""
         return Opened(lambda shard, skip, beat: self.write(site, shard, beat), self.facts())
 
 

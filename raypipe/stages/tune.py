@@ -62,7 +62,7 @@ class TuneStage(Stage):
         return [Shard(0, 0, self.queries.num_rows)]
 
     def expected(self, expectations: Expectations) -> Expected:
-        """See Stage; a search for each point of the grid, any of which may be chosen."""
+        """An estimate: a search for each point of the grid, any of which may be chosen."""
         lines = self.queries.num_rows * min(self.depth, self.collection.num_rows)
         points = len(self.k1) * len(self.b)
         return Expected(
@@ -73,7 +73,7 @@ class TuneStage(Stage):
         )
 
     def open(self, site: Site) -> Opened:
-        """See Stage; JSON: the grid with its values, best first; ties by smaller k1, then b."""
+        """Open it: JSON: the grid with its values, best first; ties by smaller k1, then b."""
         searcher = open_index(self.index, site.scratch / "index")
         return Opened(partial(self._run, searcher, site.scratch), close=searcher.close)
 

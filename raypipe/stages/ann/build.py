@@ -124,20 +124,20 @@ class CodesStage(Stage):
         return spec_over("ann-codes", 1, params, stores, produces="ann-ivf-pq")
 
     def shards(self, sizing: Sizing) -> list[Shard]:
-        """Those of the embeddings."""
+        """The shards of the embeddings."""
         return [record.shard for record in self.embeddings.manifest.records]
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
-        """See Stage."""
+        """The estimated bytes of the payload of these rows."""
         vector = self.embeddings.num_bytes // max(1, self.embeddings.num_rows)
         return (vector // 16 + 4) * num_rows
 
     def expected(self, expectations: Expectations) -> Expected:
-        """See Stage."""
+        """Rows, bytes and seconds of the codes or the graph."""
         return replace(super().expected(expectations), note=UNTIMED)
 
     def open(self, site: Site) -> Opened:
-        """See Stage; the payload is uint8 [rows, bytes], as numpy writes it."""
+        """Open it: the payload is uint8 [rows, bytes], as numpy writes it."""
         from raypipe.engines.ann import read_index
 
         index = read_index(self.centres.path(self.centres.manifest.records[0]))

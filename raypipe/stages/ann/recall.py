@@ -88,7 +88,7 @@ class Recall:
 
 
 def measured(recall: Stored) -> Recall:
-    """What the stage found."""
+    """The recall that the stage measured."""
     found = json.loads(recall.path(recall.manifest.records[0]).read_text())
     by_cutoff = sorted((int(k), value) for k, value in found["recall"].items())
     return Recall(found["queries"], dict(by_cutoff))

@@ -61,11 +61,11 @@ class AnnSearchStage(Stage):
         return query_blocks(self.vectors, sizing)
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
-        """See Stage."""
+        """The estimated bytes of the payload of these rows."""
         return LINE_BYTES * self.places * num_rows
 
     def expected(self, expectations: Expectations) -> Expected:
-        """See Stage."""
+        """Lines and seconds of the search."""
         facts = {"rows": self.places * self.vectors.num_rows}
         return expected_lines(self.shards(expectations.sizing), facts, note=UNTIMED)
 
@@ -75,7 +75,7 @@ class AnnSearchStage(Stage):
         return min(self.depth, self.embeddings.num_rows)
 
     def open(self, site: Site) -> Opened:
-        """See Stage; the index is held in memory. Each payload is the run of a block."""
+        """Open it: the index is held in memory. Each payload is the run of a block."""
         from raypipe.engines.exact_scores import checked_shards
 
         if self.centres is None:

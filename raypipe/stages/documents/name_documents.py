@@ -38,11 +38,11 @@ class NamedDocumentsStage(Stage):
         return ranges(int(self.map.manifest.records[0].facts["documents"]), sizing.shard_rows)
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
-        """See Stage."""
+        """The estimated bytes of the payload of these rows."""
         return ID_BYTES * num_rows
 
     def open(self, site: Site) -> Opened:
-        """See Stage; title, headings and body are empty."""
+        """Open it: title, headings and body are empty."""
         return Opened(partial(self._run, site.scratch))
 
     def _run(self, scratch: Path, shard: Shard, skip: Rows, beat: Beat) -> Payload:

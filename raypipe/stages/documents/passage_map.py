@@ -41,11 +41,11 @@ class MapStage(Stage):
         return [Shard(0, 0, self.stored.num_rows)]
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
-        """See Stage."""
+        """The estimated bytes of the payload of these rows."""
         return MAP_BYTES * max(self.stored.num_rows, self._num_passages())
 
     def expected(self, expectations: Expectations) -> Expected:
-        """See Stage; as if each given home were a document of its own."""
+        """An estimate: as if each given home were a document of its own."""
         facts = {"rows": self._num_passages(), "documents": self.stored.num_rows}
         return replace(super().expected(expectations), facts=facts)
 
@@ -53,7 +53,7 @@ class MapStage(Stage):
         return self.stored.num_rows if self.given else sum_of("passages", self.stored)
 
     def open(self, site: Site) -> Opened:
-        """See Stage; `document` and `window` of each passage, int32 [passages]; `passage`, int64
+        """Open it: `document` and `window` of each passage, int32 [passages]; `passage`, int64
         [passages] by document and window, and where each document begins there, `first`."""
         return Opened(partial(self._run, site.scratch))
 

@@ -61,11 +61,11 @@ class SplitStage(Stage):
         return [Shard(i, start, stop) for i, (start, stop) in enumerate(pairs)] or [Shard(0, 0, 0)]
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
-        """See Stage."""
+        """The estimated bytes of the payload of these rows."""
         return OVERLAP * self.documents.num_bytes * num_rows // max(1, num_planned)
 
     def expected(self, expectations: Expectations) -> Expected:
-        """See Stage; the passages of a sample of the documents."""
+        """An estimate: the passages of a sample of the documents."""
         documents, number = expectations.sample(self.documents), sum_of("passages", self.windows)
         began = process_time()
         bodies = (passages_of("", "", body, self.splitting) for body in documents.texts)
@@ -81,7 +81,7 @@ class SplitStage(Stage):
         )
 
     def open(self, site: Site) -> Opened:
-        """See Stage; the passages of a shard's documents."""
+        """Open it: the passages of a shard's documents."""
         return Opened(partial(self._run, site.scratch, first_rows(self.windows)))
 
     def _run(

@@ -48,18 +48,18 @@ class WindowsStage(Stage):
         return ranges(self.documents.num_rows, sizing.shard_rows)
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
-        """See Stage."""
+        """The estimated bytes of the payload of these rows."""
         return COUNT_BYTES * num_rows
 
     def expected(self, expectations: Expectations) -> Expected:
-        """See Stage; the passages of a sample of the documents."""
+        """An estimate: the passages of a sample of the documents."""
         documents = expectations.sample(self.documents)
         passages = sum(num_passages(body, self.splitting) for body in documents.texts)
         facts = {"rows": documents.num_rows, "passages": round(passages * documents.scale)}
         return replace(super().expected(expectations), facts=facts)
 
     def open(self, site: Site) -> Opened:
-        """See Stage; `passages`, int32 [documents of the shard]."""
+        """Open it: `passages`, int32 [documents of the shard]."""
         return Opened(partial(self._run, site.scratch))
 
     def _run(self, scratch: Path, shard: Shard, skip: Rows, beat: Beat) -> Payload:
@@ -82,7 +82,7 @@ def splitting_settings(splitting: Splitting) -> dict[str, Json]:
 
 
 def counting_settings(splitting: Splitting) -> dict[str, Json]:
-    """Those on which the number of passages depends."""
+    """Settings on which the number of passages depends."""
     front = ("title_words", "headings_words")
     settings = splitting_settings(splitting).items()
     return {name: value for name, value in settings if name not in front}

@@ -44,7 +44,7 @@ def shards_by_content(num_rows: int, work: int, hashes: Stored | None) -> list[S
 def expected_shards(
     num_rows: int, work: int, hashes: Stored | None, expectations: Expectations
 ) -> list[Shard]:
-    """Those of `shards_by_content`, or about as many if the texts' hashes are not there yet.
+    """Shards as of `shards_by_content`, or about as many if the texts' hashes are not there yet.
 
     On average it waits as long for a row that begins a shard as half the wanted size.
     """

@@ -21,7 +21,7 @@ Int64 = NDArray[np.int64]
 
 
 def ids_spec(collection: Stored, dense: bool) -> StageSpec:
-    """What the id index of passages or documents depends on."""
+    """The specification of the id index of passages or documents."""
     return spec_over("ids", 2, {"dense": dense}, {"collection": collection}, produces="ids")
 
 

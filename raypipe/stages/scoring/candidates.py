@@ -23,14 +23,14 @@ BLOCK_QUERIES = 1_000
 
 
 class Candidates(Protocol):
-    """What a score stage is asked for; rows number the candidates from 0 in the order of keys."""
+    """The candidates of a score stage; rows number them from 0 in the order of keys."""
 
     @property
     def num_rows(self) -> int:
         """Their number."""
 
     def keys(self, start: int, stop: int) -> Keys:
-        """Those of rows [start, stop): (query row, passage row, other row), sorted."""
+        """The keys of rows [start, stop): (query row, passage row, other row), sorted."""
 
     def passages(self) -> Int64:
         """The rows of their passages, ascending, each once."""
@@ -42,7 +42,7 @@ class Candidates(Protocol):
         """The number of their passages; if they cannot be read, as if all were different."""
 
     def stores(self) -> dict[str, Stored]:
-        """What they are read from, by names in a spec."""
+        """The stores that they are read from, by names in a spec."""
 
     def to_json(self) -> dict[str, Json]:
         """The settings in a spec."""
@@ -117,17 +117,17 @@ class RunCandidates:
         return self.run, self.request, self._edges
 
     def __setstate__(self, state: tuple[Stored, Request, Int64 | None]) -> None:
-        """See __getstate__."""
+        """The state that __getstate__ left, without what is read again."""
         RunCandidates.__init__(self, *state[:2])
         self._edges = state[2]
 
     @property
     def num_rows(self) -> int:
-        """See Candidates."""
+        """The number of candidates."""
         return int(self._first_rows()[-1])
 
     def keys(self, start: int, stop: int) -> Keys:
-        """See Candidates; those of a block of queries are kept for the next rows."""
+        """The keys of rows [start, stop); a block's are kept for the next rows."""
         found = []
         while start < stop:
             first, last, keys = self._block_at(start)
@@ -139,7 +139,7 @@ class RunCandidates:
         return first_column, second, third
 
     def passages(self) -> Int64:
-        """See Candidates."""
+        """The rows of their passages, each once."""
         found = [np.empty(0, np.int64)]
         for table in self._tables("passage_row", "rank"):
             rows = table["passage_row"].to_numpy()
@@ -147,23 +147,23 @@ class RunCandidates:
         return np.unique(np.concatenate(found))
 
     def expected_rows(self, expectations: Expectations) -> int:
-        """See Candidates."""
+        """The number of candidates that there will be."""
         if expectations.has(self.run):
             return self.num_rows
         return self.request.num_candidates(self.run)
 
     def expected_passages(self, expectations: Expectations) -> int:
-        """See Candidates."""
+        """The number of passages that there will be."""
         if expectations.has(self.run):
             return len(self.passages())
         return min(num_lines(self.run), self.request.k * self.run.num_rows)
 
     def stores(self) -> dict[str, Stored]:
-        """See Candidates."""
+        """The run that they are read from."""
         return {"run": self.run}
 
     def to_json(self) -> dict[str, Json]:
-        """See Candidates."""
+        """The request, as it stands in a spec."""
         return self.request.to_json()
 
     def _tables(self, *columns: str) -> Iterator[pa.Table]:

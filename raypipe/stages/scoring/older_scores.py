@@ -76,7 +76,7 @@ class _Part:
         ]
 
     def find(self, keys: Keys) -> NDArray[np.float32]:
-        """See ScoresByText.find."""
+        """The scores of these keys; see ScoresByText.find."""
         wanted = self._as_before(keys)
         held = self._held(wanted[0])
         first, second, third = keys_of(held)

@@ -52,7 +52,7 @@ SAMPLED_INPUTS = 4_000
 
 
 def score_base(model: ModelFolder, collection: Stored, queries: Stored) -> StageSpec:
-    """What a score depends on, whatever the request: model, collection and queries."""
+    """All that a score depends on, whatever the request: model, collection and queries."""
     params = {
         "weights_sha256": model.weights_sha256,
         "config": model.forward_config(),
@@ -104,7 +104,7 @@ class ScoreStage(Stage):
 
     @property
     def spec(self) -> StageSpec:
-        """What a score depends on, and the candidates."""
+        """All that a score depends on, and the candidates."""
         base = self.base
         return score_spec(base.without_derived(), base.origins, base.reuse_key, self.candidates)
 
@@ -114,7 +114,7 @@ class ScoreStage(Stage):
         return QueryTokens(self.sides.queries, self.model)
 
     def reusing(self, older: Sequence[Stored]) -> ScoreStage:
-        """See Stage."""
+        """This stage, copying rows from older stores."""
         found = [older_scores(stored) for stored in older]
         return replace(self, older=tuple(part for part in found if part is not None))
 
@@ -135,11 +135,11 @@ class ScoreStage(Stage):
         return max(1, int(sizing.shard_tokens / tokens))
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
-        """See Stage."""
+        """The estimated bytes of the payload of these rows."""
         return SCORE_BYTES * num_rows
 
     def expected(self, expectations: Expectations) -> Expected:
-        """See Stage; the most inferences that there can be.
+        """An estimate: the most inferences that there can be.
 
         Candidates of a run that is not there are not known: of those of another request over the
         same run each is scored once, and the texts are drawn from both sides.
@@ -197,7 +197,7 @@ class ScoreStage(Stage):
         return keys[0][new], keys[1][new], keys[2][new]
 
     def open(self, site: Site) -> Opened:
-        """See Stage; schema.SCORES of a shard's candidates in order, without those of `skip`.
+        """Open it: schema.SCORES of a shard's candidates in order, without those of `skip`.
 
         Its `run` raises RowsFailed for scores that are not finite.
         """
@@ -218,7 +218,7 @@ class _OpenedScores:
         self._older = ScoresByText(stage.older, stage.hashes, stage.sides.queries, scorer.numerics)
 
     def run(self, shard: Shard, skip: Rows, beat: Beat) -> Payload:
-        """See ScoreStage.open."""
+        """The payload of a shard; see ScoreStage.open."""
         stage, watch = self._stage, Stopwatch(self._scorer)
         kept = np.setdiff1d(np.arange(shard.start, shard.stop), np.asarray(list(skip), np.int64))
         query_rows, first, second = (

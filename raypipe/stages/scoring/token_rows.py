@@ -92,19 +92,19 @@ class PassageTokensStage(Stage):
         return ranges(num_rows, min(sizing.shard_rows, SHARD_ROWS))
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
-        """See Stage."""
+        """The estimated bytes of the payload of these rows."""
         collection = self.collection
         return collection.num_bytes * num_rows // max(1, collection.num_rows) + 8 * num_rows
 
     def expected(self, expectations: Expectations) -> Expected:
-        """See Stage; without the run, as if no two queries had a passage in common."""
+        """An estimate: without the run, as if no two queries had a passage in common."""
         sizing, prefix = expectations.sizing, self.model.conventions.prefix("passage")
         num_rows = min(self.candidates.expected_passages(expectations), self.collection.num_rows)
         shards = ranges(num_rows, min(sizing.shard_rows, SHARD_ROWS))
         return expected_pieces(expectations, self.collection, self.model, prefix, shards)
 
     def open(self, site: Site) -> Opened:
-        """See Stage; pieces of a shard's passages, uint16 or uint32 flat with offsets."""
+        """Open it: pieces of a shard's passages, uint16 or uint32 flat with offsets."""
         tokenizer, rows = open_tokenizer(self.model), self.candidates.passages()
         sample = rows[:: -(-len(rows) // SAMPLED_TEXTS) or 1]
         texts = column_of_rows(self.collection, sample, "text")

@@ -84,13 +84,13 @@ class CountedFiles(Stage):
         return whole * num_rows // max(1, num_planned)
 
     def expected(self, expectations: Expectations) -> Expected:
-        """See Stage; later stages read a sample of the records."""
+        """An estimate: later stages read a sample of the records."""
         sample = expectations.sample_files(self.files, self.facts, self.read())
         expected = super().expected(expectations)
         return replace(expected, seconds=sample.cpu_seconds, sample=sample)
 
     def open(self, site: Site) -> Opened:
-        """See Stage; a shard's records as a table. Memory holds one row group.
+        """Open it: a shard's records as a table. Memory holds one row group.
 
         Its facts are the numbers of rows, replaced and blank ones.
         """

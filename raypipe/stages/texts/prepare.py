@@ -42,12 +42,12 @@ class CountStage(Stage):
         return ranges(len(self.files), 1)
 
     def weights_of(self, shards: Sequence[Shard]) -> list[float]:
-        """See Stage; the files' bytes."""
+        """The work of each shard: the bytes of its files."""
         files = (self.files[shard.start : shard.stop] for shard in shards)
         return [float(sum(f.stat().st_size for f in of if f.exists())) for of in files]
 
     def open(self, site: Site) -> Opened:
-        """See Stage; facts of each file as JSON."""
+        """Open it: facts of each file as JSON."""
         return Opened(partial(self._run, site.scratch))
 
     def _run(self, scratch: Path, shard: Shard, skip: Rows, beat: Beat) -> Payload:

@@ -37,7 +37,7 @@ class QueriesStage(Stage):
         return [Shard(0, 0, len(self._read(self.file)))]
 
     def open(self, site: Site) -> Opened:
-        """See Stage; the query set as one table of schema.QUERIES."""
+        """Open it: the query set as one table of schema.QUERIES."""
         return Opened(partial(self._run, site.scratch))
 
     def _run(self, scratch: Path, shard: Shard, skip: Rows, beat: Beat) -> Payload:

@@ -46,13 +46,13 @@ class QueryTokens:
         return self.queries.num_rows
 
     def tokens(self, start: int, stop: int) -> tuple[Flat, Offsets]:
-        """Those of queries [start, stop): flat and offsets int64 [stop - start + 1]."""
+        """The pieces of queries [start, stop): flat and offsets int64 [stop - start + 1]."""
         flat, offsets = self._pieces
         part = offsets[start : stop + 1]
         return flat[part[0] : part[-1]], part - part[0]
 
     def part(self, rows: NDArray[np.int64]) -> TextSlice:
-        """Those of these rows, in order, as one text of each input."""
+        """The pieces of these rows, in order, as one text of each input."""
         flat, offsets = self._pieces
         return TextSlice(flat, offsets[rows], offsets[rows + 1] - offsets[rows])
 
@@ -63,7 +63,7 @@ class QueryTokens:
 
 
 def num_pieces(tokens: Stored | QueryTokens) -> int:
-    """Of all rows."""
+    """The number of pieces of all rows."""
     if isinstance(tokens, QueryTokens):
         return len(tokens.tokens(0, tokens.num_rows)[0])
     return sum(int(record.facts["pieces"]) for record in tokens.manifest.records)

@@ -65,26 +65,26 @@ class TokenizeStage(Stage):
         return shards_by_content(self.texts.num_rows, work, self.hashes)
 
     def weights_of(self, shards: Sequence[Shard]) -> list[float]:
-        """See Stage; bytes of text."""
+        """The work of each shard: its bytes of text."""
         return spread(self.texts, lambda record: record.num_bytes, shards)
 
     def reusing(self, older: Sequence[Stored]) -> "TokenizeStage":
-        """See Stage."""
+        """This stage, copying rows from older stores."""
         return replace(self, source=source_over(older, self.hashes, "texts"))
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
-        """See Stage."""
+        """The estimated bytes of the payload of these rows."""
         whole = self.texts.num_bytes + 8 * self.texts.num_rows
         return whole * num_rows // max(1, num_planned)
 
     def expected(self, expectations: Expectations) -> Expected:
-        """See Stage; the pieces of a sample of the texts."""
+        """An estimate: the pieces of a sample of the texts."""
         work = min(expectations.sizing.shard_rows, SHARD_ROWS)
         shards = expected_shards(self.texts.num_rows, work, self.hashes, expectations)
         return expected_pieces(expectations, self.texts, self.model, self.prefix, shards)
 
     def open(self, site: Site) -> Opened:
-        """See Stage; pieces of a shard's rows, uint16 or uint32 flat with offsets."""
+        """Open it: pieces of a shard's rows, uint16 or uint32 flat with offsets."""
         tokenizer = open_tokenizer(self.model)
         self._check_slicing(tokenizer)
         source = None if self.source is None else OpenedSource(self.source)
@@ -137,7 +137,7 @@ def expected_pieces(
     prefix: str,
     shards: Sequence[Shard],
 ) -> Expected:
-    """Of texts like the sampled ones: a piece takes 2 or 4 bytes, a row an offset of 8."""
+    """Pieces of texts like the sampled ones: a piece takes 2 or 4 bytes, a row an offset of 8."""
     pieces, seconds = expectations.pieces(texts, model, prefix)
     num_rows = sum(shard.num_rows for shard in shards)
     num_pieces = round(num_rows * float(pieces.counts.mean())) if len(pieces.counts) else 0
