@@ -3,7 +3,7 @@
 import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -180,21 +180,20 @@ class Execution:
         stores, fingerprint = self.workspace.stores, spec.fingerprint()
         planned = self._planned(store, stage, spec)  # bad input is found before anything is written
         self.workspace.mark()
-        lease = acquire(
-            stores,
-            f"{store}/{fingerprint}/lease.json",
-            on_watch=self._watch,
-            gone=self.workspace.gone,
-        )
-        nonce = self.workspace.leave_nonce(store, fingerprint)
-        try:
+        with ExitStack() as end:  # from the first moment: this process may live on
+            lease = acquire(
+                stores,
+                f"{store}/{fingerprint}/lease.json",
+                on_watch=self._watch,
+                gone=self.workspace.gone,
+            )
+            end.callback(lease.release)
+            nonce = self.workspace.leave_nonce(store, fingerprint)
+            end.callback(self.workspace.take_nonce_back, nonce)
             ledger = begun_store(self.workspace, store, spec, planned)
             ledger.storage.sweep()
             check_space(stores, stage, ledger)
             yield Task(stage, ledger, nonce), Workers(store, lease)
-        finally:
-            self.workspace.take_nonce_back(nonce)
-            lease.release()
 
     def _end(self, workers: "Workers", ledger: Ledger) -> None:
         """Wait for workers that were ended in the middle of a file, and remove what they left.

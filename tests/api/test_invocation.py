@@ -1,10 +1,13 @@
 import threading
 
 import pytest
+from small_workspace import write_small
 
 import raypipe
 from raypipe.config import load_recipe
-from raypipe.errors import InputError, RefusedError
+from raypipe.driver.execute import Watcher
+from raypipe.driver.pipeline import run_pipeline
+from raypipe.errors import CorruptError, InputError, RefusedError
 
 
 def test_an_invocation_gives_its_runs_measures_and_table(made):
@@ -55,3 +58,46 @@ def test_stores_that_were_taken_away_are_told(recipe, tmp_path):
     shutil.rmtree(tmp_path / "work" / "stores" / "dense.test")
     with pytest.raises(IncompleteError, match="dense.test was deleted.*run its recipe again"):
         found.runs  # noqa: B018
+
+
+@pytest.fixture
+def fused(tmp_path):
+    """A recipe of runs alone, over the small workspace's files."""
+    write_small(tmp_path)
+    return {
+        "format": 1,
+        "name": "fused",
+        "collection": {"format": "msmarco-v1", "input": str(tmp_path / "passages.tsv")},
+        "queries": {"dev": {"file": str(tmp_path / "queries.tsv")}},
+        "stages": {"given": {"do": "read", "runs": {"dev": str(tmp_path / "run.trec")}}},
+    }
+
+
+def test_a_process_whose_storage_failed_runs_again(fused, tmp_path):
+    stores = tmp_path / "stores"
+    stores.mkdir()
+    (stores / "nonce").write_text("in the way")  # of the word that workers must find
+    keys = {**fused, "stores": str(stores)}
+    with pytest.raises(OSError, match="nonce"):
+        raypipe.run(keys, tmp_path / "work")
+    (stores / "nonce").unlink()
+    assert raypipe.run(keys, tmp_path / "work").summary["status"] == "complete"
+
+
+def test_a_process_whose_storage_failed_after_the_work_runs_again(fused, tmp_path):
+    class Blocks(Watcher):
+        """Puts a folder in the place of a word while workers have it, so it cannot be deleted."""
+
+        blocked = None
+
+        def began(self, name, report):
+            if self.blocked is None:
+                [self.blocked] = (tmp_path / "work/stores/nonce").rglob("word")
+                self.blocked.unlink()
+                self.blocked.mkdir()
+
+    watcher, recipe = Blocks(), load_recipe({**fused, "resources": {"backend": "inline"}})
+    with pytest.raises(CorruptError, match="word"):
+        run_pipeline(recipe, tmp_path / "work", watcher=watcher)
+    watcher.blocked.rmdir()
+    assert raypipe.run(recipe, tmp_path / "work").summary["status"] == "complete"

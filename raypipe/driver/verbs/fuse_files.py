@@ -9,7 +9,7 @@ from raypipe.errors import InputError
 from raypipe.evaluation.exports import write_trec
 from raypipe.evaluation.run_files.runs import read_run
 from raypipe.ranking.by_id import fuse_by_id
-from raypipe.regular import check_folder
+from raypipe.regular import check_folder, check_regular
 from raypipe.vocabulary import BreakTies
 
 TAG = "fused"
@@ -45,10 +45,12 @@ def _refuse_standing(target: Path, runs: Sequence[Path]) -> None:
     """Returns nothing if the target is not there, or an earlier `raypipe fuse` wrote it.
 
     Raises:
-        InputError: writing it would put an end to one of the runs, or to a file of the user's own.
+        InputError: writing it would put an end to one of the runs, or to a file of the user's own;
+            or it is no file.
     """
     if not target.exists():
         return
+    check_regular(target, "a file or nothing")  # a pipe would wait for ever
     if any(target.samefile(run) for run in runs):
         raise InputError(
             f"{target}: it is one of --runs, and would be written over; name another --out"

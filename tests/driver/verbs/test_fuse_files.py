@@ -1,3 +1,5 @@
+import os
+
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -148,3 +150,14 @@ def test_a_run_that_is_read_and_a_file_of_the_users_own_are_not_written_over(tmp
         assert run_command([*command, str(given)])[0] == 2
         assert f"error: {fused}: {told}" in capsys.readouterr().err
         assert fused.read_text() == content
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(("make", "told"), [(os.mkfifo, "a pipe"), (os.mkdir, "a folder")])
+def test_what_is_no_file_in_the_place_of_the_result_is_refused(
+    two_runs, tmp_path, capsys, make, told
+):
+    (tmp_path / "out").mkdir()
+    make(target := tmp_path / "out" / "fused.trec")
+    assert run_command([*two_runs, "--method", "rrf", "--out", str(tmp_path / "out")])[0] == 2
+    assert f"{target}: expected a file or nothing, found {told}" in capsys.readouterr().err
