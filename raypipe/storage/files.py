@@ -305,6 +305,7 @@ def make_folder(folder: Path, tries: int = 8) -> None:
     """Create a folder with its parents; each new name is durable in its own parent.
 
     Raises:
+        InputError: a file, or a link to nothing, is in its place.
         PermissionError: no folder can be made there, as in /proc.
     """
     if folder.is_dir():
@@ -313,6 +314,13 @@ def make_folder(folder: Path, tries: int = 8) -> None:
     try:
         folder.mkdir(exist_ok=True)
         sync(folder.parent)
+    except FileExistsError as error:
+        if not os.path.lexists(folder) and tries:  # another process removed it, as it was empty
+            make_folder(folder, tries - 1)
+            return
+        raise InputError(
+            f"{folder}: expected a folder, found a file; move it away and run again"
+        ) from error
     except FileNotFoundError:  # another process removed the parent, which was empty
         if not tries:
             reason = "no folder can be made there"
