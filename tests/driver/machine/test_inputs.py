@@ -56,6 +56,8 @@ def test_each_object_gets_a_copy_and_what_is_local_or_no_input_stays(bucket_uri,
         InputError, match="queries.tsv: expected one object, found 2 under a prefix"
     ):
         with_copies(recipe(bucket_uri), tmp_path)
+    for name in ("queries.tsv/1", "queries.tsv/2"):
+        place.delete(name)
     place.replace("queries.tsv", b"queries.tsv")
     again, few = with_copies(recipe(bucket_uri), tmp_path, collection=False)
     assert sorted(few.values()) == [f"{bucket_uri}/queries.tsv", f"{bucket_uri}/run.trec"]
