@@ -19,7 +19,7 @@ QUERIES = Stored(None, Manifest("queries@dev", "f", (Record(Shard(0, 0, 1000), "
 COLLECTION = Stored(None, Manifest("passages@collection", "f", (), ()))
 RUN = Stored(None, Manifest("run", "f", (Record(Shard(0, 0, 1000), "aa", 9, {"rows": 10**6}),), ()))
 FUSED = fuse_stage("fused", {"run": RUN}, Sides(QUERIES, COLLECTION), method="rrf", depth=1000)
-NEEDED = 32 * 1000 * 1000  # 32 bytes a row of a run
+NEEDED = 11 * 1000 * 1000  # 11 bytes a line of a run
 
 
 class SmallDisk(PosixStorage):
@@ -53,7 +53,7 @@ def test_a_byte_too_few_is_refused_with_both_numbers_and_the_place(tmp_path):
     with pytest.raises(StorageError) as refused:
         check_space(storage, FUSED, ledger(storage))
     told = str(refused.value)
-    assert "32,000,000 bytes" in told and "31,999,999 bytes" in told
+    assert "11,000,000 bytes" in told and "10,999,999 bytes" in told
     assert "fused.dev" in told and storage.uri in told
 
 
