@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from raypipe.config.parts import Collection
 from raypipe.config.paths import absolute
 from raypipe.config.phases import (
     PhasedTraining,
@@ -146,16 +147,21 @@ def _places(data: Any) -> dict[Key, int]:
 
 def _resolved(recipe: WrittenRecipe) -> Recipe:
     """The recipe with the defaults that depend on another value, and each stage's own type."""
-    collection = recipe.collection
-    if collection.format == "python-docs":
-        found = absent(collection.max_passages, max_passages=6000)
-        collection = collection.model_copy(update=found)
-    if collection.split is not None:
-        collection = collection.model_copy(update={"split": resolved_split(collection.split)})
     stages: dict[str, Kind] = {}
     for name, stage in recipe.stages.items():
         stages[name] = stage.resolved(stages)
+    collection = resolved_collection(recipe.collection)
     return Recipe.model_validate({**vars(recipe), "collection": collection, "stages": stages})
+
+
+def resolved_collection(collection: Collection) -> Collection:
+    """The collection with the defaults that depend on another value."""
+    if collection.format == "python-docs":
+        absences = absent(collection.max_passages, max_passages=6000)
+        collection = collection.model_copy(update=absences)
+    if collection.split is not None:
+        collection = collection.model_copy(update={"split": resolved_split(collection.split)})
+    return collection
 
 
 def load_training(
