@@ -4,8 +4,9 @@ import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
+from pathlib import Path
 
 from raypipe.cluster.backend import Task
 from raypipe.cluster.loop import Loop
@@ -33,6 +34,10 @@ from raypipe.storage.storage import Storage
 from raypipe.storage.store import Stored
 
 log = logging.getLogger(__name__)
+ShouldStop = Callable[[], RaypipeError | None]
+"""Returns the error that ends the work, if it is to end."""
+Compute = Callable[["Workers", ShouldStop], None]
+"""Commits the missing shards of a store under its lease, with workers that the lease names."""
 ENDING_SECONDS = 5.0
 """For workers that were killed; they end in moments."""
 
@@ -97,7 +102,7 @@ class Execution:
     """The current generation, from which rows are copied before any other store."""
     reading: Generation | None = None
     """A generation whose collection and indexes are read, whatever the recipe's files hold."""
-    should_stop: Callable[[], RaypipeError | None] = lambda: None
+    should_stop: ShouldStop = lambda: None
     on_change: Callable[[str], None] = log.info
     results: dict[StoreName, StageResult] = field(default_factory=dict)
 
@@ -122,8 +127,17 @@ class Execution:
         self._finish(name, found.manifest, None)
         return found
 
-    def ensure(self, name: StoreName, stage: Stage) -> Stored:
+    def part(self, folder: Path) -> "Execution":
+        """The same over a workspace inside this one's."""
+        return replace(self, workspace=self.workspace.part(folder), results={})
+
+    def ensure(self, name: StoreName, stage: Stage, compute: Compute | None = None) -> Stored:
         """The finished store of a stage: the existing one, or one computed now.
+
+        Args:
+            name: the store's.
+            stage: makes the plan, and the shards in a loop over workers.
+            compute: makes the missing shards instead; a training's workers make one together.
 
         Raises:
             RaypipeError: whatever ended the computation. Bad input is reported before anything of
@@ -141,14 +155,20 @@ class Execution:
                 report = report_of(task.ledger.shards, task.ledger.pending())
                 pending = report.num_planned - report.num_reused
                 self.watcher.began(name, report)
-                if pending:
+
+                def stop() -> RaypipeError | None:
+                    return workers.overtaken() or self.should_stop()
+
+                if pending and compute is not None:
+                    compute(workers, stop)
+                elif pending:
                     loop = Loop(
                         task,
                         self.backends.get(),
                         self.backends.limits(stage.needs, pending),
                         on_progress=lambda so_far: self.watcher.advanced(name, so_far),
                         on_ready=workers.ready,
-                        should_stop=lambda: workers.overtaken() or self.should_stop(),
+                        should_stop=stop,
                     )
                     try:
                         report = loop.run()
@@ -301,8 +321,12 @@ class Workers:
                     "pinned image), and do not change it while a command runs"
                 )
         if process is not None:
-            self.processes.append(process)
-            self._lease.add_processes([process])
+            self.add([process])
+
+    def add(self, processes: Sequence[Process]) -> None:
+        """Name the processes of workers in the lease."""
+        self.processes += processes
+        self._lease.add_processes(processes)
 
 
 def _published(workspace: Workspace, manifest: Manifest) -> Mapping[str, Json]:

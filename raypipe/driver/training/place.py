@@ -1,15 +1,14 @@
 """Where a training runs (devices, threads, Ray), and whether its inputs fit."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from raypipe.cluster.backend import Backend
 from raypipe.config import Training
 from raypipe.driver import devices
-from raypipe.driver.execute import Watcher
-from raypipe.driver.place import LazyBackends, WorkPlace, devices_at, started
+from raypipe.driver.execute import Execution
+from raypipe.driver.place import WorkPlace, devices_at, started
 from raypipe.driver.workspace import Workspace
-from raypipe.errors import InputError, RaypipeError
+from raypipe.errors import InputError
 from raypipe.hub_names import address
 from raypipe.models.folder.adapters import is_adapter
 from raypipe.models.folder.model_folder import (
@@ -38,15 +37,20 @@ class TrainOptions:
 
 @dataclass(frozen=True, slots=True)
 class TrainInvocation:
-    """One invocation, as all its trainings see it: its workspace, and where they run."""
+    """One invocation, as all its trainings see it: what completes its stores, and where."""
 
-    workspace: Workspace
-    options: TrainOptions
+    execution: Execution
     chosen: devices.Devices
-    backends: LazyBackends
-    watcher: Watcher
-    say: Callable[[str], None]
-    should_stop: Callable[[], RaypipeError | None]
+    options: TrainOptions
+
+    @property
+    def workspace(self) -> Workspace:
+        """The workspace, which holds those of the collections."""
+        return self.execution.workspace
+
+    def say(self, line: str) -> None:
+        """Tell the user."""
+        self.execution.on_change(line)
 
 
 def start_model(recipe: Training) -> ModelFolder:

@@ -14,7 +14,6 @@ from raypipe.config.training_rules import schedule_problems
 from raypipe.config.yaml import dotted
 from raypipe.data.queries import doubts_of, read_queries
 from raypipe.data.triple_texts import FILES, split_triples
-from raypipe.driver.execute import Execution
 from raypipe.driver.inputs import with_files
 from raypipe.driver.training.opened_sets import (
     CollectionGraph,
@@ -30,7 +29,7 @@ from raypipe.errors import InputError
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.folder.settings import PretrainedConventions
 from raypipe.names import Role, of_training
-from raypipe.stages.stage import Needs, Sizing
+from raypipe.stages.stage import Needs
 from raypipe.storage.files import note_in, remove, replace_file, sweep_beside
 from raypipe.storage.records import hash_file
 from raypipe.storage.store import Stored
@@ -118,14 +117,7 @@ def _opened(part: Part, start: ModelFolder, at: TrainInvocation, name: str) -> C
     """The graph of a collection, without sets yet."""
     recipe, chosen = part.recipe, at.chosen
     folder = part.of_collection(at.workspace, name)
-    execution = Execution(
-        workspace=at.workspace.part(folder),
-        backends=at.backends,
-        sizing=Sizing(num_actors=chosen.num_actors),
-        watcher=at.watcher,
-        should_stop=at.should_stop,
-        on_change=at.say,
-    )
+    execution = at.execution.part(folder)
     model, precision = recipe.model, recipe.resources.precision
     written = Recipe(
         format=1,
