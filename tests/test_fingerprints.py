@@ -30,11 +30,11 @@ from raypipe.driver.devices import Devices
 from raypipe.driver.execute import Execution, Watcher
 from raypipe.driver.inputs import with_local_files
 from raypipe.driver.models import open_models
-from raypipe.driver.place import LazyBackends
+from raypipe.driver.place import LazyBackends, WorkPlace
 from raypipe.driver.recipe.graph import graph_at
 from raypipe.driver.training import sets as training_stores
 from raypipe.driver.training.phases import in_phases
-from raypipe.driver.training.place import TrainInvocation, TrainOptions, start_model
+from raypipe.driver.training.place import TrainInvocation, start_model
 from raypipe.driver.workspace import Workspace
 from raypipe.kinds.encode import Encode
 from raypipe.kinds.score import DuoScore
@@ -349,7 +349,7 @@ def of_training(text, name, folder):
 
     def trained(part):
         stores = Planned(execution(workspace))
-        at = TrainInvocation(stores, CPU, TrainOptions())
+        at = TrainInvocation(stores, CPU, WorkPlace("inline"))
         named = training_stores.with_ids(part.recipe, part.folder(workspace, "triples"))
         start = start_model(named)
         found = training_stores.training_sets(replace(part, recipe=named), start, at)

@@ -127,7 +127,7 @@ class Place:
 
     devices: Devices
     backends: LazyBackends
-    resources: Resources
+    resources: Resources | TrainResources
     """In the precision of the devices."""
 
     @property
@@ -138,12 +138,14 @@ class Place:
 
 @contextmanager
 def place_for(
-    wanted: Resources,
+    wanted: Resources | TrainResources,
     at: WorkPlace,
-    inline: bool,
+    inline: bool = False,
     should_stop: Callable[[], RaypipeError | None] = lambda: None,
 ) -> Iterator[Place]:
     """The place of an invocation; its backend is closed when the block ends.
+
+    A training's backend has the cores of its workers, who come after those of the stages.
 
     Args:
         wanted: of the recipe.
@@ -159,8 +161,12 @@ def place_for(
         asked = wanted.model_copy(update={"backend": "inline", "actors": 1})
         at = replace(at, backend="inline")
     chosen = devices_at(at, asked, should_stop)
+    num_cpus = chosen.num_actors
+    if not isinstance(wanted, Resources):
+        chosen = replace(chosen, num_actors=max(num_cpus, 1), precision=wanted.precision)
+        num_cpus = wanted.workers * threads_of(wanted, at, chosen)
     resources = wanted.model_copy(update={"precision": chosen.precision})
-    backends = backends_at(at, chosen)
+    backends = LazyBackends(lambda: started(at, chosen, num_cpus=num_cpus), chosen.num_actors)
     try:
         yield Place(chosen, backends, resources)
     finally:
@@ -171,8 +177,10 @@ SHARD_TOKENS = {"cpu": 60_000, "cuda": 4_000_000}
 """About 10 s of MiniLM on one core, so that progress is visible; about 4M tokens on a GPU."""
 
 
-def sizing_of(wanted: Resources, chosen: Devices) -> Sizing:
+def sizing_of(wanted: Resources | TrainResources, chosen: Devices) -> Sizing:
     """The sizes of shards that the recipe asks for, or those of the device."""
+    if not isinstance(wanted, Resources):
+        return Sizing(num_actors=chosen.num_actors)
     tokens = wanted.shard_tokens
     return Sizing(
         num_actors=chosen.num_actors,
@@ -182,10 +190,16 @@ def sizing_of(wanted: Resources, chosen: Devices) -> Sizing:
     )
 
 
-def backends_at(place: WorkPlace, chosen: Devices) -> LazyBackends:
-    """A source of backends for these devices; one is started when the first shard needs it."""
-    actors = chosen.num_actors
-    return LazyBackends(lambda: started(place, chosen, num_cpus=actors), actors)
+def threads_of(wanted: TrainResources, at: WorkPlace, chosen: Devices) -> int:
+    """Threads of each of a training's workers: the recipe's number, or a share of the cores.
+
+    On a cluster it is 1 unless the recipe says otherwise: its nodes may differ from this machine.
+    """
+    if isinstance(wanted.threads, int):
+        return wanted.threads
+    if at.joins:
+        return chosen.threads
+    return max(1, devices.num_cores() // max(wanted.workers, chosen.num_gpus))
 
 
 def started(place: WorkPlace, chosen: Devices, *, num_cpus: int) -> Backend:

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -14,7 +13,7 @@ from raypipe.config.training_rules import kind_of
 from raypipe.driver.execute import Execution, ShouldStop, Watcher, Workers
 from raypipe.driver.invocation import invocation, work_begins
 from raypipe.driver.mirror import write_out
-from raypipe.driver.place import LazyBackends
+from raypipe.driver.place import place_for, threads_of
 from raypipe.driver.signals import interruptible
 from raypipe.driver.training.log import Follower
 from raypipe.driver.training.phases import (
@@ -27,12 +26,8 @@ from raypipe.driver.training.phases import (
 from raypipe.driver.training.place import (
     TrainInvocation,
     TrainOptions,
-    backend_of,
     check_fits,
-    devices_of,
-    place_of,
     start_model,
-    threads_of,
 )
 from raypipe.driver.training.sets import Sets, training_sets, with_ids, with_length
 from raypipe.driver.training.start import with_own_settings, with_start
@@ -79,49 +74,56 @@ def run_training(
         RaypipeError: whatever ended the invocation; summary.json has its exit code, and the same
             command resumes from the last checkpoint.
     """
-    options = options or TrainOptions()
+    # 1. The recipe.
+    first = trainings_of(recipe)[0]
+    at, of_hub = (options or TrainOptions()).at(first), is_hub(first.model.start)
     problems = missing_inputs(recipe)
     if problems:
         raise InputError(problems)
-    start = trainings_of(recipe)[0].model.start
-    if not is_hub(start):  # else it is not here yet
+    if not of_hub:  # else it is not here yet
         recipe = with_own_settings(recipe)
     for each in trainings_of(recipe):
         if kind_of(each.model) is not None:
             conventions_of_training(each.model)  # a contradiction is refused before any work
         if each.validate_ is not None and each.masking is None:
             parse_measures([each.validate_.measure])
-    first = trainings_of(recipe)[0]
-    if not is_hub(start):
+    if not of_hub:
         check_phases(recipe)
-    check_reachable(recipe, out, joins=place_of(first, options).joins)
+
+    # 2. The workspace.
+    check_reachable(recipe, out, joins=at.joins)
     refuse_users_files(out, ["recipe.yaml", "table.md"], model_folders(recipe))
     workspace = Workspace(out, first.stores)
     with invocation(workspace, recipe.name) as summary, interruptible() as should_stop:
-        if is_hub(start):
-            recipe = with_own_settings(with_start(recipe, workspace.folder, say))
-            check_phases(recipe)
-        work_begins(workspace, summary)
-        write_out(workspace.folder, "recipe.yaml", resolved_training(recipe).encode())
-        workspace.wrote(workspace.folder / "recipe.yaml")
-        chosen = devices_of(first, options)
-        say(chosen.line())
-        backends = LazyBackends(lambda: backend_of(first, chosen, options), chosen.num_actors)
-        with closing(backends):
+        # 3. The place where it is computed.
+        with place_for(first.resources, at, should_stop=should_stop) as place:
+            say(place.devices.line())
+
+            # 4. The starting model.
+            if of_hub:
+                recipe = with_own_settings(with_start(recipe, workspace.folder, say))
+                check_phases(recipe)
+
+            # 5. and 6. The sets and their stores, of one phase after the other.
+            work_begins(workspace, summary)
+            write_out(workspace.folder, "recipe.yaml", resolved_training(recipe).encode())
+            workspace.wrote(workspace.folder / "recipe.yaml")
             execution = Execution(
                 workspace,
-                backends,
-                Sizing(num_actors=chosen.num_actors),
+                place.backends,
+                place.sizing,
                 watcher,
                 should_stop=should_stop,
                 on_change=say,
             )
-            at = TrainInvocation(execution, chosen, options)
-            told, table, folder = in_phases(recipe, partial(_one, at), say)
-        summary["device"] = chosen.line().removeprefix("device: ")
-        replace_file(workspace.folder / "table.md", table.encode())
-        workspace.wrote(workspace.folder / "table.md")
-        summary |= told
+            of_all = TrainInvocation(execution, place.devices, at)
+            told, table, folder = in_phases(recipe, partial(_one, of_all), say)
+
+            # 7. The measurements as a table.
+            summary["device"] = place.devices.line().removeprefix("device: ")
+            replace_file(workspace.folder / "table.md", table.encode())
+            workspace.wrote(workspace.folder / "table.md")
+            summary |= told
     return Trained(summary, table, folder)
 
 
@@ -129,7 +131,7 @@ def _one(at: TrainInvocation, part: Part) -> tuple[dict[str, Any], str, Path]:
     """Summary, table and model folder of one training."""
     recipe, workspace = part.recipe, at.workspace
     start = start_model(recipe)
-    check_fits(recipe, start, at.chosen, at.options)
+    check_fits(recipe, start, at.chosen, at.place)
     split = part.folder(workspace, "triples")
     named = with_ids(recipe, split)
     if named != recipe:
@@ -166,7 +168,7 @@ class WeightsStage(Stage):
     folder: Path
     """The folder of its curves."""
     is_only_one: bool = False
-    """Whether it was computed here, and no successor reads its checkpoints."""
+    """Whether this invocation computed it, and no successor reads its checkpoints."""
 
     @property
     def spec(self) -> StageSpec:
@@ -178,13 +180,13 @@ class WeightsStage(Stage):
         return [Shard(0, 0, 1)]
 
     def open(self, site: Site) -> Opened:
-        """Never opened: no single worker has a shard of it."""
-        raise NotImplementedError
+        """No worker of stages opens it: `compute` makes its one shard."""
+        raise AssertionError(f"{self.job.store}: a training has workers of its own")
 
     def compute(self, workers: Workers, should_stop: ShouldStop) -> None:
         """Train to the end, from the newest checkpoint if there is one, and commit the weights."""
         job, at, backends = self.job, self.at, self.at.execution.backends
-        device, threads = at.chosen.device, threads_of(job.recipe, at.chosen, at.options)
+        device, threads = at.chosen.device, threads_of(job.recipe.resources, at.place, at.chosen)
         try:
             with Follower(job, self.folder, at.say) as follower:
                 if job.recipe.resources.backend == "inline":
