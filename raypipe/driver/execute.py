@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 ShouldStop = Callable[[], RaypipeError | None]
 """Returns the error that ends the work, if it is to end."""
 Compute = Callable[["Workers", ShouldStop], None]
-"""Commits the missing shards of a store under its lease, with workers that the lease names."""
+"""Commits the missing shards of a store, under its lease, which names the workers."""
 ENDING_SECONDS = 5.0
 """For workers that were killed; they end in moments."""
 
@@ -137,7 +137,8 @@ class Execution:
         Args:
             name: the store's.
             stage: makes the plan, and the shards in a loop over workers.
-            compute: makes the missing shards instead; a training's workers make one together.
+            compute: makes the missing shards instead, and is called even if only the publication is
+                missing; a training's workers make one together.
 
         Raises:
             RaypipeError: whatever ended the computation. Bad input is reported before anything of
@@ -159,7 +160,7 @@ class Execution:
                 def stop() -> RaypipeError | None:
                     return workers.overtaken() or self.should_stop()
 
-                if pending and compute is not None:
+                if compute is not None:
                     compute(workers, stop)
                 elif pending:
                     loop = Loop(

@@ -186,6 +186,8 @@ class WeightsStage(Stage):
     def compute(self, workers: Workers, should_stop: ShouldStop) -> None:
         """Train to the end, from the newest checkpoint if there is one, and commit the weights."""
         job, at, backends = self.job, self.at, self.at.execution.backends
+        if at.execution.find(job.name, job.spec) is not None:
+            return  # another invocation has trained it while this one waited for its lease
         device, threads = at.chosen.device, threads_of(job.recipe.resources, at.place, at.chosen)
         try:
             with Follower(job, self.folder, at.say) as follower:
