@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from raypipe.config import Model, QuerySet, Training, load_recipe
+from raypipe.config import Model, QuerySet, load_recipe
 from raypipe.config.fields import Section
 from raypipe.config.parts import PACKAGED_MODELS
 from raypipe.config.rounds import LAST
-from raypipe.config.training import DevSet, Mine, Negatives, TrainDocuments, TrainingSet
+from raypipe.config.training import DevSet, Mine, Negatives, TrainDocuments, Training, TrainingSet
 from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries
 from raypipe.driver.recipe.fit import refuse_unfit

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from raypipe.config import Training
+from raypipe.config.training import Training
 from raypipe.driver.devices import Devices
 from raypipe.driver.execute import Execution
 from raypipe.driver.place import WorkPlace
