@@ -229,10 +229,10 @@ class Execution:
     def _publish(self, ledger: Ledger, report: Report) -> Manifest:
         """The manifest, with a note of the time that a single invocation took, and of the copies.
 
-        Only a store that a single invocation computed has a time.
+        Only a store that a single invocation computed has a time, and weights have none.
         """
         manifest = ledger.publish(self.max_failed_rows, one_numerics=self.numerics_one)
-        seconds = None if report.num_reused else report.working_seconds
+        seconds = None if report.num_reused else report.working_seconds or None
         copied = rows_copied(ledger) if report.num_reused else report.num_copied
         ledger.note({"event": "published", "working_seconds": seconds, "copied": copied})
         ledger.storage.sweep()
