@@ -135,6 +135,7 @@ def run_pipeline(
                 collection=reads_files,
                 frozen=frozen,
                 on_making=place.backends.warm,
+                on_writing_over=lambda: work_begins(workspace),
             )
             if frozen and not problems:
                 refuse_changes(named, workspace, models, written=recipe)
@@ -164,8 +165,7 @@ def run_pipeline(
             refuse_unfit(graph, judgements)
 
             # 6. The stores.
-            last = summary.get("last_complete", {})  # until the work begins
-            work_begins(workspace, summary)
+            last = work_begins(workspace)
             write_out(workspace.folder, "recipe.yaml", resolved_yaml(recipe).encode())
             workspace.wrote(workspace.folder / "recipe.yaml")
             if options.tokens_of is not None:
@@ -272,11 +272,11 @@ def _remove_stale(
     are the same. Files of recipes of other names, and of single stages, stay; so does a file that
     the recipe reads, and one that somebody changed, which is no file of the workspace any more.
     """
-    name, earlier = recipe.name, summary.get("earlier", {})
+    name, earlier = recipe.name, summary["earlier"]
     written = {file for file in workspace.written if _is_result(file)}
     made_of = summary["made_of"] = {
         other: {**its, "files": sorted({*its["files"]} - written)}
-        for other, its in earlier.get("made_of", {}).items()
+        for other, its in earlier["made_of"].items()
     }
     if options.single:
         return
@@ -287,7 +287,7 @@ def _remove_stale(
             written, stores = written | {*before["files"]}, stores | {*before["stores"]}
     made_of[name] = {**own, "stores": sorted(stores), "files": sorted(written)}
     inputs = {os.path.realpath(place) for place in places_of(recipe).values()}
-    files, removed = earlier.get("files", {}), []
+    files, removed = earlier["files"], []
     for file in () if before is None else before["files"]:
         path = workspace.folder / file
         if file in written or file not in files or os.path.realpath(path) in inputs:

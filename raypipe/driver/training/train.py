@@ -101,7 +101,7 @@ def run_training(
         if is_hub(start):
             recipe = with_own_settings(with_start(recipe, workspace.folder, say))
             check_phases(recipe)
-        work_begins(workspace, summary)
+        work_begins(workspace)
         write_out(workspace.folder, "recipe.yaml", resolved_training(recipe).encode())
         workspace.wrote(workspace.folder / "recipe.yaml")
         chosen = devices_of(first, options)
