@@ -79,8 +79,8 @@ CHANGES = {
     "nothing": (lambda nights: None, QUERIES, 3),
     "a query more": (lambda nights: None, {**QUERIES, "4": "rank"}, 3),
     "a letter of a query": (lambda nights: None, {**QUERIES, "1": "the zebras"}, 2),
-    "another query set's name": (lambda nights: nights.replace(("test:", "watched:")), QUERIES, 3),
-    "other stages' names": (renamed, QUERIES, 3),
+    "another query set's name": (lambda nights: nights.replace(("test:", "watched:")), QUERIES, 0),
+    "other stages' names": (renamed, QUERIES, 0),
     "every query": (lambda nights: None, {"1": "rank", "7": "a lease", "8": "run"}, 0),
     "all judgements": (
         lambda nights: setattr(nights, "qrels", "4 0 p0 1\n"),
@@ -90,11 +90,15 @@ CHANGES = {
     "another depth and name": (
         lambda nights: nights.replace(("short:", "few:"), (", short]", ", few]"), ("h: 2", "h: 1")),
         QUERIES,
-        3,
+        3,  # the other runs are compared
     ),
     "the base's run": (gone, QUERIES, 3),
 }
 UNTRIED = {
+    "another query set's name": "dense on watched: overlap@10=0.99, nDCG@10=0.001, rbo=0.99 could "
+    "not be tried: not compared with generation 1: it names no run dense.watched",
+    "other stages' names": "near on test: overlap@10=0.99, nDCG@10=0.001, rbo=0.99 could not be "
+    "tried: not compared with generation 1: it names no run near.test",
     "every query": "dense on test: overlap@10=0.99, nDCG@10=0.001, rbo=0.99 could not be tried: "
     "not compared with generation 1: no query of it has the same id and text",
     "all judgements": "dense on test, over 3 queries: nDCG@10=0.001 could not be tried: "

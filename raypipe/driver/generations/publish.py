@@ -260,22 +260,21 @@ def _drift(
     """
     queries = graph.queries(query_set)
     older = counterpart(stores, base, system.stored, queries)
-    before, kept = older.lines(), older.queries
-    now = of_queries(system.stored, queries, graph.ranked(system.unit), kept)
-    of_older = older.run.stored.manifest.store
-    if len(kept) < queries.num_rows or of_older != system.stored.manifest.store:
+    before, ids = older.lines, older.queries
+    now = of_queries(system.stored, queries, graph.ranked(system.unit), ids)
+    if len(ids) < queries.num_rows:
         log.info(
-            "%s on %s is compared with %s of generation %d over %d of its %d queries, the ones "
-            "that both have with the same id and text",
-            *(system.name, query_set, of_older, base.number, len(kept), queries.num_rows),
+            "%s on %s is compared with generation %d over %d of its %d queries, the ones that both "
+            "have with the same id and text",
+            *(system.name, query_set, base.number, len(ids), queries.num_rows),
         )
     recipe = graph.recipe
     qrels = recipe.queries[query_set].qrels_of(system.unit)
     if recipe.evaluate is None or qrels is None:
-        return drift(before, now, num_queries=len(kept))
+        return drift(before, now, num_queries=len(ids))
     judged = read_qrels(Path(qrels))
-    judged = judged.filter(pc.is_in(judged["query_id"], pa.array(sorted(kept), pa.string())))
-    return drift(before, now, judged, recipe.evaluate.measures, num_queries=len(kept))
+    judged = judged.filter(pc.is_in(judged["query_id"], pa.array(sorted(ids), pa.string())))
+    return drift(before, now, judged, recipe.evaluate.measures, num_queries=len(ids))
 
 
 def _untried(workspace: Workspace, name: str, limits: Sequence[DriftLimit]) -> list[str]:
