@@ -365,13 +365,9 @@ def _retire(stores: Storage, name: str, keep: int | None, say: Callable[[str], N
 def summary_of(
     measurement: Measurement, results: Mapping[StoreName, StageResult], chosen: Devices
 ) -> dict[str, Any]:
-    """The entries for systems, measures, notes, stages, device and versions."""
+    """The entries of the measurement, and those for stages, device and versions."""
     return {
-        "systems": measurement.systems,
-        "measures": measurement.means,
-        "differences": measurement.differences,
-        "notes": measurement.notes,
-        "made_from": {"sha256": measurement.made_from, "files": measurement.files},
+        **measurement.entries,
         "stages": {
             str(store): {
                 "seconds": round(result.seconds, 2),

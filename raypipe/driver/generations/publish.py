@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from raypipe.data.qrels import read_qrels
-from raypipe.driver.execute import StageResult
+from raypipe.driver.execute import StageResult, read_cost
 from raypipe.driver.generations.drift import Drift, DriftLimit, counterpart, drift, of_queries
 from raypipe.driver.measure import Measurement
 from raypipe.driver.recipe.graph import Graph
@@ -196,9 +196,9 @@ def _generation(
         "base": base.number if base else None,
         "workspace": workspace.id,
         "passages": built.graph.collection().num_rows,
-        "rows_copied": _rows_copied(base, kept),
+        "rows_copied": _rows_copied(workspace.stores, base, kept),
         "seconds": round(built.seconds, 1),
-        "measures": built.measurement.means,
+        "measures": built.measurement.entries["measures"],
     }
     if base is not None:
         facts |= _changes(workspace.stores, base, built.graph)
@@ -206,14 +206,16 @@ def _generation(
     return Generation(name, number, {str(s): r.fingerprint for s, r in kept.items()}, facts)
 
 
-def _rows_copied(base: Generation | None, kept: Mapping[StoreName, StageResult]) -> int:
+def _rows_copied(
+    stores: Storage, base: Generation | None, kept: Mapping[StoreName, StageResult]
+) -> int:
     """Rows of the stores that the base has not, which were copied when these were made.
 
     It does not matter which invocation made them: a killed one may have, or one before it.
     """
     before = {} if base is None else base.stores
     return sum(
-        result.num_copied_when_made
+        read_cost(stores, result.store, result.fingerprint).num_copied
         for store, result in kept.items()
         if before.get(str(store)) != result.fingerprint
     )
