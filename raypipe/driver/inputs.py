@@ -32,27 +32,24 @@ def with_local_files(
     collection: bool = True,
     frozen: bool = False,
     on_making: Callable[[], None] = lambda: None,
-    on_writing_over: Callable[[], object] = lambda: None,
 ) -> tuple[Recipe, Mapping[str, str]]:
     """The recipe whose inputs are all files of this machine, and by path of a copy its URI.
 
     Fetched and made files are kept in the workspace's folder, and made again only if their sources
-    changed; `on_writing_over` is called before that. `with_files`, `with_copies` and `with_topics`
-    do it, and list the errors.
+    changed. `with_files`, `with_copies` and `with_topics` do it, and list the errors.
     """
     made = workspace.folder / "python-docs"
 
     def on_making_docs() -> None:
         if made.exists():
-            on_writing_over()
+            workspace.work_begins()
         on_making()
 
     named = with_files(recipe, made, on_making=on_making_docs)
     if named is not recipe:
         workspace.wrote(made)
     named, sources = with_copies(named, workspace.folder / "inputs", collection=collection)
-    topics = with_topics(named, workspace, say, frozen=frozen, on_writing_over=on_writing_over)
-    return topics, sources
+    return with_topics(named, workspace, say, frozen=frozen), sources
 
 
 def with_copies(
@@ -222,12 +219,7 @@ TOPICS_SEMANTICS = 1
 
 
 def with_topics(
-    recipe: Recipe,
-    workspace: Workspace,
-    say: Callable[[str], None],
-    *,
-    frozen: bool = False,
-    on_writing_over: Callable[[], object] = lambda: None,
+    recipe: Recipe, workspace: Workspace, say: Callable[[str], None], *, frozen: bool = False
 ) -> Recipe:
     """The recipe itself; with TREC CAR's topics, the recipe with topics/SET/queries.tsv and
     qrels.txt in the workspace, made once from the same files, and again if they were changed.
@@ -243,21 +235,14 @@ def with_topics(
             f"--frozen: {keys}; set that back, or run once without --frozen to take the change"
         )
     queries = {
-        name: queries
-        if queries.car is None
-        else _made(name, queries, queries.car, workspace, say, on_writing_over)
+        name: queries if queries.car is None else _made(name, queries, queries.car, workspace, say)
         for name, queries in recipe.queries.items()
     }
     return recipe.model_copy(update={"queries": queries})
 
 
 def _made(
-    name: str,
-    queries: QuerySet,
-    car: CarTopics,
-    workspace: Workspace,
-    say: Callable[[str], None],
-    on_writing_over: Callable[[], object],
+    name: str, queries: QuerySet, car: CarTopics, workspace: Workspace, say: Callable[[str], None]
 ) -> QuerySet:
     folder = workspace.folder / "topics" / name
     for file in (QUERIES, QRELS, NOTE):
@@ -266,7 +251,7 @@ def _made(
     sources = _note(car)
     if note_in(note) != {**sources, "made": _hashes(folder)}:
         if folder.exists():
-            on_writing_over()
+            workspace.work_begins()
         remove(note)
         remove(folder / QRELS)
         say(f"queries {name}: {_written(car, folder)} at {car.level} level")

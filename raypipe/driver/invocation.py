@@ -66,8 +66,8 @@ def invocation(workspace: Workspace, recipe: str) -> Iterator[dict[str, Any]]:
     """The summary to fill; it says `running` until the work ends, and then how it ended.
 
     It says what the process will say: see `ending_of`. Who writes over files of an earlier
-    invocation first calls `work_begins`; until then the results of that one stand. Those of this
-    one stand when it is complete, and where a limit refuses them: the user is told to look.
+    invocation first calls `workspace.work_begins`; until then the results of that one stand. Those
+    of this one stand when it is complete, and where a limit refuses them: the user is told to look.
 
     Raises:
         RefusedError: another invocation is working in the workspace, or has taken it over.
@@ -81,6 +81,12 @@ def invocation(workspace: Workspace, recipe: str) -> Iterator[dict[str, Any]]:
             _refuse_if_overtaken(workspace, lease)
             workspace.write_summary(summary | _stores(workspace))
 
+        def work_begins() -> dict[str, Any]:
+            results = undamaged(read_results, folder) or {}
+            workspace.shown.clear()
+            remove_out(folder, RESULTS)
+            return results
+
         begin(folder)
         summary |= carried(folder, worked=bool(workspace.refs()))
         results, earlier = undamaged(read_results, folder), summary["earlier"]
@@ -92,7 +98,7 @@ def invocation(workspace: Workspace, recipe: str) -> Iterator[dict[str, Any]]:
         workspace.used.clear()
         workspace.computed.clear()
         workspace.written.clear()
-        workspace.tell_stores = tell_stores
+        workspace.tell_stores, workspace.work_begins = tell_stores, work_begins
         workspace.write_summary(summary | {"workspace": workspace.id})
         try:
             workspace.settle()
@@ -166,14 +172,6 @@ def working_in(folder: Path, own: Storage, gone: set[Process] | None = None) -> 
                 own.sweep()
     finally:
         shutil.rmtree(staging, ignore_errors=True)
-
-
-def work_begins(workspace: Workspace) -> dict[str, Any]:
-    """The results that stood; from here on files that results.json named are written over."""
-    results = undamaged(read_results, workspace.folder) or {}
-    workspace.shown.clear()
-    remove_out(workspace.folder, RESULTS)
-    return results
 
 
 def last_run(folder: Path) -> str | None:

@@ -15,7 +15,7 @@ from raypipe.driver.devices import Devices
 from raypipe.driver.execute import Execution, StageResult, Watcher
 from raypipe.driver.forecast.forecast import check_forecast, run_forecast
 from raypipe.driver.inputs import with_local_files
-from raypipe.driver.invocation import invocation, work_begins
+from raypipe.driver.invocation import invocation
 from raypipe.driver.measure import Measurement, measure
 from raypipe.driver.mirror import address_of, output_hash, write_out
 from raypipe.driver.models import open_or_tell, with_commits
@@ -135,7 +135,6 @@ def run_pipeline(
                 collection=reads_files,
                 frozen=frozen,
                 on_making=place.backends.warm,
-                on_writing_over=lambda: work_begins(workspace),
             )
             if frozen and not problems:
                 refuse_changes(named, workspace, models, written=recipe)
@@ -165,7 +164,7 @@ def run_pipeline(
             refuse_unfit(graph, judgements)
 
             # 6. The stores.
-            last = work_begins(workspace)
+            last = workspace.work_begins()
             write_out(workspace.folder, "recipe.yaml", resolved_yaml(recipe).encode())
             workspace.wrote(workspace.folder / "recipe.yaml")
             if options.tokens_of is not None:

@@ -126,6 +126,9 @@ class Workspace:
         """The stores of the results that stand, until this invocation's work begins."""
         self.tell_stores: Callable[[], None] = lambda: None
         """Writes to summary.json which stores are used, while an invocation is at work."""
+        self.work_begins: Callable[[], dict[str, Json]] = dict
+        """While an invocation is at work: takes results.json away, since files that it names are
+        written over from here on, and returns its content."""
         self._marked = False
 
     def mark(self) -> None:

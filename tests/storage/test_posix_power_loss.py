@@ -3,7 +3,7 @@
 import pytest
 from lost_power import noting_disk
 
-from raypipe.driver.invocation import invocation, work_begins
+from raypipe.driver.invocation import invocation
 from raypipe.driver.summaries import read_results
 from raypipe.driver.workspace import Workspace
 from raypipe.storage.files import replace_file
@@ -65,7 +65,7 @@ def test_workspaces_refs_summaries_and_generations_survive(disk, tmp_path):
 def test_results_are_gone_for_good_before_their_files_are_written_over(disk, tmp_path):
     def ends(work, run):
         with invocation(work, "toy") as summary:
-            work_begins(work)
+            work.work_begins()
             replace_file(work.folder / "runs/one.trec", run)
             work.wrote(work.folder / "runs/one.trec")
             summary["systems"] = {}

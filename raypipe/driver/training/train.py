@@ -11,7 +11,7 @@ from raypipe.config import Training, missing_inputs
 from raypipe.config.phases import PhasedTraining, resolved_training, trainings_of
 from raypipe.config.training_rules import kind_of
 from raypipe.driver.execute import Watcher
-from raypipe.driver.invocation import invocation, work_begins
+from raypipe.driver.invocation import invocation
 from raypipe.driver.mirror import write_out
 from raypipe.driver.place import LazyBackends
 from raypipe.driver.signals import interruptible
@@ -101,7 +101,7 @@ def run_training(
         if is_hub(start):
             recipe = with_own_settings(with_start(recipe, workspace.folder, say))
             check_phases(recipe)
-        work_begins(workspace)
+        workspace.work_begins()
         write_out(workspace.folder, "recipe.yaml", resolved_training(recipe).encode())
         workspace.wrote(workspace.folder / "recipe.yaml")
         chosen = devices_of(first, options)

@@ -8,7 +8,7 @@ import pyarrow as pa
 from crashes.of_storage import SPEC, computed, publish, stores
 from crashes.trial import Scenario
 from raypipe import schema
-from raypipe.driver.invocation import invocation, work_begins
+from raypipe.driver.invocation import invocation
 from raypipe.driver.summaries import read_results
 from raypipe.driver.workspace import Workspace, read_refs
 from raypipe.evaluation.exports import write_msmarco, write_trec
@@ -109,7 +109,7 @@ def with_results(root, table=b"| new |\n"):
     """An invocation that writes a table over, and a file whose results it is."""
     work = Workspace(root)
     with invocation(work, "toy") as summary:
-        work_begins(work)
+        work.work_begins()
         replace_file(root / "table.md", table)
         work.wrote(root / "table.md")
         summary["systems"] = {"table": table.decode()}

@@ -77,11 +77,11 @@ def test_others_are_told_before_files_are_made_and_not_where_they_stand(tmp_path
     monkeypatch.setattr(build, "write_python_docs", write)
     for more in ([], [], ["collection.max_passages=8"]):
         workspace = Workspace(tmp_path / "w")
+        workspace.work_begins = lambda: told.append("over")
         with_local_files(
             load_recipe(DOCS, overrides=more, source="x"),
             workspace,
             on_making=lambda: told.append("told"),
-            on_writing_over=lambda: told.append("over"),
         )
         files = {f"python-docs/{name}" for name in ("passages.tsv", "made-by.json")}
         assert workspace.written == files  # of this invocation too where they stand

@@ -61,7 +61,8 @@ def test_what_is_written_over_is_told_before_and_not_what_is_new(recipe, tmp_pat
         def note():
             seen.append(queries.read_text())
 
-        with_topics(recipe, workspace, lambda line: None, on_writing_over=note)
+        workspace.work_begins = note
+        with_topics(recipe, workspace, lambda line: None)
 
     made()
     made()
