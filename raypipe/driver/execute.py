@@ -73,10 +73,6 @@ class StageResult:
     num_copied: int
     """Rows whose values this invocation took from older stores."""
     seconds: float
-    working_seconds: float | None
-    """Computing time of the store without loading; None if several invocations computed it."""
-    num_copied_when_made: int = 0
-    """Rows whose values the invocation that completed the store took from older stores."""
     num_rows_computed: int = 0
     """Rows of the shards that this invocation committed."""
     num_bytes: int = 0
@@ -265,26 +261,22 @@ class Execution:
         known = self.results.get(name)
         if report is None and known is not None and known.fingerprint == manifest.fingerprint:
             return  # this invocation has completed it before, or found it
-        published = _published(self.workspace, manifest)
-        seconds, copied = published.get("working_seconds"), published.get("copied")
-        made = report or Report(num_reused=len(manifest.records))
+        work = report or Report(num_reused=len(manifest.records))
         result = StageResult(
             store=manifest.store,
             fingerprint=manifest.fingerprint,
             reused=report is None,
             num_rows=manifest.num_rows,
             num_shards=len(manifest.records),
-            num_shards_reused=made.num_reused,
+            num_shards_reused=work.num_reused,
             num_quarantined=len(manifest.skipped_rows),
             coverage=manifest.coverage,
-            num_copied=made.num_copied,
-            seconds=made.seconds,
-            working_seconds=float(seconds) if isinstance(seconds, int | float) else None,
-            num_copied_when_made=copied if isinstance(copied, int) else 0,
-            num_rows_computed=made.num_rows,
-            num_bytes=made.num_bytes,
-            num_tokens=made.num_tokens,
-            cpu_seconds=made.cpu_seconds,
+            num_copied=work.num_copied,
+            seconds=work.seconds,
+            num_rows_computed=work.num_rows,
+            num_bytes=work.num_bytes,
+            num_tokens=work.num_tokens,
+            cpu_seconds=work.cpu_seconds,
         )
         self.results[name] = result
         self.watcher.ended(name, result)
@@ -330,14 +322,29 @@ class Workers:
         self._lease.add_processes(processes)
 
 
-def _published(workspace: Workspace, manifest: Manifest) -> Mapping[str, Json]:
-    """The event of the store's publication, from the end of its log; empty if there is none.
+@dataclass(frozen=True, slots=True)
+class StoreCost:
+    """What it took to make a store, whichever invocation did."""
+
+    seconds: float | None = None
+    """Computing time without loading; None if several invocations computed it, or it is unknown."""
+    num_copied: int = 0
+    """Rows whose values the invocation that completed the store took from older stores."""
+
+
+def read_cost(stores: Storage, store: str, fingerprint: str) -> StoreCost:
+    """The cost that the end of the store's log tells; unknown without the log.
 
     The log of a store of many shards is not read whole: in a bucket each line is a request.
     """
-    lines = workspace.stores.newest(f"{manifest.store}/{manifest.fingerprint}/attempts.jsonl")
+    lines = stores.newest(f"{store}/{fingerprint}/attempts.jsonl")
     attempts = (event for line in islice(lines, _LAST_LINES) for event in events(line))
-    return next((event for event in attempts if event.get("event") == "published"), {})
+    published = next((event for event in attempts if event.get("event") == "published"), {})
+    seconds, copied = published.get("working_seconds"), published.get("copied")
+    return StoreCost(
+        float(seconds) if isinstance(seconds, int | float) else None,
+        copied if isinstance(copied, int) else 0,
+    )
 
 
 def rows_copied(ledger: Ledger) -> int:

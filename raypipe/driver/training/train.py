@@ -11,7 +11,7 @@ from raypipe.config import Training, missing_inputs
 from raypipe.config.phases import PhasedTraining, resolved_training, trainings_of
 from raypipe.config.training_rules import kind_of
 from raypipe.driver.execute import Execution, ShouldStop, Watcher, Workers
-from raypipe.driver.invocation import invocation, work_begins
+from raypipe.driver.invocation import invocation
 from raypipe.driver.mirror import write_out
 from raypipe.driver.place import place_for, threads_of
 from raypipe.driver.signals import interruptible
@@ -105,7 +105,7 @@ def run_training(
                 check_phases(recipe)
 
             # 5. and 6. The sets and their stores, of one phase after the other.
-            work_begins(workspace, summary)
+            workspace.work_begins()
             write_out(workspace.folder, "recipe.yaml", resolved_training(recipe).encode())
             workspace.wrote(workspace.folder / "recipe.yaml")
             execution = Execution(
