@@ -4,7 +4,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from raypipe.cluster.backend import Backend
@@ -106,7 +105,7 @@ def devices_at(
         should_stop: returns an error that ends the wait for a GPU worker's answer.
 
     Raises:
-        InputError: see `devices.choose` and `devices.of_cluster`.
+        InputError: see `devices.choose`.
     """
     options: dict[str, Any] = {"precision": "fp32", "threads": wanted.threads}
     if isinstance(wanted, Resources):
@@ -117,8 +116,8 @@ def devices_at(
     from raypipe.cluster import ray_start
 
     resources = ray_start.connect(place.ray_address, allow_open=place.allow_open_cluster)
-    capability = partial(devices.gpu_capability, should_stop)
-    return devices.of_cluster(resources, wanted.device, capability=capability, **options)
+    cluster = devices.of_cluster(resources, should_stop)
+    return devices.choose(wanted.device, hardware=cluster, **options)
 
 
 @dataclass(frozen=True, slots=True)
