@@ -1,16 +1,16 @@
 """Completes one stage: reuses what exists, computes what is missing, publishes."""
 
+from __future__ import annotations
+
 import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import TYPE_CHECKING
 
-from raypipe.cluster.backend import Task
-from raypipe.cluster.loop import Loop
 from raypipe.cluster.report import Report, report_of
-from raypipe.cluster.worker import worker_facts
 from raypipe.driver.place import LazyBackends
 from raypipe.driver.workspace import Refs, Workspace, begun_store, complete_store, read_refs
 from raypipe.errors import (
@@ -32,6 +32,9 @@ from raypipe.storage.spec import StageSpec
 from raypipe.storage.storage import Storage
 from raypipe.storage.store import Stored
 
+if TYPE_CHECKING:
+    from raypipe.cluster.backend import Task
+
 log = logging.getLogger(__name__)
 ENDING_SECONDS = 5.0
 """For workers that were killed; they end in moments."""
@@ -49,7 +52,7 @@ class Watcher:
     def advanced(self, name: StoreName, report: Report) -> None:
         """A shard was committed."""
 
-    def ended(self, name: StoreName, result: "StageResult") -> None:
+    def ended(self, name: StoreName, result: StageResult) -> None:
         """A stage is complete."""
 
 
@@ -142,6 +145,8 @@ class Execution:
                 pending = report.num_planned - report.num_reused
                 self.watcher.began(name, report)
                 if pending:
+                    from raypipe.cluster.loop import Loop
+
                     loop = Loop(
                         task,
                         self.backends.get(),
@@ -175,8 +180,10 @@ class Execution:
         self.on_change(f"{store}: {'; '.join(map(str, old.diff(spec)))}")
 
     @contextmanager
-    def _begun(self, store: str, stage: Stage, spec: StageSpec) -> Iterator[tuple[Task, "Workers"]]:
+    def _begun(self, store: str, stage: Stage, spec: StageSpec) -> Iterator[tuple[Task, Workers]]:
         """The store's work, under its lease, with the word that every worker must find."""
+        from raypipe.cluster.backend import Task
+
         stores, fingerprint = self.workspace.stores, spec.fingerprint()
         planned = self._planned(store, stage, spec)  # bad input is found before anything is written
         self.workspace.mark()
@@ -195,7 +202,7 @@ class Execution:
             check_space(stores, stage, ledger)
             yield Task(stage, ledger, nonce), Workers(store, lease)
 
-    def _end(self, workers: "Workers", ledger: Ledger) -> None:
+    def _end(self, workers: Workers, ledger: Ledger) -> None:
         """Wait for workers that were ended in the middle of a file, and remove what they left.
 
         One more may appear until they are gone.
@@ -277,6 +284,8 @@ class Workers:
 
     def __init__(self, store: str, lease: Lease) -> None:
         """None yet; the first ones must be as this process is."""
+        from raypipe.cluster.worker import worker_facts
+
         self._store, self._lease = store, lease
         self._facts: dict[str, Json] = worker_facts()
         self.processes: list[Process] = []

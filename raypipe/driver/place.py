@@ -1,20 +1,23 @@
 """Where an invocation runs: its devices, and the backend that is started for them."""
 
+from __future__ import annotations
+
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from raypipe.cluster.backend import Backend
-from raypipe.cluster.inline import InlineBackend
 from raypipe.cluster.report import Limits
 from raypipe.config.parts import Resources
-from raypipe.config.training import TrainResources
 from raypipe.driver import devices
 from raypipe.driver.devices import Devices
 from raypipe.errors import RaypipeError
 from raypipe.stages.stage import Needs, Sizing
+
+if TYPE_CHECKING:
+    from raypipe.cluster.backend import Backend
+    from raypipe.config.training import TrainResources
 
 
 class LazyBackends:
@@ -190,6 +193,8 @@ def backends_at(place: WorkPlace, chosen: Devices) -> LazyBackends:
 def started(place: WorkPlace, chosen: Devices, *, num_cpus: int) -> Backend:
     """The backend; with Ray the cluster that was joined, or a new Ray of at least so many CPUs."""
     if place.backend == "inline":
+        from raypipe.cluster.inline import InlineBackend
+
         return InlineBackend(device=chosen.device, threads=chosen.threads)
     from raypipe.cluster import ray_start
     from raypipe.cluster.ray_pool import RayBackend

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from raypipe.config import Recipe, Training, load_recipe
+from raypipe.config import Recipe, load_recipe
 from raypipe.config.parts import PACKAGED_MODELS
 from raypipe.config.rounds import LAST
-from raypipe.config.training import DevSet, TrainDocuments, TrainingSet
+from raypipe.config.training import DevSet, TrainDocuments, Training, TrainingSet
 from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries
 from raypipe.errors import InputError

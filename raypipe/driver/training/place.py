@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from raypipe.cluster.backend import Backend
-from raypipe.config import Training
+from raypipe.config.training import Training
 from raypipe.driver import devices
 from raypipe.driver.execute import Watcher
 from raypipe.driver.place import LazyBackends, WorkPlace, devices_at, started

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from raypipe.config import Training
 from raypipe.config.parts import Collection
-from raypipe.config.training import DevSet, Negatives, Pairs, steps_of
+from raypipe.config.training import DevSet, Negatives, Pairs, Training, steps_of
 from raypipe.config.training_rules import schedule_problems
 from raypipe.config.yaml import dotted
 from raypipe.data.qrels import read_qrels
