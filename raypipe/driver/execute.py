@@ -6,11 +6,10 @@ import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from raypipe.cluster.report import Report, report_of
 from raypipe.driver.place import LazyBackends
 from raypipe.driver.workspace import Refs, Workspace, begun_store, complete_store, read_refs
 from raypipe.errors import (
@@ -34,6 +33,7 @@ from raypipe.storage.store import Stored
 
 if TYPE_CHECKING:
     from raypipe.cluster.backend import Task
+    from raypipe.cluster.report import Report
 
 log = logging.getLogger(__name__)
 ENDING_SECONDS = 5.0
@@ -68,10 +68,10 @@ class StageResult:
     num_shards_reused: int
     num_quarantined: int
     coverage: float
-    num_copied: int
+    num_copied: int = 0
     """Rows whose values this invocation took from older stores."""
-    seconds: float
-    working_seconds: float | None
+    seconds: float = 0.0
+    working_seconds: float | None = None
     """Computing time of the store without loading; None if several invocations computed it."""
     num_copied_when_made: int = 0
     """Rows whose values the invocation that completed the store took from older stores."""
@@ -136,6 +136,8 @@ class Execution:
         self._tell_change(store, spec)
         manifest, report = complete_store(self.workspace, store, spec), None
         if manifest is None:
+            from raypipe.cluster.report import report_of
+
             if self.reuse and spec.reuse_key:
                 stage = stage.reusing(
                     older_stores(self.workspace.stores, self.workspace.id, self.base, name, spec)
@@ -253,25 +255,29 @@ class Execution:
             return  # this invocation has completed it before, or found it
         published = _published(self.workspace, manifest)
         seconds, copied = published.get("working_seconds"), published.get("copied")
-        made = report or Report(num_reused=len(manifest.records))
         result = StageResult(
             store=manifest.store,
             fingerprint=manifest.fingerprint,
             reused=report is None,
             num_rows=manifest.num_rows,
             num_shards=len(manifest.records),
-            num_shards_reused=made.num_reused,
+            num_shards_reused=len(manifest.records),
             num_quarantined=len(manifest.skipped_rows),
             coverage=manifest.coverage,
-            num_copied=made.num_copied,
-            seconds=made.seconds,
             working_seconds=float(seconds) if isinstance(seconds, int | float) else None,
             num_copied_when_made=copied if isinstance(copied, int) else 0,
-            num_rows_computed=made.num_rows,
-            num_bytes=made.num_bytes,
-            num_tokens=made.num_tokens,
-            cpu_seconds=made.cpu_seconds,
         )
+        if report is not None:
+            result = replace(
+                result,
+                num_shards_reused=report.num_reused,
+                num_copied=report.num_copied,
+                seconds=report.seconds,
+                num_rows_computed=report.num_rows,
+                num_bytes=report.num_bytes,
+                num_tokens=report.num_tokens,
+                cpu_seconds=report.cpu_seconds,
+            )
         self.results[name] = result
         self.watcher.ended(name, result)
 

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from raypipe.cluster.report import Limits
 from raypipe.config.parts import Resources
 from raypipe.driver import devices
 from raypipe.driver.devices import Devices
@@ -17,6 +16,7 @@ from raypipe.stages.stage import Needs, Sizing
 
 if TYPE_CHECKING:
     from raypipe.cluster.backend import Backend
+    from raypipe.cluster.report import Limits
     from raypipe.config.training import TrainResources
 
 
@@ -53,6 +53,8 @@ class LazyBackends:
 
     def limits(self, needs: Needs, shards: int) -> Limits:
         """The limits for such a stage: as many actors as fit and have work."""
+        from raypipe.cluster.report import Limits
+
         fitting = self.get().capacity(needs)
         return Limits(num_actors=max(1, min(self._num_actors, fitting, shards)))
 
