@@ -8,7 +8,7 @@ between the head's layers alone; transformers does so before the first one too.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -73,11 +73,12 @@ class BertFamily:
             tensors[SEGMENTS] = torch.zeros(1, like["hidden_size"])
         return read_bert(tensors, like, updates=self._updates(updates, places))
 
-    def forward(self, body: Bert, *tokens: Any, **settings: Any) -> Tensor:
-        """Last hidden states, computed by `hidden_states`."""
+    @property
+    def forward(self) -> Callable[..., Tensor]:
+        """The forward pass, `hidden_states`."""
         from raypipe.models.bert.forward import hidden_states
 
-        return hidden_states(body, *tokens, **settings)
+        return hidden_states
 
     def head(
         self, weights: Tensors, *, relevant_label: int | None, updates: Updates | None = None
