@@ -129,6 +129,8 @@ PANELS = {
 """The verbs as `--help` groups them, each with its module in this package."""
 GROUPS = ("analyse", "leaderboard", "model")
 """Verbs that have commands of their own: the module's `group`."""
+CLASSES = {"reindex": "Reindex"}
+"""The class of a verb's command, in its module, if it is not typer's own."""
 
 
 @cache
@@ -149,7 +151,7 @@ def app(verb: str | None = None) -> typer.Typer:
             if name in GROUPS:
                 made.add_typer(module.group, name=name, rich_help_panel=panel)
                 continue
-            its_own = module.Reindex if name == "reindex" else None
+            its_own = getattr(module, CLASSES[name]) if name in CLASSES else None
             made.command(rich_help_panel=panel, cls=its_own)(getattr(module, name))
     return made
 

@@ -95,6 +95,26 @@ def problems_of(
     ]
 
 
+def check_grades(qrels: pa.Table, measures: Sequence[str]) -> None:
+    """Nothing, if every measure takes the grades; see `problems_of`.
+
+    Raises:
+        InputError: an unknown measure, or grades that a measure does not take.
+    """
+    parsed = parse_measures(measures)
+    if any(map(by_gdeval, parsed.values())) and (problems := problems_of(parsed, grades_of(qrels))):
+        raise InputError(problems)
+
+
+def grades_of(qrels: pa.Table) -> dict[str, dict[str, int]]:
+    """Query id -> passage id -> grade, from schema.QRELS; queries as they first appear."""
+    grades: dict[str, dict[str, int]] = {}
+    columns = (qrels[name].to_pylist() for name in ("query_id", "passage_id", "relevance"))
+    for query, passage, grade in zip(*columns, strict=True):
+        grades.setdefault(query, {})[passage] = grade
+    return grades
+
+
 def _parse(name: str) -> ir_measures.Measure:
     measure = _trec_eval(name) or ir_measures.parse_measure(name)
     measure.validate_params()
@@ -151,23 +171,3 @@ def _reason(name: str, error: Exception) -> str:
     near = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0)
     meant = by_lower[near[0]] + name.strip()[len(word) :]
     return f"unknown; the nearest known one is {meant}"
-
-
-def check_grades(qrels: pa.Table, measures: Sequence[str]) -> None:
-    """Nothing, if every measure takes the grades; see `problems_of`.
-
-    Raises:
-        InputError: an unknown measure, or grades that a measure does not take.
-    """
-    parsed = parse_measures(measures)
-    if any(map(by_gdeval, parsed.values())) and (problems := problems_of(parsed, grades_of(qrels))):
-        raise InputError(problems)
-
-
-def grades_of(qrels: pa.Table) -> dict[str, dict[str, int]]:
-    """Query id -> passage id -> grade, from schema.QRELS; queries as they first appear."""
-    grades: dict[str, dict[str, int]] = {}
-    columns = (qrels[name].to_pylist() for name in ("query_id", "passage_id", "relevance"))
-    for query, passage, grade in zip(*columns, strict=True):
-        grades.setdefault(query, {})[passage] = grade
-    return grades

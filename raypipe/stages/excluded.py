@@ -75,10 +75,10 @@ class Excluded:
     def cut(self, run: pa.Table, depth: int | None = None) -> pa.Table:
         """The run (schema.RUN) without what is excluded, ranked anew, of each query the first
         `depth`; None keeps all."""
-        from raypipe.stages.run_tables import run_table
-
         if self.stored is None:
             return run
+        from raypipe.stages.run_tables import run_table
+
         columns = [run[name].to_numpy() for name in ("query_row", "passage_row", "score")]
         stays = self.keeps(columns[0], columns[1])
         columns = [column[stays] for column in columns]
@@ -88,10 +88,10 @@ class Excluded:
 
     def _pairs(self, start: int, stop: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """(query rows, passage rows) of the queries [start, stop)."""
-        from raypipe.stages.run_tables import read_queries_of_run
-
         if self.stored is None:
             return np.empty(0, np.int64), np.empty(0, np.int64)
+        from raypipe.stages.run_tables import read_queries_of_run
+
         table = read_queries_of_run(self.stored, start, stop, schema.EXCLUDED)
         return table["query_row"].to_numpy().astype(np.int64), table["passage_row"].to_numpy()
 
