@@ -699,7 +699,7 @@ def commands(group, words=()):
             yield " ".join((*words, name)), options
 
 
-COMMANDS = dict(commands(typer.main.get_command(app)))
+COMMANDS = dict(commands(typer.main.get_command(app())))
 
 
 def test_of_every_command_it_is_known_whether_it_works_in_a_workspace():

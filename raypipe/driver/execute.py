@@ -1,5 +1,7 @@
 """Completes one stage: reuses what exists, computes what is missing, publishes."""
 
+from __future__ import annotations
+
 import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -7,11 +9,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from raypipe.cluster.backend import Task
-from raypipe.cluster.loop import Loop
-from raypipe.cluster.report import Report, report_of
-from raypipe.cluster.worker import worker_facts
 from raypipe.driver.place import LazyBackends
 from raypipe.driver.workspace import Refs, Workspace, begun_store, complete_store, read_refs
 from raypipe.errors import (
@@ -32,6 +31,10 @@ from raypipe.storage.records import Json, Manifest, Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.storage import Storage
 from raypipe.storage.store import Stored
+
+if TYPE_CHECKING:
+    from raypipe.cluster.backend import Task
+    from raypipe.cluster.report import Report
 
 log = logging.getLogger(__name__)
 ShouldStop = Callable[[], RaypipeError | None]
@@ -54,7 +57,7 @@ class Watcher:
     def advanced(self, name: StoreName, report: Report) -> None:
         """A shard was committed."""
 
-    def ended(self, name: StoreName, result: "StageResult") -> None:
+    def ended(self, name: StoreName, result: StageResult) -> None:
         """A stage is complete."""
 
 
@@ -70,9 +73,9 @@ class StageResult:
     num_shards_reused: int
     num_quarantined: int
     coverage: float
-    num_copied: int
+    num_copied: int = 0
     """Rows whose values this invocation took from older stores."""
-    seconds: float
+    seconds: float = 0.0
     num_rows_computed: int = 0
     """Rows of the shards that this invocation committed."""
     num_bytes: int = 0
@@ -123,7 +126,7 @@ class Execution:
         self._finish(name, found.manifest, None)
         return found
 
-    def part(self, folder: Path) -> "Execution":
+    def part(self, folder: Path) -> Execution:
         """The same over a workspace inside this one's."""
         return replace(self, workspace=self.workspace.part(folder), results={})
 
@@ -144,6 +147,8 @@ class Execution:
         self._tell_change(store, spec)
         manifest, report = complete_store(self.workspace, store, spec), None
         if manifest is None:
+            from raypipe.cluster.report import report_of
+
             if self.reuse and spec.reuse_key:
                 stage = stage.reusing(
                     older_stores(self.workspace.stores, self.workspace.id, self.base, name, spec)
@@ -159,6 +164,8 @@ class Execution:
                 if compute is not None:
                     compute(workers, stop)
                 elif pending:
+                    from raypipe.cluster.loop import Loop
+
                     loop = Loop(
                         task,
                         self.backends.get(),
@@ -192,8 +199,10 @@ class Execution:
         self.on_change(f"{store}: {'; '.join(map(str, old.diff(spec)))}")
 
     @contextmanager
-    def _begun(self, store: str, stage: Stage, spec: StageSpec) -> Iterator[tuple[Task, "Workers"]]:
+    def _begun(self, store: str, stage: Stage, spec: StageSpec) -> Iterator[tuple[Task, Workers]]:
         """The store's work, under its lease, with the word that every worker must find."""
+        from raypipe.cluster.backend import Task
+
         stores, fingerprint = self.workspace.stores, spec.fingerprint()
         planned = self._planned(store, stage, spec)  # bad input is found before anything is written
         self.workspace.mark()
@@ -212,7 +221,7 @@ class Execution:
             check_space(stores, stage, ledger)
             yield Task(stage, ledger, nonce), Workers(store, lease)
 
-    def _end(self, workers: "Workers", ledger: Ledger) -> None:
+    def _end(self, workers: Workers, ledger: Ledger) -> None:
         """Wait for workers that were ended in the middle of a file, and remove what they left.
 
         One more may appear until they are gone.
@@ -261,23 +270,27 @@ class Execution:
         known = self.results.get(name)
         if report is None and known is not None and known.fingerprint == manifest.fingerprint:
             return  # this invocation has completed it before, or found it
-        work = report or Report(num_reused=len(manifest.records))
         result = StageResult(
             store=manifest.store,
             fingerprint=manifest.fingerprint,
             reused=report is None,
             num_rows=manifest.num_rows,
             num_shards=len(manifest.records),
-            num_shards_reused=work.num_reused,
+            num_shards_reused=len(manifest.records),
             num_quarantined=len(manifest.skipped_rows),
             coverage=manifest.coverage,
-            num_copied=work.num_copied,
-            seconds=work.seconds,
-            num_rows_computed=work.num_rows,
-            num_bytes=work.num_bytes,
-            num_tokens=work.num_tokens,
-            cpu_seconds=work.cpu_seconds,
         )
+        if report is not None:
+            result = replace(
+                result,
+                num_shards_reused=report.num_reused,
+                num_copied=report.num_copied,
+                seconds=report.seconds,
+                num_rows_computed=report.num_rows,
+                num_bytes=report.num_bytes,
+                num_tokens=report.num_tokens,
+                cpu_seconds=report.cpu_seconds,
+            )
         self.results[name] = result
         self.watcher.ended(name, result)
 
@@ -290,6 +303,8 @@ class Workers:
 
     def __init__(self, store: str, lease: Lease) -> None:
         """None yet; the first ones must be as this process is."""
+        from raypipe.cluster.worker import worker_facts
+
         self._store, self._lease = store, lease
         self._facts: dict[str, Json] = worker_facts()
         self.processes: list[Process] = []

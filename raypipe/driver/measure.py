@@ -1,18 +1,19 @@
 """Writes the runs and their measures, and says what each system cost."""
 
+from __future__ import annotations
+
 import hashlib
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from raypipe import schema
-from raypipe.cluster.worker import package_sha256
 from raypipe.config import Collection, Evaluate, resolved_yaml
 from raypipe.config.parts import RUN_ENDINGS
 from raypipe.config.recipe import larger_collections
@@ -21,16 +22,15 @@ from raypipe.driver.recipe.fit import excluded_line, fit_in_stores
 from raypipe.driver.recipe.graph import Graph
 from raypipe.driver.recipe.system import Chain, ScoreRequest, System
 from raypipe.driver.workspace import Workspace
-from raypipe.evaluation.exports import write_msmarco, write_trec
-from raypipe.evaluation.measures import Measured, evaluate, warn_of
-from raypipe.evaluation.significance import Difference, differences
-from raypipe.evaluation.tables import INFERENCES, OUTSIDE, render, rows_of, title_of
 from raypipe.names import Role, StoreName
-from raypipe.ranking.order import begins
-from raypipe.stages.run_tables import read_queries_of_run, with_ids
+from raypipe.package import package_sha256
 from raypipe.storage.files import replace_file
 from raypipe.storage.records import hash_file
 from raypipe.vocabulary import Unit, units
+
+if TYPE_CHECKING:
+    from raypipe.evaluation.measures import Measured
+    from raypipe.evaluation.significance import Difference
 
 BLOCK = 1000
 """Queries whose candidates are held in memory at once."""
@@ -82,6 +82,9 @@ def _by_table(asked: Sequence[ScoreRequest]) -> list[tuple[ScoreRequest, ...]]:
 
 def _number(asked: tuple[ScoreRequest, ...]) -> int:
     """The number of different candidates that some of the requests ask for."""
+    from raypipe.ranking.order import begins
+    from raypipe.stages.run_tables import read_queries_of_run
+
     if len(asked) == 1:
         return asked[0].request.num_keys(asked[0].run.whole_table(schema.RUN))
     total = 0
@@ -126,6 +129,8 @@ def notes_of(
 
     `facts` are the systems' entries of results.json.
     """
+    from raypipe.evaluation.tables import INFERENCES
+
     notes = []
     if wanted.topics:
         notes.append(f"topics: {wanted.topics}")
@@ -194,6 +199,8 @@ def measure(
     standing = _standing(workspace, made_from, last)
     if standing is not None:
         return standing
+    from raypipe.evaluation.measures import evaluate, warn_of
+
     recipe, before, blocks = graph.recipe, {*workspace.written}, list[str]()
     costs = {
         store: read_cost(workspace.stores, r.store, r.fingerprint) for store, r in results.items()
@@ -281,6 +288,8 @@ def _table(
     judged: pa.Table,
 ) -> tuple[str, list[str], dict[str, dict[str, Difference]]]:
     """The table in Markdown of systems of one unit, its notes, and differences to the baseline."""
+    from raypipe.evaluation.tables import OUTSIDE, render, rows_of, title_of
+
     unit, larger = systems[0].unit, larger_collections(graph.recipe.stages)
     apart = apart_of(evaluated, larger, measured)
     notes = notes_of(graph, evaluated, query_set, measured, facts, unit)
@@ -358,6 +367,9 @@ def _standing(workspace: Workspace, made_from: str, last: Mapping[str, Any]) -> 
 def _write_runs(
     workspace: Workspace, graph: Graph, query_set: str, systems: Sequence[System]
 ) -> dict[str, pa.Table]:
+    from raypipe.evaluation.exports import write_msmarco, write_trec
+    from raypipe.stages.run_tables import with_ids
+
     queries = graph.queries(query_set).table(schema.QUERIES)
     folder = workspace.folder / "runs" / query_set
     standing = set(workspace.own.names(f"runs/{query_set}"))  # another machine may have written
@@ -410,6 +422,8 @@ def _differences(
         return {}
     base = measured[wanted.baseline].per_query
     others = {name: each.per_query for name, each in measured.items() if name != wanted.baseline}
+    from raypipe.evaluation.significance import differences
+
     pairs = [(values[m], base[m]) for values in others.values() for m in wanted.measures]
     found = iter(differences(pairs))
     return {name: {m: next(found) for m in wanted.measures} for name in others}

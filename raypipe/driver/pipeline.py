@@ -21,7 +21,6 @@ from raypipe.driver.mirror import address_of, output_hash, write_out
 from raypipe.driver.models import open_or_tell, with_commits
 from raypipe.driver.place import WorkPlace, place_for
 from raypipe.driver.recipe.collection import unread
-from raypipe.driver.recipe.compare import refuse_changes
 from raypipe.driver.recipe.fit import refuse_unfit
 from raypipe.driver.recipe.graph import Graph, graph_at
 from raypipe.driver.recipe.read_first import collection_problems, read_first
@@ -137,6 +136,8 @@ def run_pipeline(
                 on_making=place.backends.warm,
             )
             if frozen and not problems:
+                from raypipe.driver.recipe.compare import refuse_changes
+
                 refuse_changes(named, workspace, models, written=recipe)
             if reads_files:
                 problems = [*problems, *collection_problems(named)]

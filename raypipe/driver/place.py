@@ -1,21 +1,23 @@
 """Where an invocation runs: its devices, and the backend that is started for them."""
 
+from __future__ import annotations
+
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from raypipe.cluster.backend import Backend
-from raypipe.cluster.inline import InlineBackend
-from raypipe.cluster.report import Limits
 from raypipe.config.parts import Resources
-from raypipe.config.training import TrainResources
 from raypipe.driver import devices
 from raypipe.driver.devices import Devices
 from raypipe.errors import RaypipeError
 from raypipe.stages.stage import Needs, Sizing
+
+if TYPE_CHECKING:
+    from raypipe.cluster.backend import Backend
+    from raypipe.cluster.report import Limits
+    from raypipe.config.training import TrainResources
 
 
 class LazyBackends:
@@ -51,6 +53,8 @@ class LazyBackends:
 
     def limits(self, needs: Needs, shards: int) -> Limits:
         """The limits for such a stage: as many actors as fit and have work."""
+        from raypipe.cluster.report import Limits
+
         fitting = self.get().capacity(needs)
         return Limits(num_actors=max(1, min(self._num_actors, fitting, shards)))
 
@@ -106,7 +110,7 @@ def devices_at(
         should_stop: returns an error that ends the wait for a GPU worker's answer.
 
     Raises:
-        InputError: see `devices.choose` and `devices.of_cluster`.
+        InputError: see `devices.choose`.
     """
     options: dict[str, Any] = {"precision": "fp32", "threads": wanted.threads}
     if isinstance(wanted, Resources):
@@ -117,8 +121,8 @@ def devices_at(
     from raypipe.cluster import ray_start
 
     resources = ray_start.connect(place.ray_address, allow_open=place.allow_open_cluster)
-    capability = partial(devices.gpu_capability, should_stop)
-    return devices.of_cluster(resources, wanted.device, capability=capability, **options)
+    cluster = devices.of_cluster(resources, should_stop)
+    return devices.choose(wanted.device, hardware=cluster, **options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +209,8 @@ def threads_of(wanted: TrainResources, at: WorkPlace, chosen: Devices) -> int:
 def started(place: WorkPlace, chosen: Devices, *, num_cpus: int) -> Backend:
     """The backend; with Ray the cluster that was joined, or a new Ray of at least so many CPUs."""
     if place.backend == "inline":
+        from raypipe.cluster.inline import InlineBackend
+
         return InlineBackend(device=chosen.device, threads=chosen.threads)
     from raypipe.cluster import ray_start
     from raypipe.cluster.ray_pool import RayBackend

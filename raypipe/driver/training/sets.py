@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from raypipe.config import Model, Recipe, Resources
 from raypipe.config.load import resolved_collection
-from raypipe.config.parts import Collection
+from raypipe.config.parts import Collection, Model, Resources
+from raypipe.config.recipe import Recipe
 from raypipe.config.training import Training, steps_of
 from raypipe.config.training_rules import schedule_problems
 from raypipe.config.yaml import dotted

@@ -8,13 +8,13 @@ between the head's layers alone; transformers does so before the first one too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from raypipe.errors import InputError
 from raypipe.models.bert.files import HEAD, POOLER, SEGMENTS, BertFiles, Names
-from raypipe.models.tensors import Config
+from raypipe.models.tensors import Config, Shape, check_units
 from raypipe.text.inputs import Layout
 
 if TYPE_CHECKING:  # importing torch takes seconds, and planning does not need it
@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # importing torch takes seconds, and planning does not need i
     from raypipe.models.packed import Updates
     from raypipe.models.tensors import Tensors
 
+T = TypeVar("T")
 
 DISTILBERT_EPS = 1e-12
 """A constant in transformers' code; config.json does not state it."""
@@ -72,11 +73,12 @@ class BertFamily:
             tensors[SEGMENTS] = torch.zeros(1, like["hidden_size"])
         return read_bert(tensors, like, updates=self._updates(updates, places))
 
-    def forward(self, body: Bert, *tokens: Any, **settings: Any) -> Tensor:
-        """Last hidden states, computed by `hidden_states`."""
+    @property
+    def forward(self) -> Callable[..., Tensor]:
+        """The forward pass, `hidden_states`."""
         from raypipe.models.bert.forward import hidden_states
 
-        return hidden_states(body, *tokens, **settings)
+        return hidden_states
 
     def head(
         self, weights: Tensors, *, relevant_label: int | None, updates: Updates | None = None
@@ -90,8 +92,19 @@ class BertFamily:
 
         from raypipe.models.bert.forward import read_head
 
+        self.check_head({name: tuple(one.shape) for name, one in weights.items()}, relevant_label)
         tensors = self._as_bert(weights, OF_HEAD)
-        missing = self._missing(OF_HEAD, tensors, weights)
+        pair_head = read_head(tensors, updates=self._updates(updates, POOLER))
+        return replace(pair_head, activation=getattr(torch, self._activation))
+
+    def check_head(self, shapes: Mapping[str, Shape], relevant_label: int | None) -> None:
+        """Returns nothing if tensors of these shapes have the head that the settings expect.
+
+        Raises:
+            InputError: tensors are missing, or the number of units contradicts the settings.
+        """
+        own = self._as_bert(shapes, OF_HEAD)
+        missing = self._missing(OF_HEAD, own, shapes)
         if missing:
             raise InputError(
                 [
@@ -99,9 +112,8 @@ class BertFamily:
                     for name in missing
                 ]
             )
-        own = self._updates(updates, POOLER)
-        pair_head = read_head(tensors, relevant_label=relevant_label, updates=own)
-        return replace(pair_head, activation=getattr(torch, self._activation))
+        (num_units,) = own[HEAD[1] + "bias"]
+        check_units(num_units, relevant_label)
 
     def layout(self, tokenizer: Tokenizer, segments: Sequence[int]) -> Layout:
         """The layout with one special token, each text, and another special token behind it.
@@ -123,12 +135,14 @@ class BertFamily:
             has_segments=has_segments,
         )
 
-    def _as_bert(self, weights: Tensors, names: Iterable[str]) -> dict[str, Tensor]:
-        """The tensors by these canonical names of BERT's, without those that are missing."""
+    def _as_bert(self, weights: Mapping[str, T], names: Iterable[str]) -> dict[str, T]:
+        """The tensors, or their shapes, that are there, by these canonical names of BERT's."""
         places = {name: self._saved(name, weights) for name in names}
         return {name: weights[saved] for name, saved in places.items() if saved is not None}
 
-    def _missing(self, names: Iterable[str], tensors: Tensors, weights: Tensors) -> list[str]:
+    def _missing(
+        self, names: Iterable[str], tensors: Collection[str], weights: Collection[str]
+    ) -> list[str]:
         """Missing tensors among these names of BERT's, with the prefix that the checkpoint has."""
         prefixed = any(name.startswith(self._names.prefix) for name in weights)
         own = (self._names.own(name) for name in names if name not in tensors)

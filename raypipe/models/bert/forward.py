@@ -32,7 +32,7 @@ from raypipe.models.packed import (
     normed,
     plus,
 )
-from raypipe.models.tensors import Config, Named, Shape, check_units, with_third_segment
+from raypipe.models.tensors import Config, Named, Shape, with_third_segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,21 +199,14 @@ class BertHead:
         return linear(pooled, self.classifier)[:, : self.num_units]
 
 
-def read_head(
-    weights: Mapping[str, Tensor], *, relevant_label: int | None, updates: Updates | None = None
-) -> BertHead:
-    """The head of these tensors, by canonical name, fp32, with its pooler's low-rank update.
-
-    Raises:
-        InputError: the number of units contradicts the settings.
-    """
+def read_head(weights: Mapping[str, Tensor], *, updates: Updates | None = None) -> BertHead:
+    """The head of these tensors, by canonical name, fp32, with its pooler's low-rank update."""
 
     def pair(name: str) -> Linear:
         return weights[f"{name}.weight"].float(), weights[f"{name}.bias"].float()
 
     weight, bias = pair("classifier")
     num_units = len(bias)
-    check_units(num_units, relevant_label)
     filled = MIN_ROWS - num_units
     classifier = (F.pad(weight, (0, 0, 0, filled)), F.pad(bias, (0, filled)))
     pooler = (*pair("pooler.dense"), *(updates or {}).get("pooler.dense", ()))
