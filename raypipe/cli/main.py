@@ -4,7 +4,7 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Annotated, Any, NamedTuple
 
@@ -92,7 +92,7 @@ def _raypipe(
     """Rank passage collections in batch, on one machine or a Ray cluster."""
 
 
-PANELS = {
+PANELS: dict[str, tuple[Callable[..., Any], ...]] = {
     "Run": (
         reproduce.quickstart,
         pipeline.init,
@@ -133,10 +133,13 @@ PANELS = {
     ),
 }
 """The verbs as `--help` groups them."""
+CLASSES: dict[Callable[..., Any], type[typer.core.TyperCommand]] = {
+    pipeline.reindex: pipeline.Reindex,
+    **dict.fromkeys(PANELS["Single stages"], stages.Verb),
+}
 for panel, verbs in PANELS.items():
     for verb in verbs:
-        its_own = pipeline.Reindex if verb is pipeline.reindex else None
-        app.command(rich_help_panel=panel, cls=its_own)(verb)
+        app.command(rich_help_panel=panel, cls=CLASSES.get(verb))(verb)
 app.add_typer(analyse.group, name="analyse", rich_help_panel="Results")
 app.add_typer(runs.group, name="leaderboard", rich_help_panel="Results")
 app.add_typer(models.group, name="model", rich_help_panel="Models")
@@ -240,23 +243,21 @@ def _cause(error: OSError) -> str:
     return LEFT if isinstance(error, BrokenPipeError) else error.strerror or str(error)
 
 
-OF_PAPERS = {"raypipe score": ("--k0", "--k1")}
-"""Words of the papers that a user may write as options of a command, which has another."""
-DEPTH_OF_SCORE = "write --depth: it is k0 of a monoBERT model, and k1 of a duoBERT model"
-
-
 def _refused(error: typer.exceptions.TyperException) -> Ended:
     """The end of a command line that is not understood; of an empty one the help was printed."""
     if not str(error):
         return Ended(2, "no command was given", cause=InputError.cause)
     reason, context = error.format_message().rstrip("."), getattr(error, "ctx", None)
-    near = getattr(error, "possibilities", None)
+    near, option = getattr(error, "possibilities", None), getattr(error, "option_name", None)
+    remedy = None
+    if context is not None and option is not None:
+        remedy = stages.in_place_of(str(context.info_name), option)
     if near:
-        reason = f"{error.message}. Did you mean {near[0]!r}?"
+        reason = error.message if remedy else f"{error.message}. Did you mean {near[0]!r}?"
     say(f"error: {reason}")
+    if remedy is not None:
+        say(f"  {remedy}")
     if context is not None:
-        if any(word in reason for word in OF_PAPERS.get(context.command_path, ())):
-            say(f"  {DEPTH_OF_SCORE}")
         say(f"  `{context.command_path} -h` shows what it takes")
     return Ended(2, reason, told=True, cause=InputError.cause)
 

@@ -7,7 +7,7 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
@@ -134,11 +134,23 @@ def keys_of(what: str | None = None) -> str:
     return "\n".join(parts)
 
 
+def text_of_key(do: str, key: str) -> str:
+    """The text of a key of a stage for the help of a command: its words and its default too."""
+    schema = _schema_of(KINDS[do], "")
+    row = next(row for row in _rows(schema, schema.get("$defs", {}), "") if row.key == key)
+    words = row.values.replace("`", "") if "`" in row.values else ""
+    default = "" if row.default is None else f"Default: {row.default}"
+    return " ".join(f"{part.rstrip('.')}." for part in (row.text, words, default) if part)
+
+
 def _table(section: type[Section], prefix: str = "") -> str:
     """The keys below a section, in Markdown."""
     schema = _schema_of(section, "")
     lines = ["| key | values | default | |", "|---|---|---|---|"]
-    lines += _rows(schema, schema.get("$defs", {}), prefix)
+    for row in _rows(schema, schema.get("$defs", {}), prefix):
+        shown = "-" if row.default is None else f"`{row.default}`"
+        shown = "must be set" if row.must else shown
+        lines.append(f"| `{row.key}` | {row.values} | {shown} | {cell(row.text)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -147,10 +159,22 @@ def _about(section: Schema) -> str:
     return " ".join(section.get("description", "").split("\n\n")[0].split())
 
 
-def _rows(section: Schema, sections: Schema, prefix: str) -> Iterator[str]:
-    """A line for every key below a section, in the order of its fields."""
+class _Row(NamedTuple):
+    """A key: its values and its default as text."""
+
+    key: str
+    values: str
+    default: str | None
+    text: str
+    must: bool
+    """Whether it must be set."""
+
+
+def _rows(section: Schema, sections: Schema, prefix: str) -> Iterator[_Row]:
+    """Every key below a section, in the order of its fields."""
     for name, key in section["properties"].items():
         options, values, below = key.get("anyOf", [key]), list[str](), None
+        must = name in section.get("required", ())
         for option in options:
             named = option.get("additionalProperties")
             opened = named if isinstance(named, dict) and "$ref" in named else option
@@ -162,11 +186,9 @@ def _rows(section: Schema, sections: Schema, prefix: str) -> Iterator[str]:
         default, text = key.get("default"), key.get("description", "")
         if below is not None:
             default, text, values = None, text or _about(below), ["section"]
-        shown = "-" if default in (None, [], {}) else f"`{_written(default)}`"
-        if name.removesuffix(".NAME") in section.get("required", ()):
-            shown = "must be set"
         types = ", ".join(dict.fromkeys(filter(None, values)))
-        yield f"| `{prefix}{name}` | {types} | {shown} | {cell(text)} |"
+        shown = None if default in (None, [], {}) else _written(default)
+        yield _Row(f"{prefix}{name}", types, shown, text, must)
         if below is not None:
             yield from _rows(below, sections, f"{prefix}{name}.")
 

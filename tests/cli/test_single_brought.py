@@ -122,8 +122,8 @@ def test_a_repeated_id_below_the_head_is_told_by_file_and_line(here, tmp_path):
 
 def test_what_is_no_utf_8_can_be_replaced_as_the_message_says(here, tmp_path):
     (tmp_path / "passages.tsv").write_bytes(b"p1\tcaf\xe9\n")
-    assert "`raypipe prepare --errors replace`" in here(*PREPARE).stderr
-    assert here(*PREPARE, "--errors", "replace").returncode == 0
+    assert "collection.errors=replace, in a recipe or behind `raypipe prep" in here(*PREPARE).stderr
+    assert here(*PREPARE, "collection.errors=replace").returncode == 0
 
 
 def test_a_run_of_other_passages_is_told_what_a_recipe_can_do(here, tmp_path):
