@@ -20,7 +20,7 @@ from raypipe.config.training import Training
 from raypipe.config.words import did_you_mean, listed
 from raypipe.errors import InputError
 from raypipe.kinds.registry import KINDS
-from raypipe.markdown import cell
+from raypipe.markdown import Table, Text, joined
 
 Schema = dict[str, Any]
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -114,15 +114,15 @@ def _schema_of(
     return section.model_json_schema(ref_template=template, schema_generator=generator)
 
 
-def keys_of(what: str | None = None) -> str:
-    """The keys of a pipeline recipe, of one kind of stage, or of a training recipe, as Markdown.
+def keys_of(what: str | None = None) -> Text:
+    """The keys of a pipeline recipe, of one kind of stage, or of a training recipe.
 
     Raises:
         InputError: no such kind.
     """
     if what == "train":
-        phases = "A phase of `phases` has these keys, some of those above, and:\n"
-        return "\n".join([_table(Training), phases, _table(Own, "phases[].")])
+        phases = Text(["A phase of `phases` has these keys, some of those above, and:", ""])
+        return joined([_table(Training), phases, _table(Own, "phases[].")])
     if what is not None and what not in KINDS:
         hint = did_you_mean(what, [*KINDS, "train"])
         raise InputError(f"--keys: no stage {what!r}{hint} there are: {listed(KINDS)} and train")
@@ -130,8 +130,9 @@ def keys_of(what: str | None = None) -> str:
     for do, kind in sorted(KINDS.items()):
         if what in (None, do):
             about = _about(_schema_of(kind, ""))
-            parts += [f"A stage with `do: {do}`. {about}\n", _table(kind, "stages.NAME.")]
-    return "\n".join(parts)
+            head = Text([f"A stage with `do: {do}`. {about}", ""])
+            parts += [head, _table(kind, "stages.NAME.")]
+    return joined(parts)
 
 
 def text_of_key(do: str, key: str) -> str:
@@ -143,15 +144,14 @@ def text_of_key(do: str, key: str) -> str:
     return " ".join(f"{part.rstrip('.')}." for part in (row.text, words, default) if part)
 
 
-def _table(section: type[Section], prefix: str = "") -> str:
-    """The keys below a section, in Markdown."""
-    schema = _schema_of(section, "")
-    lines = ["| key | values | default | |", "|---|---|---|---|"]
+def _table(section: type[Section], prefix: str = "") -> Text:
+    """The keys below a section."""
+    schema, rows = _schema_of(section, ""), []
     for row in _rows(schema, schema.get("$defs", {}), prefix):
-        shown = "-" if row.default is None else f"`{row.default}`"
-        shown = "must be set" if row.must else shown
-        lines.append(f"| `{row.key}` | {row.values} | {shown} | {cell(row.text)} |")
-    return "\n".join(lines) + "\n"
+        default = "-" if row.default is None else f"`{row.default}`"
+        default = "must be set" if row.must else default
+        rows.append([f"`{row.key}`", row.values, default, row.text])
+    return Text([Table("", ["key", "values", "default", ""], rows, padded=False), ""])
 
 
 def _about(section: Schema) -> str:

@@ -25,6 +25,7 @@ from raypipe.evaluation.exports import write_msmarco, write_trec
 from raypipe.evaluation.measures import Measured, evaluate, warn_of
 from raypipe.evaluation.significance import Difference, differences
 from raypipe.evaluation.tables import INFERENCES, OUTSIDE, render, rows_of, title_of
+from raypipe.markdown import Text, joined, read_markdown
 from raypipe.names import Role, StoreName
 from raypipe.ranking.order import begins
 from raypipe.stages.run_tables import read_queries_of_run, with_ids
@@ -180,7 +181,7 @@ class Measurement:
     """Query set -> system -> measure -> [mean, low, high] of its differences to the baseline."""
     notes: dict[str, dict[Unit, list[str]]] = field(default_factory=dict)
     """Query set -> unit -> the lines below its table."""
-    table: str = ""
+    table: Text = Text(())
     made_from: str = ""
     """A hash of all that the files and numbers depend on."""
     files: list[str] = field(default_factory=list)
@@ -291,7 +292,7 @@ def measure(
             workspace.wrote(path)
             found.means[query_set] = {name: dict(m.mean) for name, m in per_query.items()}
     if blocks:
-        found.table = "\n".join(blocks)
+        found.table = joined(blocks)
         replace_file(workspace.folder / "table.md", found.table.encode())
         workspace.wrote(workspace.folder / "table.md")
     found.files = sorted(workspace.written - others)
@@ -334,7 +335,7 @@ def _kept(workspace: Workspace, made_from: str, last: Mapping[str, Any]) -> Meas
         return None
     workspace.wrote(*paths.values())
     table = workspace.folder / "table.md"
-    text = table.read_text() if "table.md" in paths else ""
+    text = read_markdown(table.read_text()) if "table.md" in paths else Text(())
     return Measurement(
         systems=last["systems"],
         means=last["measures"],
