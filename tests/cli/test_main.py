@@ -7,7 +7,7 @@ import typer
 
 from raypipe.cli.main import app, run_and_tell
 from raypipe.package import VERSION
-from raypipe.vocabulary import Format, words
+from raypipe.vocabulary import BM25_K1, DEPTH, K0, K1, RRF_K, Aggregation, Format, words
 
 
 def verbs(command, words=()):
@@ -87,6 +87,35 @@ BM25 = "--bm25.k1 and --bm25.b are BM25's parameters; k0 and k1 are the candidat
 def test_an_option_that_is_a_key_is_refused_with_the_key(raypipe_here, command, option, remedy):
     error, advice, *_ = raypipe_here(command, option, "9").stderr.splitlines()
     assert error == f"error: No such option: {option}" and advice == f"  {remedy}"
+
+
+SINGLE = ("search", "score", "aggregate", "fuse", "tokenize", "encode", "index", "prepare")
+
+
+@pytest.mark.parametrize("verb", SINGLE)
+def test_the_help_of_a_stages_option_is_its_keys_text_with_its_default(verb):
+    command = typer.main.get_command(app).commands[verb]
+    command.get_help(command.make_context(verb, ["x"], resilient_parsing=True))
+    helps = {option.opts[0]: option.help for option in command.params}
+    assert all(helps.values())
+    shown = {
+        "search": {
+            "--depth": f"Passages per query. Default: {DEPTH}.",
+            "--bm25.k1": "How much further occurrences of a word add. None only where `tune` is "
+            f"given. Default: {BM25_K1}.",
+        },
+        "score": {
+            "--k0": "Candidates per query for a monoBERT model; the output is a run. Default: "
+            f"{K0}.",
+        },
+        "aggregate": {
+            "--method": "How the probabilities of a candidate's pairs become its score. "
+            f"{', '.join(words(Aggregation))}.",
+        },
+        "fuse": {"--k": f"The constant of `rrf`; for that method only. Default: {RRF_K}."},
+    }
+    assert shown.get(verb, {}).items() <= helps.items()
+    assert verb != "score" or f"`raypipe score` takes {K1} if it gets none." in helps["--k1"]
 
 
 def test_a_bad_value_names_its_option(raypipe_here):

@@ -49,9 +49,9 @@ def recipe_of(
     stages, parts = body.get("stages", {}), WrittenRecipe.model_fields
     keys, problems = list[str](), list[str]()
     for override in overrides:
-        part = override.partition("=")[0].partition(".")[0]
+        part, equals = override.partition("=")[0].partition(".")[0], "=" in override
         keys.append(f"stages.{override}" if part in stages and part not in parts else override)
-        if part not in stages and part not in parts:
+        if equals and part not in stages and part not in parts:
             hint = did_you_mean(part, [*stages, *parts])
             there = listed([*stages, *parts])
             problems.append(f"{override}: no stage or section {part!r}{hint} there are: {there}")

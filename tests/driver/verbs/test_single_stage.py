@@ -108,6 +108,8 @@ def test_what_has_no_option_is_a_key_of_a_stage_or_of_a_section(tmp_path):
     one, other = refused.value.problems
     assert one.startswith("tail=drop: no stage or section 'tail'; there are: run, score, format")
     assert "scroe.tail=drop: no stage or section 'scroe'; did you mean score?" in other
+    with pytest.raises(InputError, match="run.trec: expected KEY=VALUE"):
+        scored(tmp_path, overrides=["run.trec"])
     with pytest.raises(InputError, match="score.tail: expected 'keep' or 'drop'; found text"):
         scored(tmp_path, overrides=["score.tail=cut"])
 
