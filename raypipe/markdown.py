@@ -56,7 +56,7 @@ class Text(str):
         """The parts, of which a copy is made."""
         return (self.parts,)
 
-    def unended(self) -> "Text":
+    def trimmed(self) -> "Text":
         """The text without the empty line at its end, if there is one."""
         return Text(self.parts[:-1]) if self.parts and not self.parts[-1] else self
 
@@ -67,15 +67,11 @@ def _lines(part: str | Table) -> list[str]:
     return markdown_table(part.columns, part.rows, padded=part.padded)
 
 
-def joined(texts: Iterable[Text]) -> Text:
-    """The texts, each on lines of its own."""
-    return Text(part for text in texts for part in text.parts)
-
-
-def apart(texts: Iterable[Text]) -> Text:
-    """The texts, with an empty line between two."""
-    parts = [part for text in texts for part in ("", *text.parts)]
-    return Text(parts[1:])
+def joined(texts: Iterable[Text], *, apart: bool = False) -> Text:
+    """The texts, each on lines of its own, and `apart` with an empty line between two."""
+    gap = [""] if apart else []
+    parts = [part for text in texts for part in (*gap, *text.parts)]
+    return Text(parts[len(gap) :])
 
 
 def shown(value: Value, column: str = "") -> str:

@@ -3,7 +3,7 @@ import copy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raypipe.markdown import Table, Text, apart, joined, markdown_table, read_markdown
+from raypipe.markdown import Table, Text, joined, markdown_table, read_markdown
 
 
 def test_columns_are_as_wide_as_their_longest_cell():
@@ -29,8 +29,8 @@ def test_any_text_fits_into_a_cell():
 def test_texts_stand_below_each_other_or_apart():
     one, other = Text(["# a", Table("", ["n"], [[1]]), ""]), Text(["- b"])
     assert joined([one, other]) == "# a\n| n |\n|---|\n| 1 |\n\n- b"
-    assert apart([Text(["a"]), other, other]) == "a\n\n- b\n\n- b"
-    assert one.unended() == "# a\n| n |\n|---|\n| 1 |" and other.unended() == "- b"
+    assert joined([Text(["a"]), other, other], apart=True) == "a\n\n- b\n\n- b"
+    assert one.trimmed() == "# a\n| n |\n|---|\n| 1 |" and other.trimmed() == "- b"
 
 
 def test_a_copy_has_the_parts():

@@ -12,7 +12,7 @@ from raypipe.cli.options import AsJson, Folder, PipelineFolder
 from raypipe.cli.terminal import beginning, folded, print_result, terminal_width
 from raypipe.cli.terminal import show as show_text
 from raypipe.errors import InputError
-from raypipe.markdown import Text, apart, plain
+from raypipe.markdown import Text, joined, plain
 
 if TYPE_CHECKING:
     from raypipe.report.finished import Finished
@@ -164,7 +164,7 @@ def _print(sections: "list[ReportSection]", as_json: bool) -> None:
     from raypipe.report.page import to_text
 
     body = {"sections": [section.to_json() for section in sections]}
-    print_result(body, apart(map(to_text, sections)), as_json=as_json)
+    print_result(body, joined(map(to_text, sections), apart=True), as_json=as_json)
 
 
 def report(folder: Folder) -> None:
@@ -199,7 +199,8 @@ def show(
     if as_json:
         print(json.dumps({"sections": [part.section().to_json() for part in parts]}))
     else:
-        show_text(apart(_text(part, terminal_width()) for part in parts))
+        texts = (_text(part, terminal_width()) for part in parts)
+        show_text(joined(texts, apart=True))
 
 
 def _text(part: "QueryView", width: int) -> Text:
@@ -209,7 +210,7 @@ def _text(part: "QueryView", width: int) -> Text:
     lines = [line for each in (head, *part.notes) for line in folded(plain(each), width)]
     blocks = [block_of(each, part.names, width) for each in part.candidates]
     none = [Text([f"no system has a candidate among its {part.unit}"])]
-    return apart([Text(lines), Text([systems]), *(blocks or none)])
+    return joined([Text(lines), Text([systems]), *(blocks or none)], apart=True)
 
 
 def block_of(candidate: "Candidate", systems: Sequence[str], width: int) -> Text:

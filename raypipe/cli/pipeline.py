@@ -150,7 +150,7 @@ def table(
     finished = open_finished(folder)
     tables = results(finished, query_set, measures.replace(",", " ").split())
     if out is None and written is None:
-        show(markdown(tables).unended())
+        show(markdown(tables).trimmed())
         return
     text = in_format(tables, written or "md")
     if out is None:

@@ -206,9 +206,9 @@ def search(
     if queries is None or out is None:
         raise InputError("search: expected --queries FILE and --out DIR, or --query TEXT")
     from raypipe.driver.upkeep.status import generation_to_read
-    from raypipe.driver.verbs.single_stage import SingleStage, given, search_stage
+    from raypipe.driver.verbs.single_stage import SingleStage, search_stage, set_keys
 
-    bm25 = given(k1=k1, b=b) or None
+    bm25 = set_keys(k1=k1, b=b) or None
     body = search_stage(index, queries, model, depth=depth, bm25=bm25)
     return SingleStage(body, reading=generation_to_read(index, generation))
 
@@ -265,14 +265,14 @@ def score(
     from raypipe.driver.upkeep.status import generation_to_read
     from raypipe.driver.verbs.single_stage import (
         SingleStage,
-        given,
         opened_reranker,
         score_stage,
+        set_keys,
     )
 
     refuse_missing(run, collection, queries, qrels)
     pinned, defaults = opened_reranker(model, preset, out, to_stderr)
-    candidates = given(k0=k0, k1=k1) or defaults
+    candidates = set_keys(k0=k0, k1=k1) or defaults
     body = score_stage(run, collection, queries, pinned, qrels, **candidates, blend=blend)
     return SingleStage(body, reading=generation_to_read(collection, generation))
 

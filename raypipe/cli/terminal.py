@@ -125,7 +125,7 @@ def show(text: str) -> None:
         return
     width, height = shutil.get_terminal_size()  # rich takes 80 where TERM is dumb
     console = Console(file=sys.stdout, highlight=False, width=width, height=height)
-    parts = text.unended().parts if isinstance(text, Text) else text.splitlines()
+    parts = text.trimmed().parts if isinstance(text, Text) else text.splitlines()
     for part in parts:
         if isinstance(part, Table):
             for number, drawn in enumerate(drawn_tables(part, console.width)):

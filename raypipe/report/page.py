@@ -67,7 +67,7 @@ def to_text(section: ReportSection) -> Text:
     parts += [section.lead, ""] if section.lead else []
     for table in section.tables:
         parts += [table.title, "", table, ""] if table.rows else [f"{table.title}: none", ""]
-    return Text([*parts, *map(bullet, section.notes)]).unended()
+    return Text([*parts, *map(bullet, section.notes)]).trimmed()
 
 
 def page(title: str, sections: Sequence[ReportSection], made_from: str = "") -> str:

@@ -46,22 +46,23 @@ def recipe_of(
     Raises:
         InputError: every problem found.
     """
-    stages, parts = body.get("stages", {}), WrittenRecipe.model_fields
+    sections, stages = WrittenRecipe.model_fields, body.get("stages", {})
     keys, problems = list[str](), list[str]()
     for override in overrides:
-        part, equals = override.partition("=")[0].partition(".")[0], "=" in override
-        keys.append(f"stages.{override}" if part in stages and part not in parts else override)
-        if equals and part not in stages and part not in parts:
-            hint = did_you_mean(part, [*stages, *parts])
-            there = listed([*stages, *parts])
-            problems.append(f"{override}: no stage or section {part!r}{hint} there are: {there}")
+        key, equals, _ = override.partition("=")
+        first, names = key.partition(".")[0], [*stages, *sections]
+        keys.append(override if first in sections or not equals else f"stages.{override}")
+        if equals and first not in names:
+            hint = did_you_mean(first, names)
+            problem = f"no stage or section {first!r}{hint} there are: {listed(names)}"
+            problems.append(f"{override}: {problem}")
     if problems:
         raise InputError(problems)
     whole = {"format": 1, "name": "single", **{key: value for key, value in body.items() if value}}
     return load_recipe(whole, overrides=keys, env=env, source="the command line")
 
 
-def given(**options: Any) -> Body:
+def set_keys(**options: Any) -> Body:
     """The options that have a value, by their keys in a stage."""
     return {key: value for key, value in options.items() if value is not None}
 
@@ -95,7 +96,7 @@ def split_of(format: str) -> dict[str, Any]:
 
 def model_of(path: str, preset: str | None) -> Body:
     """The recipe's entry for one model."""
-    return {"models": {MODEL: {**place_of(path), **given(preset=preset)}}}
+    return {"models": {MODEL: {**place_of(path), **set_keys(preset=preset)}}}
 
 
 def place_of(path: str) -> dict[str, str]:
@@ -128,7 +129,7 @@ def search_stage(index: Path, queries: Path, model: str | None, **keys: Any) -> 
         "models": {name: part for name, part in models.items() if name == used},
         "queries": {"queries": {"file": _place(queries)}},
         "resources": resources,
-        "stages": {**parts, "search": {"do": "search", "index": stage, **given(**keys)}},
+        "stages": {**parts, "search": {"do": "search", "index": stage, **set_keys(**keys)}},
     }
 
 
@@ -195,7 +196,7 @@ def score_stage(
         "queries": {"queries": {"file": _place(queries)}},
         "stages": {
             "run": {"do": "read", "runs": {"queries": str(run.absolute())}},
-            "score": {"do": "score", "run": "run", "model": MODEL, **given(**keys)},
+            "score": {"do": "score", "run": "run", "model": MODEL, **set_keys(**keys)},
         },
     }
     if qrels is not None:
@@ -243,7 +244,7 @@ def aggregate_stage(pairs: Path, method: str, **keys: Any) -> Body:
     body = {key: data[key] for key in kept if data.get(key)}
     if "evaluate" in body and body["evaluate"].get("baseline") not in data["stages"]:
         body["evaluate"].pop("baseline", None)
-    stage = {"do": "aggregate", "pairs": stages[0], "method": method, **given(**keys)}
+    stage = {"do": "aggregate", "pairs": stages[0], "method": method, **set_keys(**keys)}
     return {
         **body,
         "stores": _stores_of(data, pairs),

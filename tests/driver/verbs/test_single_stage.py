@@ -9,6 +9,7 @@ from raypipe.driver.verbs.single_stage import (
     collection_of,
     files_of,
     model_of,
+    opened_reranker,
     recipe_of,
     score_stage,
     search_stage,
@@ -94,6 +95,16 @@ def test_a_given_run_is_scored_by_its_keys_and_measured_with_judgements(tmp_path
     recipe = scored(tmp_path, tmp_path / "qrels.txt")
     assert recipe.evaluate.measures == MEASURES and recipe.evaluate.baseline == "run"
     assert recipe.queries["queries"].qrels == str(tmp_path / "qrels.txt")
+
+
+def test_without_k0_and_k1_a_duobert_model_has_the_papers_k1(tiny_mono, tiny_duo, tmp_path):
+    lines = []
+    for model, expected in ((tiny_duo, {"k1": 50}), (tiny_mono, {})):
+        body, defaults = opened_reranker(str(model), None, tmp_path, lines.append)
+        assert body == model_of(str(model), None) and defaults == expected
+    assert not lines
+    with pytest.raises(InputError, match="minilm"):
+        opened_reranker("minilm", None, tmp_path, lines.append)
 
 
 def test_what_has_no_option_is_a_key_of_a_stage_or_of_a_section(tmp_path):
