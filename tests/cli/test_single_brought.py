@@ -1,5 +1,6 @@
 """What new users do with commands of one stage: where these run, and what is told before work."""
 
+import json
 import os
 import sys
 
@@ -58,6 +59,14 @@ def test_small_work_starts_no_ray_whatever_the_address_says_if_asked(here, monke
     done = here(*PREPARE, "--inline")
     assert done.returncode == 0 and ", inline: --inline\n" in done.stderr
     assert not started()
+
+
+def test_a_collection_is_tokenised_for_a_model_with_keys_of_the_recipe(here, tmp_path, tiny_model):
+    command = ("tokenize", "--collection", "passages.tsv", "--model", tiny_model)
+    done = here(*command, "resources.shard_rows=2", "--json")
+    assert done.returncode == 0, done.stderr
+    store = json.loads(done.stdout)["stages"]["tokens@model"]
+    assert store["rows"] == len(PASSAGES.splitlines()) and store["shards"]["planned"] > 1
 
 
 @pytest.mark.parametrize("verb", VERBS)

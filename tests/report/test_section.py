@@ -69,6 +69,7 @@ def test_a_section_is_markdown_tables_then_notes():
 
 def test_json_has_every_value_as_it_is():
     found = json.loads(json.dumps(SECTION.to_json()))
+    assert list(found["tables"][0]) == ["title", "columns", "rows"]
     assert found["tables"][0]["rows"] == [["a|b\nc", 1234, 0.25], ["d", 5, None]]
     assert found["charts"][0]["lines"] == {"a": [[1, 2.0]]}
     assert (found["name"], found["query_set"], found["notes"]) == ("depth", "dev", ["two topics"])

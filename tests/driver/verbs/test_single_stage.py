@@ -27,6 +27,13 @@ def test_documents_are_split_as_the_paper_does_and_passages_are_not_split():
     assert split_of("msmarco-v1") == {}
 
 
+def test_files_are_absolute_but_for_buckets_and_data_sets(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    inputs = files_of("csv", ["a.csv", "s3://b/c.csv"])["collection"]["input"]
+    assert inputs == [str(tmp_path / "a.csv"), "s3://b/c.csv"]
+    assert files_of("ir-datasets", ["beir/nq"])["collection"]["input"] == ["beir/nq"]
+
+
 def test_a_collection_is_a_workspaces_or_told_by_its_files(held, tmp_path):
     folder = held()
     assert collection_of(folder) == {
