@@ -18,9 +18,9 @@ def test_a_run_of_others_is_scored_and_nothing_beside_it_tokenised(
     run = folder / "runs" / "dl21.bm25.top100.trec.gz"
     arguments = ["--run", run, "--collection", folder / "collection.tsv.gz"]
     arguments += ["--queries", folder / "queries.dl21.tsv"]
-    arguments += ["--qrels", folder / "qrels.dl21.txt.gz", "--measures", "R(rel=2)@100"]
+    arguments += ["--qrels", folder / "qrels.dl21.txt.gz", "evaluate.measures=[R(rel=2)@100]"]
     out = tmp_path / "mono"
-    done = raypipe_cli("score", *arguments, "--model", tiny_mono, "--out", out, "--depth", 20)
+    done = raypipe_cli("score", *arguments, "--model", tiny_mono, "--out", out, "--k0", 20)
     assert done.returncode == 0, done.stderr
     summary = json.loads((out / "summary.json").read_text())
     given = read_run(run)

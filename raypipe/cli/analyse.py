@@ -12,7 +12,7 @@ from raypipe.cli.options import AsJson, Folder, PipelineFolder
 from raypipe.cli.terminal import beginning, folded, print_result, terminal_width
 from raypipe.cli.terminal import show as show_text
 from raypipe.errors import InputError
-from raypipe.markdown import markdown_table, plain
+from raypipe.markdown import Text, joined, plain
 
 if TYPE_CHECKING:
     from raypipe.report.finished import Finished
@@ -164,7 +164,7 @@ def _print(sections: "list[ReportSection]", as_json: bool) -> None:
     from raypipe.report.page import to_text
 
     body = {"sections": [section.to_json() for section in sections]}
-    print_result(body, "\n\n".join(map(to_text, sections)), as_json=as_json)
+    print_result(body, joined(map(to_text, sections), apart=True), as_json=as_json)
 
 
 def report(folder: Folder) -> None:
@@ -199,27 +199,21 @@ def show(
     if as_json:
         print(json.dumps({"sections": [part.section().to_json() for part in parts]}))
     else:
-        show_text("\n\n".join(_text(part, terminal_width()) for part in parts))
+        texts = (_text(part, terminal_width()) for part in parts)
+        show_text(joined(texts, apart=True))
 
 
-def _text(part: "QueryView", width: int) -> str:
+def _text(part: "QueryView", width: int) -> Text:
     """The query, its measures in every system as a table, and a block for each candidate."""
-    from raypipe.report.page import shown
-
     query, systems = part.query, part.systems
     head = f"query {query.query_id} of {query.query_set}, {part.unit}: {query.text}"
-    rows = [[*map(shown, row, systems.columns)] for row in systems.rows]
-    blocks = [
-        "\n".join(line for each in (head, *part.notes) for line in folded(plain(each), width)),
-        "\n".join(markdown_table(systems.columns, rows)),
-        *(block_of(each, part.names, width) for each in part.candidates),
-    ]
-    if not part.candidates:
-        blocks.append(f"no system has a candidate among its {part.unit}")
-    return "\n\n".join(blocks)
+    lines = [line for each in (head, *part.notes) for line in folded(plain(each), width)]
+    blocks = [block_of(each, part.names, width) for each in part.candidates]
+    none = [Text([f"no system has a candidate among its {part.unit}"])]
+    return joined([Text(lines), Text([systems]), *(blocks or none)], apart=True)
 
 
-def block_of(candidate: "Candidate", systems: Sequence[str], width: int) -> str:
+def block_of(candidate: "Candidate", systems: Sequence[str], width: int) -> Text:
     """A candidate's grade and id, its rank and true score by system, its text and shared words.
 
     A score in brackets is of a stage below, which the system left as it was. The text is cut after
@@ -236,7 +230,7 @@ def block_of(candidate: "Candidate", systems: Sequence[str], width: int) -> str:
         *folded(shared, width - 2),
     ]
     head = folded(f"{grade}  {plain(candidate.name)}", width)
-    return "\n".join([*head, *(f"  {line}" for line in lines)])
+    return Text([*head, *(f"  {line}" for line in lines)])
 
 
 def _place(place: "PlaceInList | None", system: str) -> str:

@@ -129,7 +129,7 @@ PANELS = {
 """The verbs as `--help` groups them, each with its module in this package."""
 GROUPS = ("analyse", "leaderboard", "model")
 """Verbs that have commands of their own: the module's `group`."""
-CLASSES = {"reindex": "Reindex"}
+CLASSES = {"reindex": "Reindex", **dict.fromkeys(PANELS["Single stages"], "Verb")}
 """The class of a verb's command, in its module, if it is not typer's own."""
 
 
@@ -255,23 +255,23 @@ def _cause(error: OSError) -> str:
     return LEFT if isinstance(error, BrokenPipeError) else error.strerror or str(error)
 
 
-OF_PAPERS = {"raypipe score": ("--k0", "--k1")}
-"""Words of the papers that a user may write as options of a command, which has another."""
-DEPTH_OF_SCORE = "write --depth: it is k0 of a monoBERT model, and k1 of a duoBERT model"
-
-
 def _refused(error: typer.exceptions.TyperException) -> Ended:
     """The end of a command line that is not understood; of an empty one the help was printed."""
     if not str(error):
         return Ended(2, "no command was given", cause=InputError.cause)
     reason, context = error.format_message().rstrip("."), getattr(error, "ctx", None)
-    near = getattr(error, "possibilities", None)
+    near, option = getattr(error, "possibilities", None), getattr(error, "option_name", None)
+    remedy = None
+    if context is not None and option is not None:
+        from raypipe.cli import stages
+
+        remedy = stages.in_place_of(str(context.info_name), option)
     if near:
-        reason = f"{error.message}. Did you mean {near[0]!r}?"
+        reason = error.message if remedy else f"{error.message}. Did you mean {near[0]!r}?"
     say(f"error: {reason}")
+    if remedy is not None:
+        say(f"  {remedy}")
     if context is not None:
-        if any(word in reason for word in OF_PAPERS.get(context.command_path, ())):
-            say(f"  {DEPTH_OF_SCORE}")
         say(f"  `{context.command_path} -h` shows what it takes")
     return Ended(2, reason, told=True, cause=InputError.cause)
 

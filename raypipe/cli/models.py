@@ -39,7 +39,7 @@ def train(
     )
     named = named_training(recipe, overrides=overrides or [], env=os.environ)
     trained = execute_training(named, out, options)
-    print_result(trained.summary, trained.table.rstrip(), as_json=as_json)
+    print_result(trained.summary, trained.table.trimmed(), as_json=as_json)
     tell_model(trained)
 
 

@@ -78,7 +78,7 @@ def plan(
     from raypipe.driver.forecast.plan import make_plan
 
     forecast = make_plan(named_recipe(recipe, overrides=overrides or [], env=os.environ), out)
-    print_result(forecast.to_json(), str(forecast), as_json=as_json)
+    print_result(forecast.to_json(), forecast.text(), as_json=as_json)
 
 
 def init(
@@ -143,16 +143,17 @@ def table(
     ] = None,
 ) -> None:
     """Print the results table of a finished pipeline, for a paper or a program."""
-    from raypipe.evaluation.tables import in_format
+    from raypipe.evaluation.tables import in_format, markdown
     from raypipe.report.finished import open_finished
     from raypipe.report.results import results, write_beside
 
     finished = open_finished(folder)
     tables = results(finished, query_set, measures.replace(",", " ").split())
-    text = in_format(tables, written or "md")
     if out is None and written is None:
-        show(text.removesuffix("\n"))
-    elif out is None:
+        show(markdown(tables).trimmed())
+        return
+    text = in_format(tables, written or "md")
+    if out is None:
         print(text, end="")
     else:
         print(write_beside(finished, out, text))

@@ -10,7 +10,7 @@ from raypipe.cli.options import MEASURED, AsJson, Measures, Qrels, Ties, missing
 from raypipe.cli.terminal import print_result
 from raypipe.errors import InputError, in_one_cell
 from raypipe.leaderboard.boards import BOARDS, Board
-from raypipe.markdown import cell, markdown_table
+from raypipe.markdown import Table, Text
 from raypipe.storage.files import appearing
 
 if TYPE_CHECKING:
@@ -73,32 +73,31 @@ def compare(
         "family": comparisons.family,
         "comparisons": [asdict(row) for row in comparisons.rows],
     }
-    print_result(body, "\n".join(_tables(comparisons, names, str(base))), as_json=as_json)
+    print_result(body, _tables(comparisons, names, str(base)), as_json=as_json)
 
 
-def _tables(comparisons: "Compared", names: list[str], base: str) -> list[str]:
-    lines = []
+def _tables(comparisons: "Compared", names: list[str], base: str) -> Text:
+    lines = list[str | Table]()
     for measure in names:
         rows = [row for row in comparisons.rows if row.measure == measure]
         lines += [f"{measure} (n={rows[0].n})", ""]
         header = ["run", "mean", "difference", "95% interval", "wins/ties/losses", "p (t)"]
         header += ["p (randomisation)", "p (Holm)", "unjudged"]
-        lines += markdown_table(header, [_cells(row) for row in rows])
-        lines.append("")
+        lines += [Table("", header, [_cells(row) for row in rows]), ""]
     lines.append(
         f"Differences to {in_one_cell(base)}. Holm's correction covers the {comparisons.family} "
         "comparisons above (runs x measures) and uses the p of the randomisation test. Unjudged: "
         "share of the rows without a judgement, up to the measure's cutoff or 10."
     )
-    return lines
+    return Text(lines)
 
 
 def _cells(row: "Comparison") -> list[str]:
     if row.difference is None:
-        return [cell(in_one_cell(row.run)), f"{row.mean:.4f}", *["-"] * 6, f"{row.unjudged:.3f}"]
+        return [in_one_cell(row.run), f"{row.mean:.4f}", *["-"] * 6, f"{row.unjudged:.3f}"]
     difference = row.difference
     return [
-        cell(in_one_cell(row.run)),
+        in_one_cell(row.run),
         f"{row.mean:.4f}",
         f"{difference.mean:+.4f}",
         f"[{difference.low:+.4f}, {difference.high:+.4f}]",

@@ -1,16 +1,18 @@
 """Commands for one stage, each a recipe of that stage over a workspace; and export."""
 
-from collections.abc import Mapping, Sequence
+import inspect
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+import typer.core
 
 from raypipe.cli.options import (
-    MEASURED,
     AsJson,
     Inline,
-    Measures,
     OnRay,
     OpenCluster,
     Out,
@@ -21,22 +23,10 @@ from raypipe.cli.options import (
 from raypipe.cli.terminal import beginning, print_result, terminal_width
 from raypipe.errors import InputError
 from raypipe.markdown import plain
-from raypipe.vocabulary import (
-    BM25_B,
-    BM25_K1,
-    DEPTH,
-    K0,
-    K1,
-    RRF_K,
-    Aggregation,
-    Format,
-    FusionMethod,
-    ScoreScale,
-    listed,
-)
+from raypipe.vocabulary import DEPTH, Format, listed
 
 if TYPE_CHECKING:
-    from raypipe.config import Recipe
+    from raypipe.driver.verbs.single_stage import SingleStage
 
 NUM_LINES = 3
 """Lines of a passage's text that are shown."""
@@ -65,127 +55,162 @@ FromGeneration = Annotated[
     typer.Option("--generation", help="Read this generation of the workspace, not the newest."),
 ]
 Model = Annotated[str, typer.Option(help="A model folder, a hub's OWNER/NAME, or minilm.")]
-Preset = Annotated[str | None, typer.Option(help="Settings by name: repbert, minilm or splade.")]
+Preset = Annotated[
+    str | None, typer.Option(help="Settings by name: repbert, minilm, splade, monobert, ...")
+]
+Keys = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="KEY=VALUE",
+        help="Keys of the recipe: a stage's, such as score.tail=drop, or others, such as "
+        "resources.device=cpu. `raypipe recipes --keys` lists all.",
+    ),
+]
+KEY = typer.Option()
+"""An option that sets the stage's key of its name; the key's own text is its help."""
 HITS = 10
 """Passages that are printed for one query."""
 
 
+class Verb(typer.core.TyperCommand):
+    """A command whose options without a help text have that of the stage's key."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """As typer does; the types of recipes are asked for their texts only here."""
+        from raypipe.config.keys import text_of_key
+
+        for option in self.params:
+            if isinstance(option, typer.core.TyperOption) and option.help is None:
+                option.help = text_of_key(str(self.name), option.opts[0].removeprefix("--"))
+        super().format_help(ctx, formatter)
+
+
+def verb(make: "Callable[..., SingleStage | None]") -> Callable[..., None]:
+    """The command that runs the stage that `make` returns, if it returns one.
+
+    Its options are those of `make` and of `_run`; options of both are given to both.
+    """
+    own = inspect.signature(make).parameters
+    shared = [*inspect.signature(_run).parameters.values()][1:]
+
+    @wraps(make)
+    def command(**options: Any) -> None:
+        stage = make(**{name: options[name] for name in own})
+        if stage is not None:
+            _run(stage, **{each.name: options[each.name] for each in shared})
+
+    added = [each for each in shared if each.name not in own]
+    parameters = [each.replace(kind=each.KEYWORD_ONLY) for each in (*own.values(), *added)]
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {each.name: each.annotation for each in parameters}
+    return command
+
+
+def _run(
+    stage: "SingleStage",
+    out: Out,
+    overrides: Keys = None,
+    inline: Inline = False,
+    ray: OnRay = False,
+    allow_open_cluster: OpenCluster = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run a recipe of one stage in a workspace, here or on Ray."""
+    from raypipe.cli.pipeline import execute
+    from raypipe.driver.pipeline import Options
+    from raypipe.driver.verbs.single_stage import recipe_of
+    from raypipe.driver.verbs.where import where
+
+    recipe = recipe_of(stage.body, overrides or (), os.environ)
+    inline, why = where(recipe, inline=inline, ray=ray)
+    options = Options(
+        single=True,
+        tokens_of=stage.tokens_of,
+        reading=stage.reading,
+        ray_address=os.environ.get("RAY_ADDRESS"),
+        allow_open_cluster=allow_open_cluster,
+        inline=inline,
+        why=why,
+    )
+    execute(recipe, out, options, as_json=as_json)
+
+
+@verb
 def prepare(
     format: Annotated[str, typer.Option(help=f"{listed(Format, 'python-docs')}.")],
     input: Annotated[list[str], typer.Option(help="A file or folder; may be repeated.")],
-    out: Out,
-    errors: Annotated[
-        str, typer.Option(help="Bytes that are not UTF-8: strict refuses, replace makes U+FFFD.")
-    ] = "strict",
-    inline: Inline = False,
-    ray: OnRay = False,
-    allow_open_cluster: OpenCluster = False,
-    as_json: AsJson = False,
-) -> None:
+) -> "SingleStage":
     """Read a collection's files as passages and check their ids; documents are split."""
-    from raypipe.driver.verbs.single_stage import recipe_of, split_of
+    from raypipe.driver.verbs.single_stage import SingleStage, files_of
 
-    paths = input
-    if format != "ir-datasets":
-        paths = [path if "://" in path else str(Path(path).absolute()) for path in input]
-    keys = {"collection": {"format": format, "input": paths, "errors": errors}}
-    keys["collection"] |= split_of(format)
-    run_stages(recipe_of(keys, {}), out, as_json, allow_open_cluster, (inline, ray))
+    return SingleStage(files_of(format, input))
 
 
-def tokenize(
-    collection: Collection,
-    model: Model,
-    out: Out,
-    preset: Preset = None,
-    inline: Inline = False,
-    ray: OnRay = False,
-    allow_open_cluster: OpenCluster = False,
-    as_json: AsJson = False,
-) -> None:
+@verb
+def tokenize(collection: Collection, model: Model, preset: Preset = None) -> "SingleStage":
     """Split a collection's passages into word pieces."""
-    from raypipe.driver.verbs.single_stage import MODEL, collection_of, model_of, recipe_of
+    from raypipe.driver.verbs.single_stage import MODEL, SingleStage, collection_of, model_of
 
-    recipe = recipe_of(collection_of(collection), {}, models=model_of(model, preset))
-    run_stages(recipe, out, as_json, allow_open_cluster, (inline, ray), tokens_of=MODEL)
+    return SingleStage({**collection_of(collection), **model_of(model, preset)}, tokens_of=MODEL)
 
 
-def encode(
-    collection: Collection,
-    model: Model,
-    out: Out,
-    preset: Preset = None,
-    inline: Inline = False,
-    ray: OnRay = False,
-    allow_open_cluster: OpenCluster = False,
-    as_json: AsJson = False,
-) -> None:
+@verb
+def encode(collection: Collection, model: Model, preset: Preset = None) -> "SingleStage":
     """Compute the embeddings of a collection."""
-    from raypipe.driver.verbs.single_stage import MODEL, collection_of, model_of, recipe_of
+    from raypipe.driver.verbs.single_stage import MODEL, SingleStage, collection_of, model_of
 
     stages = {"embeddings": {"do": "encode", "model": MODEL}}
-    recipe = recipe_of(collection_of(collection), stages, models=model_of(model, preset))
-    run_stages(recipe, out, as_json, allow_open_cluster, (inline, ray))
+    return SingleStage({**collection_of(collection), **model_of(model, preset), "stages": stages})
 
 
-def index(
-    collection: Collection,
-    out: Out,
-    inline: Inline = False,
-    ray: OnRay = False,
-    allow_open_cluster: OpenCluster = False,
-    as_json: AsJson = False,
-) -> None:
+@verb
+def index(collection: Collection) -> "SingleStage":
     """Build a Lucene index of a collection."""
-    from raypipe.driver.verbs.single_stage import collection_of, recipe_of
+    from raypipe.driver.verbs.single_stage import SingleStage, collection_of
 
-    run_stages(
-        recipe_of(collection_of(collection), {"lucene": {"do": "index"}}),
-        out,
-        as_json,
-        allow_open_cluster,
-        (inline, ray),
-    )
+    return SingleStage({**collection_of(collection), "stages": {"lucene": {"do": "index"}}})
 
 
+@verb
 def search(
     index: Annotated[Path, typer.Option(help="A workspace with an index or embeddings.")],
     queries: Annotated[Path | None, typer.Option(help="A queries file, with --out.")] = None,
     query: Annotated[
-        str | None, typer.Option(help="A query's text in place of a file: prints its passages.")
+        str | None,
+        typer.Option(
+            help=f"A query's text in place of a file: prints its {HITS} best passages, or --depth."
+        ),
     ] = None,
     out: OutOrNone = None,
     model: Annotated[
         str | None, typer.Option(help="Which model or stage, if the workspace has several.")
     ] = None,
-    depth: Annotated[
-        int | None,
-        typer.Option(help=f"Passages for each query; default {DEPTH}, {HITS} for --query.", min=1),
-    ] = None,
-    k1: Annotated[float | None, typer.Option(help=f"BM25's k1; default {BM25_K1}.")] = None,
-    b: Annotated[float | None, typer.Option(help=f"BM25's b; default {BM25_B}.")] = None,
+    depth: Annotated[int | None, KEY] = None,
+    k1: Annotated[float | None, typer.Option("--bm25.k1")] = None,
+    b: Annotated[float | None, typer.Option("--bm25.b")] = None,
     generation: FromGeneration = None,
+    overrides: Keys = None,
     inline: Inline = False,
     ray: OnRay = False,
-    allow_open_cluster: OpenCluster = False,
     as_json: AsJson = False,
-) -> None:
+) -> "SingleStage | None":
     """Find the best passages for each query: runs/queries/search.trec, or on stdout."""
     if query is not None:
-        given = {"--queries": queries, "--out": out, "--inline": inline, "--ray": ray}
-        extra = [flag for flag, value in given.items() if value]
+        files = {"--queries": queries, "--out": out, "--inline": inline, "--ray": ray}
+        extra = [flag for flag, value in files.items() if value] + [*(overrides or ())]
         if extra:
             raise InputError([f"{flag}: not with --query, which writes no file" for flag in extra])
-        _print_hits(index, query, model, depth or HITS, k1, b, generation, as_json)
-        return
+        num = HITS if depth is None else depth
+        _print_hits(index, query, model, num, k1, b, generation, as_json)
+        return None
     if queries is None or out is None:
         raise InputError("search: expected --queries FILE and --out DIR, or --query TEXT")
     from raypipe.driver.upkeep.status import generation_to_read
-    from raypipe.driver.verbs.single_stage import search_recipe
+    from raypipe.driver.verbs.single_stage import SingleStage, search_stage, set_keys
 
-    recipe = search_recipe(index, queries, model=model, depth=depth or DEPTH, k1=k1, b=b)
-    reading = generation_to_read(index, generation)
-    run_stages(recipe, out, as_json, allow_open_cluster, (inline, ray), reading=reading)
+    bm25 = set_keys(k1=k1, b=b) or None
+    body = search_stage(index, queries, model, depth=depth, bm25=bm25)
+    return SingleStage(body, reading=generation_to_read(index, generation))
 
 
 def _print_hits(
@@ -210,26 +235,72 @@ def _print_hits(
     print_result({"query": query, "hits": hits}, text_of_hits(query, hits), as_json=as_json)
 
 
+@verb
+def score(
+    run: Annotated[
+        Path,
+        typer.Option(
+            help="A run file in any form, or a table of query_id and passage_id (Parquet, CSV)."
+        ),
+    ],
+    collection: Collection,
+    queries: Annotated[Path, typer.Option(help="A queries file.")],
+    model: Annotated[
+        str,
+        typer.Option(
+            help="A reranker (monoBERT, duoBERT, monoT5, duoT5): a folder, a name on a hub, "
+            "general-mono; for Python's documentation minilm-mono, minilm-duo."
+        ),
+    ],
+    out: Out,
+    preset: Preset = None,
+    k0: Annotated[int | None, KEY] = None,
+    k1: Annotated[int | None, KEY] = None,
+    blend: Annotated[float | None, KEY] = None,
+    qrels: Annotated[Path | None, typer.Option(help="Judgements, to measure the new run.")] = None,
+    generation: FromGeneration = None,
+) -> "SingleStage":
+    """Score a run's candidates: monoBERT writes runs/queries/score.trec, duoBERT its pairs."""
+    from raypipe.driver.progress import to_stderr
+    from raypipe.driver.upkeep.status import generation_to_read
+    from raypipe.driver.verbs.single_stage import (
+        SingleStage,
+        opened_reranker,
+        score_stage,
+        set_keys,
+    )
+
+    refuse_missing(run, collection, queries, qrels)
+    pinned, defaults = opened_reranker(model, preset, out, to_stderr)
+    candidates = set_keys(k0=k0, k1=k1) or defaults
+    body = score_stage(run, collection, queries, pinned, qrels, **candidates, blend=blend)
+    return SingleStage(body, reading=generation_to_read(collection, generation))
+
+
+@verb
+def aggregate(
+    pairs: Annotated[
+        Path, typer.Option(help="The workspace of `raypipe score` with a duoBERT model.")
+    ],
+    method: Annotated[str, KEY],
+    k1: Annotated[int | None, KEY] = None,
+) -> "SingleStage":
+    """Turn duoBERT's pairs into a run: runs/SET/METHOD.trec."""
+    from raypipe.driver.verbs.single_stage import SingleStage, aggregate_stage
+
+    return SingleStage(aggregate_stage(pairs, method, k1=k1))
+
+
 def fuse(
     runs: Annotated[
         list[Path],
         typer.Option(help="A run file; give this option two times or more, or once to cut a run."),
     ],
     out: Annotated[Path, typer.Option("--out", help="The folder of the files; created if new.")],
-    method: Annotated[
-        str | None, typer.Option(help=f"{listed(FusionMethod)}; not for one run.")
-    ] = None,
-    weights: Annotated[
-        list[float] | None,
-        typer.Option(
-            help="For weighted: one for each run, in their order, this option as often as --runs; "
-            "equal by default."
-        ),
-    ] = None,
-    k: Annotated[
-        float | None, typer.Option(help=f"The constant of rrf; default {RRF_K:g}.")
-    ] = None,
-    depth: Annotated[int, typer.Option(help="Passages for each query.", min=1)] = DEPTH,
+    method: Annotated[str | None, KEY] = None,
+    weights: Annotated[list[float] | None, KEY] = None,
+    k: Annotated[float | None, KEY] = None,
+    depth: Annotated[int | None, KEY] = None,
     break_ties: Ties = "id",
     as_json: AsJson = False,
 ) -> None:
@@ -240,7 +311,7 @@ def fuse(
     counts = fuse_files(
         runs,
         method=method,
-        depth=depth,
+        depth=DEPTH if depth is None else depth,
         out=out,
         weights=weights or None,
         k=k,
@@ -269,141 +340,25 @@ def export(
     print_result({"rows": num_rows, "out": str(out)}, f"{num_rows:,} rows: {out}", as_json=as_json)
 
 
-def run_stages(
-    recipe: "Recipe",
-    out: Path,
-    as_json: bool,
-    allow_open_cluster: bool,
-    flags: tuple[bool, bool],
-    *,
-    tokens_of: str | None = None,
-    reading: tuple[str, int | None] | None = None,
-) -> None:
-    """Run a recipe of single stages in a workspace, here or on Ray; `flags` are --inline, --ray."""
-    import os
-
-    from raypipe.cli.pipeline import execute
-    from raypipe.driver.pipeline import Options
-    from raypipe.driver.verbs.where import where
-
-    inline, why = where(recipe, inline=flags[0], ray=flags[1])
-
-    address = os.environ.get("RAY_ADDRESS")
-    execute(
-        recipe,
-        out,
-        Options(
-            single=True,
-            tokens_of=tokens_of,
-            reading=reading,
-            ray_address=address,
-            allow_open_cluster=allow_open_cluster,
-            inline=inline,
-            why=why,
-        ),
-        as_json=as_json,
-    )
+BM25 = "--bm25.k1 and --bm25.b are BM25's parameters; k0 and k1 are the candidates of rerankers"
+CANDIDATES = "write --k0 with a monoBERT model, and --k1 with a duoBERT model"
+FORMER = {
+    ("prepare", "--errors"): "collection.errors",
+    ("search", "--k1"): BM25,
+    ("search", "--b"): BM25,
+    ("score", "--depth"): CANDIDATES,
+    ("score", "--measures"): "evaluate.measures",
+    ("score", "--break-ties"): "run.break_ties",
+}
+"""(Command, option that it has not) -> the key in its place, or a sentence."""
 
 
-def score(
-    run: Annotated[
-        Path,
-        typer.Option(
-            help="A run file in any form, or a table of query_id and passage_id (Parquet, CSV)."
-        ),
-    ],
-    collection: Collection,
-    queries: Annotated[Path, typer.Option(help="A queries file.")],
-    model: Annotated[
-        str,
-        typer.Option(
-            help="A reranker (monoBERT, duoBERT, monoT5, duoT5): a folder, a name on a hub, "
-            "general-mono; for Python's documentation minilm-mono, minilm-duo."
-        ),
-    ],
-    out: Out,
-    preset: Annotated[
-        str | None, typer.Option(help="Settings by name: monobert, duobert, monot5, ...")
-    ] = None,
-    depth: Annotated[
-        int | None,
-        typer.Option(
-            help=f"Candidates for each query; default {K0} (monoBERT) or {K1} (duoBERT).", min=1
-        ),
-    ] = None,
-    score: Annotated[str | None, typer.Option(help=f"monoBERT only: {listed(ScoreScale)}.")] = None,
-    blend: Annotated[
-        float | None,
-        typer.Option(
-            help="monoBERT only: weight of the run's own order beside the model's log odds.", min=0
-        ),
-    ] = None,
-    tail: Annotated[
-        str | None, typer.Option(help="monoBERT only: keep or drop what is below --depth.")
-    ] = None,
-    sample: Annotated[
-        int | None, typer.Option(help="duoBERT only: pairs drawn for each candidate.", min=1)
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="duoBERT only: seed of the draw.", min=0)] = None,
-    qrels: Annotated[Path | None, typer.Option(help="Judgements, to measure the new run.")] = None,
-    measures: Measures = MEASURED,
-    break_ties: Ties = "id",
-    generation: FromGeneration = None,
-    inline: Inline = False,
-    ray: OnRay = False,
-    allow_open_cluster: OpenCluster = False,
-    as_json: AsJson = False,
-) -> None:
-    """Score a run's candidates: monoBERT writes runs/queries/score.trec, duoBERT its pairs."""
-    from raypipe.driver.progress import to_stderr
-    from raypipe.driver.upkeep.status import generation_to_read
-    from raypipe.driver.verbs.single_stage import model_of, score_recipe, with_commit
-    from raypipe.models.folder.model_folder import measurements, resolve_model
+def in_place_of(command: str, option: str) -> str | None:
+    """The key that does what an unknown option of a command says, in a sentence; None if none."""
+    from raypipe.config.keys import has_key
 
-    refuse_missing(run, collection, queries, qrels)
-    keys, folder = with_commit(model_of(model, preset), out, to_stderr)
-    opened = resolve_model(folder, preset)
-    kind = opened.reranker.kind
-    if (note := measurements(opened)) is not None:
-        typer.echo(f"{model}: {note}", err=True)
-    recipe = score_recipe(
-        run,
-        collection,
-        queries,
-        model=keys,
-        duo=kind == "duo",
-        depth=depth,
-        settings={"score": score, "blend": blend, "tail": tail, "sample": sample, "seed": seed},
-        qrels=qrels,
-        measures=measures,
-        break_ties=break_ties,
-    )
-    reading = generation_to_read(collection, generation)
-    run_stages(recipe, out, as_json, allow_open_cluster, (inline, ray), reading=reading)
-
-
-def aggregate(
-    pairs: Annotated[
-        Path, typer.Option(help="The workspace of `raypipe score` with a duoBERT model.")
-    ],
-    method: Annotated[
-        str,
-        typer.Option(help=f"{listed(Aggregation)}."),
-    ],
-    out: Out,
-    k1: Annotated[int | None, typer.Option(help="Candidates for each query; default all.")] = None,
-    m: Annotated[
-        int | None, typer.Option(help="For sample: pairs drawn for each candidate.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="For sample: seed of the draw.", min=0)] = 0,
-    tail: Annotated[str, typer.Option(help="keep or drop the candidates below k1.")] = "keep",
-    inline: Inline = False,
-    ray: OnRay = False,
-    allow_open_cluster: OpenCluster = False,
-    as_json: AsJson = False,
-) -> None:
-    """Turn duoBERT's pairs into a run: runs/SET/METHOD.trec."""
-    from raypipe.driver.verbs.single_stage import aggregate_recipe
-
-    recipe = aggregate_recipe(pairs, method=method, k1=k1, m=m, seed=seed, tail=tail)
-    run_stages(recipe, out, as_json, allow_open_cluster, (inline, ray))
+    key = FORMER.get((command, option))
+    name = option.removeprefix("--").replace("-", "_")
+    if key is None and has_key(command, name):
+        key = f"{'METHOD' if command == 'aggregate' else command}.{name}"
+    return key if key is None or " " in key else f"write {key}=VALUE in its place"

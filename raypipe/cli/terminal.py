@@ -1,4 +1,4 @@
-"""Output of commands: stdout and stderr as they are found, and Markdown that fits on a terminal."""
+"""Output of commands: stdout and stderr as they are found, and tables that fit on a terminal."""
 
 import io
 import json
@@ -8,16 +8,16 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any, TextIO, cast
+from typing import Any, Literal, TextIO, cast
 
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+from rich.table import Table as Drawn
+from rich.text import Text as Styled
 
 from raypipe.errors import in_one_cell, visible
-from raypipe.markdown import cell, markdown_table, plain
+from raypipe.markdown import Table, Text, plain
 
 LEFT = "a pipe was closed before all was written to it, as stdout is by `| head`"
 """The reason of an end that nobody reads any more."""
@@ -106,64 +106,65 @@ def say(line: str) -> None:
     print(visible(line), file=sys.stderr, flush=True)
 
 
-Rows = Sequence[Sequence[str]]
 GAP = 3
 """Blanks between two columns."""
 NARROWEST = 8
 """Characters below which a word is broken only if the terminal leaves no choice."""
-_BORDER = re.compile(r"(?<!\\)\|")
 _NUMBER = re.compile(r"[-+<]?[\d,.]+%?|-|")
 
 
 def show(text: str) -> None:
-    """Print a text in Markdown.
+    """Print a text.
 
     On a terminal its tables are drawn as wide as the terminal at most: texts are folded at blanks,
     and columns for which there is no room follow in a table of their own, which begins with the
-    first column again. Nothing is cut.
+    first column again. Nothing is cut. Elsewhere, and of a string, it is printed as it is.
     """
     if not sys.stdout.isatty():
         print(text, flush=True)
         return
     width, height = shutil.get_terminal_size()  # rich takes 80 where TERM is dumb
-    text = visible(text)
     console = Console(file=sys.stdout, highlight=False, width=width, height=height)
-    for block in _blocks(text.splitlines()):
-        if isinstance(block, str):
-            title = re.match("#{1,3} ", block)
-            line = Text(block[title.end() :], "bold") if title else Text(block)
-            console.print(line, soft_wrap=True)
-        else:
-            for number, drawn in enumerate(tables_of(block, console.width)):
+    parts = text.trimmed().parts if isinstance(text, Text) else text.splitlines()
+    for part in parts:
+        if isinstance(part, Table):
+            for number, drawn in enumerate(drawn_tables(part, console.width)):
                 console.print(*(["", drawn] if number else [drawn]), sep="\n")
+            continue
+        for line in visible(part).split("\n"):
+            title = re.match("#{1,3} ", line)
+            styled = Styled(line[title.end() :], "bold") if title else Styled(line)
+            console.print(styled, soft_wrap=True)
     sys.stdout.flush()
 
 
-def show_columns(lines: Rows) -> None:
+def show_columns(lines: Sequence[Sequence[str]]) -> None:
     """Print lines of cells, the header first: a table on a terminal, with tabs elsewhere.
 
     A cell's own tabs, line ends and other control characters are written out.
     """
     lines = [[*map(in_one_cell, line)] for line in lines]
     if sys.stdout.isatty():
-        show("\n".join(markdown_table(lines[0], [[*map(cell, line)] for line in lines[1:]])))
+        show(Text([Table("", lines[0], lines[1:])]))
     else:
-        print("\n".join("\t".join(line) for line in lines), flush=True)
+        print("\n".join(map("\t".join, lines)), flush=True)
 
 
-def tables_of(lines: Rows, width: int) -> Iterator[Table]:
-    """Tables of at most `width` characters that hold all cells; the first line is the header."""
+def drawn_tables(table: Table, width: int) -> Iterator[Drawn]:
+    """Tables of at most `width` characters that together hold all cells of a table."""
+    lines = table.cells()
     columns = list(zip(*lines, strict=True))
     least = [min(_longest_word(column), max(NARROWEST, width // 3)) for column in columns]
     for places in _groups(least, width):
-        table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+        drawn = Drawn(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
         for place in places:
             header, *cells = columns[place]
             right = place > 0 and all(_NUMBER.fullmatch(each) for each in cells)
-            table.add_column(Text(header), overflow="fold", justify="right" if right else "left")
+            justify: Literal["left", "right"] = "right" if right else "left"
+            drawn.add_column(Styled(header), overflow="fold", justify=justify)
         for line in lines[1:]:
-            table.add_row(*(Text(line[place]) for place in places))
-        yield table
+            drawn.add_row(*(Styled(line[place]) for place in places))
+        yield drawn
 
 
 def _groups(least: Sequence[int], width: int) -> list[list[int]]:
@@ -182,29 +183,8 @@ def _longest_word(cells: Sequence[str]) -> int:
     return max(cell_len(word) for each in cells for word in (each.split() or [""]))
 
 
-def _blocks(lines: Sequence[str]) -> Iterator[str | Rows]:
-    """Lines as they are, and each table as the cells of its lines, without the rule."""
-    at = 0
-    while at < len(lines):
-        end = at
-        while end < len(lines) and lines[end].startswith("|"):
-            end += 1
-        if end - at >= 2 and re.fullmatch(r"\|[-|]+\|", lines[at + 1]):
-            rows = [_cells(line) for line in (lines[at], *lines[at + 2 : end])]
-            if all(len(row) == len(rows[0]) for row in rows):
-                yield rows
-                at = end
-                continue
-        yield lines[at]
-        at += 1
-
-
-def _cells(line: str) -> list[str]:
-    return [part.strip().replace("\\|", "|") for part in _BORDER.split(line)[1:-1]]
-
-
 def print_result(result: object, text: str, *, as_json: bool) -> None:
-    """One JSON object, or a text in Markdown, on stdout."""
+    """One JSON object, or a text, on stdout."""
     if as_json:
         print(json.dumps(result), flush=True)
     else:
@@ -218,7 +198,7 @@ def terminal_width() -> int:
 
 def folded(text: str, width: int) -> list[str]:
     """The text's lines of at most `width` columns; words longer than a line are broken."""
-    lines = Text(text).wrap(Console(width=width), width, overflow="fold")
+    lines = Styled(text).wrap(Console(width=width), width, overflow="fold")
     return [line.plain.rstrip() for line in lines]
 
 

@@ -7,7 +7,7 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
@@ -20,7 +20,7 @@ from raypipe.config.training import Training
 from raypipe.config.words import did_you_mean, listed
 from raypipe.errors import InputError
 from raypipe.kinds.registry import KINDS
-from raypipe.markdown import cell
+from raypipe.markdown import Table, Text, joined
 
 Schema = dict[str, Any]
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -114,15 +114,15 @@ def _schema_of(
     return section.model_json_schema(ref_template=template, schema_generator=generator)
 
 
-def keys_of(what: str | None = None) -> str:
-    """The keys of a pipeline recipe, of one kind of stage, or of a training recipe, as Markdown.
+def keys_of(what: str | None = None) -> Text:
+    """The keys of a pipeline recipe, of one kind of stage, or of a training recipe.
 
     Raises:
         InputError: no such kind.
     """
     if what == "train":
-        phases = "A phase of `phases` has these keys, some of those above, and:\n"
-        return "\n".join([_table(Training), phases, _table(Own, "phases[].")])
+        phases = Text(["A phase of `phases` has these keys, some of those above, and:", ""])
+        return joined([_table(Training), phases, _table(Own, "phases[].")])
     if what is not None and what not in KINDS:
         hint = did_you_mean(what, [*KINDS, "train"])
         raise InputError(f"--keys: no stage {what!r}{hint} there are: {listed(KINDS)} and train")
@@ -130,16 +130,33 @@ def keys_of(what: str | None = None) -> str:
     for do, kind in sorted(KINDS.items()):
         if what in (None, do):
             about = _about(_schema_of(kind, ""))
-            parts += [f"A stage with `do: {do}`. {about}\n", _table(kind, "stages.NAME.")]
-    return "\n".join(parts)
+            head = Text([f"A stage with `do: {do}`. {about}", ""])
+            parts += [head, _table(kind, "stages.NAME.")]
+    return joined(parts)
 
 
-def _table(section: type[Section], prefix: str = "") -> str:
-    """The keys below a section, in Markdown."""
-    schema = _schema_of(section, "")
-    lines = ["| key | values | default | |", "|---|---|---|---|"]
-    lines += _rows(schema, schema.get("$defs", {}), prefix)
-    return "\n".join(lines) + "\n"
+def has_key(do: str, key: str) -> bool:
+    """Whether there is such a kind of stage, with such a key."""
+    return do in KINDS and key in KINDS[do].model_fields
+
+
+def text_of_key(do: str, key: str) -> str:
+    """The text of a key of a stage for the help of a command: its words and its default too."""
+    schema = _schema_of(KINDS[do], "")
+    row = next(row for row in _rows(schema, schema.get("$defs", {}), "") if row.key == key)
+    words = row.values.replace("`", "") if "`" in row.values else ""
+    default = "" if row.default is None else f"Default: {row.default}"
+    return " ".join(f"{part.rstrip('.')}." for part in (row.text, words, default) if part)
+
+
+def _table(section: type[Section], prefix: str = "") -> Text:
+    """The keys below a section."""
+    schema, rows = _schema_of(section, ""), []
+    for row in _rows(schema, schema.get("$defs", {}), prefix):
+        default = "-" if row.default is None else f"`{row.default}`"
+        default = "must be set" if row.must else default
+        rows.append([f"`{row.key}`", row.values, default, row.text])
+    return Text([Table("", ["key", "values", "default", ""], rows, padded=False), ""])
 
 
 def _about(section: Schema) -> str:
@@ -147,10 +164,22 @@ def _about(section: Schema) -> str:
     return " ".join(section.get("description", "").split("\n\n")[0].split())
 
 
-def _rows(section: Schema, sections: Schema, prefix: str) -> Iterator[str]:
-    """A line for every key below a section, in the order of its fields."""
+class _Row(NamedTuple):
+    """A key: its values and its default as text."""
+
+    key: str
+    values: str
+    default: str | None
+    text: str
+    must: bool
+    """Whether it must be set."""
+
+
+def _rows(section: Schema, sections: Schema, prefix: str) -> Iterator[_Row]:
+    """Every key below a section, in the order of its fields."""
     for name, key in section["properties"].items():
         options, values, below = key.get("anyOf", [key]), list[str](), None
+        must = name in section.get("required", ())
         for option in options:
             named = option.get("additionalProperties")
             opened = named if isinstance(named, dict) and "$ref" in named else option
@@ -162,11 +191,9 @@ def _rows(section: Schema, sections: Schema, prefix: str) -> Iterator[str]:
         default, text = key.get("default"), key.get("description", "")
         if below is not None:
             default, text, values = None, text or _about(below), ["section"]
-        shown = "-" if default in (None, [], {}) else f"`{_written(default)}`"
-        if name.removesuffix(".NAME") in section.get("required", ()):
-            shown = "must be set"
         types = ", ".join(dict.fromkeys(filter(None, values)))
-        yield f"| `{prefix}{name}` | {types} | {shown} | {cell(text)} |"
+        shown = None if default in (None, [], {}) else _written(default)
+        yield _Row(f"{prefix}{name}", types, shown, text, must)
         if below is not None:
             yield from _rows(below, sections, f"{prefix}{name}.")
 

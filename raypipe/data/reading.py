@@ -235,8 +235,8 @@ def _record(
         except UnicodeError as error:
             if errors == "strict":
                 return (
-                    f"not UTF-8 ({error}); `raypipe prepare --errors replace`, or a recipe's "
-                    "collection with errors: replace, makes it U+FFFD and counts it"
+                    f"not UTF-8 ({error}); the key collection.errors=replace, in a recipe or "
+                    "behind `raypipe prepare`, makes it U+FFFD and counts it"
                 )
             own_id, *texts = parse(split.replaced(record))
             if without_surrogates(own_id) != own_id or "\ufffd" in own_id:

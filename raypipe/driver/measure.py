@@ -22,6 +22,7 @@ from raypipe.driver.recipe.fit import excluded_line, fit_in_stores
 from raypipe.driver.recipe.graph import Graph
 from raypipe.driver.recipe.system import Chain, ScoreRequest, System
 from raypipe.driver.workspace import Workspace
+from raypipe.markdown import Text, joined, read_markdown
 from raypipe.names import Role, StoreName
 from raypipe.package import package_sha256
 from raypipe.storage.files import replace_file
@@ -173,7 +174,7 @@ class Measurement:
 
     entries: Mapping[str, Any]
     """Those of ENTRIES in results.json."""
-    table: str
+    table: Text
     """The content of table.md; empty if nothing was measured."""
 
 
@@ -201,7 +202,7 @@ def measure(
         return standing
     from raypipe.evaluation.measures import evaluate, warn_of
 
-    recipe, before, blocks = graph.recipe, {*workspace.written}, list[str]()
+    recipe, before, blocks = graph.recipe, {*workspace.written}, list[Text]()
     costs = {
         store: read_cost(workspace.stores, r.store, r.fingerprint) for store, r in results.items()
     }
@@ -245,7 +246,7 @@ def measure(
             _write_measures(path, per_query)
             workspace.wrote(path)
             entries["measures"][query_set] = {name: dict(m.mean) for name, m in per_query.items()}
-    table = "\n".join(blocks)
+    table = joined(blocks)
     if table:
         replace_file(workspace.folder / "table.md", table.encode())
         workspace.wrote(workspace.folder / "table.md")
@@ -286,7 +287,7 @@ def _table(
     measured: Mapping[str, Measured],
     facts: Mapping[str, Mapping[str, Any]],
     judged: pa.Table,
-) -> tuple[str, list[str], dict[str, dict[str, Difference]]]:
+) -> tuple[Text, list[str], dict[str, dict[str, Difference]]]:
     """The table in Markdown of systems of one unit, its notes, and differences to the baseline."""
     from raypipe.evaluation.tables import OUTSIDE, render, rows_of, title_of
 
@@ -360,7 +361,7 @@ def _standing(workspace: Workspace, made_from: str, last: Mapping[str, Any]) -> 
         return None
     workspace.wrote(*paths.values())
     table = workspace.folder / "table.md"
-    text = table.read_text() if "table.md" in paths else ""
+    text = read_markdown(table.read_text()) if "table.md" in paths else Text(())
     return Measurement({name: last[name] for name in ENTRIES}, text)
 
 

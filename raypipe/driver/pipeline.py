@@ -27,6 +27,7 @@ from raypipe.driver.recipe.read_first import collection_problems, read_first
 from raypipe.driver.signals import interruptible
 from raypipe.driver.workspace import Workspace, refuse_users_files
 from raypipe.errors import InputError, LimitError, ending_of
+from raypipe.markdown import Text
 from raypipe.names import StoreName
 from raypipe.package import VERSION
 from raypipe.storage.generations import generations_held, record_numbers
@@ -69,7 +70,7 @@ class Outcome:
     """The results that are printed after an invocation."""
 
     summary: dict[str, Any]
-    table: str = ""
+    table: Text = Text(())
 
 
 def run_pipeline(

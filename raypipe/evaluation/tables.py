@@ -13,7 +13,7 @@ from raypipe.errors import visible
 from raypipe.evaluation.compare import Comparison
 from raypipe.evaluation.names import counts_in
 from raypipe.evaluation.significance import Difference
-from raypipe.markdown import bullet, cell, markdown_table
+from raypipe.markdown import Table, Text, bullet, joined
 from raypipe.vocabulary import Unit
 
 OUTSIDE = (
@@ -139,44 +139,38 @@ def render(
     num_topics: Mapping[str, int],
     baseline: str | None,
     notes: Sequence[str],
-) -> str:
-    """The table as Markdown: measures with n in the header, then differences, then notes."""
+) -> Text:
+    """The table: measures with n in the header, then differences, then notes."""
     with_n = [f"{measure} (n={num_topics[measure]})" for measure in measures]
-    blocks = [f"## {query_set}", ""]
     header = ["system", "reranks", "model", *with_n, "ms/query"]
     counted = any(row.inferences is not None for row in rows)
     header += ["inferences/query", "computed/query"] if counted else []
-    blocks += markdown_table(
-        header,
-        [
-            [starred(row.system, row.larger_collection), cell(row.reranks), cell(row.model)]
-            + [f"{row.values[measure]:.4f}" for measure in measures]
-            + [one_digit(row.ms_per_query)]
-            + ([one_digit(row.inferences), one_digit(row.computed)] if counted else [])
-            for row in rows
-        ],
-    )
+    cells = [
+        [starred(row.system, row.larger_collection), row.reranks, row.model]
+        + [f"{row.values[measure]:.4f}" for measure in measures]
+        + [one_digit(row.ms_per_query)]
+        + ([one_digit(row.inferences), one_digit(row.computed)] if counted else [])
+        for row in rows
+    ]
+    parts: list[str | Table] = [f"## {query_set}", "", Table("", header, cells)]
     compared = [row for row in rows if row.differences]
     if baseline is not None and compared:
-        blocks += ["", f"Difference to {baseline}, with a 95% interval and wins/ties/losses:", ""]
-        blocks += markdown_table(
-            ["system", *measures],
+        parts += ["", f"Difference to {baseline}, with a 95% interval and wins/ties/losses:", ""]
+        cells = [
             [
-                [
-                    starred(row.system, row.larger_collection),
-                    *[_difference(row.differences[measure]) for measure in measures],
-                ]
-                for row in compared
-            ],
-        )
+                starred(row.system, row.larger_collection),
+                *[_difference(row.differences[measure]) for measure in measures],
+            ]
+            for row in compared
+        ]
+        parts.append(Table("", ["system", *measures], cells))
     saw = {row.model: row.start_weights_saw for row in rows if row.start_weights_saw}
-    blocks += [""] + [f"- {model}: its start weights saw {what}" for model, what in saw.items()]
-    blocks += map(bullet, notes)
-    return "\n".join(blocks) + "\n"
+    parts += ["", *(f"- {model}: its start weights saw {what}" for model, what in saw.items())]
+    return Text([*parts, *map(bullet, notes), ""])
 
 
-def brief(summary: Mapping[str, Any], query_set: str) -> str:
-    """A table in Markdown of a query set in summary.json: measures, an interval and the time.
+def brief(summary: Mapping[str, Any], query_set: str) -> Text:
+    """A table of a query set in summary.json: measures, an interval and the time.
 
     It has the first measure with its interval, and of the others the second and the last.
     """
@@ -193,7 +187,7 @@ def brief(summary: Mapping[str, Any], query_set: str) -> str:
         cells += [f"{values[measure]:.4f}" for measure in shown]
         rows.append([*cells, one_digit(systems[name]["ms_per_query"])])
     header = ["system", first, f"to {base}, 95% interval" if base else "", *shown, "ms/query"]
-    return "\n".join(markdown_table(header, rows)) + "\n"
+    return Text([Table("", header, rows), ""])
 
 
 def one_digit(value: float | None) -> str:
@@ -211,9 +205,9 @@ COMPARED = ("difference", "low", "high", "wins", "ties", "losses", "p", "p_holm"
 OF_LARGER = ("larger_collection", "note")
 
 
-def markdown(tables: Sequence[Results]) -> str:
+def markdown(tables: Sequence[Results]) -> Text:
     """The tables as a pipeline prints them."""
-    return "\n".join(
+    return joined(
         render(
             table.title,
             table.rows,

@@ -28,6 +28,7 @@ class Aggregate(Kind):
     pairs: Name
     """An earlier `score` stage with k1."""
     method: Aggregation
+    """How the probabilities of a candidate's pairs become its score."""
     k1: Count | None = None
     """At most the k1 of the pairs; None means the same k1."""
     m: Count | None = None

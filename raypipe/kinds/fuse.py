@@ -35,10 +35,11 @@ class Fuse(Kind):
         Listed,
         Source(f"equal weights, {OWN}", value=lambda fuse: equal_weights(len(fuse.runs))),
     ] = None
-    """One weight per run, not all 0; for `weighted` only."""
+    """One weight per run, not all 0, equal by default; for `weighted` only."""
     k: Annotated[NotNegative | None, Source("Cormack et al. 2009, section 2", value=RRF_K)] = None
     """The constant of `rrf`; for that method only."""
     depth: Annotated[Count, Source("Nogueira et al. 2019: 1,000 candidates")] = DEPTH
+    """Passages per query."""
 
     def problems(self, name: str, around: Around) -> Iterator[Problem]:
         """Checks that no run is given twice, and weights and k only with their methods."""

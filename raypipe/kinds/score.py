@@ -52,7 +52,8 @@ class Score(Kind):
     k0: Annotated[Count | None, _K0] = None
     """Candidates per query for a monoBERT model; the output is a run."""
     k1: Annotated[Count | None, _K1] = None
-    """Candidates per query whose ordered pairs a duoBERT model scores; the output is pairs."""
+    """Candidates per query whose ordered pairs a duoBERT model scores; the output is pairs. For
+    such a model, `raypipe score` takes 50 if it gets none."""
     sample: Count | None = None
     """Number of a duoBERT model's pairs to draw for each candidate, without replacement."""
     seed: Annotated[Seed, Source(OWN)] = 0
@@ -260,7 +261,7 @@ def too_many(lists: str, num_candidates: int, key: str, k: int) -> list[str]:
         return []
     return [
         f"{lists}, up to {num_candidates:,} for a query, of which {key} {k:,} would take the first "
-        f"of the file; write {key}: {num_candidates} or more (--depth of raypipe score), or give "
+        f"of the file; write {key}: {num_candidates} or more (--{key} of raypipe score), or give "
         "the file a column rank or score"
     ]
 

@@ -81,8 +81,9 @@ class Bm25(Section):
     """
 
     k1: Annotated[NotNegative | None, *_BM25_K1] = None
-    """None only where `tune` is given."""
+    """How much further occurrences of a word add. None only where `tune` is given."""
     b: Annotated[Fraction | None, *_BM25_B] = None
+    """How much less the words of longer passages add."""
     tune: Tune | None = None
 
 

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from raypipe.errors import InputError
+from raypipe.markdown import Table, Value
 from raypipe.report.finished import Finished
 from raypipe.report.first_stages import depth, fusion
-from raypipe.report.page import PAGE, ReportSection, Table, Value, write_page
+from raypipe.report.page import PAGE, ReportSection, write_page
 from raypipe.report.queries import queries
 from raypipe.report.results import overview
 from raypipe.report.tradeoff import tradeoff

@@ -24,6 +24,7 @@ from raypipe.evaluation.run_files.runs import read_run
 from raypipe.evaluation.significance import differences, randomisation_tests
 from raypipe.kinds.read import GivenRun
 from raypipe.kinds.score import MonoScore
+from raypipe.markdown import Table, Value
 from raypipe.names import of_stage
 from raypipe.ranking.blend import reranked_at
 from raypipe.ranking.fuse import fuse_tables
@@ -45,7 +46,7 @@ from raypipe.report.finished import (
     recalls,
     relevant_grade,
 )
-from raypipe.report.page import ReportSection, Table, Value
+from raypipe.report.page import ReportSection
 from raypipe.stages.scoring.blend import blend_and_depth
 
 RERANKED_DEPTHS = (5, 10, 50, 100, 500, 1000)

@@ -1,7 +1,6 @@
 """An analysis as tables, charts and notes: as text, as JSON, or on a page."""
 
 import json
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -10,16 +9,9 @@ from typing import Any
 
 from raypipe.driver.mirror import write_out
 from raypipe.errors import InputError
-from raypipe.markdown import bullet, cell, markdown_table, plain
+from raypipe.markdown import Table, Text, Value, bullet, plain, shown
 from raypipe.report.charts import Chart, svg
 
-Value = str | int | float | None
-"""A cell of a table; None where there is nothing to say."""
-SMALLEST_P = 0.0001
-COARSE = ("ms/query", "inferences", "computed", "seconds")
-"""Beginnings of the names of columns whose numbers have one digit after the point, or none."""
-SIGNED = ("difference", "low", "high")
-"""Columns of differences, which have a sign."""
 PAGE = "report.html"
 TWINS = "analysis"
 _OWN = re.compile(
@@ -39,19 +31,6 @@ HEADINGS = {
 }
 SHORT, LONG = 20, 60
 """Characters of a cell that stands on one line, and of a cell that is given more room."""
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Rows under named columns."""
-
-    title: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[Value]]
-
-    def has_numbers(self, place: int) -> bool:
-        """Whether a column has a number."""
-        return any(isinstance(row[place], int | float) for row in self.rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,39 +55,19 @@ class ReportSection:
 
     def to_json(self) -> dict[str, Any]:
         """All of it, for `json.dumps`."""
-        return asdict(self)
+        body = asdict(self)
+        for table in body["tables"]:
+            del table["padded"]
+        return body
 
 
-def shown(value: Value, column: str = "") -> str:
-    """A cell as text: four digits after the point, thousands apart, `-` for nothing.
-
-    Times and inferences have one digit after the point, or none if they are whole, and differences
-    a sign. A p below 0.0001, in a column `p` or `p (...)`, is shown as such: it is never 0.
-    """
-    if value is None or (isinstance(value, float) and not math.isfinite(value)):
-        return "-"
-    if column.split(" ")[0] == "p" and isinstance(value, float) and value < SMALLEST_P:
-        return f"<{SMALLEST_P}"
-    if isinstance(value, str):
-        return cell(plain(value))
-    if isinstance(value, int):
-        return f"{value:,}"
-    if column in SIGNED:
-        return f"{value:+.4f}"
-    if column.startswith(COARSE):
-        return f"{value:,.0f}" if value.is_integer() else f"{value:,.1f}"
-    return f"{value:.4f}"
-
-
-def to_text(section: ReportSection) -> str:
-    """The section's tables as Markdown, or a word for one without rows, then its notes."""
-    blocks = [f"## {section.name}: {section.query_set}", ""]
-    blocks += [section.lead, ""] if section.lead else []
+def to_text(section: ReportSection) -> Text:
+    """The section's tables, or a word for one without rows, then its notes."""
+    parts: list[str | Table] = [f"## {section.name}: {section.query_set}", ""]
+    parts += [section.lead, ""] if section.lead else []
     for table in section.tables:
-        rows = [[*map(shown, row, table.columns)] for row in table.rows]
-        drawn = [table.title, "", *markdown_table(table.columns, rows)]
-        blocks += [*(drawn if rows else [f"{table.title}: none"]), ""]
-    return "\n".join([*blocks, *map(bullet, section.notes)]).rstrip()
+        parts += [table.title, "", table, ""] if table.rows else [f"{table.title}: none", ""]
+    return Text([*parts, *map(bullet, section.notes)]).trimmed()
 
 
 def page(title: str, sections: Sequence[ReportSection], made_from: str = "") -> str:

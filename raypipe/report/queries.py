@@ -14,6 +14,7 @@ from raypipe.errors import InputError
 from raypipe.evaluation.compare import DEFAULT_CUTOFF, unjudged
 from raypipe.evaluation.measures import Measured, evaluate
 from raypipe.evaluation.names import cutoffs_in, grades_of
+from raypipe.markdown import Table, Value
 from raypipe.report.charts import Chart
 from raypipe.report.finished import (
     Finished,
@@ -27,7 +28,7 @@ from raypipe.report.finished import (
     outside,
     relevant_grade,
 )
-from raypipe.report.page import ReportSection, Table, Value
+from raypipe.report.page import ReportSection
 from raypipe.vocabulary import Unit, units
 
 NUM_QUERIES = 10

@@ -9,8 +9,9 @@ from raypipe.config import Recipe
 from raypipe.config.phases import PhasedTraining
 from raypipe.driver.summaries import read_results
 from raypipe.errors import IncompleteError
+from raypipe.markdown import Table, Value
 from raypipe.report.finished import about, open_finished
-from raypipe.report.page import TWINS, ReportSection, Table, Value, write_with_twins
+from raypipe.report.page import TWINS, ReportSection, write_with_twins
 from raypipe.report.published import (
     TIME,
     MeasuredRows,

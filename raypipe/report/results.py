@@ -11,6 +11,7 @@ from raypipe.evaluation.measures import warn_of
 from raypipe.evaluation.names import parse_measures
 from raypipe.evaluation.significance import Difference, difference
 from raypipe.evaluation.tables import INFERENCES, OUTSIDE, Results, Row, rows_of
+from raypipe.markdown import Table, Value, shown
 from raypipe.report.charts import Chart
 from raypipe.report.finished import (
     Finished,
@@ -25,7 +26,7 @@ from raypipe.report.finished import (
     of_system,
     outside,
 )
-from raypipe.report.page import ReportSection, Table, Value, shown
+from raypipe.report.page import ReportSection
 from raypipe.storage.files import replace_file
 from raypipe.vocabulary import Unit, units
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from raypipe.errors import InputError
 from raypipe.evaluation.significance import difference, randomisation_tests
+from raypipe.markdown import Table, Value
 from raypipe.report.cells import (
     NUM_SEEDS,
     Cell,
@@ -25,7 +26,7 @@ from raypipe.report.cells import (
 )
 from raypipe.report.charts import Chart
 from raypipe.report.finished import Finished, about, comparable, measures_of
-from raypipe.report.page import ReportSection, Table, Value
+from raypipe.report.page import ReportSection
 
 SETTING = ("k0", "k1", "method", "m")
 MORE_PAIRS = "a larger k1 in the recipe scores more pairs"

@@ -15,12 +15,13 @@ from raypipe.driver.training.curves import values_of
 from raypipe.driver.upkeep.status import shown_results
 from raypipe.errors import InputError
 from raypipe.kinds.score import MonoScore
+from raypipe.markdown import Table, Value
 from raypipe.models.folder.adapters import adapter_folder
 from raypipe.models.folder.files import read_object
 from raypipe.names import of_stage
 from raypipe.report.charts import Chart
 from raypipe.report.finished import Finished, about, measures_of, of_system
-from raypipe.report.page import ReportSection, Table, Value
+from raypipe.report.page import ReportSection
 
 MOST_POINTS = 200
 """Points of a curve at most. Each is the mean of as many consecutive steps as that takes."""

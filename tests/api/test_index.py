@@ -12,7 +12,12 @@ from raypipe.driver.execute import Watcher
 from raypipe.driver.generations.past import history
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.upkeep.status import generation_to_read
-from raypipe.driver.verbs.single_stage import model_of, score_recipe, search_recipe
+from raypipe.driver.verbs.single_stage import (
+    model_of,
+    recipe_of,
+    score_stage,
+    search_stage,
+)
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import IncompleteError, InputError
 from raypipe.storage.generations import newest_generation, reader_leases, retire
@@ -46,10 +51,8 @@ def run_inline(recipe, out, work, number=None):
 
 
 def searched(nights, out, number=None):
-    queries, kinds = nights / "queries.tsv", {"model": None, "depth": 1000, "k1": None, "b": None}
-    return run_inline(
-        search_recipe(nights / "work", queries, **kinds), out, nights / "work", number
-    )
+    recipe = recipe_of(search_stage(nights / "work", nights / "queries.tsv", None))
+    return run_inline(recipe, out, nights / "work", number)
 
 
 @pytest.fixture(scope="module")
@@ -142,18 +145,9 @@ def test_candidates_are_reranked_as_in_a_pipeline(nights, tiny_mono, tmp_path):
         texts = index.passages(found["passage_id"])
         mine = raypipe.rerank(found, QUERIES, texts, tiny_mono, k=3)
     raypipe.write_run(found, tmp_path / "found.parquet")
-    recipe = score_recipe(
-        tmp_path / "found.parquet",
-        nights / "work",
-        nights / "queries.tsv",
-        model=model_of(str(tiny_mono), None),
-        duo=False,
-        depth=3,
-        settings={},
-        qrels=None,
-        measures="",
-    )
-    runs = run_inline(recipe, tmp_path / "scored", nights / "work")
+    files = tmp_path / "found.parquet", nights / "work", nights / "queries.tsv"
+    stage = score_stage(*files, model_of(str(tiny_mono), None), None, k0=3)
+    runs = run_inline(recipe_of(stage), tmp_path / "scored", nights / "work")
     raypipe.write_run(mine, tmp_path / "mine.trec", tag="score")
     assert (tmp_path / "mine.trec").read_bytes() == (runs / "score.trec").read_bytes()
 

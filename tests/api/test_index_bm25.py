@@ -10,7 +10,7 @@ from raypipe.config import load_recipe
 from raypipe.driver.execute import Watcher
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.upkeep.status import generation_to_read
-from raypipe.driver.verbs.single_stage import search_recipe
+from raypipe.driver.verbs.single_stage import recipe_of, search_stage
 from raypipe.errors import InputError
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]
@@ -51,8 +51,9 @@ def work(tiny_model, tmp_path_factory):
 
 @pytest.mark.parametrize("given", [{}, {"k1": 1.5}, {"b": 0.9, "depth": 1}])
 def test_a_search_of_the_index_is_the_commands(work, tmp_path, given):
-    wanted = {"model": "lucene", "depth": 1000, "k1": None, "b": None} | given
-    recipe = search_recipe(work, work.parent / "queries.tsv", **wanted)
+    bm25 = {key: value for key, value in given.items() if key != "depth"} or None
+    stage = {"depth": given.get("depth"), "bm25": bm25}
+    recipe = recipe_of(search_stage(work, work.parent / "queries.tsv", "lucene", **stage))
     inline = recipe.resources.model_copy(update={"backend": "inline"})
     recipe = recipe.model_copy(update={"resources": inline})
     options = Options(reading=generation_to_read(work, 1))

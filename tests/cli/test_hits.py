@@ -88,7 +88,9 @@ def test_an_index_is_named_by_its_stage_its_model_or_the_models_path(
         ([], "expected --queries FILE and --out DIR, or --query TEXT"),
         (["--query", "x", "--model", "other"], "found 'other', which fits 0"),
         (["--query", "x", "--generation", "1"], "generation"),
-        (["--query", "x", "--k1", "0.5"], "k1, b: for BM25"),
+        (["--query", "x", "--bm25.k1", "0.5"], "k1, b: for BM25"),
+        (["--query", "x", "--depth", "0"], "depth"),
+        (["--query", "x", "search.depth=3"], "search.depth=3: not with --query"),
     ],
 )
 def test_what_does_not_fit_is_refused_by_name(work, capsys, arguments, told):

@@ -7,7 +7,7 @@ import typer
 
 from raypipe.cli.main import app, run_and_tell
 from raypipe.package import VERSION
-from raypipe.vocabulary import Format, words
+from raypipe.vocabulary import BM25_K1, DEPTH, K0, K1, RRF_K, Aggregation, Format, words
 
 
 def verbs(command, words=()):
@@ -67,10 +67,55 @@ def test_an_option_like_no_other_gets_no_suggestion(raypipe_here):
     ]
 
 
-@pytest.mark.parametrize("option", ["--k0", "--k1"])
-def test_the_papers_names_of_scores_depth_are_answered_with_its_option(raypipe_here, option):
-    told = raypipe_here("score", option, "9").stderr
-    assert "write --depth: it is k0 of a monoBERT model, and k1 of a duoBERT model" in told
+BM25 = "--bm25.k1 and --bm25.b are BM25's parameters; k0 and k1 are the candidates of rerankers"
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "remedy"),
+    [
+        ("search", "--k1", BM25),
+        ("search", "--b", BM25),
+        ("search", "--rm3", "write search.rm3=VALUE in its place"),
+        ("score", "--depth", "write --k0 with a monoBERT model, and --k1 with a duoBERT model"),
+        ("score", "--tail", "write score.tail=VALUE in its place"),
+        ("score", "--break-ties", "write run.break_ties=VALUE in its place"),
+        ("score", "--measures", "write evaluate.measures=VALUE in its place"),
+        ("aggregate", "--seed", "write METHOD.seed=VALUE in its place"),
+        ("prepare", "--errors", "write collection.errors=VALUE in its place"),
+    ],
+)
+def test_an_option_that_is_a_key_is_refused_with_the_key(raypipe_here, command, option, remedy):
+    error, advice, *_ = raypipe_here(command, option, "9").stderr.splitlines()
+    assert error == f"error: No such option: {option}" and advice == f"  {remedy}"
+
+
+SINGLE = ("search", "score", "aggregate", "fuse", "tokenize", "encode", "index", "prepare")
+
+
+@pytest.mark.parametrize("verb", SINGLE)
+def test_the_help_of_a_stages_option_is_its_keys_text_with_its_default(verb):
+    command = typer.main.get_command(app()).commands[verb]
+    command.get_help(command.make_context(verb, ["x"], resilient_parsing=True))
+    helps = {option.opts[0]: option.help for option in command.params}
+    assert all(helps.values())
+    shown = {
+        "search": {
+            "--depth": f"Passages per query. Default: {DEPTH}.",
+            "--bm25.k1": "How much further occurrences of a word add. None only where `tune` is "
+            f"given. Default: {BM25_K1}.",
+        },
+        "score": {
+            "--k0": "Candidates per query for a monoBERT model; the output is a run. Default: "
+            f"{K0}.",
+        },
+        "aggregate": {
+            "--method": "How the probabilities of a candidate's pairs become its score. "
+            f"{', '.join(words(Aggregation))}.",
+        },
+        "fuse": {"--k": f"The constant of `rrf`; for that method only. Default: {RRF_K}."},
+    }
+    assert shown.get(verb, {}).items() <= helps.items()
+    assert verb != "score" or f"`raypipe score` takes {K1} if it gets none." in helps["--k1"]
 
 
 def test_a_bad_value_names_its_option(raypipe_here):

@@ -9,7 +9,7 @@ from made_up_msmarco import NUM_PASSAGES, NUM_QUERIES, candidates, write_msmarco
 
 from raypipe.cli.main import run
 from raypipe.evaluation.run_files.runs import read_run
-from raypipe.report.page import shown
+from raypipe.markdown import shown
 
 VARIABLES = ("MSMARCO", "MSMARCO_V2", "MODELS", "RUNS", "TRECCAR", "RAYPIPE_DATA")
 

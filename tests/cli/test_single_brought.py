@@ -1,5 +1,6 @@
 """What new users do with commands of one stage: where these run, and what is told before work."""
 
+import json
 import os
 import sys
 
@@ -58,6 +59,14 @@ def test_small_work_starts_no_ray_whatever_the_address_says_if_asked(here, monke
     done = here(*PREPARE, "--inline")
     assert done.returncode == 0 and ", inline: --inline\n" in done.stderr
     assert not started()
+
+
+def test_a_collection_is_tokenised_for_a_model_with_keys_of_the_recipe(here, tmp_path, tiny_model):
+    command = ("tokenize", "--collection", "passages.tsv", "--model", tiny_model)
+    done = here(*command, "resources.shard_rows=2", "--json")
+    assert done.returncode == 0, done.stderr
+    store = json.loads(done.stdout)["stages"]["tokens@model"]
+    assert store["rows"] == len(PASSAGES.splitlines()) and store["shards"]["planned"] > 1
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -122,8 +131,8 @@ def test_a_repeated_id_below_the_head_is_told_by_file_and_line(here, tmp_path):
 
 def test_what_is_no_utf_8_can_be_replaced_as_the_message_says(here, tmp_path):
     (tmp_path / "passages.tsv").write_bytes(b"p1\tcaf\xe9\n")
-    assert "`raypipe prepare --errors replace`" in here(*PREPARE).stderr
-    assert here(*PREPARE, "--errors", "replace").returncode == 0
+    assert "collection.errors=replace, in a recipe or behind `raypipe prep" in here(*PREPARE).stderr
+    assert here(*PREPARE, "collection.errors=replace").returncode == 0
 
 
 def test_a_run_of_other_passages_is_told_what_a_recipe_can_do(here, tmp_path):

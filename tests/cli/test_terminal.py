@@ -11,9 +11,9 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from raypipe.cli.main import run as command
-from raypipe.cli.terminal import show, show_columns, tables_of
+from raypipe.cli.terminal import drawn_tables, show, show_columns
 from raypipe.evaluation.tables import escaped
-from raypipe.markdown import cell, markdown_table
+from raypipe.markdown import Table, Text, shown
 
 SYSTEMS = ["bm25", "dense-of-minilm", "bm25-then-mono-then-duo"]
 MEASURES = ["nDCG@10", "RR@10", "R@100", "AP", "P@5"]
@@ -90,14 +90,14 @@ def drawn(monkeypatch):
 
 
 def test_a_terminal_that_knows_no_colours_has_its_width_too(drawn):
-    text = "\n".join(markdown_table(["system", "AP"], [["a name of many words", "0.25"]]))
+    text = Text([Table("", ["system", "AP"], [["a name of many words", 0.25]])])
     wide = drawn(24, text, term="dumb")
     assert max(map(len, wide.splitlines())) <= 24 and wide == drawn(24, text)
 
 
 def test_a_table_that_fits_stays_one_with_numbers_to_the_right(drawn):
-    table = markdown_table(["system", "AP"], [["bm25", "0.25"], ["dense", "12.5"]])
-    assert drawn(40, "\n".join(["## test", "", *table, "", "- a note"])).splitlines() == [
+    table = Table("", ["system", "AP"], [["bm25", "0.25"], ["dense", "12.5"]])
+    assert drawn(40, Text(["## test", "", table, "", "- a note", ""])).splitlines() == [
         "test",
         "",
         "system     AP",
@@ -110,19 +110,19 @@ def test_a_table_that_fits_stays_one_with_numbers_to_the_right(drawn):
 
 
 def test_a_table_without_rows_is_its_header(drawn):
-    lines = drawn(40, "\n".join(markdown_table(["system", "AP"], []))).splitlines()
+    lines = drawn(40, Text([Table("", ["system", "AP"], [])])).splitlines()
     assert [line.rstrip() for line in lines] == ["system   AP", "───────────"]
 
 
 def test_a_first_column_of_numbers_stands_to_the_left(drawn):
-    table = markdown_table(["n", "AP"], [["5", "0.25"], ["1000", "0.5"]])
-    assert drawn(40, "\n".join(table)).splitlines()[2:] == ["5      0.25", "1000    0.5"]
+    table = Table("", ["n", "AP"], [["5", "0.25"], ["1000", "0.5"]])
+    assert drawn(40, Text([table])).splitlines()[2:] == ["5      0.25", "1000    0.5"]
 
 
 def test_columns_without_room_follow_in_a_table_of_their_own_behind_the_first_column(drawn):
     header = ["system", "AP", "nDCG@10", "ms/query"]
-    table = markdown_table(header, [["bm25", "0.2500", "0.5000", "1.5"]])
-    assert drawn(24, "\n".join(table)).splitlines() == [
+    table = Table("", header, [["bm25", 0.25, 0.5, 1.5]])
+    assert drawn(24, Text([table])).splitlines() == [
         "system       AP",
         "───────────────",
         "bm25     0.2500",
@@ -139,8 +139,8 @@ def test_columns_without_room_follow_in_a_table_of_their_own_behind_the_first_co
 
 def test_a_long_text_is_folded_at_its_blanks(drawn):
     text = "the first thousand of bm25"
-    table = markdown_table(["system", "reranks"], [["mono", text]])
-    assert drawn(24, "\n".join(table)).splitlines() == [
+    table = Table("", ["system", "reranks"], [["mono", text]])
+    assert drawn(24, Text([table])).splitlines() == [
         "system   reranks        ",
         "────────────────────────",
         "mono     the first      ",
@@ -149,10 +149,8 @@ def test_a_long_text_is_folded_at_its_blanks(drawn):
     ]
 
 
-def test_an_escaped_bar_is_a_bar_and_other_lines_stay_as_they_are(drawn):
-    text = "\n".join(
-        [*markdown_table(["a", "b"], [[cell("x|y"), "[red]z"]]), "", "| no table", "#x"]
-    )
+def test_a_bar_is_a_bar_and_other_lines_stay_as_they_are(drawn):
+    text = Text([Table("", ["a", "b"], [["x|y", "[red]z"]]), "", "| no table", "#x"])
     lines = drawn(60, text).splitlines()
     assert lines[2].split() == ["x|y", "[red]z"]
     assert lines[3:] == ["", "| no table", "#x"]
@@ -174,6 +172,16 @@ def test_columns_are_drawn_on_a_terminal_and_have_tabs_elsewhere(monkeypatch, ca
     ]
 
 
+def test_the_table_of_an_earlier_invocation_is_drawn_when_it_stands(work, monkeypatch):
+    stream = Terminal()
+    monkeypatch.setattr("sys.stdout", stream)
+    monkeypatch.setenv("COLUMNS", "100")
+    assert command(["pipeline", str(work.parent / "recipe.yaml"), "--out", str(work)])[0] == 0
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue()).splitlines()
+    assert lines[0] == "test" and lines[2].split()[:2] == ["system", "reranks"]
+    assert set(lines[3].strip()) == {"─"} and not [line for line in lines if line[:1] == "|"]
+
+
 def test_a_long_line_outside_of_tables_is_left_to_the_terminal(drawn):
     line = "    raypipe pipeline quickstart --out work stages.fused.method=alternate"
     assert drawn(30, line) == line + "\n"
@@ -191,7 +199,7 @@ texts = st.text("ab 0.|日[]\\", max_size=20).map(lambda text: text.strip() or "
 def test_no_cell_is_cut_and_no_line_is_wider(lines, width):
     stream = io.StringIO()
     console = Console(file=stream, width=width)
-    tables = list(tables_of(lines, width))
+    tables = list(drawn_tables(Table("", lines[0], lines[1:]), width))
     for table in tables:
         console.print(table)
     shown = stream.getvalue()
@@ -219,5 +227,5 @@ def test_the_name_of_a_run_stays_in_its_cell_and_commands_no_terminal(tmp_path, 
     assert per_query.read_text().splitlines()[1] == f"q\tRR@10\t{written}\t1.0\t0.0"
     assert command(["evaluate", *runs, *options, "--json"])[0] == 0
     assert "\x1b" not in capsys.readouterr().out
-    assert cell("a\x1b[1mb\nc|d") == "a\\x1b[1mb c\\|d"
+    assert shown("a\x1b[1mb\nc|d") == "a\\x1b[1mb c|d"
     assert escaped("a\x1b\nb_") == r"a\textbackslash{}x1b b\_"

@@ -8,7 +8,7 @@ import pytest
 import raypipe
 from raypipe.cli.main import run
 from raypipe.driver.mirror import copy_out, mirror_of, write_out
-from raypipe.driver.verbs.single_stage import search_recipe
+from raypipe.driver.verbs.single_stage import recipe_of, search_stage
 from raypipe.storage.bucket import BucketStorage
 from raypipe.storage.lease import acquire
 from raypipe.storage.records import digest
@@ -142,9 +142,7 @@ def test_commands_and_functions_read_a_workspace_in_a_bucket(
     uri = f"{bucket_uri}/work"
     assert run(["reindex", recipe, "--out", uri])[0] == 0
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another machine"))
-    search = search_recipe(
-        mirror_of(uri), tmp_path / "queries.tsv", model=None, depth=2, k1=None, b=None
-    )
+    search = recipe_of(search_stage(mirror_of(uri), tmp_path / "queries.tsv", None, depth=2))
     assert (search.stores, search.collection.input) == (
         f"{uri}/stores", (f"{bucket_uri}/data/passages.tsv",),
     )  # fmt: skip

@@ -16,10 +16,10 @@ from raypipe.config import load_recipe
 from raypipe.driver.execute import Watcher
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.evaluation.tables import OUTSIDE, as_json, markdown
+from raypipe.markdown import shown
 from raypipe.report.contents import report, standing_report
 from raypipe.report.finished import of_system, open_finished, recall_of
 from raypipe.report.first_stages import depth, fusion
-from raypipe.report.page import shown
 from raypipe.report.queries import queries, show
 from raypipe.report.results import overview, results
 

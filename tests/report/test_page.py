@@ -1,7 +1,8 @@
 from html.parser import HTMLParser
 
+from raypipe.markdown import Table, shown
 from raypipe.report.charts import Chart
-from raypipe.report.page import ReportSection, Table, page, shown
+from raypipe.report.page import ReportSection, page
 
 SECTIONS = [
     ReportSection(

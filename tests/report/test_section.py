@@ -1,8 +1,8 @@
 import json
 
-from raypipe.markdown import plain
+from raypipe.markdown import Table, plain, shown
 from raypipe.report.charts import Chart
-from raypipe.report.page import ReportSection, Table, shown, to_text
+from raypipe.report.page import ReportSection, to_text
 
 UNSHOWN = "\ufffd"
 
@@ -19,7 +19,7 @@ def test_cells_are_four_digits_thousands_apart_and_one_line():
         "1,234,567",
         "-",
     ]
-    assert shown("a|b\n c") == "a\\|b c"
+    assert shown("a|b\n c") == "a|b c"
 
 
 def test_times_and_inferences_have_one_digit_after_the_point():
@@ -69,6 +69,7 @@ def test_a_section_is_markdown_tables_then_notes():
 
 def test_json_has_every_value_as_it_is():
     found = json.loads(json.dumps(SECTION.to_json()))
+    assert list(found["tables"][0]) == ["title", "columns", "rows"]
     assert found["tables"][0]["rows"] == [["a|b\nc", 1234, 0.25], ["d", 5, None]]
     assert found["charts"][0]["lines"] == {"a": [[1, 2.0]]}
     assert (found["name"], found["query_set"], found["notes"]) == ("depth", "dev", ["two topics"])

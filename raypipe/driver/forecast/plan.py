@@ -21,7 +21,7 @@ from raypipe.driver.recipe.fit import fit_of_files
 from raypipe.driver.recipe.read_first import read_first
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError
-from raypipe.markdown import markdown_table
+from raypipe.markdown import Table, Text
 from raypipe.storage.root import check_root, open_storage
 
 
@@ -42,8 +42,8 @@ class Plan:
         device = self.chosen.line().removeprefix("device: ")
         return {**self.forecast.to_json(), "hours": self.hours, "device": device}
 
-    def __str__(self) -> str:
-        """Markdown: what is not there yet by store, the totals, notes."""
+    def text(self) -> Text:
+        """For people: what is not there yet by store, the totals, notes."""
         forecast, totals = self.forecast, self.forecast.totals
         header = ["store", "rows", "tokens", "inferences", "MB", "seconds"]
         stores = [
@@ -58,7 +58,9 @@ class Plan:
             for line in forecast.lines
             if not line.reused
         ]
-        blocks = ["## Forecast by store", "", *markdown_table(header, stores), ""] if stores else []
+        blocks = list[str | Table]()
+        if stores:
+            blocks += ["## Forecast by store", "", Table("", header, stores), ""]
         rows = [
             ["tokens that models read", f"{totals['tokens']:,.0f}"],
             ["inferences of rerankers, at most", f"{totals['inferences']:,.0f}"],
@@ -70,8 +72,8 @@ class Plan:
         for name, rate in forecast.rates.items():
             rows.append([f"tokens a second, {name}", f"{rate.tokens_per_second:,.0f} ({rate.by})"])
         device = self.chosen.line().removeprefix("device: ")
-        blocks += [f"## In all: {device}", "", *markdown_table(["what", "forecast"], rows)]
-        return "\n".join([*blocks, "", *(f"- {note}" for note in forecast.notes)])
+        blocks += [f"## In all: {device}", "", Table("", ["what", "forecast"], rows)]
+        return Text([*blocks, "", *(f"- {note}" for note in forecast.notes)])
 
 
 def make_plan(recipe: Recipe, out: Path) -> Plan:

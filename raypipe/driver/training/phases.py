@@ -16,6 +16,7 @@ from raypipe.driver.training.opened_sets import is_model, sources_of
 from raypipe.driver.training.place import long_problems, start_model
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, RaypipeError
+from raypipe.markdown import Text, joined
 from raypipe.models.folder.model_folder import resolve_model
 from raypipe.training.job import conventions_of_training
 
@@ -200,9 +201,9 @@ def _part(recipe: PhasedTraining, phase: Phase, models: Mapping[str, Path]) -> P
 
 def in_phases(
     recipe: Training | PhasedTraining,
-    train: Callable[[Part], tuple[dict[str, Any], str, Path]],
+    train: Callable[[Part], tuple[dict[str, Any], Text, Path]],
     say: Callable[[str], None],
-) -> tuple[dict[str, Any], str, Path]:
+) -> tuple[dict[str, Any], Text, Path]:
     """Summary, table and model folder of a recipe; of phases the last one's, with the others'.
 
     Args:
@@ -211,7 +212,7 @@ def in_phases(
         say: a line for each phase.
     """
     models: dict[str, Path] = {}
-    summaries, tables = dict[str, Any](), list[str]()
+    summaries, tables = dict[str, Any](), list[Text]()
     for number, part in enumerate(parts_of(recipe, models), 1):
         if part.phase is not None and isinstance(recipe, PhasedTraining):
             say(f"phase {part.phase} ({number} of {len(recipe.phases)})")
@@ -226,4 +227,4 @@ def in_phases(
         # A worker of Ray Train has a working directory of its own.
         models[part.phase], summaries[part.phase] = folder.absolute(), summary
         tables.append(table)
-    return summary | {"phases": summaries}, "\n".join(tables), folder
+    return summary | {"phases": summaries}, joined(tables), folder

@@ -36,7 +36,7 @@ from raypipe.driver.workspace import Workspace, refuse_users_files
 from raypipe.errors import InputError
 from raypipe.evaluation.names import parse_measures
 from raypipe.hub_names import is_hub
-from raypipe.markdown import markdown_table
+from raypipe.markdown import Table, Text
 from raypipe.models.folder.adapters import adapter_folder
 from raypipe.models.folder.model_folder import starting_weights
 from raypipe.stages.stage import Opened, Site, Sizing, Stage
@@ -57,7 +57,7 @@ class Trained:
     """What is printed after a training."""
 
     summary: dict[str, Any]
-    table: str
+    table: Text
     model: Path
 
 
@@ -128,7 +128,7 @@ def run_training(
     return Trained(summary, table, folder)
 
 
-def _one(at: TrainInvocation, part: Part) -> tuple[dict[str, Any], str, Path]:
+def _one(at: TrainInvocation, part: Part) -> tuple[dict[str, Any], Text, Path]:
     """Summary, table and model folder of one training."""
     recipe, workspace = part.recipe, at.workspace
     start = start_model(recipe)
@@ -226,11 +226,11 @@ class WeightsStage(Stage):
 
 def training_table(
     job: Job, history: Sequence[dict[str, Any]], notes: Sequence[str], saw: str
-) -> str:
-    """The measurements and the training data, as Markdown."""
+) -> Text:
+    """The measurements and the training data."""
     recipe = job.recipe
     phase = "" if job.phase is None else f": {job.phase}"
-    lines = [f"# {recipe.name}{phase}", ""]
+    lines: list[str | Table] = [f"# {recipe.name}{phase}", ""]
     if history:
         names = measured_sets(recipe)
         assert recipe.validate_ is not None
@@ -245,20 +245,19 @@ def training_table(
             ]
             for each in history
         ]
-        lines += markdown_table(["step", *names, "mean"], rows)
+        lines.append(Table("", ["step", *names, "mean"], rows))
         chosen = "the model is the checkpoint that is best here, so these are not test results"
         once = "measured once: nothing was chosen on these queries"
         if job.is_pretraining:
             once = "measured once: nothing was chosen on these inputs"
         lines += ["", f"- {chosen if len(history) > 1 else once}"]
     lines += [f"- {line}" for line in notes]
-    lines.append(f"- its weights have seen: {saw}")
-    return "\n".join(lines) + "\n"
+    return Text([*lines, f"- its weights have seen: {saw}", ""])
 
 
 def finish(
     job: Job, manifest: Manifest, sets: Sets, workspace: Workspace, part: Part
-) -> tuple[dict[str, Any], str, Path]:
+) -> tuple[dict[str, Any], Text, Path]:
     """Summary, table and model folder of a finished training; the folder is written anew."""
     recipe = job.recipe
     record = manifest.records[0]

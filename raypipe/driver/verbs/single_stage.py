@@ -1,25 +1,77 @@
 """Recipes that commands make of their options: of a single stage, and of a BEIR folder."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from raypipe.config import Recipe, load_recipe, read_resolved, recipe_text
 from raypipe.config.fields import OWN_ID
 from raypipe.config.parts import PACKAGED_MODELS, Model
+from raypipe.config.recipe import WrittenRecipe
 from raypipe.config.rules import DOCUMENTS
+from raypipe.config.words import did_you_mean, listed
 from raypipe.config.yaml import parse_yaml
 from raypipe.data.formats.registry import format_of
 from raypipe.driver.mirror import default_stores
 from raypipe.driver.models import at_commit, models_before
 from raypipe.errors import InputError
 from raypipe.hub_names import address, hub_name, is_hub
+from raypipe.models.folder.model_folder import measurements, resolve_model
 from raypipe.uris import dataset_id
-from raypipe.vocabulary import BM25_B, BM25_K1, K0, K1, BreakTies
+from raypipe.vocabulary import K1, MEASURES
 
 MODEL = "model"
 """The name of the model in a single-stage recipe."""
+Body = dict[str, Any]
+"""The data of a recipe, or of a part of it."""
+
+
+class SingleStage(NamedTuple):
+    """A command of one stage: its recipe as data, and the options that no recipe has."""
+
+    body: Body
+    tokens_of: str | None = None
+    """See `Options`, as for `reading`."""
+    reading: tuple[str, int | None] | None = None
+
+
+def recipe_of(
+    body: Mapping[str, Any],
+    overrides: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+) -> Recipe:
+    """The checked recipe with this data; an override `STAGE.KEY=VALUE` is of a stage.
+
+    Raises:
+        InputError: every problem found.
+    """
+    sections, stages = WrittenRecipe.model_fields, body.get("stages", {})
+    keys, problems = list[str](), list[str]()
+    for override in overrides:
+        key, equals, _ = override.partition("=")
+        first, names = key.partition(".")[0], [*stages, *sections]
+        keys.append(override if first in sections or not equals else f"stages.{override}")
+        if equals and first not in names:
+            hint = did_you_mean(first, names)
+            problem = f"no stage or section {first!r}{hint} there are: {listed(names)}"
+            problems.append(f"{override}: {problem}")
+    if problems:
+        raise InputError(problems)
+    whole = {"format": 1, "name": "single", **{key: value for key, value in body.items() if value}}
+    return load_recipe(whole, overrides=keys, env=env, source="the command line")
+
+
+def set_keys(**options: Any) -> Body:
+    """The options that have a value, by their keys in a stage."""
+    return {key: value for key, value in options.items() if value is not None}
+
+
+def files_of(format: str, inputs: Sequence[str]) -> Body:
+    """The recipe's entry for a collection in files, whose documents are split as in the paper."""
+    if format != "ir-datasets":
+        inputs = [path if "://" in path else str(Path(path).absolute()) for path in inputs]
+    return {"collection": {"format": format, "input": [*inputs], **split_of(format)}}
 
 
 def collection_of(path: Path) -> dict[str, Any]:
@@ -42,16 +94,9 @@ def split_of(format: str) -> dict[str, Any]:
     return {"split": {}} if format in DOCUMENTS and format != "jsonl" else {}
 
 
-def recipe_of(keys: Mapping[str, Any], stages: Mapping[str, Any], **more: Any) -> Recipe:
-    """A checked recipe with these stages."""
-    body = {"format": 1, "name": "single", **keys, "stages": dict(stages)}
-    body |= {key: value for key, value in more.items() if value}
-    return load_recipe(body, source="the command line")
-
-
-def model_of(path: str, preset: str | None) -> dict[str, Any]:
+def model_of(path: str, preset: str | None) -> Body:
     """The recipe's entry for one model."""
-    return {MODEL: {**place_of(path), **({"preset": preset} if preset else {})}}
+    return {"models": {MODEL: {**place_of(path), **set_keys(preset=preset)}}}
 
 
 def place_of(path: str) -> dict[str, str]:
@@ -63,34 +108,13 @@ def place_of(path: str) -> dict[str, str]:
     return {"path": named.uri, **({"revision": named.revision} if named.revision else {})}
 
 
-def with_commit(
-    keys: dict[str, Any], out: Path, say: Callable[[str], None]
-) -> tuple[dict[str, Any], str]:
-    """The entry of `model_of` with its commit, and the model's name for `resolve_model`.
-
-    Used by a command that must look into the model before it has a recipe.
-
-    Raises:
-        InputError: the hub does not say.
-    """
-    pinned = at_commit("--model", Model(**keys[MODEL]), models_before(out), say)
-    commit = {"revision": pinned.revision, "branch": pinned.branch}
-    named = {key: value for key, value in commit.items() if value}
-    return {MODEL: keys[MODEL] | named}, address(pinned.path, pinned.revision)
-
-
-def search_recipe(
-    index: Path, queries: Path, *, model: str | None, depth: int, k1: float | None, b: float | None
-) -> Recipe:
+def search_stage(index: Path, queries: Path, model: str | None, **keys: Any) -> Body:
     """A search of one `index` or `encode` stage of a workspace.
 
     Raises:
         InputError: no workspace, no such stage, or several stages and no name.
     """
     data, stage = _searched(index, model)
-    search: dict[str, Any] = {"do": "search", "index": stage, "depth": depth}
-    if k1 is not None or b is not None:
-        search["bm25"] = {"k1": BM25_K1 if k1 is None else k1, "b": BM25_B if b is None else b}
     stages = data["stages"]
     over = str(stages[stage].get("embeddings", stage))  # of an index of impacts: what it is of
     parts = {name: stages[name] for name in (over, stage) if name in stages}
@@ -100,13 +124,13 @@ def search_recipe(
     word = str(resources.get("precision", ""))
     if word.startswith("int8"):  # of an encoder: what it computes in beside int8
         resources["precision"] = word.partition("+")[2] or "fp32"
-    return recipe_of(
-        collection_of(index),
-        {**parts, "search": search},
-        models={name: part for name, part in models.items() if name == used},
-        queries={"queries": {"file": _place(queries)}},
-        resources=resources,
-    )
+    return {
+        **collection_of(index),
+        "models": {name: part for name, part in models.items() if name == used},
+        "queries": {"queries": {"file": _place(queries)}},
+        "resources": resources,
+        "stages": {**parts, "search": {"do": "search", "index": stage, **set_keys(**keys)}},
+    }
 
 
 def stage_to_search(index: Path, model: str | None) -> str:
@@ -158,46 +182,49 @@ def _fitting(
     raise InputError(f"{index}: it has {', '.join(stages)}; {remedy}")
 
 
-def score_recipe(
-    run: Path,
-    collection: Path,
-    queries: Path,
-    *,
-    model: Mapping[str, Any],
-    duo: bool,
-    depth: int | None,
-    settings: Mapping[str, Any],
-    qrels: Path | None,
-    measures: str,
-    break_ties: BreakTies = "id",
-) -> Recipe:
-    """A recipe that scores a run file's first candidates: stage `score` over stage `run`.
+def score_stage(
+    run: Path, collection: Path, queries: Path, model: Body, qrels: Path | None, **keys: Any
+) -> Body:
+    """A stage `score` over a stage `run`, which reads a run file.
 
     Raises:
-        InputError: a file is missing or a setting does not fit the model's kind.
+        InputError: the collection is not there, or its format is unknown.
     """
-    k = {"k1": depth or K1} if duo else {"k0": depth or K0}
-    given = {key: value for key, value in settings.items() if value is not None}
-    stages = {
-        "run": {"do": "read", "runs": {"queries": str(run.absolute())}, "break_ties": break_ties},
-        "score": {"do": "score", "run": "run", "model": MODEL, **k, **given},
+    body = {
+        **collection_of(collection),
+        **model,
+        "queries": {"queries": {"file": _place(queries)}},
+        "stages": {
+            "run": {"do": "read", "runs": {"queries": str(run.absolute())}},
+            "score": {"do": "score", "run": "run", "model": MODEL, **set_keys(**keys)},
+        },
     }
-    query_set = {"file": _place(queries)}
-    query_set |= {"qrels": _place(qrels)} if qrels else {}
-    evaluate = {"measures": measures.replace(",", " ").split(), "baseline": "run"}
-    return recipe_of(
-        collection_of(collection),
-        stages,
-        models=model,
-        queries={"queries": query_set},
-        evaluate=evaluate if qrels else None,
-    )
+    if qrels is not None:
+        body["queries"]["queries"]["qrels"] = _place(qrels)
+        body["evaluate"] = {"measures": [*MEASURES], "baseline": "run"}
+    return body
 
 
-def aggregate_recipe(
-    pairs: Path, *, method: str, k1: int | None, m: int | None, seed: int, tail: str
-) -> Recipe:
-    """A recipe that turns the pairs of a workspace into a run: stage METHOD.
+def opened_reranker(
+    name: str, preset: str | None, out: Path, say: Callable[[str], None]
+) -> tuple[Body, Body]:
+    """The entry of `model_of` with a hub's commit, and the k1 of a duoBERT model.
+
+    Raises:
+        InputError: the hub does not say, or this is no reranker.
+    """
+    body = model_of(name, preset)
+    keys = body["models"][MODEL]
+    pinned = at_commit("--model", Model(**keys), models_before(out), say)
+    keys |= {key: value for key in ("revision", "branch") if (value := getattr(pinned, key))}
+    opened = resolve_model(address(pinned.path, pinned.revision), preset)
+    if (note := measurements(opened)) is not None:
+        say(f"{name}: {note}")
+    return body, {"k1": K1} if opened.reranker.kind == "duo" else {}
+
+
+def aggregate_stage(pairs: Path, method: str, **keys: Any) -> Body:
+    """The stages of a workspace, and one more that makes a run of its pairs, named as the method.
 
     Raises:
         InputError: no workspace, or the workspace does not have exactly one score stage with k1.
@@ -213,14 +240,17 @@ def aggregate_recipe(
             f"{pairs}: expected one score stage with k1, found {names}; name one in a recipe's "
             "aggregate stage and run `raypipe pipeline`"
         )
-    stage = {"do": "aggregate", "pairs": stages[0], "method": method, "seed": seed, "tail": tail}
-    stage |= {key: value for key, value in (("k1", k1), ("m", m)) if value is not None}
     kept = ("collection", "queries", "models", "evaluate")
     body = {key: data[key] for key in kept if data.get(key)}
-    body["stores"] = _stores_of(data, pairs)
     if "evaluate" in body and body["evaluate"].get("baseline") not in data["stages"]:
         body["evaluate"].pop("baseline", None)
-    return recipe_of(body, {**data["stages"], method: stage}, resources=_precision_of(data))
+    stage = {"do": "aggregate", "pairs": stages[0], "method": method, **set_keys(**keys)}
+    return {
+        **body,
+        "stores": _stores_of(data, pairs),
+        "resources": _precision_of(data),
+        "stages": {**data["stages"], method: stage},
+    }
 
 
 def _precision_of(data: Mapping[str, Any]) -> dict[str, Any]:

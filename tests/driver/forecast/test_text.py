@@ -28,7 +28,7 @@ def test_the_line_before_a_run_has_the_sums_and_what_is_there():
 
 
 def test_the_tables_have_every_store_and_every_sum():
-    text = str(Plan(FORECAST, CPU))
+    text = Plan(FORECAST, CPU).text()
     rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in text.splitlines()]
     for wanted in (
         ["scores@mono.dev", "7", "1,234", "7", "3.00", "9.0"],
@@ -44,7 +44,7 @@ def test_the_tables_have_every_store_and_every_sum():
 
 
 def test_what_is_not_known_is_a_dash():
-    assert "| hours                            | -" in str(Plan(UNKNOWN, CPU))
+    assert "| hours                            | -" in Plan(UNKNOWN, CPU).text()
 
 
 def test_a_store_is_computed_by_as_many_workers_as_it_has_shards():

@@ -162,7 +162,7 @@ def test_the_commands_for_one_stage_take_the_name(
     lines = [f"{query} Q0 {passage} {rank} {-rank} x\n" for rank, passage in enumerate(ids[:5], 1)]
     (tmp_path / "run.trec").write_text("".join(lines))
     command = ["score", "--run", tmp_path / "run.trec", "--collection", few / "passages.tsv"]
-    command += ["--queries", few / "queries.test.tsv", "--depth", "3", "--out", tmp_path / "out"]
+    command += ["--queries", few / "queries.test.tsv", "--k0", "3", "--out", tmp_path / "out"]
     ended = raypipe_here(*command, "--model", f"{name}@{commit}")
     assert ended.returncode == 0, ended.stderr
     number = len(hub.asked)

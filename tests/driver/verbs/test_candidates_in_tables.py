@@ -137,7 +137,7 @@ def test_the_verb_scores_a_table_and_evaluate_refuses_it(folder, tiny_mono, tmp_
     scores = pd.read_parquet(out / "scores.parquet")
     assert sorted(zip(scores.query_id, scores.passage_id, strict=True)) == sorted(ROWS)
     capsys.readouterr()
-    assert command([*told, "--depth=2"])[0] == 2
-    assert "write k0: 3 or more (--depth of raypipe score)" in capsys.readouterr().err
+    assert command([*told, "--k0=2"])[0] == 2
+    assert "write k0: 3 or more (--k0 of raypipe score)" in capsys.readouterr().err
     assert command(["evaluate", f"{folder}/run.csv", f"--qrels={folder}/qrels.txt"])[0] == 2
     assert "run.csv: expected a rank or a score for each passage" in capsys.readouterr().err

@@ -21,7 +21,7 @@ def work(tmp_path):
             "queries": {"all": {"file": str(tmp_path / "q.tsv")}},
             "models": {name: {"path": name} for name in models},
         }
-        return recipe_of(keys, stages)
+        return recipe_of({**keys, "stages": stages})
 
     return of
 
