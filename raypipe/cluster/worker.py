@@ -6,6 +6,7 @@ import platform
 from collections.abc import Mapping
 
 from raypipe.cluster.backend import Committed, Mode, Task
+from raypipe.cluster.failures import evidence_name
 from raypipe.errors import LEAVE_INPUTS, InputError
 from raypipe.package import VERSION, package_sha256
 from raypipe.stages.stage import Beat, Opened, Rows, Site
@@ -82,8 +83,6 @@ def _check_spec(task: Task, when: str) -> None:
 
 def _written(task: Task, shard: Shard, beat: Beat) -> Beat:
     """A heartbeat that first records its rows, for the driver to find if this process dies."""
-    from raypipe.cluster.failures import evidence_name
-
     name = evidence_name(task.ledger, shard)
     task.ledger.storage.replace(name, b"[]")  # clears what an earlier, preempted try left
 

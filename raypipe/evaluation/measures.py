@@ -15,6 +15,8 @@ from ir_measures.measures import SumAgg
 from raypipe.errors import InputError
 from raypipe.evaluation.names import by_gdeval, grades_of, parse_measures, problems_of
 from raypipe.evaluation.run_files.columns import SHOWN, check_run, encode, repeats
+from raypipe.evaluation.run_files.runs import NotInPartsError, read_parts, read_run
+from raypipe.evaluation.ties import note_ties, ties_of
 from raypipe.schema import MAX_GRADE
 from raypipe.vocabulary import BreakTies
 
@@ -282,9 +284,6 @@ def evaluate_file(
     Raises:
         InputError: a file that is not a run, or an error of `evaluate`.
     """
-    from raypipe.evaluation.run_files.runs import NotInPartsError, read_parts, read_run
-    from raypipe.evaluation.ties import note_ties, ties_of
-
     names = (str(path), qrels_name)
     measuring, ties = Measuring(qrels, measures), []
     try:
