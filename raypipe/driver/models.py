@@ -174,7 +174,9 @@ def unfit(model: ModelFolder) -> list[str]:
     problems = limit_problems(model.conventions, model.config(), rows, layouts)
     if isinstance(model.conventions, PairConventions):
         try:
-            model.family.head(tensors, relevant_label=model.conventions.relevant_label)
+            model.family.head(
+                tensors, model.config(), relevant_label=model.conventions.relevant_label
+            )
         except InputError as error:
             problems += error.problems
     where = model.folder if model.adapter is None else model.path

@@ -21,7 +21,7 @@ def tokenizer(*tokens):
     return Tokenizer(WordLevel({token: number for number, token in enumerate(tokens)}))
 
 
-def test_a_family_has_seven_members_and_berts_has_them_all():
+def test_a_family_has_eight_members_and_berts_has_them_all():
     assert members(Family) == {
         "files",
         "read",
@@ -29,6 +29,7 @@ def test_a_family_has_seven_members_and_berts_has_them_all():
         "head",
         "layout",
         "packed",
+        "predicts_words",
         "pretraining",
     }
     for protocol, given in ((Family, FAMILY), (Files, FAMILY.files)):

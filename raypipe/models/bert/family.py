@@ -8,7 +8,7 @@ between the head's layers alone; transformers does so before the first one too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -30,13 +30,79 @@ DISTILBERT_EPS = 1e-12
 """A constant in transformers' code; config.json does not state it."""
 FIRST_POSITION = 2
 """One more than the padding's id: transformers numbers positions from there."""
+NO_HEAD = ": it has no head that scores pairs"
 OF_HEAD = (*POOLER, *(HEAD[1] + part for part in ("weight", "bias")))
 
 
-class BertFamily:
-    """BERT's code on tensors that are given BERT's names; torch is imported to read weights."""
+class Packed:
+    """The layout of a family that is computed here, and how it takes tensors by their names."""
 
     packed = True
+    files: BertFiles
+    _names: Names
+
+    def layout(self, tokenizer: Tokenizer, segments: Sequence[int]) -> Layout:
+        """The layout with one special token, each text, and another special token behind it.
+
+        Raises:
+            InputError: the tokenizer lacks one of them.
+        """
+        first, last, _ = self._names.specials
+        first_id, last_id = (tokenizer.token_to_id(token) for token in (first, last))
+        if first_id is None or last_id is None:
+            raise InputError(f"the tokenizer has no {first} or no {last}")
+        has_segments = self._names.has_segments
+        return Layout(
+            first_id,
+            (last_id,) * self._names.num_separators,
+            last_id,
+            tuple(segments) if has_segments else (0,) * len(segments),
+            self._names.first_position,
+            has_segments=has_segments,
+        )
+
+    def _checked(self, weights: Tensors, names: Collection[str], so: str = "") -> dict[str, Tensor]:
+        """The tensors by these canonical names of BERT's; `so` says what follows from a lack.
+
+        Raises:
+            InputError: some are missing; the message names all.
+        """
+        tensors = self._as_bert(weights, names)
+        missing = self._missing(names, tensors, weights)
+        if missing:
+            raise InputError([f"the checkpoint lacks the tensor {name}{so}" for name in missing])
+        return tensors
+
+    def _as_bert(self, weights: Tensors, names: Iterable[str]) -> dict[str, Tensor]:
+        """The tensors by these canonical names of BERT's, without those that are missing."""
+        places = {name: self._saved(name, weights) for name in names}
+        return {name: weights[saved] for name, saved in places.items() if saved is not None}
+
+    def _missing(self, names: Iterable[str], tensors: Tensors, weights: Tensors) -> list[str]:
+        """Missing tensors among these names of BERT's, with the prefix that the checkpoint has."""
+        prefixed = any(name.startswith(self._names.prefix) for name in weights)
+        own = (self._names.own(name) for name in names if name not in tensors)
+        return [self.files.saved_name(name, head=prefixed) for name in own]
+
+    def _saved(self, name: str, tensors: Mapping[str, Any]) -> str | None:
+        """The name among the tensors for one of BERT's canonical names; None if there is none."""
+        own = self._names.own(name)
+        return next((saved for saved in (own, self._names.prefix + own) if saved in tensors), None)
+
+    def _updates(self, updates: Updates | None, names: Iterable[str]) -> Updates | None:
+        """The updates by BERT's names of their layers, without a prefix."""
+        if updates is None:
+            return None
+        layers = [name.removesuffix("weight") for name in names if name.endswith(".weight")]
+        held = {f"{name}.": update for name, update in updates.items()}
+        places = {layer: self._saved(layer, held) for layer in layers}
+        return {layer[:-1]: held[at] for layer, at in places.items() if at is not None}
+
+
+class BertFamily(Packed):
+    """BERT's code on tensors that are given BERT's names; torch is imported to read weights."""
+
+    predicts_words = True
 
     def __init__(self, names: Names, *, activation: str = "tanh") -> None:
         """`activation` is torch's name of what a head computes between its layers."""
@@ -64,10 +130,7 @@ class BertFamily:
 
         like = self._names.as_bert(config)
         places = self.files.of_bert(config)
-        tensors = self._as_bert(weights, places)
-        missing = self._missing(places, tensors, weights)
-        if missing:
-            raise InputError([f"the checkpoint lacks the tensor {name}" for name in missing])
+        tensors = self._checked(weights, places)
         if not self._names.has_table:
             tensors[SEGMENTS] = torch.zeros(1, like["hidden_size"])
         return read_bert(tensors, like, updates=self._updates(updates, places))
@@ -79,7 +142,12 @@ class BertFamily:
         return hidden_states(body, *tokens, **settings)
 
     def head(
-        self, weights: Tensors, *, relevant_label: int | None, updates: Updates | None = None
+        self,
+        weights: Tensors,
+        config: Config,
+        *,
+        relevant_label: int | None,
+        updates: Updates | None = None,
     ) -> BertHead:
         """The pooler and the classifier, with the family's activation between them.
 
@@ -90,63 +158,10 @@ class BertFamily:
 
         from raypipe.models.bert.forward import read_head
 
-        tensors = self._as_bert(weights, OF_HEAD)
-        missing = self._missing(OF_HEAD, tensors, weights)
-        if missing:
-            raise InputError(
-                [
-                    f"the checkpoint lacks the tensor {name}: it has no head that scores pairs"
-                    for name in missing
-                ]
-            )
+        tensors = self._checked(weights, OF_HEAD, NO_HEAD)
         own = self._updates(updates, POOLER)
         pair_head = read_head(tensors, relevant_label=relevant_label, updates=own)
         return replace(pair_head, activation=getattr(torch, self._activation))
-
-    def layout(self, tokenizer: Tokenizer, segments: Sequence[int]) -> Layout:
-        """The layout with one special token, each text, and another special token behind it.
-
-        Raises:
-            InputError: the tokenizer lacks one of them.
-        """
-        first, last, _ = self._names.specials
-        first_id, last_id = (tokenizer.token_to_id(token) for token in (first, last))
-        if first_id is None or last_id is None:
-            raise InputError(f"the tokenizer has no {first} or no {last}")
-        has_segments = self._names.has_segments
-        return Layout(
-            first_id,
-            (last_id,) * self._names.num_separators,
-            last_id,
-            tuple(segments) if has_segments else (0,) * len(segments),
-            self._names.first_position,
-            has_segments=has_segments,
-        )
-
-    def _as_bert(self, weights: Tensors, names: Iterable[str]) -> dict[str, Tensor]:
-        """The tensors by these canonical names of BERT's, without those that are missing."""
-        places = {name: self._saved(name, weights) for name in names}
-        return {name: weights[saved] for name, saved in places.items() if saved is not None}
-
-    def _missing(self, names: Iterable[str], tensors: Tensors, weights: Tensors) -> list[str]:
-        """Missing tensors among these names of BERT's, with the prefix that the checkpoint has."""
-        prefixed = any(name.startswith(self._names.prefix) for name in weights)
-        own = (self._names.own(name) for name in names if name not in tensors)
-        return [self.files.saved_name(name, head=prefixed) for name in own]
-
-    def _saved(self, name: str, tensors: Mapping[str, Any]) -> str | None:
-        """The name among the tensors for one of BERT's canonical names; None if there is none."""
-        own = self._names.own(name)
-        return next((saved for saved in (own, self._names.prefix + own) if saved in tensors), None)
-
-    def _updates(self, updates: Updates | None, names: Iterable[str]) -> Updates | None:
-        """The updates by BERT's names of their layers, without a prefix."""
-        if updates is None:
-            return None
-        layers = [name.removesuffix("weight") for name in names if name.endswith(".weight")]
-        held = {f"{name}.": update for name, update in updates.items()}
-        places = {layer: self._saved(layer, held) for layer in layers}
-        return {layer[:-1]: held[at] for layer, at in places.items() if at is not None}
 
 
 FAMILY = BertFamily(

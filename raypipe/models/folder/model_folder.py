@@ -101,13 +101,14 @@ class ModelFolder:
             kind = "a reranker" if isinstance(self.conventions, PairConventions) else "an encoder"
             raise InputError(
                 f"{self.path}: precision: int8: expected a reranker that raypipe computes itself "
-                f"(BERT, RoBERTa, XLM-RoBERTa, CamemBERT, DistilBERT), found {kind} with "
-                f"model_type {self.config_read.get('model_type')!r}; set it to fp32, bf16 or fp16"
+                f"(BERT, RoBERTa, XLM-RoBERTa, CamemBERT, DistilBERT, ModernBERT), found {kind} "
+                f"with model_type {self.config_read.get('model_type')!r}; set it to fp32, bf16 or "
+                "fp16"
             )
 
     def _check_sparse(self, own: Conventions) -> None:
         """Refuses a family without the head, and settings that do not go together."""
-        if own.is_sparse and not self.family.packed:
+        if own.is_sparse and not self.family.predicts_words:
             kind = str(self.config_read.get("model_type"))
             raise no_pretraining(f"{self.path}: pooling {own.pooling}", kind)
         if own.is_sparse and self.dim > MOST_TERMS:
