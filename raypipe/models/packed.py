@@ -28,8 +28,8 @@ TILE_ROWS = {"cpu": 256, "cuda": 8192}
 Groups = list[tuple[int, int]]
 """(sequences, length) of each stretch of equal lengths, in order."""
 Linear = tuple[Tensor, ...]
-"""Weight [out, in] and bias [out]; a low-rank update adds down [r, in] and up [out, r]. In int8,
-the scales of the outputs [out] come third."""
+"""Weight [out, in] and bias [out], or one zero where a layer has no bias; a low-rank update adds
+down [r, in] and up [out, r]. In int8, the scales of the outputs [out] come third."""
 Updates = Mapping[str, tuple[Tensor, Tensor]]
 """(down [r, in], up [out, r]) of a linear layer by its name, without `.weight` and `.bias`."""
 Dropout = Callable[[Tensor], Tensor]
@@ -73,10 +73,12 @@ def linear(x: Tensor, weights: Linear, room: Room | None = None) -> Tensor:
     if rows < MIN_ROWS:
         x = F.pad(x, (0, 0, 0, MIN_ROWS - rows))
     weight, bias, *update = weights
+    biased = len(bias) == len(weight)  # adding zeros would take a pass over the result
     if room is None:
-        y = F.linear(x, weight, bias)
+        y = F.linear(x, weight, bias if biased else None)
     else:
-        y = torch.addmm(bias, x, weight.T, out=room(len(x), len(weight), x.dtype))
+        out = room(len(x), len(weight), x.dtype)
+        y = torch.addmm(bias, x, weight.T, beta=int(biased), out=out)
     if update:
         down, up = update
         y = y + F.linear(F.linear(x, down), up)

@@ -19,7 +19,7 @@ from raypipe.models.convert.checkpoint import (
     tensor_problems,
     units_of,
 )
-from raypipe.models.family import Family, family_of
+from raypipe.models.family import Family, family_of, unpacked
 from raypipe.models.folder.adapters import (
     CONFIG,
     HALVES,
@@ -132,6 +132,8 @@ def describe(path: str, preset: str | None) -> Description:
         _describe_weights(description, folder, adapter, config, conventions)
     if family is not None:
         description.training = _training(family, conventions)
+        reasons = "; ".join(unpacked(config))
+        description.notes += [f"computed by transformers: {reasons}"] if reasons else []
     description.problems = list(dict.fromkeys(problems))
     return description
 

@@ -89,9 +89,11 @@ class ModernBertFamily(Packed):
         names += [HEAD_BIAS] if config.get("classifier_bias") else []
         tensors = {n: t.float() for n, t in self._checked(weights, names, NO_HEAD).items()}
         weight, bias = (tensors[name] for name in self.files.HEADS)
+        biased = HEAD_BIAS in tensors
+        first = (tensors[dense], tensors[HEAD_BIAS]) if biased else unbiased(tensors[dense])
         update = (self._updates(updates, [dense]) or {}).get(dense.removesuffix(".weight"), ())
         return BertHead(
-            (*unbiased(tensors[dense], tensors.get(HEAD_BIAS)), *update),
+            (*first, *update),
             padded((weight, bias), relevant_label),
             num_units=len(bias),
             activation=F.gelu,

@@ -131,9 +131,9 @@ class ModernBert:
         raise InputError("a duoBERT model has three segments, a ModernBERT has none; name a BERT")
 
 
-def unbiased(weight: Tensor, bias: Tensor | None = None) -> Linear:
-    """A layer's weight, and zeros where it has no bias."""
-    return weight, weight.new_zeros(len(weight)) if bias is None else bias
+def unbiased(weight: Tensor) -> Linear:
+    """The weight of a linear layer or of a normalisation that has no bias."""
+    return weight, weight.new_zeros(1 if weight.dim() == 2 else len(weight))
 
 
 def turns_of(theta: float, head_size: int, num_positions: int) -> Turns:
@@ -200,7 +200,7 @@ def read_body(
 def turned(qkv: Tensor, num_heads: int, turns: Turns) -> Tensor:
     """Queries and keys turned by the angles of their tokens, and values as they are, [T, 3H].
 
-    Without gradients, in the memory of qkv.
+    In fp32 without gradients they are in the memory of qkv.
 
     Args:
         qkv: [T, 3H].
@@ -210,12 +210,13 @@ def turned(qkv: Tensor, num_heads: int, turns: Turns) -> Tensor:
     parts = qkv.view(len(qkv), 3, num_heads, 2, -1)
     first, second = parts[:, :2].unbind(3)
     cos, sin = (each[:, None, None] for each in turns)
-    both = (first * cos - second * sin, second * cos + first * sin)
-    if not torch.is_grad_enabled():
-        parts[:, :2] = torch.stack(both, dim=3)
-        return qkv
-    turned_both = torch.stack(both, dim=3).to(qkv.dtype)
-    return torch.cat([turned_both, parts[:, 2:]], dim=1).view_as(qkv)
+    if torch.is_grad_enabled() or qkv.dtype != cos.dtype:
+        both = torch.stack((first * cos - second * sin, second * cos + first * sin), dim=3)
+        return torch.cat([both.to(qkv.dtype), parts[:, 2:]], dim=1).view_as(qkv)
+    of_first, of_second = first * sin, second * sin
+    first.mul_(cos).sub_(of_second)
+    second.mul_(cos).add_(of_first)
+    return qkv
 
 
 def gated(inner: Tensor) -> Tensor:
