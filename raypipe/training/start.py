@@ -15,8 +15,9 @@ from raypipe.config import Training
 from raypipe.errors import InputError, problems_in
 from raypipe.models.family import family_of
 from raypipe.models.folder.adapters import CONFIG, PEFT, WEIGHTS, adapter_folder
-from raypipe.models.folder.files import initializer_range, tensor_shapes
+from raypipe.models.folder.files import initializer_range
 from raypipe.models.folder.model_folder import RANDOM, ModelFolder, layouts_of, load_weights
+from raypipe.models.folder.modular import checkpoint_shapes
 from raypipe.models.folder.settings import (
     AnyConventions,
     Conventions,
@@ -232,7 +233,7 @@ def missing_tensors(recipe: Training, start: ModelFolder) -> list[str]:
     """The tensors, but for a reranker's classifier, that the training needs and its start lacks."""
     if start.weights_sha256 == RANDOM:
         return []
-    shapes = tensor_shapes(start.folder / "model.safetensors")
+    shapes = checkpoint_shapes(start.folder, start.config())
     if recipe.masking is not None:
         next_sentence = recipe.masking.next_sentence
         return missing_at_start(shapes, start.config(), next_sentence=next_sentence)
