@@ -183,8 +183,8 @@ def _near(length: int, window: int | None, device: torch.device) -> Tensor | Non
     """Whether two tokens of a sequence are in each other's window, [L, L]; None if all are."""
     if window is None or length <= window + 1:
         return None
-    places = torch.arange(length, device=device)
-    return (places[:, None] - places).abs() <= window
+    every = torch.ones(length, length, dtype=torch.bool, device=device)
+    return every.tril_(window).triu_(-window)
 
 
 def _products(
