@@ -17,6 +17,7 @@ from raypipe.models.encoder import load_encoder
 from raypipe.models.family import FAMILIES, family_of
 from raypipe.models.folder.model_folder import layouts_of, load_weights, open_tokenizer
 from raypipe.models.gpu.opening import FixedSettings
+from raypipe.models.modernbert.files import attention_of
 from raypipe.models.packed import attend_by_length, groups_of
 from raypipe.models.scorer import load_scorer
 from raypipe.text.inputs import make_inputs, taken
@@ -31,7 +32,8 @@ FILES = FAMILIES["modernbert"].files
 @pytest.mark.parametrize("window", [2, 8, 30, 128])
 def test_states_of_lengths_around_the_window_are_those_of_transformers(tmp_path, window):
     """One batch of every length up to twice the window and a few more, three of each."""
-    theirs = make(tmp_path, "modernbert", local_attention=window, num_hidden_layers=3)
+    sizes = {"local_attention": window, "num_hidden_layers": 3, "norm_eps": 0.01}
+    theirs = make(tmp_path, "modernbert", **sizes)
     model = opened(tmp_path, **ENCODER)
     body = model.family.read(load_weights(model), model.config())
     lengths = np.repeat(np.arange(1, min(window + 6, POSITIONS + 1)), 3)
@@ -53,10 +55,10 @@ def test_states_of_lengths_around_the_window_are_those_of_transformers(tmp_path,
 def test_scores_are_those_of_transformers_with_either_pooling_and_bias(
     tmp_path, way, pooling, biased
 ):
-    theirs = make(
-        tmp_path, "modernbert", units=1, classifier_pooling=pooling, classifier_bias=biased
-    )
+    own = {"classifier_pooling": pooling, "classifier_bias": biased, "norm_eps": 0.01}
+    theirs = make(tmp_path, "modernbert", units=1, **own)
     model = opened(tmp_path, **MONO | {"relevant_label": None})
+    assert model.forward_config()["classifier_pooling"] == pooling
     (texts,) = parts_of(model, TEXTS)
     queries, passages = np.arange(len(TEXTS)), np.arange(len(TEXTS))[::-1]
     found = load_scorer(model, fixed=way, budget_tokens=200).score(
@@ -99,6 +101,17 @@ def test_a_config_of_transformers_4_is_the_same_model(tmp_path):
     states = theirs_of(tmp_path, theirs, TEXTS[0], limit=POSITIONS).last_hidden_state[0]
     found = load_encoder(model).encode(*pieces, side="passage")[0]
     np.testing.assert_allclose(found, states.mean(dim=0), atol=1e-5)
+
+
+def test_what_a_config_does_not_state_is_transformers_default():
+    theirs = transformers.ModernBertConfig(num_hidden_layers=7)
+    rotary = theirs.rope_parameters
+    expected = [
+        (rotary[kind]["rope_theta"], None if kind == "full_attention" else theirs.sliding_window)
+        for kind in theirs.layer_types
+    ]
+    assert attention_of({"num_hidden_layers": 7}) == expected
+    assert attention_of(theirs.to_dict()) == expected
 
 
 VARIANTS = [
