@@ -10,12 +10,12 @@ reads the prompt, and the decoder takes one step, whose logits of the answers ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
 from raypipe.errors import InputError
-from raypipe.models.tensors import Config, check_units, is_reranker, no_pretraining
+from raypipe.models.tensors import Config, Shape, check_units, is_reranker, no_pretraining
 from raypipe.models.whole.files import (
     LAST_BIASES,
     T5_KINDS,
@@ -95,11 +95,19 @@ class WholeFamily:
         Raises:
             InputError: there is no head, or the number of units contradicts the settings.
         """
-        last = next((name for name in weights if name.endswith(LAST_BIASES)), None)
+        self.check_head({name: tuple(one.shape) for name, one in weights.items()}, relevant_label)
+        return WholeHead()
+
+    def check_head(self, shapes: Mapping[str, Shape], relevant_label: int | None) -> None:
+        """Returns nothing if there is a head with the units that the settings expect.
+
+        Raises:
+            InputError: there is none, or it has other units.
+        """
+        last = next((name for name in shapes if name.endswith(LAST_BIASES)), None)
         if last is None:
             raise InputError("the checkpoint has no head that scores pairs")
-        check_units(len(weights[last]), relevant_label)
-        return WholeHead()
+        check_units(shapes[last][0], relevant_label)
 
     def layout(self, tokenizer: Tokenizer, segments: Sequence[int]) -> Layout:
         """The layout by the tokens that the tokenizer itself puts around one text and between two.
@@ -163,14 +171,7 @@ class DecoderFamily(WholeFamily):
         """The family of models with this model_type, which have one segment."""
         super().__init__(DecoderFiles(kind, has_segments=False))
 
-    def head(
-        self,
-        weights: Tensors,
-        config: Config,
-        *,
-        relevant_label: int | None,
-        updates: Updates | None = None,
-    ) -> WholeHead:
+    def check_head(self, shapes: Mapping[str, Shape], relevant_label: int | None) -> None:
         """Raises InputError."""
         self._refuse()
 
@@ -216,16 +217,8 @@ class T5Family(WholeFamily):
             start=start_of(config),
         )
 
-    def head(
-        self,
-        weights: Tensors,
-        config: Config,
-        *,
-        relevant_label: int | None,
-        updates: Updates | None = None,
-    ) -> WholeHead:
-        """A head that passes on the logits of the settings' answers, which the body computes."""
-        return WholeHead()
+    def check_head(self, shapes: Mapping[str, Shape], relevant_label: int | None) -> None:
+        """Returns nothing: the body computes the logits of the settings' answers."""
 
     def layout(self, tokenizer: Tokenizer, segments: Sequence[int]) -> Layout:
         """Raises InputError: its inputs are prompts, which the settings name."""
