@@ -51,6 +51,7 @@ LossName = Literal[
     "multi-label-margin",
     "info-nce",
     "margin-mse",
+    "mse",
     "kl",
     "pairwise-hinge",
     "listwise",

@@ -125,7 +125,7 @@ class TrainingSet(Section):
     queries: Location | None = None
     qrels: Location | None = None
     """Without qrels, a set of negatives with a teacher is unlabelled: its lists, drawn from the
-    runs, learn by a kl to the teacher alone."""
+    runs, learn from the teacher alone, by mse or kl."""
     min_grade: Annotated[Count, Source(OWN)] = 1
     """The lowest relevant grade. Passages with a lower grade above 0 are neither learnt as relevant
     nor drawn as negatives."""
@@ -265,11 +265,12 @@ class Loss(Section):
     temperature: Annotated[Positive, Source(OWN)] = 1.0
     """The temperature of info-nce and kl."""
     teacher_temperature: Positive | None = None
-    """Of margin-mse and kl: what a teacher's scores are divided by, where the model's have another
-    scale; an encoder with normalise gives cosines. None means the temperature in kl, else 1."""
+    """Of margin-mse, mse and kl: what a teacher's scores are divided by, where the model's have
+    another scale; an encoder with normalise gives cosines. None means the temperature in kl, else
+    1."""
     judgements: Annotated[NotNegative, Source(OWN)] = 0.0
-    """The weight of the cross-entropy on the judgements, added to a reranker's margin-mse or kl.
-    Training sets without a teacher are then learnt with the cross-entropy alone."""
+    """The weight of the cross-entropy on the judgements, added to a reranker's margin-mse, mse or
+    kl. Training sets without a teacher are then learnt with the cross-entropy alone."""
     teacher_weight: Annotated[NotNegative, Source(OWN)] = 0.0
     """The weight of the kl to the teacher, added to listwise where a training set has one; sets
     without qrels are learnt with it alone."""

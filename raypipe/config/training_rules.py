@@ -16,7 +16,9 @@ from raypipe.config.words import did_you_mean, listed
 from raypipe.config.yaml import Key, Problem
 from raypipe.vocabulary import MASKED_WORD_LOSS
 
-TEACHER_LOSSES = ("margin-mse", "kl")
+TEACHER_LOSSES = ("margin-mse", "mse", "kl")
+OF_LISTS = ("mse", "kl")
+"""Those that need no relevant passage."""
 TEMPERED = ("info-nce", "kl", "listwise")
 """Losses with a temperature; that of listwise is of its kl."""
 
@@ -27,7 +29,7 @@ def loss_problems(recipe: Training, kind: str | None) -> Iterator[Problem]:
     if loss.margin != 1.0 and loss.name != "pairwise-hinge":
         yield Problem(("loss", "margin"), f"only for pairwise-hinge, not {loss.name}; remove it")
     if loss.judgements and loss.name not in TEACHER_LOSSES:
-        text = f"only for a teacher's loss, margin-mse or kl, not {loss.name}; remove it"
+        text = f"only for a teacher's loss, margin-mse, mse or kl, not {loss.name}; remove it"
         yield Problem(("loss", "judgements"), text)
     if loss.judgements and kind == "encoder":
         yield Problem(("loss", "judgements"), "an encoder has no cross-entropy; remove it")
@@ -75,7 +77,7 @@ def _sparsity(recipe: Training) -> Iterator[Problem]:
 
 def is_unlabelled(recipe: Training, wanted: TrainingSet) -> bool:
     """Whether a set has lists of passages that nobody judged, which a loss can learn from."""
-    by_teacher = recipe.loss.name == "kl" or recipe.loss.teacher_weight > 0
+    by_teacher = recipe.loss.name in OF_LISTS or recipe.loss.teacher_weight > 0
     return (
         by_teacher
         and wanted.negatives is not None
@@ -175,7 +177,7 @@ def _measuring(recipe: Training) -> Iterator[Problem]:
 
 LOSSES = {
     "encoder": ("multi-label-margin", "info-nce", "margin-mse", "kl", "pairwise-hinge"),
-    "mono": ("cross-entropy", "listwise", "margin-mse", "kl", "pairwise-hinge"),
+    "mono": ("cross-entropy", "listwise", "margin-mse", "mse", "kl", "pairwise-hinge"),
     "duo": ("cross-entropy", "margin-mse"),
     "pretrained": ("masked-language-model",),
 }
@@ -305,8 +307,8 @@ def _sets(recipe: Training) -> Iterator[Problem]:
             yield Problem((*key, "min_grade"), text)
         if each.negatives is not None and each.qrels is None and not is_unlabelled(recipe, each):
             text = (
-                "missing; negatives need to know what is relevant, except beside a teacher with kl "
-                "or with loss.teacher_weight"
+                "missing; negatives need to know what is relevant, except beside a teacher with "
+                "mse, kl or loss.teacher_weight"
             )
             yield Problem((*key, "qrels"), text)
         if each.triples is not None and each.exclude is not None:

@@ -21,8 +21,8 @@ from raypipe.kinds.encode import Encode
 from raypipe.kinds.lucene import ImpactIndex
 from raypipe.kinds.score import MonoScore, Rerank
 from raypipe.models.folder.adapters import summed_shapes
-from raypipe.models.folder.files import tensor_shapes
 from raypipe.models.folder.model_folder import ModelFolder, layouts_of, resolve_model
+from raypipe.models.folder.modular import checkpoint_shapes
 from raypipe.models.folder.settings import Conventions, PairConventions, PretrainedConventions
 from raypipe.models.hub import newest_commit, snapshot_of
 from raypipe.models.limits import limit_problems
@@ -165,7 +165,7 @@ def unfit(model: ModelFolder) -> list[str]:
         layouts = layouts_of(model)
     except InputError as error:
         return list(error.problems)
-    shapes = tensor_shapes(model.folder / "model.safetensors")
+    shapes = checkpoint_shapes(model.folder, model.config())
     if model.adapter is not None:
         shapes = summed_shapes(shapes, model.config(), model.adapter)
     source = model.family.files.canonical_names(shapes).found.get(model.family.files.SEGMENTS)

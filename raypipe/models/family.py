@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from raypipe.errors import InputError
 from raypipe.models.bert.family import CAMEMBERT, DISTILBERT, ROBERTA, XLM_ROBERTA
 from raypipe.models.bert.family import FAMILY as BERT
+from raypipe.models.modernbert.family import FAMILY as MODERNBERT
 from raypipe.models.tensors import Config, Named, Shape
 from raypipe.models.whole.family import FAMILIES as WHOLE
 from raypipe.text.inputs import Layout
@@ -62,9 +63,17 @@ class PackedBody(Body, Protocol):
     def num_words(self) -> int:
         """Number of rows of the table of word pieces."""
 
+    @property
+    def windows(self) -> set[int | None]:
+        """The windows of its layers' attention; None if a layer has none."""
+
 
 class Head(Protocol):
     """The head of a reranker."""
+
+    @property
+    def pooling(self) -> str:
+        """Pooling of the states that it reads: cls, the first token's alone, or mean."""
 
     @property
     def linears(self) -> Sequence[Linear]:
@@ -73,8 +82,8 @@ class Head(Protocol):
     def to(self: H, device: str) -> H:
         """The weights on `cpu` or `cuda`."""
 
-    def logits(self, first_BH: Tensor, *, drop: Dropout = ...) -> Tensor:
-        """Each sequence's units, fp32 [B, U], from the hidden state of its first token."""
+    def logits(self, pooled_BH: Tensor, *, drop: Dropout = ...) -> Tensor:
+        """Each sequence's units, fp32 [B, U], from its pooled hidden states."""
 
 
 B = TypeVar("B", bound=Body)
@@ -202,8 +211,16 @@ class Family(Protocol[B]):
         """Whether raypipe computes it itself, and not transformers."""
 
     @property
+    def predicts_words(self) -> bool:
+        """Whether it has the heads of pre-training."""
+
+    @property
     def pretraining(self) -> Pretraining:
-        """The heads of pre-training; importing them loads torch."""
+        """The heads of pre-training; importing them loads torch.
+
+        Raises:
+            InputError: it has none.
+        """
 
     def read(self, weights: Tensors, config: Config, *, updates: Updates | None = ...) -> B:
         """The body in a checkpoint, under any known names, with low-rank updates of its layers.
@@ -232,7 +249,12 @@ class Family(Protocol[B]):
         """
 
     def head(
-        self, weights: Tensors, *, relevant_label: int | None, updates: Updates | None = ...
+        self,
+        weights: Tensors,
+        config: Config,
+        *,
+        relevant_label: int | None,
+        updates: Updates | None = ...,
     ) -> Head:
         """A reranker's head in a checkpoint.
 
@@ -255,19 +277,20 @@ class Family(Protocol[B]):
         """
 
 
-FAMILIES: Mapping[str, Family[Any]] = {
+_PACKED: Mapping[str, Family[Any]] = {
     "bert": BERT,
     "camembert": CAMEMBERT,
     "distilbert": DISTILBERT,
+    "modernbert": MODERNBERT,
     "roberta": ROBERTA,
     "xlm-roberta": XLM_ROBERTA,
-    **WHOLE,
 }
+FAMILIES: Mapping[str, Family[Any]] = {**_PACKED, **WHOLE, **_PACKED}
 """All families by model_type of config.json."""
 
 
 def family_of(config: Config) -> Family[Any]:
-    """The family that config.json names.
+    """The family that config.json names, or the one by transformers of a variant of it.
 
     Raises:
         InputError: raypipe cannot compute that family.
@@ -279,4 +302,9 @@ def family_of(config: Config) -> Family[Any]:
             f"model_type: expected {known}, which raypipe can compute, found {kind!r}; name "
             "a model of that architecture"
         )
-    return FAMILIES[kind]
+    return WHOLE[kind] if kind in WHOLE and unpacked(config) else FAMILIES[kind]
+
+
+def unpacked(config: Config) -> list[str]:
+    """Why raypipe does not compute a variant of a family that it computes; empty if it does."""
+    return MODERNBERT.files.unpacked(config) if config.get("model_type") == "modernbert" else []

@@ -9,6 +9,7 @@ Shapes: T tokens of a batch, H hidden, B sequences, L length of a group, N heads
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import groupby
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -16,7 +17,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from raypipe.models.machine.precision import int8_linear
+from raypipe.models.machine.precision import int8_linear, quantised
 
 MIN_ROWS = 16
 """With fewer rows, other matrix kernels are used, whose sums differ in the last bit."""
@@ -26,10 +27,9 @@ TILE_ROWS = {"cpu": 256, "cuda": 8192}
 
 Groups = list[tuple[int, int]]
 """(sequences, length) of each stretch of equal lengths, in order."""
-Attention = Callable[[Tensor, int, Groups], Tensor]
 Linear = tuple[Tensor, ...]
-"""Weight [out, in] and bias [out]; a low-rank update adds down [r, in] and up [out, r]. In int8,
-the scales of the outputs [out] come third."""
+"""Weight [out, in] and bias [out], or one zero where a layer has no bias; a low-rank update adds
+down [r, in] and up [out, r]. In int8, the scales of the outputs [out] come third."""
 Updates = Mapping[str, tuple[Tensor, Tensor]]
 """(down [r, in], up [out, r]) of a linear layer by its name, without `.weight` and `.bias`."""
 Dropout = Callable[[Tensor], Tensor]
@@ -39,6 +39,18 @@ Room = Callable[[int, int, torch.dtype], Tensor]
 """Memory for a result, [rows, width]."""
 RunLayer = Callable[[Callable[[Tensor], Tensor], Tensor], Tensor]
 """Calls a layer with its input: directly, or so that the backward pass computes it again."""
+
+
+class Attention(Protocol):
+    """Attention of packed sequences."""
+
+    def __call__(
+        self, qkv: Tensor, num_heads: int, groups: Groups, window: int | None = ..., /
+    ) -> Tensor:
+        """[T, 3H] -> [T, H], of each sequence alone.
+
+        With `window`, a token attends to the tokens of its sequence that are at most so far away.
+        """
 
 
 def groups_of(lengths: NDArray[np.int64]) -> Groups:
@@ -61,14 +73,23 @@ def linear(x: Tensor, weights: Linear, room: Room | None = None) -> Tensor:
     if rows < MIN_ROWS:
         x = F.pad(x, (0, 0, 0, MIN_ROWS - rows))
     weight, bias, *update = weights
+    biased = len(bias) == len(weight)  # adding zeros would take a pass over the result
     if room is None:
-        y = F.linear(x, weight, bias)
+        y = F.linear(x, weight, bias if biased else None)
     else:
-        y = torch.addmm(bias, x, weight.T, out=room(len(x), len(weight), x.dtype))
+        out = room(len(x), len(weight), x.dtype)
+        y = torch.addmm(bias, x, weight.T, beta=int(biased), out=out)
     if update:
         down, up = update
         y = y + F.linear(F.linear(x, down), up)
     return y[:rows]
+
+
+def moved(weights: Linear, device: str, dtype: torch.dtype = torch.float32) -> Linear:
+    """A linear layer's weights on a device, in a precision's dtype."""
+    if dtype == torch.int8:
+        return quantised(weights)
+    return tuple(tensor.to(device, dtype) for tensor in weights)
 
 
 def _in_tiles(x: Tensor, weights: Linear, room: Room | None) -> Tensor:
@@ -108,15 +129,17 @@ def normed(x: Tensor, weights: Linear, eps: float) -> Tensor:
     return F.layer_norm(x, (x.shape[1],), weight, bias, eps)
 
 
-def attend_by_length(qkv: Tensor, num_heads: int, groups: Groups) -> Tensor:
-    """Attention within each sequence, [T, 3H] -> [T, H]; one call per length, without a mask.
+def attend_by_length(
+    qkv: Tensor, num_heads: int, groups: Groups, window: int | None = None
+) -> Tensor:
+    """Attention within each sequence, [T, 3H] -> [T, H]; one call per length, without padding.
 
     It runs on one CPU thread. With two, each has its own buffer, and if sizes leave one of them
     unaligned (seen at length 17, head size 8), the last bit depends on which thread computed the
     row.
     """
     with _one_thread():
-        return attend_freely(qkv, num_heads, groups)
+        return attend_freely(qkv, num_heads, groups, window)
 
 
 @contextmanager
@@ -129,7 +152,14 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def attend_freely(qkv: Tensor, num_heads: int, groups: Groups, *, dropout: float = 0.0) -> Tensor:
+def attend_freely(
+    qkv: Tensor,
+    num_heads: int,
+    groups: Groups,
+    window: int | None = None,
+    *,
+    dropout: float = 0.0,
+) -> Tensor:
     """Like `attend_by_length`, but on all threads; the last bits may depend on them.
 
     With gradients in bf16 on a CPU, it is two products and a softmax: the backward pass of torch's
@@ -144,18 +174,31 @@ def attend_freely(qkv: Tensor, num_heads: int, groups: Groups, *, dropout: float
     for (count, length), own in zip(groups, of_groups, strict=True):
         heads = own.view(count, length, 3, num_heads, width // num_heads)
         q, k, v = (part.transpose(1, 2) for part in heads.unbind(2))
-        mixed = mix(q, k, v, dropout_p=dropout)
+        mixed = mix(q, k, v, attn_mask=_near(length, window, qkv.device), dropout_p=dropout)
         parts.append(mixed.transpose(1, 2).reshape(count * length, width))
     return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
-def _products(q: Tensor, k: Tensor, v: Tensor, *, dropout_p: float) -> Tensor:
+def _near(length: int, window: int | None, device: torch.device) -> Tensor | None:
+    """Whether two tokens of a sequence are in each other's window, [L, L]; None if all are."""
+    if window is None or length <= window + 1:
+        return None
+    every = torch.ones(length, length, dtype=torch.bool, device=device)
+    return every.tril_(window).triu_(-window)
+
+
+def _products(
+    q: Tensor, k: Tensor, v: Tensor, *, attn_mask: Tensor | None, dropout_p: float
+) -> Tensor:
     """Attention by plain products, [B, heads, L, head size] each.
 
     On CPUs, the backward pass of torch's own bf16 kernel takes four times as long
     (tests/benchmarks/train_precisions.py).
     """
-    weights = torch.softmax(q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5, dim=-1)
+    weights = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
+    if attn_mask is not None:
+        weights = weights.masked_fill(~attn_mask, float("-inf"))
+    weights = torch.softmax(weights, dim=-1)
     return F.dropout(weights, dropout_p) @ v
 
 

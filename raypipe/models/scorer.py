@@ -18,6 +18,7 @@ from raypipe.models.limits import limit_problems
 from raypipe.models.machine.device import Buffers, Place, in_halves
 from raypipe.models.machine.precision import set_products
 from raypipe.models.packed import Product, attend_by_length, first_tokens, groups_of, linear
+from raypipe.models.pooling import pool
 from raypipe.models.whole.family import T5Body
 from raypipe.ranking.candidates import Keys
 from raypipe.text.batches import batches
@@ -128,18 +129,19 @@ class Scorer:
             torch.from_numpy(part).to(self._place.device)
             for part in (inputs.ids, inputs.positions, inputs.segments)
         )
-        firsts = first_tokens(groups, self._place.device)
-        first = self._family.forward(
+        pooling = self._head.pooling
+        states = self._family.forward(
             self._body,
             ids,
             positions,
             segments,
             groups,
             attend_by_length,
-            wanted=firsts,
+            wanted=first_tokens(groups, self._place.device) if pooling == "cls" else None,
             product=self._product,
         )
-        logits: Float64 = self._head.logits(first).double().cpu().numpy()
+        pooled = states if pooling == "cls" else pool(states, groups, pooling=pooling)
+        logits: Float64 = self._head.logits(pooled).double().cpu().numpy()
         return logits
 
 
@@ -186,7 +188,7 @@ def load_scorer(
     weights = load_weights(model)
     with problems_in(model.folder):
         body: Body = model.family.read(weights, model.config())
-        head = model.family.head(weights, relevant_label=conventions.relevant_label)
+        head = model.family.head(weights, model.config(), relevant_label=conventions.relevant_label)
         if conventions.three_segments:
             body = body.with_third_segment(conventions.segment_row)
         whole = replace(conventions, segment_row=None)  # the body has the row now
@@ -200,7 +202,12 @@ def load_scorer(
     engine, place = placed(
         model,
         body,
-        Work(layouts["pair"], conventions.total_limit, lambda shape: units(head), firsts=True),
+        Work(
+            layouts["pair"],
+            conventions.total_limit,
+            partial(units, head=head),
+            firsts=head.pooling == "cls",
+        ),
         *head.linears,
         device=device,
         threads=threads,

@@ -78,6 +78,14 @@ def margin_mse(scores_EL: Tensor, teacher_EL: Tensor) -> Tensor:
     return ((student - teacher) ** 2).mean(dim=1)
 
 
+def mse(scores_EL: Tensor, teacher_EL: Tensor) -> Tensor:
+    """Mean over an example's passages of the squared difference to the teacher's scores, [E].
+
+    Source: Ba & Caruana 2014, Eq. 1, on a reranker's logits, as sentence-transformers' MSELoss.
+    """
+    return ((scores_EL - teacher_EL) ** 2).mean(dim=1)
+
+
 def pair_margin_mse(units_EN2: Tensor, teacher_EL: Tensor) -> Tensor:
     """Mean squared difference of a duoBERT model's raw scores and the teacher's margins, [E].
 
@@ -185,8 +193,9 @@ class Objective:
         taught = taught.masked_fill(without[:, None], 0.0)  # a gradient through NaN would be NaN
         if scores.dim() == 3:
             each = pair_margin_mse(scores, taught / (self.teacher_temperature or 1.0))
-        elif self.name == "margin-mse":
-            each = margin_mse(scores, taught / (self.teacher_temperature or 1.0))
+        elif self.name in ("margin-mse", "mse"):
+            difference = margin_mse if self.name == "margin-mse" else mse
+            each = difference(scores, taught / (self.teacher_temperature or 1.0))
         else:
             each = kl_divergence(
                 scores,

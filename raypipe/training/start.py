@@ -15,8 +15,9 @@ from raypipe.config.training import Training
 from raypipe.errors import InputError, problems_in
 from raypipe.models.family import family_of
 from raypipe.models.folder.adapters import CONFIG, PEFT, WEIGHTS, adapter_folder
-from raypipe.models.folder.files import initializer_range, tensor_shapes
+from raypipe.models.folder.files import initializer_range
 from raypipe.models.folder.model_folder import RANDOM, ModelFolder, layouts_of, load_weights
+from raypipe.models.folder.modular import checkpoint_shapes
 from raypipe.models.folder.settings import (
     AnyConventions,
     Conventions,
@@ -141,7 +142,7 @@ def _named(checkpoint: Mapping[str, Tensor], config: Mapping[str, Any]) -> dict[
 
 
 def _drawn(name: str, shape: Shape, generator: torch.Generator, std: float) -> Tensor:
-    if "LayerNorm" in name and name.endswith(".weight"):
+    if ("LayerNorm" in name or ".norm." in name) and name.endswith(".weight"):
         return torch.ones(shape)
     if name.endswith("bias"):
         return torch.zeros(shape)
@@ -184,13 +185,13 @@ def starting_tensors(
         return kept
     generator = torch.Generator().manual_seed(seed)
     std, hidden = initializer_range(config), files.as_bert(config)["hidden_size"]
-    pooler, pooler_bias = (files.saved_name(name, head=True) for name in files.POOLER)
-    missing = [name for name in (pooler, pooler_bias) if name not in kept]
+    pooler, beside = (files.saved_name(name, head=True) for name in files.POOLER)
+    missing = [name for name in (pooler, beside) if name not in kept]
     if missing and not draw_missing:
         raise InputError([lacking(name) for name in missing])
     if missing:
-        kept[pooler] = torch.randn(hidden, hidden, generator=generator) * std
-        kept[pooler_bias] = torch.zeros(hidden)
+        kept[pooler] = _drawn(pooler, (hidden, hidden), generator, std)
+        kept[beside] = _drawn(beside, (hidden,), generator, std)
     classifier, bias = files.HEADS
     if new_head or len(kept.get(bias, ())) != num_units:
         kept[classifier] = torch.randn(num_units, hidden, generator=generator) * std
@@ -232,7 +233,7 @@ def missing_tensors(recipe: Training, start: ModelFolder) -> list[str]:
     """The tensors, but for a reranker's classifier, that the training needs and its start lacks."""
     if start.weights_sha256 == RANDOM:
         return []
-    shapes = tensor_shapes(start.folder / "model.safetensors")
+    shapes = checkpoint_shapes(start.folder, start.config())
     if recipe.masking is not None:
         next_sentence = recipe.masking.next_sentence
         return missing_at_start(shapes, start.config(), next_sentence=next_sentence)

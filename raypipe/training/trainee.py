@@ -113,16 +113,22 @@ class Trainee:
         assert isinstance(self.conventions, PairConventions)
         every = {**self._frozen, **self.weights}
         label = self.conventions.relevant_label
-        return self._family.head(every, relevant_label=label, updates=self._updates())
+        head: Head = self._family.head(
+            every, self.config, relevant_label=label, updates=self._updates()
+        )
+        return head
 
     def _updates(self) -> Updates | None:
         return None if self.low_rank is None else updates_of(self.weights, self.low_rank.scale)
 
     def units(self, inputs: Inputs) -> Tensor:
         """A reranker's units, fp32 [B, U]."""
-        groups = groups_of(inputs.lengths)
-        first = self.states(inputs, wanted=first_tokens(groups, self.device))
-        return self.head().logits(first, drop=self._drop).float()
+        groups, head = groups_of(inputs.lengths), self.head()
+        if head.pooling == "cls":
+            pooled = self.states(inputs, wanted=first_tokens(groups, self.device))
+        else:
+            pooled = pool(self.states(inputs).float(), groups, pooling=head.pooling)
+        return head.logits(pooled, drop=self._drop).float()
 
     @property
     def _eps(self) -> float:

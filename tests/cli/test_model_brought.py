@@ -109,7 +109,7 @@ def test_a_t5_that_encodes_is_not_sent_to_the_presets_of_rerankers(modules, save
         ("bert", "yes"),
         ("xlm-roberta", "yes"),
         ("mpnet", "no: model_type mpnet: expected a model whose forward pass is raypipe's own"),
-        ("modernbert", "no: model_type modernbert"),
+        ("modernbert", "yes"),
         ("deberta-v2", "no: model_type deberta-v2"),
         ("qwen3", "no: model_type qwen3"),
         ("t5", "no: model_type t5"),

@@ -48,7 +48,7 @@ def test_a_pass_of_fixed_shape_mixes_no_devices(models, random_bert, of_any_leng
     weights, config = load_weights(model), model.config()
     bert, head = (
         model.family.read(weights, config).to("meta"),
-        model.family.head(weights, relevant_label=1),
+        model.family.head(weights, model.config(), relevant_label=1),
     )
     shape = FixedShape(64, 32, 3)
 
@@ -57,7 +57,7 @@ def test_a_pass_of_fixed_shape_mixes_no_devices(models, random_bert, of_any_leng
         return query
 
     unit = Finishing(normalise=True, pooling="max")
-    finish = units(head.to("meta")) if firsts else vectors(shape, finishing=unit)
+    finish = units(shape, head=head.to("meta")) if firsts else vectors(shape, finishing=unit)
     own = kernel if of_any_length else None
     step = step_of(model.family, bert, shape, own, finish, firsts=firsts)
     plan = torch.zeros(shape.plan_size, dtype=torch.long, device="meta")

@@ -5,6 +5,7 @@ import json
 import sys
 from pathlib import Path
 
+import drawn_models
 import numpy as np
 import tiny
 from safetensors.torch import load_file, save_file
@@ -16,12 +17,15 @@ from raypipe.text.inputs import TextSlice
 
 LENGTHS = [1, 2, 3, 5, 5, 8, 13, 21, 34, 55, 60, 61, 15, 40]
 BUDGETS = (17, 100, 4096)
-NAMES = ("minilm", "base", "minilm-mono", "base-duo")
+NAMES = ("minilm", "base", "minilm-mono", "base-duo", "modernbert", "modernbert-mono")
 BERT_BASE = {"hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 1}
+MODERNBERT = {"hidden_size": 768, "intermediate_size": 1152, "num_attention_heads": 12}
+"""The sizes of ModernBERT-base, and its window of 128 tokens is one of 8."""
 
 
 def make_models(folder):
-    """Encoders and rerankers at real shapes: MiniLM's pretrained layers, BERT-base's at random."""
+    """Encoders and rerankers at real shapes: MiniLM's pretrained layers, and at random those of
+    BERT-base and ModernBERT-base."""
     minilm = resolve_model("minilm").folder
     weights = load_file(minilm / "model.safetensors")
     scorer = folder / "minilm-mono"
@@ -35,6 +39,11 @@ def make_models(folder):
     save_file({**named, **tensors}, scorer / "model.safetensors")
     tiny.make_tiny_bert(folder / "base", sizes=BERT_BASE)
     tiny.make_tiny_reranker(folder / "base-duo", kind="duo", sizes=BERT_BASE)
+    drawn_models.make(folder / "modernbert", "modernbert", **MODERNBERT)
+    drawn_models.opened(folder / "modernbert", **drawn_models.ENCODER)
+    scorer = folder / "modernbert-mono"
+    drawn_models.make(scorer, "modernbert", units=2, classifier_pooling="mean", **MODERNBERT)
+    drawn_models.opened(scorer, **drawn_models.MONO)
     return folder
 
 

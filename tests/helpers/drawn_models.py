@@ -28,6 +28,8 @@ TEXTS = [
 ]
 ROBERTAS = ("roberta", "xlm-roberta", "camembert")
 RENAMED = (*ROBERTAS, "distilbert")
+PACKED = (*RENAMED, "modernbert")
+"""What raypipe computes itself beside BERT."""
 POSITIONS = 64
 """Of the longest input."""
 LIMIT = POSITIONS - 2
@@ -75,10 +77,11 @@ OWN = {
 """What a kind has beside SIZES or in their place."""
 
 
-def make(folder, kind, *, units=None, seed=0, words=False):
+def make(folder, kind, *, units=None, seed=0, words=False, **more):
     """The folder as transformers saves it, with a tokenizer of its kind; returns the model.
 
-    It is a reranker with `units`, and has the head that predicts masked words with `words`.
+    It is a reranker with `units`, and has the head that predicts masked words with `words`. `more`
+    are further keys of config.json.
     """
     folder.mkdir(parents=True, exist_ok=True)
     built = tokenizer_of(kind)
@@ -86,6 +89,7 @@ def make(folder, kind, *, units=None, seed=0, words=False):
     torch.manual_seed(seed)
     head = {} if units is None else {"num_labels": units}
     sizes = DISTILBERT if kind == "distilbert" else {**SIZES, **OWN.get(kind, {})}
+    sizes = {**sizes, **more}
     config = transformers.AutoConfig.for_model(kind, vocab_size=len(built), **sizes, **head)
     name = "AutoModel" if units is None else "AutoModelForSequenceClassification"
     name = "AutoModelForMaskedLM" if words else name

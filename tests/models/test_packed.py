@@ -25,12 +25,16 @@ def test_a_product_adds_its_low_rank_update(rows):
 
 @pytest.mark.parametrize("attend", [attend_by_length, attend_freely])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_attention_is_within_each_sequence_and_head(attend, dtype):
-    qkv = torch.randn(9, 12, generator=torch.Generator().manual_seed(1)).to(dtype)
+@pytest.mark.parametrize("window", [None, 1, 3, 4])
+def test_attention_is_within_each_sequence_head_and_window(attend, dtype, window):
+    """Lengths are below, at and above a window, and end beside each other."""
+    groups = [*GROUPS, (1, 9), (2, 4), (2, 5), (1, 6)]
+    total = sum(count * length for count, length in groups)
+    qkv = torch.randn(total, 12, generator=torch.Generator().manual_seed(1)).to(dtype)
     grown = qkv.clone().requires_grad_(dtype == torch.bfloat16)
-    found = attend(grown, 2, GROUPS).float()
+    found = attend(grown, 2, groups, window).float()
     place, expected = 0, []
-    for count, length in GROUPS:
+    for count, length in groups:
         for _ in range(count):
             own = qkv[place : place + length].float()
             place += length
@@ -39,10 +43,14 @@ def test_attention_is_within_each_sequence_and_head(attend, dtype):
                 q, k, v = (
                     own[:, 4 * part + 2 * head : 4 * part + 2 * head + 2] for part in range(3)
                 )
-                heads.append(torch.softmax(q @ k.T / math.sqrt(2), dim=1) @ v)
+                rows = []
+                for at in range(length):
+                    near = [n for n in range(length) if window is None or abs(n - at) <= window]
+                    rows.append(torch.softmax(q[at] @ k[near].T / math.sqrt(2), dim=0) @ v[near])
+                heads.append(torch.stack(rows))
             expected.append(torch.cat(heads, dim=1))
     tolerance = 1e-5 if dtype == torch.float32 else 3e-2
     torch.testing.assert_close(found, torch.cat(expected), atol=tolerance, rtol=tolerance)
     threads = torch.get_num_threads()
-    attend(qkv, 2, GROUPS)
+    attend(qkv, 2, groups, window)
     assert torch.get_num_threads() == threads

@@ -34,86 +34,14 @@ FIRST_POSITION = 2
 OF_HEAD = (*POOLER, *(HEAD[1] + part for part in ("weight", "bias")))
 
 
-class BertFamily:
-    """BERT's code on tensors that are given BERT's names; torch is imported to read weights."""
+class Packed:
+    """The layout of a family that is computed here, and how it takes tensors by their names."""
 
     packed = True
-
-    def __init__(self, names: Names, *, activation: str = "tanh") -> None:
-        """`activation` is torch's name of what a head computes between its layers."""
-        self.files = BertFiles(names)
-        self._names, self._activation = names, activation
-
-    @property
-    def pretraining(self) -> BertPretraining:
-        """The heads of pre-training under this family's names."""
-        from raypipe.models.bert.forward import BertPretraining
-
-        return BertPretraining(self._names)
-
-    def read(self, weights: Tensors, config: Config, *, updates: Updates | None = None) -> Bert:
-        """The body, from tensors under any known names, with updates of its layers.
-
-        A family without a segment table gets one row of zeros.
-
-        Raises:
-            InputError: tensors are missing; the message names all.
-        """
-        import torch
-
-        from raypipe.models.bert.forward import read_bert
-
-        like = self._names.as_bert(config)
-        places = self.files.of_bert(config)
-        tensors = self._as_bert(weights, places)
-        missing = self._missing(places, tensors, weights)
-        if missing:
-            raise InputError([f"the checkpoint lacks the tensor {name}" for name in missing])
-        if not self._names.has_table:
-            tensors[SEGMENTS] = torch.zeros(1, like["hidden_size"])
-        return read_bert(tensors, like, updates=self._updates(updates, places))
-
-    @property
-    def forward(self) -> Callable[..., Tensor]:
-        """The forward pass, `hidden_states`."""
-        from raypipe.models.bert.forward import hidden_states
-
-        return hidden_states
-
-    def head(
-        self, weights: Tensors, *, relevant_label: int | None, updates: Updates | None = None
-    ) -> BertHead:
-        """The pooler and the classifier, with the family's activation between them.
-
-        Raises:
-            InputError: tensors are missing, or the number of units contradicts the settings.
-        """
-        import torch
-
-        from raypipe.models.bert.forward import read_head
-
-        self.check_head({name: tuple(one.shape) for name, one in weights.items()}, relevant_label)
-        tensors = self._as_bert(weights, OF_HEAD)
-        pair_head = read_head(tensors, updates=self._updates(updates, POOLER))
-        return replace(pair_head, activation=getattr(torch, self._activation))
-
-    def check_head(self, shapes: Mapping[str, Shape], relevant_label: int | None) -> None:
-        """Returns nothing if tensors of these shapes have the head that the settings expect.
-
-        Raises:
-            InputError: tensors are missing, or the number of units contradicts the settings.
-        """
-        own = self._as_bert(shapes, OF_HEAD)
-        missing = self._missing(OF_HEAD, own, shapes)
-        if missing:
-            raise InputError(
-                [
-                    f"the checkpoint lacks the tensor {name}: it has no head that scores pairs"
-                    for name in missing
-                ]
-            )
-        (num_units,) = own[HEAD[1] + "bias"]
-        check_units(num_units, relevant_label)
+    files: BertFiles
+    _names: Names
+    _of_head: tuple[str, ...]
+    """Names of a head's tensors, of which the classifier's bias is the last."""
 
     def layout(self, tokenizer: Tokenizer, segments: Sequence[int]) -> Layout:
         """The layout with one special token, each text, and another special token behind it.
@@ -134,6 +62,30 @@ class BertFamily:
             self._names.first_position,
             has_segments=has_segments,
         )
+
+    def check_head(self, shapes: Mapping[str, Shape], relevant_label: int | None) -> None:
+        """Returns nothing if tensors of these shapes have the head that the settings expect.
+
+        Raises:
+            InputError: tensors are missing, or the number of units contradicts the settings.
+        """
+        own = self._checked(shapes, self._of_head, ": it has no head that scores pairs")
+        (num_units,) = own[self._of_head[-1]]
+        check_units(num_units, relevant_label)
+
+    def _checked(
+        self, weights: Mapping[str, T], names: Collection[str], so: str = ""
+    ) -> dict[str, T]:
+        """The tensors, or their shapes, by these names of BERT's; `so` says what a lack means.
+
+        Raises:
+            InputError: some are missing; the message names all.
+        """
+        tensors = self._as_bert(weights, names)
+        missing = self._missing(names, tensors, weights)
+        if missing:
+            raise InputError([f"the checkpoint lacks the tensor {name}{so}" for name in missing])
+        return tensors
 
     def _as_bert(self, weights: Mapping[str, T], names: Iterable[str]) -> dict[str, T]:
         """The tensors, or their shapes, that are there, by these canonical names of BERT's."""
@@ -161,6 +113,72 @@ class BertFamily:
         held = {f"{name}.": update for name, update in updates.items()}
         places = {layer: self._saved(layer, held) for layer in layers}
         return {layer[:-1]: held[at] for layer, at in places.items() if at is not None}
+
+
+class BertFamily(Packed):
+    """BERT's code on tensors that are given BERT's names; torch is imported to read weights."""
+
+    predicts_words = True
+
+    def __init__(self, names: Names, *, activation: str = "tanh") -> None:
+        """`activation` is torch's name of what a head computes between its layers."""
+        self.files = BertFiles(names)
+        self._names, self._of_head, self._activation = names, OF_HEAD, activation
+
+    @property
+    def pretraining(self) -> BertPretraining:
+        """The heads of pre-training under this family's names."""
+        from raypipe.models.bert.forward import BertPretraining
+
+        return BertPretraining(self._names)
+
+    def read(self, weights: Tensors, config: Config, *, updates: Updates | None = None) -> Bert:
+        """The body, from tensors under any known names, with updates of its layers.
+
+        A family without a segment table gets one row of zeros.
+
+        Raises:
+            InputError: tensors are missing; the message names all.
+        """
+        import torch
+
+        from raypipe.models.bert.forward import read_bert
+
+        like = self._names.as_bert(config)
+        places = self.files.of_bert(config)
+        tensors = self._checked(weights, places)
+        if not self._names.has_table:
+            tensors[SEGMENTS] = torch.zeros(1, like["hidden_size"])
+        return read_bert(tensors, like, updates=self._updates(updates, places))
+
+    @property
+    def forward(self) -> Callable[..., Tensor]:
+        """The forward pass, `hidden_states`."""
+        from raypipe.models.bert.forward import hidden_states
+
+        return hidden_states
+
+    def head(
+        self,
+        weights: Tensors,
+        config: Config,
+        *,
+        relevant_label: int | None,
+        updates: Updates | None = None,
+    ) -> BertHead:
+        """The pooler and the classifier, with the family's activation between them.
+
+        Raises:
+            InputError: tensors are missing, or the number of units contradicts the settings.
+        """
+        import torch
+
+        from raypipe.models.bert.forward import read_head
+
+        self.check_head({name: tuple(one.shape) for name, one in weights.items()}, relevant_label)
+        tensors = self._as_bert(weights, OF_HEAD)
+        pair_head = read_head(tensors, updates=self._updates(updates, POOLER))
+        return replace(pair_head, activation=getattr(torch, self._activation))
 
 
 FAMILY = BertFamily(

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from raypipe.errors import InputError
 from raypipe.models.bert.files import POOLER, PREFIX, TENSORFLOW_LAST, WORDS, Names, named_by
-from raypipe.models.machine.precision import DTYPES, quantised
+from raypipe.models.machine.precision import DTYPES
 from raypipe.models.packed import (
     MIN_ROWS,
     Attention,
@@ -29,6 +29,7 @@ from raypipe.models.packed import (
     Updates,
     gelu,
     linear,
+    moved,
     normed,
     plus,
 )
@@ -70,6 +71,11 @@ class Bert:
         return len(self.words)
 
     @property
+    def windows(self) -> set[int | None]:
+        """None: every token attends to all others of its sequence."""
+        return {None}
+
+    @property
     def packed(self) -> bool:
         """Whether raypipe computes the model, which it does."""
         return True
@@ -88,19 +94,14 @@ class Bert:
         """The weights on `cpu` or `cuda`, those of the linear layers in the precision's dtype."""
         dtype = DTYPES[precision]
 
-        def moved(linear: Linear, dtype: torch.dtype = torch.float32) -> Linear:
-            if dtype == torch.int8:
-                return quantised(linear)
-            return tuple(tensor.to(device, dtype) for tensor in linear)
-
         layers = tuple(
             Layer(
-                qkv=moved(layer.qkv, dtype),
-                out=moved(layer.out, dtype),
-                norm_attention=moved(layer.norm_attention),
-                up=moved(layer.up, dtype),
-                down=moved(layer.down, dtype),
-                norm_output=moved(layer.norm_output),
+                qkv=moved(layer.qkv, device, dtype),
+                out=moved(layer.out, device, dtype),
+                norm_attention=moved(layer.norm_attention, device),
+                up=moved(layer.up, device, dtype),
+                down=moved(layer.down, device, dtype),
+                norm_output=moved(layer.norm_output, device),
             )
             for layer in self.layers
         )
@@ -109,7 +110,7 @@ class Bert:
             words=self.words.to(device),
             positions=self.positions.to(device),
             segments=self.segments.to(device),
-            norm=moved(self.norm),
+            norm=moved(self.norm, device),
             layers=layers,
         )
 
@@ -171,7 +172,10 @@ def read_bert(
 
 @dataclass(frozen=True, slots=True)
 class BertHead:
-    """Pooler and classifier of a BertForSequenceClassification, as `models.family.Head`."""
+    """Pooler and classifier of a BertForSequenceClassification, as `models.family.Head`.
+
+    Other families have other functions between the two layers.
+    """
 
     pooler: Linear
     classifier: Linear
@@ -179,6 +183,10 @@ class BertHead:
     num_units: int
     activation: Callable[[Tensor], Tensor] = torch.tanh
     """The function between the two layers."""
+    norm: Linear = ()
+    """A normalisation after that, if there is one."""
+    eps: float = 0.0
+    pooling: str = "cls"
 
     @property
     def linears(self) -> list[Linear]:
@@ -189,14 +197,17 @@ class BertHead:
         """The weights on `cpu` or `cuda`."""
         return replace(
             self,
-            pooler=tuple(tensor.to(device) for tensor in self.pooler),
-            classifier=tuple(tensor.to(device) for tensor in self.classifier),
+            pooler=moved(self.pooler, device),
+            classifier=moved(self.classifier, device),
+            norm=moved(self.norm, device),
         )
 
-    def logits(self, first_BH: Tensor, *, drop: Dropout = lambda x: x) -> Tensor:
-        """Each sequence's units, fp32 [B, num_units], from the hidden state of its [CLS]."""
-        pooled = drop(self.activation(linear(first_BH, self.pooler)))
-        return linear(pooled, self.classifier)[:, : self.num_units]
+    def logits(self, pooled_BH: Tensor, *, drop: Dropout = lambda x: x) -> Tensor:
+        """Each sequence's units, fp32 [B, num_units], from its pooled state."""
+        widened = self.activation(linear(pooled_BH, self.pooler))
+        if self.norm:
+            widened = normed(widened, self.norm, self.eps)
+        return linear(drop(widened), self.classifier)[:, : self.num_units]
 
 
 def read_head(weights: Mapping[str, Tensor], *, updates: Updates | None = None) -> BertHead:
@@ -205,12 +216,16 @@ def read_head(weights: Mapping[str, Tensor], *, updates: Updates | None = None) 
     def pair(name: str) -> Linear:
         return weights[f"{name}.weight"].float(), weights[f"{name}.bias"].float()
 
-    weight, bias = pair("classifier")
-    num_units = len(bias)
-    filled = MIN_ROWS - num_units
-    classifier = (F.pad(weight, (0, 0, 0, filled)), F.pad(bias, (0, filled)))
+    classifier = pair("classifier")
     pooler = (*pair("pooler.dense"), *(updates or {}).get("pooler.dense", ()))
-    return BertHead(pooler, classifier, num_units)
+    return BertHead(pooler, padded(classifier), len(classifier[1]))
+
+
+def padded(classifier: Linear) -> Linear:
+    """A classifier with zeros up to MIN_ROWS units."""
+    weight, bias = classifier
+    filled = MIN_ROWS - len(bias)
+    return F.pad(weight, (0, 0, 0, filled)), F.pad(bias, (0, filled))
 
 
 def hidden_states(

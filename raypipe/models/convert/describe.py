@@ -19,7 +19,7 @@ from raypipe.models.convert.checkpoint import (
     tensor_problems,
     units_of,
 )
-from raypipe.models.family import Family, family_of
+from raypipe.models.family import Family, family_of, unpacked
 from raypipe.models.folder.adapters import (
     CONFIG,
     HALVES,
@@ -40,6 +40,7 @@ from raypipe.models.folder.model_folder import (
     starting_weights,
     tried,
 )
+from raypipe.models.folder.modular import as_saved, checkpoint_shapes
 from raypipe.models.folder.settings import (
     AnyConventions,
     Conventions,
@@ -117,6 +118,7 @@ def describe(path: str, preset: str | None) -> Description:
         description.made_by = read_object(named / "raypipe.json").get(RECORD)
     conventions = None if discovered is None else discovered.conventions
     config = tried(read_object, folder / "config.json", problems=problems) or {}
+    config = tried(as_saved, folder, config, problems=problems) or config
     family = tried(family_of, config, problems=[])  # an unknown one is among the problems already
     sizes = family and tried(family.files.as_bert, config, problems=[])
     description.architecture = {
@@ -132,6 +134,8 @@ def describe(path: str, preset: str | None) -> Description:
         _describe_weights(description, folder, adapter, config, conventions)
     if family is not None:
         description.training = _training(family, conventions)
+        reasons = "; ".join(unpacked(config))
+        description.notes += [f"computed by transformers: {reasons}"] if reasons else []
     description.problems = list(dict.fromkeys(problems))
     return description
 
@@ -145,8 +149,7 @@ def _describe_weights(
 ) -> None:
     """Fill in what is unused and missing, and what does not fit the settings."""
     assert description.weights is not None
-    file = folder / "model.safetensors"
-    shapes = tried(tensor_shapes, file, problems=description.problems)
+    shapes = tried(checkpoint_shapes, folder, config, problems=description.problems)
     if shapes is None or config_problems(config):
         return
     if adapter is not None:

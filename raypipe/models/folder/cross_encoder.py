@@ -4,6 +4,7 @@ from pathlib import Path
 
 from raypipe.errors import InputError
 from raypipe.models.folder.files import part_of, read_object
+from raypipe.models.folder.modular import as_saved
 from raypipe.models.folder.sentence_transformers import (
     SETTINGS,
     Evidence,
@@ -21,7 +22,7 @@ ONE_UNIT, TWO_UNITS = 1, 2
 def read_cross_encoder(folder: Path) -> Evidence:
     """Settings of a monoBERT model; the longer of query and passage is cut first."""
     evidence = Evidence()
-    config = read_object(folder / "config.json")
+    config = as_saved(folder, read_object(folder / "config.json"))
     evidence.add("config.json architectures", kind="mono")
     evidence.add("the tokenizer cuts the longest first", query_limit=None, passage_limit=None)
     limit, source = token_limit(folder, config)

@@ -20,6 +20,7 @@ from typing import Any
 from raypipe.errors import InputError
 from raypipe.models.folder.cross_encoder import read_cross_encoder
 from raypipe.models.folder.files import read_object
+from raypipe.models.folder.modular import as_saved, modular_head
 from raypipe.models.folder.modules import is_sentence_transformer
 from raypipe.models.folder.sentence_transformers import (
     STATED,
@@ -80,7 +81,7 @@ def discover(
             preset or raypipe.json is wrong; all problems together. Or an encoder of a family that
             is trained with prompts, and nothing says which this one has.
     """
-    config = read_object(folder / "config.json")
+    config = as_saved(folder, read_object(folder / "config.json"))
     given = {**(_given(folder) if preset is None else {}), **(settings or {})}
     if "unicoil" in (preset, given.get("pooling")) or "UniCoil" in str(config.get("architectures")):
         raise InputError(f"{folder}: {NO_UNICOIL}")
@@ -218,7 +219,7 @@ def _complete(given: dict[str, Any]) -> bool:
 
 
 def _evidence(folder: Path, config: Config) -> Evidence | None:
-    if is_sentence_transformer(folder):
+    if is_sentence_transformer(folder) and modular_head(folder, config) is None:
         return read_sentence_transformer(folder)
     if is_reranker(config):
         return read_cross_encoder(folder)

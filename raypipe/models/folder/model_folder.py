@@ -30,6 +30,7 @@ from raypipe.models.folder.adapters import (
 )
 from raypipe.models.folder.discover import discover
 from raypipe.models.folder.files import read_config, read_object, tensor_shapes
+from raypipe.models.folder.modular import checkpoint_shapes, modular_head
 from raypipe.models.folder.modules import table_of
 from raypipe.models.folder.sentence_transformers import NORMALISE, DenseFile, layers_of
 from raypipe.models.folder.settings import (
@@ -101,13 +102,14 @@ class ModelFolder:
             kind = "a reranker" if isinstance(self.conventions, PairConventions) else "an encoder"
             raise InputError(
                 f"{self.path}: precision: int8: expected a reranker that raypipe computes itself "
-                f"(BERT, RoBERTa, XLM-RoBERTa, CamemBERT, DistilBERT), found {kind} with "
-                f"model_type {self.config_read.get('model_type')!r}; set it to fp32, bf16 or fp16"
+                f"(BERT, RoBERTa, XLM-RoBERTa, CamemBERT, DistilBERT, ModernBERT), found {kind} "
+                f"with model_type {self.config_read.get('model_type')!r}; set it to fp32, bf16 or "
+                "fp16"
             )
 
     def _check_sparse(self, own: Conventions) -> None:
         """Refuses a family without the head, and settings that do not go together."""
-        if own.is_sparse and not self.family.packed:
+        if own.is_sparse and not self.family.predicts_words:
             kind = str(self.config_read.get("model_type"))
             raise no_pretraining(f"{self.path}: pooling {own.pooling}", kind)
         if own.is_sparse and self.dim > MOST_TERMS:
@@ -277,7 +279,7 @@ def resolve_model(
     preset = PACKAGED if path == PACKAGED and preset is None else preset
     _check_files(folder)
     file = folder / "model.safetensors"
-    weights = hash_once(file)
+    weights = hash_once(file)  # of the body, where a head lies in folders of its own
     if path == PACKAGED and weights != PACKAGED_SHA256:
         raise InputError(
             f"{folder}: expected weights with SHA-256 {PACKAGED_SHA256}, found {weights}; "
@@ -286,6 +288,10 @@ def resolve_model(
     problems: list[str] = []
     config = tried(read_config, folder, problems=problems)
     shapes = tried(tensor_shapes, file, problems=problems)
+    head = None if config is None else tried(modular_head, folder, config, problems=problems)
+    if config is not None and head is not None:
+        config, weights = head.config, sha256_of(weights, *map(hash_once, head.files))
+        shapes = tried(checkpoint_shapes, folder, config, problems=problems)
     built = tried(read_tokenizer, folder, problems=problems)
     conventions = tried(_settings, folder, preset, settings, problems=problems)
     if config is not None and shapes is not None:
@@ -382,12 +388,12 @@ def _adapted(
         raise InputError(f"{adapter}: its base {name} is itself an adapter; merge that one first")
     if not (adapter / WEIGHTS).exists():
         raise InputError(f"{adapter}: expected {WEIGHTS} beside {CONFIG}, found none")
-    shapes = tensor_shapes(base.folder / "model.safetensors")
+    shapes = checkpoint_shapes(base.folder, base.config())
     missing = missing_tensors(shapes, adapter_names(adapter), base.config())
     problems = missing_problems(missing, base.folder, adapter)
     if problems:
         raise InputError(problems)
-    parts = [base.weights_sha256, hash_once(adapter / WEIGHTS), hash_once(adapter / CONFIG)]
+    parts = base.weights_sha256, hash_once(adapter / WEIGHTS), hash_once(adapter / CONFIG)
     conventions = discover(adapter, preset, settings=settings).conventions
     beside = [n for n in ("dense", "truncate_dim", "query_table") if getattr(conventions, n, None)]
     if beside:
@@ -396,13 +402,13 @@ def _adapted(
         base,
         path=path,
         conventions=conventions,
-        weights_sha256=sha256_of_adapted(parts),
+        weights_sha256=sha256_of(*parts),
         adapter=adapter,
     )
 
 
-def sha256_of_adapted(parts: list[str]) -> str:
-    """SHA-256 of the hashes of base weights, adapter weights and adapter configuration."""
+def sha256_of(*parts: str) -> str:
+    """SHA-256 of the hashes of several files, such as base weights and an adapter's."""
     return hashlib.sha256(" ".join(parts).encode()).hexdigest()
 
 
@@ -565,10 +571,15 @@ def load_weights(model: ModelFolder) -> Mapping[str, Any]:
 
     model = here(model)
     file = model.folder / "model.safetensors"
+    head = modular_head(model.folder, model.config())
     sha256, named = hash_file(file), str(file)
+    if head is not None:
+        sha256 = sha256_of(sha256, *map(hash_file, head.files))
     if model.adapter is not None:
-        parts = [sha256, hash_file(model.adapter / WEIGHTS), hash_file(model.adapter / CONFIG)]
-        sha256, named = sha256_of_adapted(parts), f"{model.adapter} over {file}"
+        sha256 = sha256_of(
+            sha256, hash_file(model.adapter / WEIGHTS), hash_file(model.adapter / CONFIG)
+        )
+        named = f"{model.adapter} over {file}"
     check_unchanged(f"{named}: expected weights", model.weights_sha256, sha256)
-    tensors = load_file(file)
+    tensors = load_file(file) | ({} if head is None else head.tensors())
     return tensors if model.adapter is None else merge(tensors, model.config(), model.adapter)

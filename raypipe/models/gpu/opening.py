@@ -137,7 +137,7 @@ def open_fixed(
     request = min(budget_tokens or tokens_of_pass(device), MOST_TOKENS[device])
     tokens = max(request, work.longest, 16)
     varlen = settings.varlen or found_varlen(
-        device, DTYPES[precision], packed.width // packed.num_heads
+        device, DTYPES[precision], packed.width // packed.num_heads, packed.windows
     )
 
     def build(tokens: int) -> FixedEngine:

@@ -18,9 +18,9 @@ Shapes: T tokens of the pass, R inputs at most, E edges, H hidden, U units; see 
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -31,7 +31,7 @@ from torch import Tensor
 from raypipe.models.family import Body, Family, Head
 from raypipe.models.machine.precision import set_products
 from raypipe.models.packed import Attention, Groups, Linear, attend_freely, groups_of
-from raypipe.models.pooling import AnyFinishing
+from raypipe.models.pooling import AnyFinishing, pool_between
 from raypipe.text.batches import batches
 from raypipe.text.inputs import Flat, Layout, TextSlice, taken
 
@@ -104,8 +104,9 @@ def parts_of(plan: Int64, shape: FixedShape) -> tuple[Int64, Int64, Int64]:
     return starts, counts, plan[2 * size :]
 
 
-Varlen = Callable[[Tensor, Tensor, Tensor, Tensor, int], Tensor]
-"""(query, key, value [T, heads, D] each, edges int32 [E], the longest) -> [T, heads, D]."""
+Varlen = Callable[..., Tensor]
+"""(query, key, value [T, heads, D] each, edges int32 [E], the longest, and the window if there is
+one) -> [T, heads, D]."""
 STRETCH = 128
 """Tokens of a sequence that a block of the kernel computes, for heads of 64 on an H200."""
 TOLERANCE = 2e-2
@@ -124,10 +125,11 @@ def over(varlen: Varlen, edges: Tensor, longest: int) -> Attention:
     """
     narrow = edges.to(torch.int32)  # once for all layers
 
-    def attend(qkv: Tensor, num_heads: int, groups: Groups) -> Tensor:
+    def attend(qkv: Tensor, num_heads: int, groups: Groups, window: int | None = None) -> Tensor:
+        own = () if window is None else (window,)
         tokens, width = qkv.shape[0], qkv.shape[1] // 3
         query, key, value = qkv.view(tokens, 3, num_heads, width // num_heads).unbind(1)
-        return varlen(query, key, value, narrow, longest).reshape(tokens, width)
+        return varlen(query, key, value, narrow, longest, *own).reshape(tokens, width)
 
     return attend
 
@@ -141,8 +143,10 @@ def groups_between(edges: Int64) -> Groups:
     return groups_of(lengths[lengths > 0])
 
 
-def found_varlen(device: str, dtype: torch.dtype, head_size: int) -> Varlen | None:
-    """PyTorch's kernel, if this device computes these heads with it; None if not.
+def found_varlen(
+    device: str, dtype: torch.dtype, head_size: int, windows: Collection[int | None] = (None,)
+) -> Varlen | None:
+    """PyTorch's kernel, if this device computes these heads and windows with it; None if not.
 
     It is tried on some sequences, one of them empty, with rows behind the last, and compared with
     attention by length.
@@ -154,16 +158,23 @@ def found_varlen(device: str, dtype: torch.dtype, head_size: int) -> Varlen | No
     except ImportError:  # before torch 2.10
         return None
 
-    def varlen(query: Tensor, key: Tensor, value: Tensor, edges: Tensor, longest: int) -> Tensor:
-        found = varlen_attn(query, key, value, edges, edges, longest, longest)
+    def varlen(
+        query: Tensor, key: Tensor, value: Tensor, edges: Tensor, longest: int, *window: int
+    ) -> Tensor:
+        # Releases before the window lack its argument.
+        own: dict[str, Any] = {"window_size": window * 2} if window else {}
+        found = varlen_attn(query, key, value, edges, edges, longest, longest, **own)
         assert isinstance(found, Tensor)  # the log-sum-exp was not asked for
         return found
 
-    return varlen if agrees(varlen, device, dtype, head_size) else None
+    every = (agrees(varlen, device, dtype, head_size, window) for window in windows)
+    return varlen if all(every) else None
 
 
 @torch.inference_mode()
-def agrees(varlen: Varlen, device: str, dtype: torch.dtype, head_size: int) -> bool:
+def agrees(
+    varlen: Varlen, device: str, dtype: torch.dtype, head_size: int, window: int | None = None
+) -> bool:
     """Whether it computes what attention by length does; no if it does not run here."""
     edges = np.array([0, 1, 1, 18, 145, 190], np.int64)
     draw = torch.Generator().manual_seed(1)
@@ -172,10 +183,10 @@ def agrees(varlen: Varlen, device: str, dtype: torch.dtype, head_size: int) -> b
     groups = groups_between(edges)
     attend = over(varlen, torch.from_numpy(edges).to(device), 256)
     try:
-        output = attend(qkv, 2, groups)[:total].float()
+        output = attend(qkv, 2, groups, window)[:total].float()
     except (RuntimeError, TypeError):  # an older GPU, another head size or signature
         return False
-    expected = attend_freely(qkv[:total], 2, groups).float()
+    expected = attend_freely(qkv[:total], 2, groups, window).float()
     return bool(torch.isfinite(output).all()) and float((output - expected).abs().max()) < TOLERANCE
 
 
@@ -335,11 +346,14 @@ def vectors(shape: FixedShape, *, finishing: AnyFinishing) -> Finish:
     return finish
 
 
-def units(head: Head) -> Finish:
+def units(shape: FixedShape, *, head: Head) -> Finish:
     """A reranker's units, fp32 [R, U]."""
 
-    def finish(first_RH: Tensor, edges: Tensor) -> Tensor:
-        return head.logits(first_RH)
+    def finish(states: Tensor, edges: Tensor) -> Tensor:
+        if head.pooling == "cls":
+            return head.logits(states)
+        pooled = pool_between(states, edges[: shape.rows + 1], pooling=head.pooling)
+        return head.logits(pooled)
 
     return finish
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
 from raypipe.errors import InputError
 from raypipe.models.tensors import Config, Shape, check_units, is_reranker, no_pretraining
@@ -46,7 +46,7 @@ TEXT = "a"
 class WholeFamily:
     """An encoder, or a reranker of one, as transformers opens it."""
 
-    packed = False
+    packed, predicts_words = False, False
 
     def __init__(self, files: WholeFiles) -> None:
         """The family of models with these files, all of one model_type."""
@@ -83,7 +83,12 @@ class WholeFamily:
         return body.outputs(ids_T, segments, groups, of_head=wanted is not None)
 
     def head(
-        self, weights: Tensors, *, relevant_label: int | None, updates: Updates | None = None
+        self,
+        weights: Tensors,
+        config: Config,
+        *,
+        relevant_label: int | None,
+        updates: Updates | None = None,
     ) -> WholeHead:
         """A head that passes on the units, which the module computes.
 
@@ -313,6 +318,8 @@ class Whole:
 class WholeHead:
     """Passes on the units: the module has computed them."""
 
+    pooling: ClassVar[str] = "cls"
+
     @property
     def linears(self) -> list[Linear]:
         """None: the module has the head's layers."""
@@ -322,9 +329,9 @@ class WholeHead:
         """There are no weights here."""
         return self
 
-    def logits(self, first_BH: Tensor, *, drop: Dropout = lambda x: x) -> Tensor:
+    def logits(self, pooled_BH: Tensor, *, drop: Dropout = lambda x: x) -> Tensor:
         """The units as they are."""
-        return first_BH
+        return pooled_BH
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,7 +106,7 @@ def test_every_first_candidate_of_a_run_is_learnt_by_its_label(
     assert "its weights have seen: nothing at all; then docs (small)" in trained.table
 
 
-@pytest.mark.parametrize("loss", ["margin-mse", "kl"])
+@pytest.mark.parametrize("loss", ["margin-mse", "mse", "kl"])
 def test_a_teachers_run_is_learnt_from(small_recipe, train, small_files, tmp_path, loss):
     path = small_recipe(loss={"name": loss})
     run = [line.split() for line in (tmp_path / "train.trec").read_text().splitlines()]

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import company
+import drawn_models
 import pytest
 
 from raypipe import numerics
@@ -58,7 +59,8 @@ def check(found):
         pytest.param(1, company.NAMES, marks=pytest.mark.long),
         # A probe takes 10 s with twice as many threads as cores.
         pytest.param(4, company.NAMES[:2], marks=pytest.mark.long),
-        pytest.param(4, company.NAMES[2:], marks=pytest.mark.long),
+        pytest.param(4, company.NAMES[2:4], marks=pytest.mark.long),
+        pytest.param(4, company.NAMES[4:], marks=pytest.mark.long),
     ],
 )
 def test_a_rows_bytes_do_not_know_its_neighbours(models, threads, names):
@@ -66,14 +68,21 @@ def test_a_rows_bytes_do_not_know_its_neighbours(models, threads, names):
 
 
 @pytest.mark.parametrize("threads", [1, 2, 4])
-def test_a_rows_bytes_do_not_know_its_neighbours_in_a_tiny_model(tiny_model, threads):
-    model = resolve_model(str(tiny_model))
+@pytest.mark.parametrize("kind", ["bert", "modernbert"])
+def test_a_rows_bytes_do_not_know_its_neighbours_in_a_tiny_model(
+    tiny_model, tmp_path, kind, threads
+):
+    if kind == "modernbert":
+        drawn_models.make(tmp_path, kind)
+        model = drawn_models.opened(tmp_path, **drawn_models.ENCODER)
+    else:
+        model = resolve_model(str(tiny_model))
     differ, told = company.encoder_differs(model, threads)
     check({"tiny": {"differ": differ, "numerics": told}})
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["minilm", "base-duo"])
+@pytest.mark.parametrize("name", ["minilm", "base-duo", "modernbert-mono"])
 @pytest.mark.parametrize(
     "precision",
     # A minute on a CPU that does not compute in fp16.

@@ -1,7 +1,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from model_parts import tensors
+from model_parts import CONFIG, tensors
 
 from raypipe.errors import InputError
 from raypipe.models.bert.family import FAMILY
@@ -18,8 +18,8 @@ def test_a_head_is_a_tanh_pooler_and_a_classifier(prefix, units, label):
         )
     )
     expected = F.linear(pooled, weights["classifier.weight"], weights["classifier.bias"])
-    found = FAMILY.head(weights, relevant_label=label)
+    found = FAMILY.head(weights, CONFIG, relevant_label=label)
     assert found.num_units == units and found.classifier[0].shape == (16, 4)
     torch.testing.assert_close(found.logits(first), expected, atol=1e-6, rtol=1e-5)
     with pytest.raises(InputError, match=f"has {units} units"):
-        FAMILY.head(weights, relevant_label=None if units == 2 else 1)
+        FAMILY.head(weights, CONFIG, relevant_label=None if units == 2 else 1)

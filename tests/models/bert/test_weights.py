@@ -15,5 +15,5 @@ def test_every_missing_tensor_of_a_body_or_head_is_named():
     assert len(caught.value.problems) == 2
     weights.pop("bert.pooler.dense.bias"), weights.pop("classifier.weight")
     with pytest.raises(InputError) as caught:
-        FAMILY.head(weights, relevant_label=1)
+        FAMILY.head(weights, CONFIG, relevant_label=1)
     assert len(caught.value.problems) == 2

@@ -12,10 +12,11 @@ EDGES = np.array([0, 1, 1, 4, 9, 9, 14, 20])
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-def test_it_is_attention_by_length(dtype):
+@pytest.mark.parametrize("window", [None, 2])
+def test_it_is_attention_by_length(dtype, window):
     qkv = torch.randn(20, 3 * 32, generator=torch.Generator().manual_seed(1)).to(dtype)
-    found = over(one_by_one, torch.from_numpy(EDGES), 6)(qkv, 4, [])
-    expected = attend_by_length(qkv, 4, groups_between(EDGES))
+    found = over(one_by_one, torch.from_numpy(EDGES), 6)(qkv, 4, [], window)
+    expected = attend_by_length(qkv, 4, groups_between(EDGES), window)
     assert found.dtype == dtype and found.shape == (20, 32)
     torch.testing.assert_close(found.float(), expected.float(), atol=1e-2, rtol=0)
     assert dtype != torch.float32 or float((found - expected).abs().max()) < 1e-6
@@ -59,7 +60,12 @@ def test_a_kernel_that_is_right_agrees_and_one_that_is_wrong_does_not():
     def nothing(query, key, value, edges, longest):
         return torch.full_like(query, torch.nan)
 
+    def of_no_window(query, key, value, edges, longest, window):
+        return one_by_one(query, key, value, edges, longest)
+
     assert agrees(one_by_one, "cpu", torch.bfloat16, 64)
+    assert agrees(one_by_one, "cpu", torch.bfloat16, 64, 16)
+    assert not agrees(of_no_window, "cpu", torch.bfloat16, 64, 16)
     for wrong in (not_there, of_values, over_all, of_no_row_behind, nothing):
         assert not agrees(wrong, "cpu", torch.bfloat16, 64)
 

@@ -72,4 +72,4 @@ def test_the_kernel_of_attention_is_looked_for_by_the_size_of_a_head(model_of, m
     asked = []
     monkeypatch.setattr(opening, "found_varlen", lambda *given: asked.append(given))
     load_encoder(model_of(), fixed=FixedSettings())
-    assert asked == [("cpu", torch.float32, 64 // 4)]
+    assert asked == [("cpu", torch.float32, 64 // 4, {None})]

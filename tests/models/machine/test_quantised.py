@@ -222,4 +222,4 @@ def test_both_parts_of_a_precision_are_needed(monkeypatch):
 
 def test_the_families_that_raypipe_computes_itself_offer_it():
     packed = {kind for kind, family in FAMILIES.items() if family.packed}
-    assert packed == {"bert", "camembert", "distilbert", "roberta", "xlm-roberta"}
+    assert packed == {"bert", "camembert", "distilbert", "modernbert", "roberta", "xlm-roberta"}

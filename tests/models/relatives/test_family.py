@@ -1,4 +1,4 @@
-"""RoBERTa, XLM-RoBERTa, CamemBERT and DistilBERT give transformers' own numbers."""
+"""RoBERTa, XLM-RoBERTa, CamemBERT, DistilBERT and ModernBERT give transformers' own numbers."""
 
 from dataclasses import asdict, replace
 
@@ -13,7 +13,7 @@ from drawn_models import (
     opened,
     tokenizer_of,
 )
-from drawn_models import RENAMED as KINDS
+from drawn_models import PACKED as KINDS
 from model_parts import DUO
 from safetensors.torch import save_file
 from stage_inputs import parts_of
@@ -87,7 +87,7 @@ def test_low_rank_updates_are_pefts(tmp_path, kind):
     )
     trainee = Trainee(tensors, model.config(), model.conventions, low_rank=low_rank, seed=1)
     layers = {name.rpartition(".lora_")[0] for name in trainee.weights if ".lora_" in name}
-    assert len(layers) == 2 * 6 + 1
+    assert len(layers) == 2 * (4 if kind == "modernbert" else 6) + 1
     generator = torch.Generator().manual_seed(3)
     with torch.no_grad():
         for name, tensor in trainee.weights.items():
@@ -121,7 +121,7 @@ def test_a_duobert_cannot_be_or_start_from_a_model_without_segments(tmp_path, ki
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_tokenizer_without_its_special_tokens_makes_no_layout(kind):
     family = family_of({"model_type": kind})
-    other = "distilbert" if kind != "distilbert" else "roberta"
+    other = "roberta" if kind in ("distilbert", "modernbert") else "distilbert"
     first, last, _ = family.files.SPECIAL_TOKENS
     with pytest.raises(InputError, match="the tokenizer has no ") as caught:
         family.layout(tokenizer_of(other).backend_tokenizer, (0,))

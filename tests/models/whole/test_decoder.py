@@ -93,7 +93,7 @@ def test_a_decoder_is_no_reranker(tmp_path):
     )
     family = family_of({"model_type": "qwen3"})
     with pytest.raises(InputError, match="scores no pairs"):
-        family.head({}, relevant_label=None)
+        family.head({}, {}, relevant_label=None)
     with pytest.raises(InputError, match="scores no pairs"):
         family.layout(open_tokenizer(opened(tmp_path, **LAST)), (0, 1))
     config = {"model_type": "qwen3", "architectures": ["Qwen3ForSequenceClassification"]}

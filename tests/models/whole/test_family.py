@@ -6,7 +6,18 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from drawn_models import ENCODER, LIMIT, MONO, POSITIONS, RENAMED, TEXTS, make, opened, theirs_of
+from drawn_models import (
+    ENCODER,
+    LIMIT,
+    MONO,
+    PACKED,
+    POSITIONS,
+    RENAMED,
+    TEXTS,
+    make,
+    opened,
+    theirs_of,
+)
 from safetensors.torch import load_file, save_file
 from stage_inputs import parts_of
 
@@ -61,7 +72,7 @@ def test_scores_of_pairs_are_those_of_transformers(tmp_path, kind, units):
     for score, query, passage in zip(found, queries, passages, strict=True):
         logits = theirs_of(tmp_path, theirs, TEXTS[query], TEXTS[passage], limit=POSITIONS)
         assert score == pytest.approx(
-            float(logits.logits[0, -1]), abs=1e-5 if kind in RENAMED else 2e-5
+            float(logits.logits[0, -1]), abs=1e-5 if kind in PACKED else 2e-5
         )
 
 
@@ -173,7 +184,7 @@ def test_a_reranker_is_known_by_its_head_whatever_its_architecture_says(tmp_path
     assert np.array_equal(found, expected)
 
 
-@pytest.mark.parametrize("kind", ["electra", *RENAMED])
+@pytest.mark.parametrize("kind", ["electra", *PACKED])
 def test_an_encoder_has_no_head_and_a_head_of_other_units_is_refused(tmp_path, kind):
     make(tmp_path / "encoder", kind)
     with pytest.raises(InputError, match="no head that scores pairs"):

@@ -3,6 +3,7 @@
 import json
 import shutil
 
+import drawn_models
 import numpy as np
 import pytest
 from sparse_models import make_splade
@@ -90,6 +91,41 @@ def test_a_monobert_opens_with_its_activation(small_recipe, train, tmp_path, ope
         found = found[:, 1] - np.logaddexp(found[:, 0], found[:, 1])
         assert "the log-probability of unit 1 after a softmax over both" in card_of(trained)
     np.testing.assert_allclose(found, ours, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("model", "loss"),
+    [
+        pytest.param(
+            {"preset": "minilm", "passage_limit": 20, "total_limit": None},
+            "info-nce",
+            marks=pytest.mark.slow,
+        ),
+        ({"head": 1}, "pairwise-hinge"),
+        pytest.param({"adapter": {"rank": 2, "alpha": 4}}, "cross-entropy", marks=pytest.mark.slow),
+    ],
+    ids=["encoder", "mono", "low-rank"],
+)
+def test_a_modernbert_opens_too(small_recipe, train, tmp_path, opened, model, loss):
+    drawn_models.make(tmp_path / "start", "modernbert", units=1)
+    body = {"model": {"start": str(tmp_path / "start"), **model}, "loss": {"name": loss}}
+    trained = train(small_recipe(**body, steps=4), tmp_path / "out")
+    found = resolve_model(str(trained.model))
+    assert found.family.packed and found.config()["model_type"] == "modernbert"
+    if loss == "info-nce":
+        theirs = opened.SentenceTransformer(str(trained.model), device="cpu").encode_document(TEXTS)
+        own = encode_texts(found, TEXTS, side="passage", device="cpu").astype(np.float32)
+        np.testing.assert_allclose(theirs, own, atol=6e-4)  # stored as fp16
+        return
+    first, each = np.zeros(len(TEXTS), np.int64), np.arange(len(TEXTS))
+    own = score_texts(found, ["rank"], TEXTS, (first, each, first), device="cpu")
+    pairs = [("rank", text) for text in TEXTS]
+    units = opened.CrossEncoder(str(trained.model), device="cpu").predict(
+        pairs, convert_to_numpy=True
+    )
+    if loss == "cross-entropy":
+        units = units[:, 1] - np.logaddexp(units[:, 0], units[:, 1])
+    np.testing.assert_allclose(units, own, atol=1e-5)
 
 
 @pytest.mark.parametrize("tokenizer", ["tokenizer.json", "vocab.txt"])

@@ -81,6 +81,11 @@ def test_margin_mse_by_hand():
     assert found.tolist() == pytest.approx([5.0])
 
 
+def test_mse_by_hand():
+    found = losses.mse(torch.tensor([[3.0, 1.0], [0.0, 0.0]]), torch.tensor([[5.0, 4.0], [0, 0]]))
+    assert found.tolist() == pytest.approx([(4 + 9) / 2, 0.0])
+
+
 def test_kl_by_hand_and_zero_for_equal_distributions():
     student = torch.tensor([[0.0, 0.0]])
     teacher = torch.tensor([[math.log(3.0), 0.0]])

@@ -54,6 +54,20 @@ def test_examples_without_every_score_of_the_teacher_teach_nothing_and_give_no_g
     assert Objective("pairwise-hinge").of_lists(torch.tensor([[0.5, 0.0]]), None).tolist() == [0.5]
 
 
+@pytest.mark.parametrize("label", [None, 1])
+def test_mse_is_of_raw_scores_and_a_teachers_temperature_divides_its(label):
+    """Raw scores log 3 and 0; the teacher's, halved, are 1.5 and 1."""
+    units = UNITS if label else UNITS[:, 1:]
+    teacher = np.array([[3.0, 2.0]], np.float32)
+    found = Objective("mse", teacher_temperature=2.0).of_units(units, TARGETS, 2, teacher, label)
+    expected = ((math.log(3) - 1.5) ** 2 + 1) / 2
+    assert found.tolist() == pytest.approx([expected])
+    alone = Objective("mse", judgements=0.5).of_units(
+        UNITS, TARGETS, 2, np.full((1, 2), np.nan, np.float32), 1
+    )
+    assert alone.tolist() == pytest.approx([0.5 * CROSS])
+
+
 def test_the_losses_of_a_batch_by_name():
     scores, positive = torch.tensor([[2.0, 1.5]]), torch.tensor([[True, False]])
     own = torch.tensor([0])

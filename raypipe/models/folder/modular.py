@@ -1,0 +1,170 @@
+"""The head of a cross-encoder of sentence-transformers whose modules lie in folders, as Ettin's.
+
+Transformer, Pooling, Dense, LayerNorm, Dense are what a ModernBertForSequenceClassification
+computes, so such a folder is read as one. The normalisation's bias is added to the classifier's,
+which is the same sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from raypipe.errors import InputError
+from raypipe.models.family import unpacked
+from raypipe.models.folder.files import read_object, tensor_shapes
+from raypipe.models.folder.modules import modules_of
+from raypipe.models.modernbert.family import FAMILY
+from raypipe.models.modernbert.files import HEAD_BIAS
+from raypipe.models.tensors import Config, Shape, unit_names
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+FILES = FAMILY.files
+MODULES = ("Transformer", "Pooling", "Dense", "LayerNorm", "Dense")
+TENSORS = "model.safetensors"
+LAYER_NORM_EPS = 1e-5
+"""Of torch's LayerNorm, which the module's files do not state."""
+EMBEDDING = "sentence_embedding"
+FIRST = {
+    "activation_function": ("torch.nn.modules.activation.GELU", "torch.nn.GELU"),
+    "module_output_name": (EMBEDDING, None),
+}
+LAST = {
+    "activation_function": ("torch.nn.modules.linear.Identity", "torch.nn.Identity"),
+    "module_output_name": ("scores",),
+}
+"""What a Dense must state, before the normalisation and behind it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModularHead:
+    """A head that is computed as a ModernBERT's own."""
+
+    folder: Path
+    places: tuple[str, str, str]
+    """The folders of the first layer, the normalisation and the classifier."""
+    config: dict[str, Any]
+    """config.json of the same model as transformers would save it."""
+    last_bias: bool
+    """Whether the classifier's file has a bias."""
+
+    @property
+    def files(self) -> list[Path]:
+        """The files of tensors, in order."""
+        return [self.folder / place / TENSORS for place in self.places]
+
+    def shapes(self) -> dict[str, Shape]:
+        """Shapes by the names of transformers' model.
+
+        Raises:
+            InputError: a file is missing, or has other tensors than its config.json says.
+        """
+        width, units = self.config["hidden_size"], self.config["num_labels"]
+        expected: list[dict[str, Shape]] = [
+            {"linear.weight": (width, width), "linear.bias": (width,)},
+            {"norm.weight": (width,), "norm.bias": (width,)},
+            {"linear.weight": (units, width), "linear.bias": (units,)},
+        ]
+        for biased, shapes in ((self._biased, expected[0]), (self.last_bias, expected[2])):
+            if not biased:
+                del shapes["linear.bias"]
+        problems = [
+            f"{file}: expected the tensors {shapes}, found {actual}"
+            for file, shapes in zip(self.files, expected, strict=True)
+            if (actual := tensor_shapes(file)) != shapes
+        ]
+        if problems:
+            raise InputError(problems)
+        return {name: expected[file][own] for name, (file, own) in self._sources.items()} | {
+            FILES.HEADS[1]: (units,)
+        }
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The tensors by the same names, fp32."""
+        from safetensors.torch import load_file
+
+        parts = [{n: t.float() for n, t in load_file(file).items()} for file in self.files]
+        _, norm, last = parts
+        bias = last["linear.weight"] @ norm["norm.bias"] + last.get("linear.bias", 0.0)
+        return {name: parts[file][own] for name, (file, own) in self._sources.items()} | {
+            FILES.HEADS[1]: bias
+        }
+
+    @property
+    def _biased(self) -> bool:
+        return bool(self.config["classifier_bias"])
+
+    @property
+    def _sources(self) -> dict[str, tuple[int, str]]:
+        """(number of the file, name in it) by name, but for the classifier's bias."""
+        dense, norm = FILES.POOLER
+        sources = {
+            dense: (0, "linear.weight"),
+            norm: (1, "norm.weight"),
+            FILES.HEADS[0]: (2, "linear.weight"),
+        }
+        return sources | ({HEAD_BIAS: (0, "linear.bias")} if self._biased else {})
+
+
+def modular_head(folder: Path, config: Config) -> ModularHead | None:
+    """The head in the folders beside a ModernBERT; None if there is none, or another one.
+
+    Raises:
+        InputError: a file of the folder is not JSON, or the path of a module is no name.
+    """
+    modules = modules_of(folder)
+    if config.get("model_type") != FILES.names.kind or [name for name, _ in modules] != [*MODULES]:
+        return None
+    places = [place for _, place in modules]
+    pooling, dense, norm, last = (read_object(folder / at / "config.json") for at in places[1:])
+    width, units = config.get("hidden_size"), last.get("out_features", 0)
+    fits = (
+        not unpacked(config)
+        and places[0] == ""
+        and pooling.get("pooling_mode") in ("cls", "mean")
+        and (dense.get("in_features"), dense.get("out_features")) == (width, width)
+        and norm.get("dimension") == width == last.get("in_features")
+        and config.get("norm_eps") == LAYER_NORM_EPS
+        and type(units) is int
+        and _states(dense, FIRST)
+        and _states(last, LAST)
+    )
+    if not fits:
+        return None
+    own = {
+        **config,
+        "architectures": [FILES.architecture(head=True)],
+        "classifier_pooling": pooling["pooling_mode"],
+        "classifier_bias": dense.get("bias", True),
+        "num_labels": units,
+        **unit_names(units),
+    }
+    return ModularHead(folder, (places[2], places[3], places[4]), own, last.get("bias", True))
+
+
+def _states(dense: Config, expected: Mapping[str, tuple[str | None, ...]]) -> bool:
+    """Whether the config.json of a Dense that reads embeddings states these settings."""
+    reads = dense.get("module_input_name", EMBEDDING) == EMBEDDING
+    stated = all(dense.get(key) in values for key, values in expected.items())
+    return reads and stated and not dense.get("use_residual")
+
+
+def as_saved(folder: Path, config: Config) -> dict[str, Any]:
+    """The content of config.json; of a model with such a head, as transformers would save it."""
+    head = modular_head(folder, config)
+    return dict(config) if head is None else head.config
+
+
+def checkpoint_shapes(folder: Path, config: Config) -> dict[str, Shape]:
+    """Shapes by saved name of a folder's tensors, with those of such a head.
+
+    Raises:
+        InputError: a file is not a safetensors file, or see `ModularHead.shapes`.
+    """
+    head = modular_head(folder, config)
+    return tensor_shapes(folder / TENSORS) | ({} if head is None else head.shapes())

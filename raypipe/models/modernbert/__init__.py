@@ -1,0 +1,1 @@
+"""The ModernBERT family: files, weights, forward pass and head."""

@@ -1,0 +1,122 @@
+"""ModernBERT, as encoder and reranker; see `raypipe.models.family.Family`.
+
+Every third layer attends to the whole input, the others to a window around each token. There are no
+segments and no table of positions. Variants whose layers differ are left to transformers.
+
+Source: Warner et al. 2024 (ModernBERT).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NoReturn
+
+from raypipe.models.bert.family import Packed
+from raypipe.models.bert.files import Names
+from raypipe.models.modernbert.files import HEAD_BIAS, ModernBertFiles, attention_of
+from raypipe.models.tensors import Config, no_pretraining
+
+if TYPE_CHECKING:  # importing torch takes seconds, and planning does not need it
+    from torch import Tensor
+
+    from raypipe.models.bert.forward import BertHead
+    from raypipe.models.modernbert.forward import ModernBert
+    from raypipe.models.packed import Updates
+    from raypipe.models.tensors import Tensors
+
+
+class ModernBertFamily(Packed):
+    """ModernBERT's code; torch is imported to read weights."""
+
+    predicts_words = False
+    files: ModernBertFiles
+
+    def __init__(self, names: Names) -> None:
+        """The family with these names."""
+        self.files, self._names = ModernBertFiles(names), names
+        self._of_head = (*self.files.POOLER, *self.files.HEADS)
+
+    @property
+    def pretraining(self) -> NoReturn:
+        """Raises InputError."""
+        raise no_pretraining("pre-training", self._names.kind)
+
+    def read(
+        self, weights: Tensors, config: Config, *, updates: Updates | None = None
+    ) -> ModernBert:
+        """The body, with updates of its layers.
+
+        Raises:
+            InputError: tensors are missing; the message names all.
+        """
+        from raypipe.models.modernbert.forward import read_body
+
+        places = self.files.expected_shapes(config, num_labels=None)
+        tensors = self._checked(weights, places)
+        return read_body(
+            tensors,
+            attention_of(config),
+            num_heads=config["num_attention_heads"],
+            eps=float(config["norm_eps"]),
+            num_positions=self.files.num_positions(config),
+            updates=self._updates(updates, places),
+        )
+
+    @property
+    def forward(self) -> Callable[..., Tensor]:
+        """The forward pass, `hidden_states`."""
+        from raypipe.models.modernbert.forward import hidden_states
+
+        return hidden_states
+
+    def head(
+        self,
+        weights: Tensors,
+        config: Config,
+        *,
+        relevant_label: int | None,
+        updates: Updates | None = None,
+    ) -> BertHead:
+        """A linear layer, GELU and a normalisation, and the classifier.
+
+        Raises:
+            InputError: tensors are missing, or the number of units contradicts the settings.
+        """
+        import torch.nn.functional as F
+
+        from raypipe.models.bert.forward import BertHead, padded
+        from raypipe.models.modernbert.forward import unbiased
+
+        dense, norm = self.files.POOLER
+        self.check_head({name: tuple(one.shape) for name, one in weights.items()}, relevant_label)
+        more = [HEAD_BIAS] if config.get("classifier_bias") else []
+        tensors = self._checked(weights, [*self._of_head, *more])
+        tensors = {name: tensor.float() for name, tensor in tensors.items()}
+        weight, bias = (tensors[name] for name in self.files.HEADS)
+        biased = HEAD_BIAS in tensors
+        first = (tensors[dense], tensors[HEAD_BIAS]) if biased else unbiased(tensors[dense])
+        update = (self._updates(updates, [dense]) or {}).get(dense.removesuffix(".weight"), ())
+        return BertHead(
+            (*first, *update),
+            padded((weight, bias)),
+            num_units=len(bias),
+            activation=F.gelu,
+            norm=unbiased(tensors[norm]),
+            eps=float(config["norm_eps"]),
+            pooling=config.get("classifier_pooling", "cls"),
+        )
+
+
+FAMILY = ModernBertFamily(
+    Names(
+        kind="modernbert",
+        architecture="ModernBert",
+        prefix="model.",
+        layers="layers.",
+        head=("head.dense.", "classifier."),
+        adapted=("Wqkv", "Wo", "Wi", "dense"),
+        keys={"hidden_act": "hidden_activation", "layer_norm_eps": "norm_eps"},
+        fixed={"type_vocab_size": 1},
+        has_table=False,
+    )
+)
