@@ -9,6 +9,7 @@ from packaged_recipes import EXPERIMENTS
 
 from raypipe.cli.main import run
 from raypipe.config import keys
+from raypipe.config.fields import Section
 from raypipe.config.phases import Own
 from raypipe.config.recipe import WrittenRecipe
 from raypipe.config.training import Training
@@ -85,3 +86,24 @@ def test_the_command_prints_the_keys_of_a_recipe_of_one_stage_or_of_a_training(c
     assert "| `near_copy` |" in capsys.readouterr().out
     code, reason = run(["recipes", "scroe", "--keys"])
     assert code == 2 and "did you mean score?" in reason
+
+
+class Above(Section):
+    """A section."""
+
+    one: int
+    """The first,
+    on two lines."""
+    two: int
+
+
+class Below(Above):
+    """A section with the fields of another."""
+
+    two: int
+    """Told here."""
+
+
+def test_a_field_has_the_docstring_below_it_and_a_section_those_that_it_inherits():
+    assert keys.texts_of(Above) == {"one": "The first, on two lines."}
+    assert keys.texts_of(Below) == {"one": "The first, on two lines.", "two": "Told here."}
