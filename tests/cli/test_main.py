@@ -1,11 +1,17 @@
 """What a person meets first: help, the version, completion, and a line that is not understood."""
 
 import re
+import subprocess
+import sys
 
 import pytest
 import typer
 
-from raypipe.cli.main import app, run_and_tell
+from raypipe.cli.main import Ended, app, run_and_tell
+from raypipe.config import load_recipe
+from raypipe.driver.execute import Watcher
+from raypipe.driver.pipeline import Options, run_pipeline
+from raypipe.errors import CorruptError, InputError, Interrupted, LimitError, RefusedError
 from raypipe.package import VERSION
 from raypipe.vocabulary import Format, words
 
@@ -146,3 +152,86 @@ def test_no_switch_is_on_unless_asked():
 def test_without_a_command_the_help_is_printed_and_the_exit_is_2(raypipe_here):
     done = raypipe_here()
     assert done.returncode == 2 and "Usage: raypipe" in done.stdout + done.stderr
+
+
+HEAVY = ("torch", "ray", "faiss", "transformers", "jnius", "pyserini", "peft")
+
+
+def test_nothing_heavy_is_loaded(tmp_path):
+    (tmp_path / "run.trec").write_text("1 Q0 a 1 2 x\n1 Q0 b 2 1 x\n")
+    (tmp_path / "qrels.txt").write_text("1 0 b 1\n")
+    lines = ["--help", "recipes", "recipes msmarco-multistage", "pipeline --help"]
+    lines.append("evaluate run.trec --qrels qrels.txt")
+    code = (
+        "import sys\n"
+        "from raypipe.cli.main import run\n"
+        f"for line in {lines!r}:\n"
+        "    code, reason = run(line.split())\n"
+        f"    loaded = [m for m in {HEAVY!r} if m in sys.modules]\n"
+        "    print('after', line, code, loaded, file=sys.stderr)"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    told = [line for line in done.stderr.splitlines() if line.startswith("after")]
+    assert told == [f"after {line} 0 []" for line in lines], done.stderr
+
+
+RECIPE = """
+format: 1
+name: tiny
+collection: {{format: msmarco-v1, input: {folder}/passages.tsv}}
+queries: {{test: {{file: {folder}/queries.tsv, qrels: {folder}/qrels.txt}}}}
+models: {{tiny: {{path: {model}}}}}
+stages:
+  vectors: {{do: encode, model: tiny}}
+  dense: {{do: search, index: vectors, depth: 2}}
+evaluate: {{measures: [RR@10], baseline: dense}}
+resources: {{backend: inline, device: cpu}}
+"""
+
+
+@pytest.mark.slow
+def test_what_reads_a_finished_workspace_loads_none_of_them(tmp_path, tiny_model):
+    (tmp_path / "passages.tsv").write_text("a\tthe zebra\nb\ta lease\nc\tof shards\n")
+    (tmp_path / "queries.tsv").write_text("1\tthe zebra\n2\ta lease\n")
+    (tmp_path / "qrels.txt").write_text("1 0 a 1\n2 0 b 1\n")
+    recipe = load_recipe(RECIPE.format(folder=tmp_path, model=tiny_model), source="tiny")
+    run_pipeline(recipe, tmp_path / "work", Options(), watcher=Watcher())
+    code = (
+        "import sys\n"
+        "from raypipe.cli.main import run\n"
+        "for verb in sys.argv[2:]:\n"
+        "    code, _ = run([verb, sys.argv[1]])\n"
+        f"    loaded = [m for m in {HEAVY!r} if m in sys.modules]\n"
+        "    print('after', verb, code, loaded, file=sys.stderr)"
+    )
+    verbs = ["status", "verify", "history", "gc", "table", "report"]
+    command = [sys.executable, "-c", code, str(tmp_path / "work"), *verbs]
+    done = subprocess.run(command, capture_output=True, text=True)
+    told = [line for line in done.stderr.splitlines() if line.startswith("after")]
+    assert told == [f"after {verb} 0 []" for verb in verbs], done.stderr
+
+
+def test_a_reason_that_was_not_printed_stands_on_the_last_line():
+    assert Ended(0, "complete").line() == "raypipe: exit 0 (complete)"
+    assert Ended(3, "as recorded in the workspace").line() == (
+        "raypipe: exit 3 (as recorded in the workspace)"
+    )
+
+
+@pytest.mark.parametrize(
+    "error, meant",
+    [
+        (InputError("x"), "bad input or configuration"),
+        (CorruptError("x"), "incomplete, corrupt, or storage failed"),
+        (RefusedError("x"), "refused"),
+        (LimitError("x"), "a limit was exceeded"),
+        (Interrupted("x", 143), "interrupted; the same command resumes"),
+        (Interrupted("x", 130), "interrupted; the same command resumes"),
+        (RuntimeError("x"), "a bug in raypipe"),
+    ],
+    ids=lambda value: getattr(type(value), "__name__", None),
+)
+def test_a_reason_that_was_printed_is_not_repeated(error, meant):
+    code = getattr(error, "exit_code", 1)
+    assert Ended(code, str(error), told=True).line() == f"raypipe: exit {code} ({meant})"
