@@ -3,10 +3,10 @@
 `PYTHONPATH=tests/helpers python tests/config/test_refusals.py --write` writes that anew.
 """
 
-import sys
 from pathlib import Path
 
 import pytest
+from tables_of_text import cases, write_anew, written
 
 from raypipe.config import load_recipe, load_training, resolved_yaml, verb_of
 from raypipe.config.phases import resolved_training
@@ -19,20 +19,18 @@ LISTS = {"<kinds>": ", ".join(sorted(KINDS)), "<runs>": " or ".join(labels_of("r
 """Words of a table for lists that grow with the kinds of stages."""
 
 
-def written(text: str) -> str:
+def now(text: str) -> str:
     """The table with what loading makes of each change now."""
     recipe, _, rest = text.partition(RULE)
-    cases, names = [], {}
-    for block in rest.strip().split("\n\n"):
-        if block.startswith("#"):  # a name for changes that come together
-            names |= dict([block[1:].split(" = ", 1)])
-            cases.append(block)
-        else:
-            change = block.split("\n    ")[0]
-            parts = [names.get(part, part) for part in change.split(" | ")]
-            made = outcome(recipe, " | ".join(parts).split(" | "))
-            cases.append("\n    ".join([change, *made]))
-    return f"{recipe}{RULE}" + "\n\n".join(cases) + "\n"
+    names = dict(case[1:].split(" = ", 1) for case in cases(rest) if case.startswith("#"))
+
+    def of(case: str) -> list[str] | None:
+        if case.startswith("#"):  # a name for changes that come together
+            return None
+        parts = [names.get(part, part) for part in case.split(" | ")]
+        return outcome(recipe, " | ".join(parts).split(" | "))
+
+    return f"{recipe}{RULE}{written(rest, of)}"
 
 
 def outcome(recipe: str, changes: list[str]) -> list[str]:
@@ -71,9 +69,9 @@ def resolved(text: str, overrides: list[str]) -> list[str]:
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda path: path.stem)
 def test_a_recipe_is_taken_with_its_defaults_or_refused_with_every_problem_where_it_is(table):
-    assert written(table.read_text()) == table.read_text()
+    assert now(table.read_text()) == table.read_text()
 
 
-if __name__ == "__main__" and "--write" in sys.argv:
+if __name__ == "__main__":
     for path in TABLES:
-        path.write_text(written(path.read_text()))
+        write_anew(path, now)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from raypipe.data.facts import count_file
 from raypipe.data.files import not_read
 from raypipe.data.formats.registry import FORMATS, format_of
-from raypipe.data.reading import first_problems, read_records
+from raypipe.data.reading import read_records
 from raypipe.errors import InputError
 
 PASSAGES = [("d1", "boats ] } [ {"), ("d2", 'trees \\" é'), ("d3", "")]
@@ -72,33 +72,6 @@ def test_an_object_across_blocks_of_a_file_is_read_whole(tmp_path):
     objects = [{"id": str(n), "contents": text} for n, text in enumerate(texts, 10)]
     path.write_text(json.dumps(objects))
     assert [text for _, text in read(path)] == texts
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ('[{"id": "1", "contents": "a"}, {"id": "2", "contents": "b"}', "expected ] behind"),
-        ('[{"id": "1", "contents": "a"} {"id": "2", "contents": "b"}]', "expected , behind"),
-        ('[{"id": "1", "contents": "a"},]', "object 1: not valid JSON"),
-        ('[{"id": "1", "contents": "a"}, 5]', "object 1: not valid JSON"),
-        ('[5, {"id": "1", "contents": "a"}]', "expected JSON objects or one array of them"),
-        ('["a", "b"]', "expected JSON objects or one array of them"),
-        ('{\n"id": "1", "contents": "a"\n}, {}', "object 1: not valid JSON"),
-        ('{\n"id": "1", "contents": "a"', "object 1: not valid JSON"),
-        ('{\n"id": "1",\n"contents": 5\n}', 'object 1: expected a string in "contents"'),
-        ('\n{"id": "1", "contents": "a"}', "line 1: not valid JSON"),
-        ('{"id": "1", "contents": "a"}\n\n{"id": "2", "contents": "b"}', "line 2: not valid JSON"),
-    ],
-)
-def test_what_is_no_object_is_refused_by_its_place(text, told, tmp_path):
-    path = tmp_path / "a.json"
-    path.write_text(text)
-    kind = FORMATS["pyserini"]
-    try:
-        found = first_problems([path], kind, kind.parse, "strict")
-    except InputError as error:
-        found = error.problems
-    assert told in "\n".join(found)
 
 
 def test_an_array_without_objects_holds_no_passage(tmp_path):
