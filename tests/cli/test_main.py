@@ -6,6 +6,7 @@ import sys
 
 import pytest
 import typer
+from recipes import dense, write_files
 
 from raypipe.cli.main import Ended, app, run_and_tell
 from raypipe.config import load_recipe
@@ -176,26 +177,10 @@ def test_nothing_heavy_is_loaded(tmp_path):
     assert told == [f"after {line} 0 []" for line in lines], done.stderr
 
 
-RECIPE = """
-format: 1
-name: tiny
-collection: {{format: msmarco-v1, input: {folder}/passages.tsv}}
-queries: {{test: {{file: {folder}/queries.tsv, qrels: {folder}/qrels.txt}}}}
-models: {{tiny: {{path: {model}}}}}
-stages:
-  vectors: {{do: encode, model: tiny}}
-  dense: {{do: search, index: vectors, depth: 2}}
-evaluate: {{measures: [RR@10], baseline: dense}}
-resources: {{backend: inline, device: cpu}}
-"""
-
-
 @pytest.mark.slow
 def test_what_reads_a_finished_workspace_loads_none_of_them(tmp_path, tiny_model):
-    (tmp_path / "passages.tsv").write_text("a\tthe zebra\nb\ta lease\nc\tof shards\n")
-    (tmp_path / "queries.tsv").write_text("1\tthe zebra\n2\ta lease\n")
-    (tmp_path / "qrels.txt").write_text("1 0 a 1\n2 0 b 1\n")
-    recipe = load_recipe(RECIPE.format(folder=tmp_path, model=tiny_model), source="tiny")
+    write_files(tmp_path, ["the zebra", "a lease", "of shards"], judged={"1": "p0", "2": "p1"})
+    recipe = load_recipe(dense(tmp_path, tiny_model, judged=True), source="tiny")
     run_pipeline(recipe, tmp_path / "work", Options(), watcher=Watcher())
     code = (
         "import sys\n"
