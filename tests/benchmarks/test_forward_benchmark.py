@@ -193,7 +193,7 @@ def test_a_ratio_is_that_of_one_round_and_a_comparison_has_one_at_least():
     assert [*map(len, rates.rounds(work, 3, until=0.0).values())] == [1, 1]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_whole_runs_in_small_on_a_cpu(tmp_path):
     """An hour at 3.60 dollars: a million inputs at r a second cost 1000 / r dollars."""
     done = run(tmp_path, "--precision", "fp32", "--price", "3.6", "--out", "whole")
