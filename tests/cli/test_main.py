@@ -1,4 +1,4 @@
-"""What a person meets first: help, the version, completion, and a line that is not understood."""
+"""Help, the version, completion, a line that is not understood, and what a command loads."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""Which workspace a command works in, by its arguments."""
+"""Commands over a workspace: the one that their arguments name, sound or with a broken file."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What a worker does with a shard, in this process: words, probes, evidence, what is committed."""
+"""A worker and its shard, in this process: words, probes, evidence, events, what is committed."""
 
 import hashlib
 import platform
