@@ -51,11 +51,19 @@ pytest_plugins = ["suite_order", "real_collections", "bucket_of_tests"]
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """`-m gpu` imports tests/gpu alone: the others need packages that a bare machine lacks."""
-    if config.option.markexpr.strip() != "gpu":
-        return None
-    within = collection_path.relative_to(REPOSITORY / "tests").parts[:1]
-    return True if within not in ((), ("gpu",)) else None
+    """Files are imported only where a mark that is asked for may be: a fifth of all are `slow`.
+
+    `-m gpu` imports tests/gpu alone: the others need packages that a bare machine lacks.
+    """
+    mark = config.option.markexpr.partition(" ")[0]
+    if mark == "gpu":
+        within = collection_path.relative_to(REPOSITORY / "tests").parts[:1]
+        return True if within not in ((), ("gpu",)) else None
+    only = " or " not in config.option.markexpr
+    if only and mark in ("slow", "long") and collection_path.suffix == ".py":
+        text = collection_path.read_text()
+        return None if f"mark.{mark}" in text or "from fuzzing import" in text else True
+    return None
 
 
 def pytest_collection_finish() -> None:

@@ -13,14 +13,16 @@ import re
 import sys
 import tempfile
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import car_files
 import numpy as np
+import pytest
 import yaml
 from packaged_recipes import ENV
 from safetensors.numpy import save_file
+from tokenizers import Tokenizer
 
 from raypipe.cluster.inline import InlineBackend
 from raypipe.config import load_recipe, load_training, recipe_names, recipe_text, verb_of
@@ -38,6 +40,7 @@ from raypipe.driver.training.place import TrainInvocation, start_model
 from raypipe.driver.workspace import Workspace
 from raypipe.kinds.encode import Encode
 from raypipe.kinds.score import DuoScore
+from raypipe.models.folder import model_folder
 from raypipe.names import Role
 from raypipe.stages.stage import Sizing
 from raypipe.storage.records import Manifest, Record, Shard, digest
@@ -382,10 +385,16 @@ def format_of_training(training, key):
 
 def table():
     """A line for each store of each recipe."""
+    read = cache(lambda folder, own=model_folder.read_tokenizer: own(folder).to_str())
+    copied = lambda folder: Tokenizer.from_str(read(folder))  # noqa: E731
     lines = []
     texts = {name: recipe_text(name) for name in recipe_names()}
     texts |= {f"golden/{path.stem}": path.read_text() for path in sorted(GOLDEN.glob("*.yaml"))}
-    with tempfile.TemporaryDirectory(prefix="fingerprints-") as scratch:
+    with (
+        tempfile.TemporaryDirectory(prefix="fingerprints-") as scratch,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setattr(model_folder, "read_tokenizer", copied)
         folder = Path(scratch)
         for name, text in texts.items():
             short = name.rpartition("/")[2]

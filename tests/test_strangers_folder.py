@@ -92,8 +92,8 @@ VERBS = {
 }
 ENDS_WITH = {"rollback": 2}
 """There is no earlier generation; 0 of others."""
-QUICK = {"pipeline", "evaluate"}
-"""Without the mark `slow`; a command takes a second or more of a core."""
+QUICK = ("pipeline", "evaluate")
+"""Each in a process of its own, as it is installed, which takes a second or more of a core."""
 
 
 class Folder:
@@ -171,13 +171,39 @@ def test_every_verb_is_in_the_table():
     assert {verb.split()[0] for verb in VERBS} == {*verbs}
 
 
-@pytest.mark.parametrize(
-    "verb", [v if v in QUICK else pytest.param(v, marks=pytest.mark.slow) for v in VERBS]
-)
+@pytest.mark.parametrize("verb", QUICK)
 def test_a_command_runs_nothing_of_the_current_folder(folder, verb):
     done = folder.run([*folder.raypipe, *words(verb)])
     assert folder.told() == []
-    assert done.returncode == ENDS_WITH.get(verb, 0), done.stderr
+    assert done.returncode == 0, done.stderr
+
+
+SEVERAL = """
+import json, sys
+commands, log, ends = json.loads(sys.argv[1]), *sys.argv[2:]
+from raypipe.isolation import leave_folder
+del sys.path[0]
+leave_folder()
+from raypipe.cli.main import run
+for verb, words in commands:
+    code, _ = run(words)
+    with open(ends, "a") as file:
+        print(json.dumps([verb, code, sorted(open(log))]), file=file)
+"""
+
+
+@pytest.mark.slow
+def test_nor_does_any_other_one_after_the_other(folder, tmp_path):
+    """In one process, which is begun as the installed command is, and imports all that they do."""
+    script, ends = tmp_path / "several", tmp_path / "ends"
+    script.write_text(SEVERAL)
+    others = [(verb, words(verb)) for verb in VERBS if verb not in QUICK]
+    command = [sys.executable, script, json.dumps(others), folder.log, ends]
+    folder.log.touch()
+    done = folder.run([*map(str, command)])
+    assert folder.told() == []
+    found = [json.loads(line) for line in ends.read_text().splitlines()]
+    assert found == [[verb, ENDS_WITH.get(verb, 0), []] for verb, _ in others], done.stderr
 
 
 ON_RAY = ("resources.backend=ray", "resources.actors=1", "resources.threads=1")
@@ -209,7 +235,7 @@ def test_a_training_on_ray_starts_where_every_path_has_a_blank_and_runs_nothing_
     (place / "env").symlink_to(Path(sys.executable).parent.parent)
     python, script = place / "env" / "bin" / Path(sys.executable).name, theirs.raypipe[1]
     command = [python, script, "train", "my recipe.yaml", "--out", "the work"]
-    workers = ("resources.workers=2", "resources.max_failures=1")
+    workers = ("resources.workers=1", "resources.max_failures=1")
     done = theirs.run([*map(str, command), "resources.backend=ray", *workers])
     assert theirs.told() == []
     assert done.returncode == 0, done.stderr
@@ -228,7 +254,7 @@ def imported_by_python(folder: Path) -> list[str]:
     return done.stdout.split()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.ray
 @pytest.mark.jvm
 def test_where_raypipe_lies_in_the_current_folder_it_alone_is_taken(models, tmp_path):

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from recipes import dense, write_files
 from rich.cells import cell_len
 
 import raypipe
@@ -13,27 +14,14 @@ from raypipe.driver.execute import Watcher
 from raypipe.driver.pipeline import Options, run_pipeline
 
 TEXTS = ["a zebra", "the lease", "zebra zebra run", "shards of a lease", "lease", "shards run on"]
-RECIPE = """
-format: 1
-name: once
-collection: {{format: msmarco-v1, input: {folder}/passages.tsv}}
-queries: {{test: {{file: {folder}/queries.tsv}}}}
-models:
-  tiny: {{path: {model}}}
-stages:
-  vectors: {{do: encode, model: tiny}}
-  dense: {{do: search, index: vectors, depth: 3}}
-resources: {{backend: inline, device: cpu}}
-"""
 
 
 @pytest.fixture(scope="module")
 def work(tiny_model, tmp_path_factory):
     """A workspace that has no generation."""
     folder = tmp_path_factory.mktemp("once")
-    (folder / "passages.tsv").write_text("".join(f"p{n}\t{t}\n" for n, t in enumerate(TEXTS)))
-    (folder / "queries.tsv").write_text("1\tzebra run\n")
-    recipe = load_recipe(RECIPE.format(folder=folder, model=tiny_model), source="once")
+    write_files(folder, TEXTS, {"1": "zebra run"})
+    recipe = load_recipe(dense(folder, tiny_model, name="once"), source="once")
     run_pipeline(recipe, folder / "work", Options(), watcher=Watcher())
     return folder / "work"
 

@@ -1,11 +1,20 @@
-"""What a person meets first: help, the version, completion, and a line that is not understood."""
+"""Help, the version, completion, a line that is not understood, and what a command loads."""
 
 import re
+import subprocess
+import sys
 
 import pytest
+import tiny
+import torch
 import typer
+from recipes import dense, write_files
 
-from raypipe.cli.main import app, run_and_tell
+from raypipe.cli.main import Ended, app, run_and_tell
+from raypipe.config import load_recipe
+from raypipe.driver.execute import Watcher
+from raypipe.driver.pipeline import Options, run_pipeline
+from raypipe.errors import CorruptError, InputError, Interrupted, LimitError, RefusedError
 from raypipe.package import VERSION
 from raypipe.vocabulary import BM25_K1, DEPTH, K0, K1, RRF_K, Aggregation, Format, words
 
@@ -191,3 +200,73 @@ def test_no_switch_is_on_unless_asked():
 def test_without_a_command_the_help_is_printed_and_the_exit_is_2(raypipe_here):
     done = raypipe_here()
     assert done.returncode == 2 and "Usage: raypipe" in done.stdout + done.stderr
+
+
+HEAVY = ("torch", "ray", "faiss", "transformers", "jnius", "pyserini", "peft")
+
+
+def test_nothing_heavy_is_loaded(tmp_path):
+    (tmp_path / "run.trec").write_text("1 Q0 a 1 2 x\n1 Q0 b 2 1 x\n")
+    (tmp_path / "qrels.txt").write_text("1 0 b 1\n")
+    lines = ["--help", "recipes", "recipes msmarco-multistage", "pipeline --help"]
+    lines.append("evaluate run.trec --qrels qrels.txt")
+    code = (
+        "import sys\n"
+        "from raypipe.cli.main import run\n"
+        f"for line in {lines!r}:\n"
+        "    code, reason = run(line.split())\n"
+        f"    loaded = [m for m in {HEAVY!r} if m in sys.modules]\n"
+        "    print('after', line, code, loaded, file=sys.stderr)"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    told = [line for line in done.stderr.splitlines() if line.startswith("after")]
+    assert told == [f"after {line} 0 []" for line in lines], done.stderr
+
+
+@pytest.mark.slow
+def test_a_rerun_and_what_reads_its_workspace_load_none_of_them(tmp_path, tiny_model):
+    write_files(tmp_path, ["the zebra", "a lease", "of shards"], judged={"1": "p0", "2": "p1"})
+    tiny.make_tiny_reranker(tmp_path / "mono", seed=1)
+    recipe, work = tmp_path / "tiny.yaml", tmp_path / "work"
+    recipe.write_text(dense(tmp_path, tiny_model, judged=True, mono=tmp_path / "mono"))
+    run_pipeline(load_recipe(recipe), work, Options(), watcher=Watcher())
+    code = (
+        "import sys\n"
+        "from raypipe.cli.main import run\n"
+        "for line in sys.argv[1:]:\n"
+        "    code, _ = run(line.split())\n"
+        f"    loaded = [m for m in {HEAVY!r} if m in sys.modules]\n"
+        "    print('after', line, code, loaded, file=sys.stderr)"
+    )
+    verbs = ["status", "verify", "history", "gc", "table", "report"]
+    lines = [f"pipeline {recipe} --out {work}", *(f"{verb} {work}" for verb in verbs)]
+    done = subprocess.run([sys.executable, "-c", code, *lines], capture_output=True, text=True)
+    told = [line for line in done.stderr.splitlines() if line.startswith("after")]
+    assert told == [f"after {line} 0 []" for line in lines], done.stderr
+    assert f"device: CPU, torch {torch.__version__}, fp32" in done.stderr
+
+
+def test_a_reason_that_was_not_printed_stands_on_the_last_line():
+    assert Ended(0, "complete").line() == "raypipe: exit 0 (complete)"
+    assert Ended(3, "as recorded in the workspace").line() == (
+        "raypipe: exit 3 (as recorded in the workspace)"
+    )
+
+
+@pytest.mark.parametrize(
+    "error, meant",
+    [
+        (InputError("x"), "bad input or configuration"),
+        (CorruptError("x"), "incomplete, corrupt, or storage failed"),
+        (RefusedError("x"), "refused"),
+        (LimitError("x"), "a limit was exceeded"),
+        (Interrupted("x", 143), "interrupted; the same command resumes"),
+        (Interrupted("x", 130), "interrupted; the same command resumes"),
+        (RuntimeError("x"), "a bug in raypipe"),
+    ],
+    ids=lambda value: getattr(type(value), "__name__", None),
+)
+def test_a_reason_that_was_printed_is_not_repeated(error, meant):
+    code = getattr(error, "exit_code", 1)
+    assert Ended(code, str(error), told=True).line() == f"raypipe: exit {code} ({meant})"

@@ -4,29 +4,17 @@ import json
 from types import SimpleNamespace
 
 import pytest
+from recipes import dense, write_files
 
 from raypipe.cli.main import run
 from raypipe.errors import Interrupted
 from raypipe.storage.ledger import Ledger
 
-RECIPE = """
-format: 1
-name: nightly
-collection: {{format: msmarco-v1, input: {folder}/passages.tsv}}
-queries: {{test: {{file: {folder}/queries.tsv}}}}
-models: {{tiny: {{path: {model}}}}}
-stages:
-  vectors: {{do: encode, model: tiny}}
-  dense: {{do: search, index: vectors, depth: 3}}
-resources: {{backend: inline, device: cpu}}
-"""
-
 
 @pytest.fixture
 def folder(tmp_path, tiny_model):
-    (tmp_path / "queries.tsv").write_text("1\tthe zebra\n2\ta lease\n")
-    (tmp_path / "my-recipe.yaml").write_text(RECIPE.format(folder=tmp_path, model=tiny_model))
-    write(tmp_path, "the zebra", "a lease", "of shards", "run")
+    (tmp_path / "my-recipe.yaml").write_text(dense(tmp_path, tiny_model, name="nightly"))
+    write_files(tmp_path, ["the zebra", "a lease", "of shards", "run"])
     return tmp_path
 
 
@@ -109,7 +97,7 @@ def test_mended_judgements_make_a_generation_of_the_same_stores(raypipe_here, fo
     recipe, work, qrels = folder / "judged.yaml", folder / "work", folder / "qrels.txt"
     text = (folder / "my-recipe.yaml").read_text()
     recipe.write_text(
-        text.replace("queries.tsv}", f"queries.tsv, qrels: {qrels}}}")
+        text.replace('queries.tsv"}', f'queries.tsv", "qrels": "{qrels}"}}')
         + "evaluate: {measures: [RR@10]}\n"
     )
 

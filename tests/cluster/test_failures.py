@@ -9,6 +9,7 @@ from scripted_loop import CAREFUL, PLAIN, PROBE, SHARDS, Scripted, done, play
 from simulated import SimulatedBackend, SimulatedLedger, World
 
 from raypipe.cluster.backend import (
+    Beating,
     Done,
     Failed,
     Lost,
@@ -18,7 +19,7 @@ from raypipe.cluster.backend import (
 )
 from raypipe.cluster.failures import read_evidence
 from raypipe.cluster.loop import Loop
-from raypipe.cluster.report import Limits
+from raypipe.cluster.report import Limits, report_of
 from raypipe.errors import IncompleteError, RowsFailed
 from raypipe.storage.records import Shard
 
@@ -169,3 +170,15 @@ def test_a_stage_that_skips_no_rows_fails_as_before():
     task = Task(BareStage(skips_rows=False), ledger)
     with pytest.raises(IncompleteError, match="failed 3 times"):
         Loop(task, SimulatedBackend(world, ledger), Limits()).run()
+
+
+def test_what_stands_of_a_store_is_told_in_shards_and_rows():
+    shards = [Shard(0, 0, 5), Shard(1, 5, 12), Shard(2, 12, 13)]
+    found = report_of(shards, [shards[1]])
+    assert (found.num_planned, found.num_reused, found.num_done) == (3, 2, 0)
+    assert (found.num_rows_planned, found.num_rows_reused, found.num_rows) == (13, 6, 0)
+
+
+def test_events_and_tasks_as_they_are_unless_told():
+    assert Task(None, None).nonce == ("", "") and Beating(1).rows == ()
+    assert Ready(1, {}).process is None

@@ -1,21 +1,26 @@
-"""What a worker does with a shard, in this process: words, probes, evidence, what is committed."""
+"""A worker and its shard, in this process: words, probes, evidence, events, what is committed."""
 
 import hashlib
 import platform
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from numbers_stage import SHARDS
 
 import raypipe
 from raypipe.cluster.backend import Mode, Task
+from raypipe.cluster.ray_train import events, note_problem, note_worker
 from raypipe.cluster.worker import introduce, perform, worker_facts
 from raypipe.errors import InputError
 from raypipe.package import package_sha256
 from raypipe.stages.stage import Opened, Site
+from raypipe.storage.holder import this_process
 from raypipe.storage.ledger import Ledger
+from raypipe.storage.posix import PosixStorage
 from raypipe.storage.spec import StageSpec
+from raypipe.training.checkpoints import Reader
 
 
 def evidence(work, index=0):
@@ -140,3 +145,42 @@ def test_a_worker_that_comes_after_the_others_have_computed_all_is_no_stranger(w
         introduce(task, work.stage.site)
     work.ledger.publish()
     assert introduce(task, work.stage.site)[1]["numerics"] == "toy"
+
+
+TORN = [b'{"event": "problem", "rea', b"", b"\0\0\0\0", b"7", b'"problem"', b"\xff\xfe{", b"null"]
+
+
+@pytest.fixture
+def job(tmp_path):
+    return SimpleNamespace(storage=PosixStorage(tmp_path), folder="train-toy/f")
+
+
+def test_without_a_log_nothing_was_told(job):
+    assert events(job) == [] and Reader(job).new() == []
+
+
+def test_what_workers_tell_is_read_in_order(job):
+    note_worker(job)
+    note_problem(job, "a reason")
+    worker, problem = events(job)
+    assert worker == {"event": "worker", "process": this_process().to_json()}
+    assert problem == {"event": "problem", "reason": "a reason"}
+
+
+@pytest.mark.parametrize("torn", TORN)
+def test_a_torn_line_of_attempts_is_passed_over(job, torn):
+    note_problem(job, "before")
+    with (job.storage.root / job.folder / "attempts.jsonl").open("ab") as log:
+        log.write(torn + b"\n")
+    note_problem(job, "after")
+    assert [event["reason"] for event in events(job)] == ["before", "after"]
+
+
+def test_a_last_line_without_an_end_hides_only_itself(job):
+    note_problem(job, "before")
+    with (job.storage.root / job.folder / "attempts.jsonl").open("ab") as log:
+        log.write(TORN[0])
+    assert [event["reason"] for event in events(job)] == ["before"]
+    note_problem(job, "next to the torn one")
+    note_problem(job, "after")
+    assert [e["reason"] for e in events(job)] == ["before", "next to the torn one", "after"]

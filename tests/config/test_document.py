@@ -1,6 +1,7 @@
 import pytest
 
 from raypipe.config import yaml as document
+from raypipe.config.words import did_you_mean, in_words, listed
 from raypipe.config.yaml import MAX_BYTES, Document, Problem, parse_yaml
 from raypipe.errors import InputError
 
@@ -109,3 +110,13 @@ def test_odd_values_are_problems_beside_others(text: str, message: str):
 def test_an_empty_document_is_nothing():
     assert parsed("# only a comment\n").data is None
     assert document.dotted(("a", 0, "b")) == "a.0.b"
+
+
+def test_values_are_shown_as_a_reader_names_them():
+    values = [None, True, "ten", {}, [1], (), 7, 0.5]
+    assert [in_words(value) for value in values] == [
+        "nothing", "true", "text 'ten'", "a mapping", "a list", "a list", "7", "0.5",
+    ]  # fmt: skip
+    assert in_words("x" * 58) == f"text '{'x' * 58}'"
+    assert in_words("x" * 59) == f"text '{'x' * 59}..."
+    assert did_you_mean("zzz", ["bm25"]) == ";" and listed([]) == "none" and listed("ab") == "a, b"

@@ -21,11 +21,13 @@ PIPELINE = {
 }
 
 
+schema = cache(json_schema)
+
+
 @cache
 def validator():
-    schema = json_schema()
-    Draft202012Validator.check_schema(schema)
-    return Draft202012Validator(schema)
+    Draft202012Validator.check_schema(schema())
+    return Draft202012Validator(schema())
 
 
 def problems(recipe):
@@ -35,17 +37,17 @@ def problems(recipe):
 
 def test_a_packaged_recipe_has_no_problem():
     for path in RECIPES:
-        assert problems(yaml.safe_load(path.read_text())) == []
+        assert problems(yaml.load(path.read_text(), yaml.CSafeLoader)) == []
 
 
 def training(**changed):
     (found,) = [path for path in RECIPES if path.stem == "repbert"]
-    return {**yaml.safe_load(found.read_text()), **changed}
+    return {**yaml.load(found.read_text(), yaml.CSafeLoader), **changed}
 
 
 def phased():
     (found,) = [path for path in RECIPES if path.stem == "cip-run1"]
-    return yaml.safe_load(found.read_text())
+    return yaml.load(found.read_text(), yaml.CSafeLoader)
 
 
 def without(recipe, key):
@@ -91,8 +93,7 @@ def test_a_recipe_of_one_path_or_a_list_of_them_is_taken():
 
 
 def test_a_key_has_its_docstring_and_its_default():
-    schema = json_schema()
-    pipeline, phased = schema["$defs"]["pipeline"], schema["$defs"]["phased"]
+    pipeline, phased = schema()["$defs"]["pipeline"], schema()["$defs"]["phased"]
     resources = pipeline["$defs"]["Resources"]["properties"]
     assert resources["precision"]["default"] == "auto"
     assert resources["precision"]["description"].startswith("Of the models' products; auto: fp32")
@@ -103,6 +104,6 @@ def test_a_key_has_its_docstring_and_its_default():
 
 def test_the_command_prints_the_schema_and_takes_no_name(raypipe_here):
     done = raypipe_here("recipes", "--json-schema")
-    assert done.returncode == 0 and json.loads(done.stdout) == json_schema()
+    assert done.returncode == 0 and json.loads(done.stdout) == schema()
     refused = raypipe_here("recipes", "nfcorpus", "--json-schema")
     assert refused.returncode == 2 and "nfcorpus: not with --json-schema" in refused.stderr

@@ -9,6 +9,7 @@ from packaged_recipes import EXPERIMENTS
 
 from raypipe.cli.main import run
 from raypipe.config import keys
+from raypipe.config.fields import Section
 from raypipe.config.phases import Own
 from raypipe.config.recipe import WrittenRecipe
 from raypipe.config.training import Training
@@ -19,10 +20,13 @@ NAMED = ("queries", "models", "stages", "collections", "train", "dev", "guard")
 RECIPES = [*sorted((ROOT / "jobs/configs").glob("*.yaml")), *EXPERIMENTS]
 
 
+keys_of = cache(keys.keys_of)
+
+
 @cache
 def listed():
     """The keys of pipelines and trainings."""
-    text = keys.keys_of() + keys.keys_of("train")
+    text = keys_of() + keys_of("train")
     return {row.split("`")[1] for row in text.splitlines() if row[:3] == "| `"}
 
 
@@ -51,11 +55,11 @@ def written(value, key=""):
 
 def test_the_keys_have_every_key_of_a_packaged_recipe():
     for path in RECIPES:
-        assert set(written(yaml.safe_load(path.read_text()))) <= listed()
+        assert set(written(yaml.load(path.read_text(), yaml.CSafeLoader))) <= listed()
 
 
 def test_a_key_has_its_values_its_default_and_its_docstring():
-    rows = {row.split("`")[1]: row for row in keys.keys_of("train").splitlines() if "`" in row}
+    rows = {row.split("`")[1]: row for row in keys_of("train").splitlines() if "`" in row}
     assert rows["optimiser.clip_after"].startswith(
         "| `optimiser.clip_after` | `step`, `batch` | `step` | `batch` clips the sum of the "
     )
@@ -68,7 +72,7 @@ def test_a_key_has_its_values_its_default_and_its_docstring():
     text = "Queries with their examples over one collection."
     assert rows["train.NAME"] == f"| `train.NAME` | section | must be set | {text} |"
     assert " | mapping: any plain value | - | Instead of " in rows["model.settings"]
-    of_stages = keys.keys_of()
+    of_stages = keys_of()
     assert "| `collection.max_passages` | whole number | `6000` | " in of_stages
     assert "| `stages` | mapping: stage | - | " in of_stages
     assert "| `stages.NAME.runs` | mapping: text | must be set | " in of_stages
@@ -85,3 +89,24 @@ def test_the_command_prints_the_keys_of_a_recipe_of_one_stage_or_of_a_training(c
     assert "| `near_copy` |" in capsys.readouterr().out
     code, reason = run(["recipes", "scroe", "--keys"])
     assert code == 2 and "did you mean score?" in reason
+
+
+class Above(Section):
+    """A section."""
+
+    one: int
+    """The first,
+    on two lines."""
+    two: int
+
+
+class Below(Above):
+    """A section with the fields of another."""
+
+    two: int
+    """Told here."""
+
+
+def test_a_field_has_the_docstring_below_it_and_a_section_those_that_it_inherits():
+    assert keys.texts_of(Above) == {"one": "The first, on two lines."}
+    assert keys.texts_of(Below) == {"one": "The first, on two lines.", "two": "Told here."}

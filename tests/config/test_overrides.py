@@ -62,20 +62,6 @@ def test_overrides_reach_the_recipe_and_are_recorded(text: str):
     assert recipe.overrides == tuple(overrides)
 
 
-def test_problems_with_an_override_name_it_and_the_nearest_key(text: str, problems):
-    assert problems(text, overrides=["stages.bm25.depht=10", "stage.bm25.depth=10"]) == [
-        "override stages.bm25.depht=10: stages.bm25.depht: unknown key; did you mean depth?"
-        " known here: do, index, bm25, rm3, ann, depth",
-        "override stage.bm25.depth=10: stage: unknown key; did you mean stages? known here:"
-        " format, name, collection, queries, models, stages, evaluate, runs, resources, stores,"
-        " overrides",
-    ]
-    assert problems(text, overrides=["stages.bm25.depth=ten"]) == [
-        "override stages.bm25.depth=ten: stages.bm25.depth: expected a whole number;"
-        " found text 'ten'"
-    ]
-
-
 def test_an_override_of_an_alias_changes_one_place_only():
     data, _ = applied("a: &x {n: 1}\nb: *x\n", "b.n=2")
     assert data == {"a": {"n": 1}, "b": {"n": 2}}

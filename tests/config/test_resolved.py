@@ -13,40 +13,6 @@ from raypipe.config.recipe import Recipe
 from raypipe.errors import InputError
 
 
-def line_of(text: str, start: str) -> str:
-    (line,) = [line.strip() for line in text.splitlines() if line.strip().startswith(start)]
-    return line
-
-
-def test_the_resolved_recipe_is_the_recipe(text: str, tmp_path: Path):
-    recipe = load_recipe(text, base=tmp_path, overrides=["stages.fused.k=10"])
-    resolved = resolved_yaml(recipe)
-    assert load_recipe(resolved, base=Path("/elsewhere")) == recipe
-    assert resolved_yaml(load_recipe(resolved)) == resolved
-
-
-def test_defaults_are_written_with_their_source(text: str):
-    resolved = resolved_yaml(load_recipe(text))
-    assert (
-        line_of(resolved, "k1:") == "k1: 0.9  # default; Anserini and Pyserini, for any collection"
-    )
-    assert line_of(resolved, "k:") == "k: 60.0  # default; Cormack et al. 2009, section 2"
-    assert line_of(resolved, "gpus:") == "gpus: all  # default; raypipe's choice"
-    weighted = resolved_yaml(load_recipe(text.replace("rrf", "weighted")))
-    assert line_of(weighted, "weights:") == (
-        "weights: [0.5, 0.5]  # default; equal weights, raypipe's choice"
-    )
-
-
-def test_a_value_that_was_chosen_is_not_called_a_default(text: str):
-    overrides = ["stages.bm25.bm25={k1: 0.82, b: 0.5}", "resources.gpus=2", "stages.bm25.depth=7"]
-    resolved = resolved_yaml(load_recipe(text, overrides=overrides))
-    assert line_of(resolved, "k1:").startswith("k1: 0.82  # Anserini: tuned for recall@1000")
-    assert line_of(resolved, "b:") == "b: 0.5"
-    assert line_of(resolved, "gpus:") == "gpus: 2"
-    assert line_of(resolved, "depth: 7") == "depth: 7"
-
-
 def test_overrides_are_in_the_record_and_not_applied_again(text: str):
     recipe = load_recipe(text, overrides=["stages.bm25.depth=7"])
     again = load_recipe(resolved_yaml(recipe), overrides=["stages.bm25.depth=8"])

@@ -24,10 +24,3 @@ def test_until_is_what_the_stage_needs(text: str, until: str, expected: list[str
 def test_an_unknown_stage_is_told_with_the_nearest(text: str):
     with pytest.raises(InputError, match="--until: no stage 'bm52'; did you mean bm25?"):
         select(load_recipe(text), until="bm52")
-
-
-def test_inputs_are_named_in_reading_order(text: str):
-    stages = load_recipe(text).stages
-    assert stages["fused"].inputs == ("bm25", "dense")
-    assert stages["dense"].inputs == ("embeddings",)
-    assert stages["lucene"].inputs == ()

@@ -1,5 +1,6 @@
-"""What a run ranks, through the stages that pass it on."""
+"""What a run ranks and which collection it comes from, through the stages that pass it on."""
 
+from raypipe.config.recipe import larger_collections
 from raypipe.config.rules import units_of
 from raypipe.kinds.documents import DocumentRun
 from raypipe.kinds.fuse import Fuse
@@ -36,3 +37,18 @@ def test_a_run_that_names_what_is_below_it_is_not_known():
     runs = {"a": Fuse(do="fuse", runs=("b", "a"), method="rrf")}
     runs["b"] = Fuse(do="fuse", runs=("a", "b"), method="rrf")
     assert units_of(runs) == {"a": None, "b": None}
+
+
+def test_a_run_comes_from_the_larger_collection_of_its_file_or_of_what_it_is_made_of():
+    stages = {
+        "lucene": LuceneIndex(do="index"),
+        "own": GivenRun(**READ),
+        "given": GivenRun(**READ, larger_collection="all"),
+        "other": GivenRun(**READ, larger_collection="more"),
+        "mixed": Fuse(do="fuse", runs=("own", "given"), method="rrf"),
+        "both": Fuse(do="fuse", runs=("other", "mixed"), method="rrf"),
+    }
+    assert larger_collections(stages) == {
+        "lucene": None, "own": None, "given": "all", "other": "more", "mixed": "all",
+        "both": "more",
+    }  # fmt: skip

@@ -10,9 +10,9 @@ import pytest
 import zstandard
 
 from raypipe.data import facts
-from raypipe.data.facts import FileFacts, count_file, from_json, to_json
+from raypipe.data.facts import FileFacts, check_unchanged, count_file, from_json, to_json
 from raypipe.data.reading import Tally, read_records
-from raypipe.errors import InputError
+from raypipe.errors import CorruptError, InputError
 
 PACK = {
     "": bytes,
@@ -112,3 +112,15 @@ def test_an_empty_range_reads_nothing_even_of_a_file_that_is_gone(tmp_path):
     assert tally == Tally(num_replaced=0, num_blank=1)
     path.unlink()
     assert list(read_records(path, start=2, stop=2, **given)) == []
+
+
+def test_a_file_that_grew_is_found_by_its_length(tmp_path):
+    path = write(tmp_path, b"0\ta\n1\tb\n")
+    facts = count_file(path, format="msmarco-v1", checkpoint_records=2)
+    check_unchanged(path, facts, 0, 2)
+    write(tmp_path, b"0\ta\n1\tb\n2\tc\n")
+    with pytest.raises(CorruptError, match="8 bytes expected, 12 found"):
+        check_unchanged(path, facts, 0, 2)
+    path.unlink()
+    with pytest.raises(CorruptError, match="not the file that was counted: it is gone"):
+        check_unchanged(path, facts, 0, 2)

@@ -6,7 +6,9 @@ import pytest
 
 from raypipe.data import official as known
 from raypipe.data.facts import FileFacts
+from raypipe.data.formats.msmarco import parse_candidate
 from raypipe.data.official import check_known, check_known_collection, has_dense_ids
+from raypipe.storage.files import note_in
 
 FACTS = FileFacts(
     name="collection.tsv",
@@ -118,3 +120,23 @@ def test_official_archives_and_the_collection_of_documents():
 def test_a_corpus_of_trec_car_that_is_cut_between_two_records_is_told():
     (warning,) = check_known(facts("paragraphcorpus.cbor", 29_678_366))
     assert "29,678,366 records; the official TREC CAR file of this name has 29,678,367" in warning
+
+
+def test_a_candidates_further_tabs_belong_to_the_passage():
+    assert parse_candidate(b"q\tp\tthe query\ta\tb") == ("q", "p", "the query")
+    assert parse_candidate(b"q\tp\t\t") == ("q", "p", "")
+    with pytest.raises(ValueError, match="four tab-separated columns.*found 3 in 'q.tp.tx'"):
+        parse_candidate(b"q\tp\tx")
+    for bad, field in ((b"\tp\tq\tx", "query id"), (b"q\tp p\tq\tx", "passage id")):
+        with pytest.raises(ValueError, match=field):
+            parse_candidate(bad)
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [(None, None), (b'{"a": 1}', {"a": 1}), (b'{"a": 1', None), (b"\xff\xfe\x00", None)],
+)
+def test_a_note_that_cannot_be_read_says_nothing(tmp_path, content, expected):
+    if content is not None:
+        (tmp_path / "note.json").write_bytes(content)
+    assert note_in(tmp_path / "note.json") == expected

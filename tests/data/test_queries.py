@@ -92,28 +92,6 @@ def test_a_top1000_file_with_two_texts_for_a_query_is_refused(tmp_path):
         read_queries(path)
 
 
-@pytest.mark.parametrize(
-    ("content", "cause"),
-    [
-        (b"", "no queries in the file"),
-        (b"only-an-id\n", "line 1: expected id TAB text"),
-        (b"1\ta\n\n2\tb\n", "line 2: expected id TAB text"),
-        (b"1 2\ta\n", "line 1: white space"),
-        (b"1\t\xff\n", "line 1: not UTF-8"),
-        (b'{"_id": "1", "text": "\\ud800"}', "line 1: not UTF-8"),
-        (b'{"_id": "\\udc00", "text": "a"}', "line 1: not UTF-8"),
-        (b'{"_id": "1"}', 'line 1: expected a field "text"'),
-        (b'{"name": "1", "text": "a"}', 'line 1: expected a field "query_id" or "qid" or "q_id"'),
-        (b'qid,query\n1,a\n2,"b\n3,c\n', "line 4: unexpected end of data; a text in quotes"),
-        (b'qid,query\n1,"a" b\n', "line 2: ',' expected after '\"'; a text in quotes"),
-    ],
-)
-def test_bad_queries_are_named_by_file_and_line(tmp_path, content, cause):
-    with pytest.raises(InputError) as caught:
-        read_queries(write(tmp_path, content))
-    assert f"queries.tsv: {cause}" in str(caught.value)
-
-
 def test_queries_are_guessed_by_content_then_name(tmp_path):
     def read(name, text):
         (tmp_path / name).write_text(text)
@@ -170,23 +148,6 @@ def test_parquet_queries_have_any_name_of_the_field(tmp_path):
     for columns in ({"query": ["a", "b"], "qid": [1, 2]}, {"_id": ["1", "2"], "text": ["a", "b"]}):
         pq.write_table(pa.table(columns), tmp_path / "queries.parquet")
         assert read_queries(tmp_path / "queries.parquet") == [("1", "a"), ("2", "b")]
-
-
-@pytest.mark.parametrize(
-    ("content", "cause"),
-    [
-        ("qid,query\n1\n", "line 2: expected the columns qid, query, found 1 columns"),
-        ("qid\tquery\n1\n", "line 2: expected the columns qid, query, found 1 columns"),
-        ("qid,query\n1 2,a\n", "record 1: white space"),
-        ("qid,query\n1,a\n1,b\n", "record 2: query id '1' again with another text, first in rec"),
-        ("qid,query\n", "no queries in the file; expected id TAB text, a header such as qid,query"),
-        ("1,what is this\n", "found no tab in '1,what is this'; query files may be id TAB text, a"),
-    ],
-)
-def test_bad_queries_of_other_forms_are_named_by_their_place(tmp_path, content, cause):
-    with pytest.raises(InputError) as caught:
-        read_queries(write(tmp_path, content))
-    assert cause in str(caught.value)
 
 
 def test_of_two_columns_of_one_name_the_first_counts(tmp_path):

@@ -9,21 +9,11 @@ from pathlib import Path
 
 import pytest
 from killed_jobs import durable_bytes, num_records
+from recipes import dense
 
 pytestmark = [pytest.mark.slow]
 
 HOUR = 3600.0
-RECIPE = """
-format: 1
-name: clock
-collection: {{format: msmarco-v1, input: {folder}/passages.tsv}}
-queries: {{dev: {{file: {folder}/queries.tsv}}}}
-models: {{tiny: {{path: {model}}}}}
-stages:
-  embeddings: {{do: encode, model: tiny}}
-  dense: {{do: search, index: embeddings, depth: 5}}
-resources: {{backend: inline, device: cpu, threads: 1, shard_rows: 1}}
-"""
 CLOCK = """
 import os, time
 
@@ -83,7 +73,8 @@ def results(out):
 @pytest.fixture
 def folder(tiny_model, tmp_path):
     (tmp_path / "queries.tsv").write_text("q1\tthe lease\nq2\tshard 7\n")
-    (tmp_path / "recipe.yaml").write_text(RECIPE.format(folder=tmp_path, model=tiny_model))
+    recipe = dense(tmp_path, tiny_model, name="clock", depth=5, threads=1, shard_rows=1)
+    (tmp_path / "recipe.yaml").write_text(recipe)
     return tmp_path
 
 

@@ -5,25 +5,13 @@ import logging
 from pathlib import Path
 
 import pytest
+from recipes import dense, write_files
 
 from raypipe.driver.invocation import invocation
 from raypipe.driver.summaries import read_summary, write_summary
 from raypipe.driver.workspace import Workspace
 from raypipe.storage.bucket import BucketStorage
 
-RECIPE = """
-format: 1
-name: mine
-collection: {{format: msmarco-v1, input: {folder}/passages.tsv}}
-queries: {{test: {{file: {folder}/queries.tsv, qrels: {folder}/qrels.txt}}}}
-models: {{tiny: {{path: {model}}}, mono: {{path: {mono}, settings: {{segment_row: zero}}}}}}
-stages:
-  vectors: {{do: encode, model: tiny}}
-  dense: {{do: search, index: vectors, depth: 4}}
-  mono: {{do: score, run: dense, model: mono, k0: 3}}
-evaluate: {{measures: [RR@10], baseline: dense}}
-resources: {{backend: inline, device: cpu}}
-"""
 READERS = (
     "table",
     "table --format json",
@@ -38,11 +26,10 @@ READERS = (
 def mine(tmp_path, tiny_model, tiny_mono, monkeypatch):
     """The recipe's path in a folder with its files, which is the current one."""
     texts = ["the zebra", "a lease", "of shards", "rank a query", "run"]
-    (tmp_path / "passages.tsv").write_text("".join(f"p{i}\t{t}\n" for i, t in enumerate(texts)))
-    (tmp_path / "queries.tsv").write_text("1\tthe zebra\n2\ta lease\n")
-    (tmp_path / "qrels.txt").write_text("1 0 p0 1\n2 0 p1 1\n")
+    write_files(tmp_path, texts, judged={"1": "p0", "2": "p1"})
     recipe = tmp_path / "mine.yaml"
-    recipe.write_text(RECIPE.format(folder=tmp_path, model=tiny_model, mono=tiny_mono))
+    text = dense(tmp_path, tiny_model, name="mine", depth=4, judged=True, mono=tiny_mono)
+    recipe.write_text(text)
     monkeypatch.chdir(tmp_path)
     return recipe
 

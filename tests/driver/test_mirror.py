@@ -4,6 +4,7 @@ import json
 from threading import Thread
 
 import pytest
+from recipes import dense
 
 import raypipe
 from raypipe.cli.main import run
@@ -13,18 +14,6 @@ from raypipe.storage.bucket import BucketStorage
 from raypipe.storage.lease import acquire
 from raypipe.storage.records import digest
 
-RECIPE = """
-format: 1
-name: tiny
-collection: {{format: msmarco-v1, input: {data}/passages.tsv}}
-queries: {{test: {{file: {data}/queries.tsv, qrels: {data}/qrels.txt}}}}
-models: {{tiny: {{path: {model}}}}}
-stages:
-  vectors: {{do: encode, model: tiny}}
-  dense: {{do: search, index: vectors, depth: 2}}
-evaluate: {{measures: [RR@10]}}
-resources: {{backend: inline, device: cpu}}
-"""
 INPUTS = {
     "passages.tsv": "a\tthe zebra\nb\ta lease\nc\tof shards\n",
     "queries.tsv": "1\tthe zebra\n2\ta lease\n",
@@ -39,7 +28,7 @@ def recipe(bucket_uri, bucket_server, tiny_model, tmp_path, monkeypatch):
     for name, text in INPUTS.items():
         place.replace(name, text.encode())
     path = tmp_path / "tiny.yaml"
-    path.write_text(RECIPE.format(data=f"{bucket_uri}/data", model=tiny_model))
+    path.write_text(dense(f"{bucket_uri}/data", tiny_model, depth=2, judged=True))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "one machine"))
     return str(path)
 

@@ -4,7 +4,7 @@ import json
 
 from results_by_hand import by_hand
 
-from raypipe.evaluation.tables import as_csv, as_json, markdown
+from raypipe.evaluation.tables import as_csv, as_json, brief, markdown
 
 
 def test_csv_has_a_line_for_each_system_and_query_set_and_every_digit():
@@ -61,3 +61,24 @@ def test_markdown_has_a_heading_for_each_query_set():
     text = markdown([by_hand(), by_hand("test")])
     assert [line for line in text.splitlines() if line.startswith("#")] == ["## dev", "## test"]
     assert "| mono_a | R&D, 50% | m#1   | 0.5000 " in text
+
+
+def test_the_brief_table_has_the_first_measures_interval_and_the_costs():
+    summary = {
+        "systems": {"dev": {"a": {"ms_per_query": 1.25}, "b": {"ms_per_query": None}}},
+        "measures": {
+            "dev": {
+                "a": {"nDCG@10": 0.5, "RR@10": 0.25, "AP": 0.1, "R@100": 1.0},
+                "b": {"nDCG@10": 0.4, "RR@10": 0.75, "AP": 0.2, "R@100": 0.0},
+            }
+        },
+        "differences": {"dev": {"b": {"nDCG@10": [-0.1, -0.2, 0.05], "AP": [0.1, 0.0, 0.2]}}},
+    }
+    rows = [
+        [c.strip() for c in line.split("|")[1:-1]] for line in brief(summary, "dev").splitlines()
+    ]
+    assert rows[0] == ["system", "nDCG@10", "to a, 95% interval", "RR@10", "R@100", "ms/query"]
+    assert rows[2] == ["a", "0.5000", "", "0.2500", "1.0000", "1.2"]
+    assert rows[3] == ["b", "0.4000", "-0.1000 [-0.2000, +0.0500]", "0.7500", "0.0000", "-"]
+    summary["differences"] = {}
+    assert "interval" not in brief(summary, "dev")

@@ -138,3 +138,22 @@ def test_cip(made_up, tiny_model, tmp_path, capsys):
     ]
     section = reproduced("cip", made_up, tmp_path, settings, capsys)
     assert len(results(section)) == 18 and set(results(section).values()) <= {"pass", "fail"}
+
+
+def test_bm25_is_within_its_tolerances_on_three_collections(
+    raypipe_data, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setenv("RAYPIPE_DATA", str(raypipe_data))
+    steps = ("nfcorpus", "dl21-first-stages", "car-test200")
+    only = [word for step in steps for word in ("--only", step)]
+    command = ["reproduce", "bm25", "--out", str(tmp_path), *only, "resources.backend=inline"]
+    code, reason = run([*command, "--json"])
+    assert code == 0, reason
+    section = json.loads(capsys.readouterr().out)
+    assert section["tables"][-1]["title"] == "Results"
+    assert dict(section["tables"][-1]["rows"])["pass"] == 29
+    assert "nfcorpus: test: 323 topics" in section["notes"]
+    assert "car-test200: hierarchical: 1,860 topics" in section["notes"]
+    assert "dl21-first-stages: dl21: 53 topics" in section["notes"]
+    summary = json.loads((tmp_path / "nfcorpus" / "summary.json").read_bytes())
+    assert list(summary["systems"]["test"]) == ["bm25"]

@@ -1,25 +1,34 @@
 """Every stage: its shards, its first beat, its version (see VERSIONS in given_stores.py)."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 from given_scores import Given
 from sparse_models import make_splade
 
 from raypipe import schema
+from raypipe.driver.forecast.forecast import Walk
+from raypipe.driver.forecast.samples import Samples
+from raypipe.errors import InputError
 from raypipe.models.folder.model_folder import resolve_model
+from raypipe.names import of_stage
 from raypipe.stages.bm25 import Bm25Stage, IndexStage
 from raypipe.stages.encode import EncodeStage
+from raypipe.stages.expected import Expected, sum_of
 from raypipe.stages.fuse import fuse_stage
+from raypipe.stages.open_model import open_model
 from raypipe.stages.scoring.candidates import Request
 from raypipe.stages.scoring.rerank import aggregate_stage, pairs_stage, rerank_stage
 from raypipe.stages.scoring.score import score_base
 from raypipe.stages.scoring.score_table import Scored
 from raypipe.stages.search import PartsStage, merge_stage
 from raypipe.stages.sparse import SparsePartsStage, SparseStage
-from raypipe.stages.stage import Needs, Sizing, ranges
+from raypipe.stages.stage import Needs, Sizing, Stage, ranges
 from raypipe.stages.tables import Sides
+from raypipe.storage.posix import PosixStorage
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.training import examples_stage, job
@@ -137,3 +146,69 @@ def test_a_stage_beats_before_it_reads(stores, made, name, beats):
     told = []
     stores.finished(made[name], Sizing(num_actors=1), beats=told)
     assert told == [[]] * beats
+
+
+@pytest.mark.parametrize("precision", ["int8", "bf16"])
+def test_a_worker_that_does_not_compute_in_the_models_precision_refuses_it(
+    tiny_mono, monkeypatch, precision
+):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", dict)
+    model = resolve_model(str(tiny_mono)).in_precision(precision)
+    told = f"or that in the settings of {tiny_mono}: {precision}: expected one of fp32, in which"
+    with pytest.raises(InputError, match=told):
+        open_model(None, model, SimpleNamespace(device="cpu"), None)
+
+
+class Plain(Stage):
+    """Seven rows of 100 bytes in shards of at most three."""
+
+    def __init__(self, produces):
+        """With what it produces."""
+        self.spec = StageSpec("plain", 1, {}, {}, produces)
+
+    def shards(self, sizing):
+        """See Stage."""
+        return ranges(7, sizing.shard_rows)
+
+    def estimated_bytes(self, num_rows, num_planned):
+        """See Stage."""
+        return 100 * num_rows
+
+    def open(self, site):
+        """Nothing is computed."""
+        raise AssertionError
+
+
+class Saying(Plain):
+    """It says two facts."""
+
+    def expected(self, expectations):
+        """See Stage."""
+        shards = self.shards(expectations.sizing)
+        return Expected(shards=shards, num_bytes=10.0, facts={"pieces": 10, "kind": "a"})
+
+
+@pytest.fixture
+def walk(tmp_path):
+    stores, aside = PosixStorage(tmp_path / "stores"), PosixStorage(tmp_path / "aside")
+    return Walk(stores, lambda name, stage: 1 / 0, Samples(Sizing(shard_rows=3)), aside)
+
+
+def test_a_stage_that_says_nothing_has_its_plan_and_bytes_and_a_run_full_lists(walk):
+    name = of_stage("plain", "dev")
+    stored = walk.ensure(name, Plain("vectors"))
+    line = walk.lines[name]
+    assert (line.rows, line.shards, line.bytes, line.seconds, line.note) == (7, 3, 700, 0, "")
+    assert (stored.num_rows, stored.num_bytes) == (7, 700)
+    name = of_stage("run", "dev")
+    stored = walk.ensure(name, Plain("run"))
+    assert sum_of("rows", stored) == 7 * 1000
+    assert walk.lines[name].note == "plain: its time is not forecast, and its lines are the most"
+
+
+def test_whole_numbers_are_shared_out_by_rows_without_a_rest(walk):
+    stored = walk.ensure(of_stage("says", "dev"), Saying("tokens"))
+    facts = [record.facts for record in stored.manifest.records]
+    assert [each["pieces"] for each in facts] == [3, 3, 4] and sum_of("pieces", stored) == 10
+    assert {each["kind"] for each in facts} == {"a"}
+    assert not walk.expectations.has(stored)

@@ -3,11 +3,15 @@
 import hashlib
 import os
 import pickle
+import random
 import threading
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from raypipe.errors import CorruptError, InputError
+from raypipe.storage.ledger import events
 from raypipe.storage.posix import PosixStorage
 
 
@@ -174,3 +178,102 @@ def test_a_log_in_new_folders_begins_with_its_first_line(tmp_path):
     storage = PosixStorage(tmp_path)
     storage.append("a/b/c/log.jsonl", b"first")
     assert (tmp_path / "a/b/c/log.jsonl").read_bytes() == b"first\n"
+
+
+CONTENT = random.Random(1).randbytes(4096)
+SHA256 = hashlib.sha256(CONTENT).hexdigest()
+
+
+@pytest.fixture
+def blob(tmp_path):
+    storage = PosixStorage(tmp_path)
+    payload = storage.scratch() / "payload"
+    payload.write_bytes(CONTENT)
+    storage.put(SHA256, payload)
+    path = tmp_path / "blobs" / SHA256[:2] / SHA256
+    path.chmod(0o644)
+    return path
+
+
+def num_refused(blob, contents):
+    refused = 0
+    for content in contents:
+        blob.write_bytes(content)
+        storage = PosixStorage(blob.parent.parent.parent)  # another process
+        with pytest.raises(CorruptError, match=SHA256):
+            storage.local(SHA256)
+        with pytest.raises(CorruptError, match=SHA256):
+            storage.check(SHA256)
+        refused += 1
+    blob.write_bytes(CONTENT)
+    assert PosixStorage(blob.parent.parent.parent).local(SHA256).read_bytes() == CONTENT
+    return refused
+
+
+def flipped(number):
+    position = random.Random(number).randrange(8 * len(CONTENT))
+    data = bytearray(CONTENT)
+    data[position // 8] ^= 1 << position % 8
+    return bytes(data)
+
+
+@pytest.mark.fault(10, "200 of 200 flipped bits of a payload are found before it is used")
+def test_every_flipped_bit_is_found(blob):
+    assert num_refused(blob, map(flipped, range(200))) == 200
+
+
+@pytest.mark.fault(11, "50 of 50 cut payloads, the empty one among them, are never read")
+def test_every_cut_is_found(blob):
+    ends = [0, 1, len(CONTENT) - 1, *random.Random(2).sample(range(2, len(CONTENT) - 1), 47)]
+    assert num_refused(blob, (CONTENT[:end] for end in ends)) == 50
+    assert num_refused(blob, [CONTENT + b"\0"]) == 1
+
+
+PARTS = st.sampled_from(["..", ".", "", "/", "//", "a", "~", "\0", "\n", "\\", "%2e%2e", "C:", " "])
+NAMES = st.lists(PARTS | st.text(max_size=4), max_size=6).map("/".join) | st.text(max_size=30)
+
+
+@pytest.mark.slow
+@pytest.mark.fault(39, "of 500 random names every one is refused or makes a file inside the root")
+@settings(max_examples=500, deadline=None)
+@given(name=NAMES)
+def test_a_name_is_refused_or_stays_inside(tmp_path_factory, name):
+    outside = tmp_path_factory.mktemp("outside")
+    root = outside / "a" / "root"
+    try:
+        created = PosixStorage(root).create(name, b"x")
+    except InputError:
+        created = False
+    files = [path for path in outside.rglob("*") if path.is_file()]
+    assert len(files) == created and all(root in path.parents for path in files)
+
+
+NAME = "toy/f/attempts.jsonl"
+
+
+@pytest.mark.parametrize("torn", [b'{"event": "fai', b"\0\0\0", b"\xff\xfe{"])
+def test_a_line_after_a_torn_one_stands_alone(tmp_path, torn):
+    storage = PosixStorage(tmp_path)
+    storage.append(NAME, b'{"n": 1}')
+    with (tmp_path / NAME).open("ab") as log:
+        log.write(torn)
+    storage.append(NAME, b'{"n": 2}\n')
+    assert events(storage.read(NAME)) == [{"n": 1}, {"n": 2}]
+
+
+def test_a_short_write_is_followed_by_the_whole_line(tmp_path, monkeypatch):
+    write, short = os.write, [3, 1]
+    monkeypatch.setattr(
+        os, "write", lambda fd, data: write(fd, data[: short.pop()] if short else data)
+    )
+    storage = PosixStorage(tmp_path)
+    storage.append(NAME, b'{"n": 1}')
+    storage.append(NAME, b'{"n": 2}')
+    assert short == [] and events(storage.read(NAME)) == [{"n": 1}, {"n": 2}]
+
+
+def test_a_line_that_the_disk_never_takes_whole_is_an_error(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "write", lambda fd, data: 1)
+    with pytest.raises(OSError, match=r"attempts\.jsonl.*") as raised:
+        PosixStorage(tmp_path).append(NAME, b'{"n": 1}')
+    assert raised.value.errno and "written in part" in str(raised.value)

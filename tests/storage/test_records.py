@@ -3,8 +3,10 @@
 from dataclasses import replace
 
 import pytest
+from ledgers import commit, ledger
 
 from raypipe.errors import CorruptError
+from raypipe.storage.ledger import Ledger, events, read_manifest
 from raypipe.storage.posix import PosixStorage
 from raypipe.storage.records import (
     Manifest,
@@ -17,6 +19,7 @@ from raypipe.storage.records import (
     unseal,
     unseal_format,
 )
+from raypipe.storage.spec import StageSpec
 
 
 @pytest.fixture
@@ -115,3 +118,38 @@ def test_boundaries_payloads_and_facts_are_not_in_an_identity():
         Record(Shard(1, 1, 4), "cc", 9, {"rows": 3}),
     )
     assert replace(MANIFEST, records=halves).identity == MANIFEST.identity
+
+
+def test_a_manifest_under_another_stores_name_is_refused(storage):
+    book = ledger(storage, [2])
+    commit(book, book.shards[0], lambda p: p.write_bytes(b"rows"))
+    book.publish()
+    other = ledger(storage, [2], store="other")
+    data = book.storage.read(f"{book.folder}/manifest.json")
+    assert other.storage.create(f"{other.folder}/manifest.json", data)
+    with pytest.raises(CorruptError, match="found one of toy/"):
+        read_manifest(other.storage, "other", other.fingerprint)
+
+
+TORN = [b'{"event": "quarantined", "ro', b"\0\0\0\0", b"\xff\xfe{", b"[" * 5000, b"7" * 5000]
+
+
+@pytest.mark.parametrize("torn", TORN)
+def test_torn_lines_are_passed_over(torn):
+    data = b'{"n": 1}\n' + torn + b'\n\n{"n": 2}\n' + torn
+    assert events(data) == [{"n": 1}, {"n": 2}]
+
+
+@pytest.mark.parametrize("torn", TORN)
+def test_a_store_with_a_torn_line_of_attempts_is_published_with_its_reasons(tmp_path, torn):
+    shard = Shard(0, 0, 3)
+    book = Ledger(PosixStorage(tmp_path), "toy", StageSpec("toy", 1, {}, {}), [shard])
+    (tmp_path / book.folder).mkdir(exist_ok=True, parents=True)
+    (tmp_path / book.folder / "attempts.jsonl").write_bytes(torn)
+    book.note({"event": "quarantined", "shard": 0, "row": 1, "reason": "not finite"})
+    payload = book.storage.scratch() / "payload"
+    payload.write_bytes(b"rows")
+    book.commit(shard, payload, {"skipped_rows": [1]})
+    assert book.publish(max_failed_rows=1).skipped_rows == (1,)
+    quarantine = book.storage.read(f"{book.folder}/quarantine.parquet")
+    assert b"not finite" in quarantine

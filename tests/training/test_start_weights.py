@@ -1,6 +1,7 @@
 """What a training's start lacks."""
 
 import pytest
+import torch
 import yaml
 from masked_texts import make_pretrained
 from safetensors.torch import load_file, save_file
@@ -8,6 +9,7 @@ from safetensors.torch import load_file, save_file
 from raypipe.config.load import load_training
 from raypipe.driver.training.place import start_model
 from raypipe.training.start import drawn_lines, missing_problems
+from raypipe.training.trainee import LowRank, drawn
 
 BODY = {
     "format": 1, "name": "p", "collections": {"c": {"format": "msmarco-v1", "input": "c.tsv"}},
@@ -56,3 +58,16 @@ def test_a_reranker_needs_the_pooler_and_an_encoder_does_not(start):
     assert POOLER in problem and "adapter cannot carry it" in problem
     encoder = {**pairs, "loss": {"name": "info-nce"}}
     assert of_start(start, preset="repbert", body=encoder) == ([], [])
+
+
+def test_how_an_update_is_drawn():
+    base = {"bert.encoder.a.weight": torch.zeros(3, 4)}
+    found = drawn(["bert.encoder.a"], base, 2, 7)
+    uniform = torch.rand(2, 4, generator=torch.Generator().manual_seed(7))
+    expected = (2 * uniform - 1) * 0.5  # sqrt(1 / 4)
+    assert torch.equal(found["bert.encoder.a.lora_A.weight"], expected)
+    assert found["bert.encoder.a.lora_B.weight"].tolist() == [[0.0, 0.0]] * 3
+
+
+def test_an_update_of_low_rank_is_scaled_by_alpha_over_rank():
+    assert LowRank(rank=8, alpha=16).scale == 2.0 and LowRank(rank=16, alpha=4).scale == 0.25

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -5,7 +6,10 @@ import torch
 from safetensors.torch import save_file
 
 from raypipe.errors import InputError
-from raypipe.training.start import start_from_, trainee_of
+from raypipe.models.folder.model_folder import layouts_of, resolve_model
+from raypipe.models.folder.settings import PRESETS
+from raypipe.text.inputs import Layout
+from raypipe.training.start import layouts_for, start_from_, trainee_of
 from raypipe.training.trainee import LowRank, Trainee
 
 
@@ -74,3 +78,16 @@ def test_an_adapter_of_another_kind_is_refused(adapter):
     with pytest.raises(InputError, match="expected an adapter with SHA-256 00"):
         start_from_(given, folder, sha256="00")
     assert weights["a.lora_A.weight"].tolist() == [[0.0, 0.0]]
+
+
+def test_inputs_are_of_the_kind_in_training_whatever_it_starts_from():
+    start = resolve_model("minilm")
+    for preset, segments in (("monobert", (0, 1)), ("duobert", (0, 1, 2))):
+        found = layouts_for(SimpleNamespace(start=start, conventions=PRESETS[preset]))
+        assert found == {"pair": Layout(101, (102,), 102, segments)}
+    repbert = layouts_for(SimpleNamespace(start=start, conventions=PRESETS["repbert"]))
+    assert {side: layout.segments for side, layout in repbert.items()} == {
+        "query": (0,),
+        "passage": (1,),
+    }
+    assert layouts_of(replace(start, conventions=PRESETS["repbert"])) == repbert

@@ -1,3 +1,4 @@
+import hashlib
 import io
 
 import pytest
@@ -5,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raypipe.data.records import lines
+from raypipe.data.split import LINES, count_lines
 from raypipe.errors import InputError
 
 BOM = b"\xef\xbb\xbf"
@@ -116,3 +118,18 @@ def test_utf_16_is_refused_by_its_byte_order_mark(encoding):
     assert str(caught.value) == (
         "q.tsv: expected UTF-8, found UTF-16; convert it: iconv -f UTF-16 -t UTF-8 FILE"
     )
+
+
+def test_lines_are_counted_with_the_places_of_every_other():
+    data = b"a\nbb\nccc\n\ne"
+    counted = count_lines(io.BytesIO(data), "file", 2)
+    assert counted.num_records == 5 and counted.checkpoints == (0, 5, 10)
+    parts = (b"a\nbb\n", b"ccc\n\n", b"e")
+    assert counted.stretches == tuple(hashlib.sha256(part).hexdigest() for part in parts)
+    assert count_lines(io.BytesIO(b""), "file", 2) == (0, (), ())
+
+
+def test_lines_are_read_from_one_of_them_on_and_what_is_not_utf8_is_replaced():
+    found = LINES.records(io.BytesIO(b"ccc\n\ne"), name="file", at=5, first=2, skip=1)
+    assert [*found] == [b"", b"e"]
+    assert LINES.replaced(b"a\xffb") == b"a\xef\xbf\xbdb"

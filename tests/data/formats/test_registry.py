@@ -1,8 +1,10 @@
+import json
 from pathlib import Path
 
 import pytest
 
 from raypipe.data.facts import FileFacts, count_file
+from raypipe.data.formats.json_lines import parse_beir
 from raypipe.data.formats.registry import FORMATS, Format, get_format
 from raypipe.errors import InputError
 
@@ -36,3 +38,21 @@ def test_a_stream_has_facts_over_its_records_with_their_lengths(monkeypatch):
         md5=hashlib.md5(content).hexdigest(), num_records=2, compressed=False,
         checkpoint_records=7, checkpoints=(), stretches=(),
     )  # fmt: skip
+
+
+def as_line(**fields) -> bytes:
+    return json.dumps(fields).encode()
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"title": "T", "text": "x"}, "T x"),
+        ({"title": "", "text": "x"}, "x"),
+        ({"title": None, "text": "x"}, "x"),
+        ({"text": " x "}, " x "),
+        ({"title": "T", "text": ""}, "T "),
+    ],
+)
+def test_beir_puts_a_title_that_is_there_before_the_text(fields, text):
+    assert parse_beir(as_line(_id="d1", **fields)) == ("d1", text)

@@ -1,6 +1,8 @@
 """The embedded collection: the same bytes, honest splits, neither trivial nor hopeless."""
 
+import builtins
 import hashlib
+import json
 import os
 import platform
 import re
@@ -11,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from raypipe.data.python_docs import build
+from raypipe.data.python_docs import source as python_docs_builtin
 from raypipe.data.python_docs.build import (
     DocsDraft,
     PythonDocs,
@@ -183,3 +186,60 @@ def test_smaller_collections_are_valid_and_keep_whole_sections(
 def test_too_small_a_collection_is_refused(max_passages: int) -> None:
     with pytest.raises(InputError, match=f"at least 100, found {max_passages}"):
         python_docs(max_passages=max_passages)
+
+
+def test_a_collection_of_a_draft_is_counted_and_written(tmp_path):
+    names = ["m.go", "m.halt", "n.say"]
+    draft = DocsDraft(
+        passages={"m.go#1": "x y", "m.halt#1": "z", "n.say#1": "w"},
+        relevant={name: [f"{name}#1"] for name in names},
+        queries={"m.go": "m go", "n.say": "n say"},
+        splits={"m.go": "train", "m.halt": "train", "n.say": "test"},
+        facts={"sections": 9},
+    )
+    docs = sized(draft, max_passages=100)
+    assert isinstance(docs, PythonDocs)
+    assert docs.passages == [("m.go#1", "x y"), ("m.halt#1", "z"), ("n.say#1", "w")]
+    assert docs.queries == {"train": [("m.go", "m go")], "dev": [], "test": [("n.say", "n say")]}
+    assert docs.qrels["train"] == [("m.go", "m.go#1", 1)]
+    assert docs.facts == {
+        "sections": 9, "sections_chosen": 3, "passages": 3,
+        "queries": {"train": 1, "dev": 0, "test": 1}, "qrels": {"train": 1, "dev": 0, "test": 1},
+    }  # fmt: skip
+    # 4 passages: 2 of train's (2.48), none of test's (0.92).
+    assert [key for key, _ in sized(draft, max_passages=4).passages] == ["m.go#1", "m.halt#1"]
+    equal = {"train": 0.25, "dev": 0.25, "test": 0.25}
+    less = [key for key, _ in sized(draft, max_passages=4, shares=equal).passages]
+    assert len(less) == 2 and less[1] == "n.say#1"
+    write_python_docs(tmp_path / "a" / "b", docs)
+    write_python_docs(tmp_path / "a" / "b", docs)
+    files = {p.name: p.read_text() for p in (tmp_path / "a" / "b").iterdir()}
+    assert files == {
+        "collection.tsv": "m.go#1\tx y\nm.halt#1\tz\nn.say#1\tw\n",
+        "queries.train.tsv": "m.go\tm go\n", "queries.dev.tsv": "",
+        "queries.test.tsv": "n.say\tn say\n", "qrels.train.txt": "m.go 0 m.go#1 1\n",
+        "qrels.dev.txt": "", "qrels.test.txt": "n.say 0 n.say#1 1\n",
+    }  # fmt: skip
+
+
+def test_builtin_sections_are_of_what_c_defined():
+    found = {s.name: s for s in python_docs_builtin._sections()}
+    assert found["math.gcd"].title == "math" and found["math.gcd"].heading == "gcd"
+    assert {"builtins.dict.get", "array.array.append", "itertools.chain.from_iterable"} <= set(
+        found
+    )
+    assert found["builtins.int.from_bytes"].text.startswith("Return the integer represented")
+    names = [name.split(".") for name in found]
+    assert not [name for name in names if name[1].startswith("_") or name[-1].startswith("_")]
+    assert not {"math.pi", "builtins.True", "builtins.Ellipsis"} & set(found)
+    assert list(found)[0].startswith("array.") and list(found)[-1].startswith("math.")
+    kinds = [value for name, value in python_docs_builtin._objects(builtins) if "." not in name]
+    assert len(kinds) > 100 and all(callable(kind) for kind in kinds)
+    assert not any(s.text.startswith(" ") for s in found.values())
+
+
+def test_sections_of_c_are_printed_as_json(capsys):
+    python_docs_builtin.print_sections()
+    rows = json.loads(capsys.readouterr().out)
+    expected = [[s.name, s.title, s.heading, s.text] for s in python_docs_builtin._sections()]
+    assert rows == expected and len(rows) > 300

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from recipes import dense, write_files
 
 from raypipe.config import load_recipe
 from raypipe.driver.execute import Execution, Watcher
@@ -26,18 +27,6 @@ from raypipe.storage.generations import (
 from raypipe.storage.holder import this_process
 from raypipe.storage.lease import LeaseState
 
-RECIPE = """
-format: 1
-name: nightly
-collection: {{format: msmarco-v1, input: {folder}/passages.tsv}}
-queries: {{test: {{file: {folder}/queries.tsv, qrels: {folder}/qrels.txt}}}}
-models: {{tiny: {{path: {model}}}}}
-stages:
-  vectors: {{do: encode, model: tiny}}
-  dense: {{do: search, index: vectors, depth: 3}}
-evaluate: {{measures: [RR@10], baseline: dense}}
-resources: {{backend: inline, device: cpu}}
-"""
 TEXTS = {"a": "the zebra", "b": "a lease", "c": "of shards", "d": "rank a query", "e": "run"}
 
 
@@ -46,9 +35,8 @@ class Nights:
 
     def __init__(self, folder, model):
         self.folder, self.out = folder, folder / "work"
-        self._text = RECIPE.format(folder=folder, model=model)
-        (folder / "queries.tsv").write_text("1\tthe zebra\n2\ta lease\n")
-        (folder / "qrels.txt").write_text("1 0 a 1\n2 0 b 1\n")
+        self._text = dense(folder, model, name="nightly", judged=True)
+        write_files(folder, {}, judged={"1": "a", "2": "b"})
 
     @property
     def stores(self):

@@ -1,11 +1,18 @@
 import json
 
 import pytest
+from small_invocation import Watching
 
+from raypipe.cluster.inline import InlineBackend
+from raypipe.cluster.loop import Loop
 from raypipe.cluster.worker import worker_facts
+from raypipe.driver import execute
 from raypipe.driver.execute import StoreCost, Workers, read_cost
+from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.workspace import Workspace
-from raypipe.errors import InputError
+from raypipe.errors import IncompleteError, InputError
+from raypipe.storage.holder import this_process
+from raypipe.storage.lease import Lease
 
 
 def test_workers_that_differ_in_what_could_change_bytes_are_refused():
@@ -35,3 +42,27 @@ def test_a_stores_time_is_of_its_last_publication(tmp_path):
         assert read_cost(stores, "x", "f") == expected
     log.write_text('{"event": "other"}\n')
     assert read_cost(stores, "x", "f") == StoreCost(None, 0)
+
+
+@pytest.mark.fault(
+    6, "a job that ends with a killed worker's half file removes it, unless succeeded"
+)
+@pytest.mark.parametrize("lost", [False, True])
+def test_what_workers_left_half_written_goes_when_the_work_ends_early(invocable, monkeypatch, lost):
+    folder, recipe = invocable
+    waited = []
+
+    def ended(loop):
+        (loop._task.ledger.storage.scratch() / "half").write_text("x")
+        loop._on_ready({}, this_process())
+        monkeypatch.setattr(Lease, "lost", property(lambda lease: lost))
+        raise IncompleteError("a shard failed 3 times")
+
+    monkeypatch.setattr(Loop, "run", ended)
+    monkeypatch.setattr(InlineBackend, "end_idle", lambda backend: waited.append("idle ended"))
+    monkeypatch.setattr(execute, "wait_until_dead", lambda *given: waited.append(given))
+    with pytest.raises(IncompleteError):
+        run_pipeline(recipe, folder / "w", Options(), watcher=Watching())
+    left = [path for path in (folder / "w" / "stores" / "tmp").rglob("*") if path.is_file()]
+    assert [path.name for path in left] == (["half"] if lost else [])
+    assert waited == ["idle ended", ([this_process()], execute.ENDING_SECONDS)]

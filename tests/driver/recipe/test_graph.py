@@ -4,11 +4,11 @@ import pytest
 
 from raypipe.config import load_recipe
 from raypipe.driver.recipe.graph import Graph
-from raypipe.driver.recipe.system import System
+from raypipe.driver.recipe.system import Chain, System
 from raypipe.kinds.encode import Encode
 from raypipe.kinds.score import MonoScore
 from raypipe.kinds.search import DenseSearch
-from raypipe.names import of_queries
+from raypipe.names import Role, of_queries, of_stage
 from raypipe.stages.excluded import NOTHING
 
 
@@ -153,3 +153,12 @@ def test_a_search_of_words_is_bm25s_with_its_settings_and_names_rm3_if_it_expand
     rm3 = stage.rm3 and (stage.rm3.fb_docs, stage.rm3.fb_terms)
     assert (stage.k1, stage.b, stage.depth, rm3) == settings
     assert (stage.sides, stage.index, stage.excluded) == ("test", "stored", NOTHING)
+
+
+ONE, TWO, SCORES = of_stage("a", "dev"), of_stage("b", "dev"), of_stage("a", "dev", Role.SCORES)
+
+
+def test_chains_are_joined_once_each_in_order():
+    joined = Chain((ONE,)).then(Chain((TWO, ONE)), Chain((SCORES,)))
+    assert joined == Chain((ONE, TWO, SCORES))
+    assert Chain().then() == Chain(())

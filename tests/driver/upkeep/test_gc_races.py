@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 from beside import let_run
+from recipes import dense, write_files
 
 from raypipe.config import load_recipe
 from raypipe.driver.execute import Watcher
@@ -19,26 +20,13 @@ from raypipe.storage.cleanup import doom, doomed_places
 from raypipe.storage.lease import acquire
 from raypipe.storage.posix import PosixStorage
 
-RECIPE = """
-format: 1
-name: tiny
-collection: {{format: msmarco-v1, input: {folder}/passages.tsv}}
-queries: {{test: {{file: {folder}/queries.tsv}}}}
-models: {{tiny: {{path: {model}}}}}
-stages:
-  vectors: {{do: encode, model: tiny}}
-  dense: {{do: search, index: vectors, depth: 2}}
-resources: {{backend: inline, device: cpu}}
-"""
-
 
 @pytest.fixture(scope="module")
 def used_twice(tmp_path_factory, tiny_model):
     """A workspace with stores of an older setting, all old; a copy; the invocation."""
     folder = tmp_path_factory.mktemp("used")
-    (folder / "passages.tsv").write_text("a\tthe zebra\nb\ta lease\nc\tof shards\n")
-    (folder / "queries.tsv").write_text("1\tthe zebra\n2\ta lease\n")
-    text = RECIPE.format(folder=folder, model=tiny_model)
+    write_files(folder, {"a": "the zebra", "b": "a lease", "c": "of shards"})
+    text = dense(folder, tiny_model)
 
     def run(depth):
         recipe = load_recipe(text, overrides=[f"stages.dense.depth={depth}"], source="tiny")

@@ -2,7 +2,7 @@ import faiss
 import numpy as np
 import pytest
 
-from raypipe.engines.ann import ENCODED_ROWS, codes_of, train_ivf_pq
+from raypipe.engines.ann import ADDED_ROWS, ENCODED_ROWS, build_hnsw, codes_of, train_ivf_pq
 from raypipe.engines.ann_settings import code_bytes_for, lists_for
 
 
@@ -58,3 +58,26 @@ def test_a_code_does_not_know_how_many_rows_follow():
     whole = codes_of(index, alike)
     for num in (1, 19, 20, 150):
         assert np.array_equal(codes_of(index, alike[:num]), whole[:num])
+
+
+def bytes_of(blocks, **settings):
+    settings = {"links": 8, "ef_construction": 40, "beat": lambda: None} | settings
+    return faiss.serialize_index(build_hnsw(blocks, 12, **settings)).tobytes()
+
+
+def test_where_shards_end_and_how_many_threads_there_are_does_not_show():
+    rows = np.random.default_rng(1).standard_normal((ADDED_ROWS * 2 + 300, 12)).astype(np.float16)
+    whole = bytes_of([(0, rows)])
+    assert bytes_of([(0, rows[:7]), (1500, rows[1500:]), (7, rows[7:1500])]) == whole
+    faiss.omp_set_num_threads(4)
+    assert bytes_of([(0, rows)]) == whole
+    assert bytes_of([(0, rows)], links=9) != whole
+    assert bytes_of([(0, rows)], ef_construction=5) != whole
+
+
+def test_stored_values_are_kept_as_they_are_and_each_piece_is_a_heartbeat():
+    rows = np.random.default_rng(2).standard_normal((ADDED_ROWS + 1, 12)).astype(np.float16)
+    beats = []
+    index = build_hnsw([(0, rows)], 12, links=8, ef_construction=40, beat=lambda: beats.append(1))
+    kept = faiss.downcast_index(index.index).reconstruct_n(0, len(rows))
+    assert np.array_equal(kept, rows.astype(np.float32)) and len(beats) == 2

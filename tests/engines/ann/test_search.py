@@ -6,9 +6,19 @@ import faiss
 import numpy as np
 import pytest
 
-from raypipe.engines.ann import Effort, approximate_topk, build_hnsw, codes_of, train_ivf_pq
+from raypipe.engines.ann import (
+    Effort,
+    approximate_topk,
+    build_hnsw,
+    codes_of,
+    read_index,
+    train_ivf_pq,
+    write_index,
+)
+from raypipe.engines.ann_settings import faiss_class, faiss_version
 from raypipe.engines.exact import topk_block_stream
 from raypipe.engines.exact_scores import checked_shards
+from raypipe.errors import CorruptError
 
 DIM = 24
 
@@ -157,3 +167,19 @@ def test_faiss_alone_reads_the_graph_with_rows_as_ids(tmp_path, blocks):
     assert index.ntotal == 1499 and index.metric_type == faiss.METRIC_INNER_PRODUCT
     ids = faiss.vector_to_array(index.id_map)
     assert ids.tolist() == [*range(100, 700), *range(701, 1600)]
+
+
+def test_an_index_that_cannot_be_written_or_read_is_an_error_of_storage(tmp_path):
+    with pytest.raises(OSError, match="faiss could not write it"):
+        write_index(faiss.IndexFlatIP(3), tmp_path / "missing" / "index")
+    (tmp_path / "damaged").write_bytes(b"no index")
+    with pytest.raises(CorruptError, match="damaged: not an index"):
+        read_index(tmp_path / "damaged")
+    write_index(faiss.IndexFlatIP(3), tmp_path / "index")
+    assert read_index(tmp_path / "index").d == 3
+
+
+def test_the_class_names_the_version_and_the_instructions():
+    name, version, level = faiss_class().split()
+    assert (name, version) == ("faiss", faiss.__version__) == ("faiss", faiss_version())
+    assert level == faiss.SIMDConfig.get_level_name()

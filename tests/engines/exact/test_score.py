@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from raypipe.engines.exact import _rounded_down
 from raypipe.engines.exact_scores import exact_scores, may_round_elsewhere, widen
 
 ALL_HALVES = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
@@ -130,3 +131,10 @@ def test_normalised_vectors_equal_plain_float64():
     vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float16)
     plain = (vectors.astype("f8") @ vectors[0].astype("f8")).astype("f4")
     assert np.array_equal(score(vectors[0], vectors), plain)
+
+
+@pytest.mark.parametrize("value", [0.1, 1.0, -0.1, 1 + 2.0**-30, -1 - 2.0**-30, 0.0, 1e-45])
+def test_a_float32_floor_is_below_its_value_and_no_further_than_two_steps(value):
+    (found,) = _rounded_down(np.array([value], np.float64))
+    assert np.float64(found) < value
+    assert value <= np.nextafter(np.nextafter(found, np.float32(np.inf)), np.float32(np.inf))

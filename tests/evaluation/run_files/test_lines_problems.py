@@ -55,9 +55,3 @@ def test_lines_that_end_with_returns_alone_are_refused(read, line):
     (told,) = problems(read, "\r".join(rows) + "\r")
     assert "no line feed in the file, whose lines seem to end with returns" in told
     assert len(read("\r\n".join(rows))) == len(read("\n".join(rows) + "\n\r")) == 3
-
-
-def test_a_return_within_a_line_hides_no_line_behind_the_sixth_column(read):
-    (told,) = problems(read, "1 Q0 a 1 3 t\n1 Q0 b 2 2 t\r1 Q0 c 3 1 t\n")
-    assert "line 2: a return in the midst of the line" in told
-    assert r"end it: '1 Q0 b 2 2 t\r1 Q0 c 3 1 t'" in told

@@ -1,13 +1,15 @@
 """The stages of approximate search, over stores cut in different places."""
 
 import json
+import time
 
 import faiss
 import numpy as np
 import pytest
 
 from raypipe import schema
-from raypipe.stages.ann.build import CodesStage, hnsw_stage, train_stage
+from raypipe.stages.ann import build as module
+from raypipe.stages.ann.build import CodesStage, beating, hnsw_stage, train_stage
 from raypipe.stages.ann.recall import measured, recall_stage
 from raypipe.stages.ann.search import AnnSearchStage, opened_graph, opened_lists
 from raypipe.stages.search import PartsStage, merge_stage
@@ -142,8 +144,8 @@ def test_every_setting_and_faiss_are_in_the_fingerprint(stores, place, monkeypat
     ]
     before = [stage.spec.fingerprint() for stage in stages]
     assert len(set(before)) == len(stages)
-    for module in ("build", "search"):
-        monkeypatch.setattr(f"raypipe.stages.ann.{module}.faiss_version", lambda: "0.0")
+    for name in ("build", "search"):
+        monkeypatch.setattr(f"raypipe.stages.ann.{name}.faiss_version", lambda: "0.0")
     after = [stage.spec.fingerprint() for stage in stages]
     assert [a == b for a, b in zip(before, after, strict=True)] == [False] * 17 + [True] * 3
     assert all(isinstance(stage.spec, StageSpec) for stage in stages)
@@ -189,3 +191,18 @@ def test_tiny_collections_have_an_index_too(stores, kind, num):
     )
     recall = measured(stores.finished(recall_stage(run, *place, 9, 5)))
     assert recall.by_cutoff == ({9: 1.0} if num else {})
+
+
+def test_heartbeats_go_on_while_a_library_computes(monkeypatch):
+    monkeypatch.setattr(module, "BEAT_SECONDS", 0.02)
+    beats = []
+    assert beating(beats.append, lambda: time.sleep(0.5) or "made") == "made"
+    assert 2 <= len(beats) and set(beats) == {()}
+
+
+def test_an_error_of_the_work_is_the_callers():
+    def work():
+        raise OSError("full")
+
+    with pytest.raises(OSError, match="full"):
+        beating(lambda rows: None, work)

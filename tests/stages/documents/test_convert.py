@@ -8,8 +8,11 @@ import pytest
 from raypipe import schema
 from raypipe.errors import InputError
 from raypipe.stages.documents.convert import RecordsStage
+from raypipe.stages.documents.name_documents import NamedDocumentsStage
+from raypipe.stages.documents.passage_map import MapStage
 from raypipe.stages.stage import Sizing
 from raypipe.stages.texts.prepare import CountStage, counted
+from raypipe.storage.records import Shard
 
 FIELDS = {"id": "key", "body": "text", "title": "name", "document": "page"}
 
@@ -73,3 +76,11 @@ def test_a_record_without_a_named_field_is_refused_with_its_line(stores, stage):
 def test_the_estimate_is_that_of_the_files(stage, files):
     whole = files[0].stat().st_size + 5 * files[1].stat().st_size
     assert stage("documents").estimated_bytes(5, 5) == whole
+
+
+def test_shards_are_ranges_of_documents_and_small(stores):
+    homes = stores.tables(schema.HOMES, [["x", "y", "x"], [""] * 3])
+    stage = NamedDocumentsStage(homes, stores.finished(MapStage(homes, given=True)))
+    assert stage.shards(Sizing(shard_rows=5)) == [Shard(0, 0, 2)]
+    assert stage.estimated_bytes(2, 2) == 32
+    assert sorted(stage.spec.inputs) == ["homes", "map"]

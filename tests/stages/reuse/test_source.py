@@ -1,12 +1,18 @@
 """Rows of an older store found by their texts, on tables of letters."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from plain_stores import spec_of
 
+from raypipe.stages.encode import EncodeStage
+from raypipe.stages.reuse.boundaries import spread
 from raypipe.stages.reuse.source import OlderStore, OpenedSource, hashes_of_collection, origin_of
 from raypipe.stages.texts.ids import ids_stage
-from raypipe.storage.records import Shard
+from raypipe.stages.texts.prepare import CountStage
+from raypipe.stages.texts.tokenize import TokenizeStage
+from raypipe.storage.records import Record, Shard
 
 
 @pytest.fixture
@@ -109,3 +115,31 @@ def test_rows_of_shards_of_another_class_are_not_copied_from_a_mixed_store(
     assert (
         rows(source([["a"], ["b"], ["c"]], ["a", "b", "c"], classes=classes), 0, 1, 2) == expected
     )
+
+
+def stored(*records):
+    """(rows, pieces, bytes) of each record."""
+    made, start = [], 0
+    for index, (rows, pieces, num_bytes) in enumerate(records):
+        shard = Shard(index, start, start + rows)
+        made.append(Record(shard, "", num_bytes, {"pieces": pieces}))
+        start += rows
+    return SimpleNamespace(manifest=SimpleNamespace(records=made[::-1]))
+
+
+def test_a_record_is_spread_evenly_over_its_rows():
+    records = stored((10, 100, 0), (10, 300, 0))
+    shards = [Shard(0, 0, 5), Shard(1, 5, 15), Shard(2, 15, 20), Shard(3, 20, 20)]
+    assert spread(records, lambda r: r.facts["pieces"], shards) == [50, 200, 150, 0]
+    assert spread(stored(), lambda r: 1.0, [Shard(0, 0, 0)]) == [0]
+
+
+def test_stages_weigh_tokens_text_and_files(tmp_path):
+    store, shards = stored((10, 80, 600), (10, 280, 200)), [Shard(0, 0, 10), Shard(1, 10, 20)]
+    assert EncodeStage(store, None, "passage").weights_of(shards) == [100, 300]
+    assert TokenizeStage(store, None, None).weights_of(shards) == [600, 200]
+    files = [tmp_path / "a", tmp_path / "b", tmp_path / "none"]
+    files[0].write_bytes(b"x" * 7)
+    files[1].write_bytes(b"x" * 90)
+    shards = [Shard(i, i, i + 1) for i in range(3)]
+    assert CountStage(files, "msmarco-v1").weights_of(shards) == [7, 90, 0]

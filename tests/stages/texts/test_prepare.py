@@ -11,6 +11,7 @@ from raypipe.data.facts import count_file
 from raypipe.errors import CorruptError
 from raypipe.stages.stage import Sizing
 from raypipe.stages.texts import counted_files
+from raypipe.stages.texts.counted_files import batched
 from raypipe.stages.texts.prepare import ConvertStage, CountStage, counted
 from raypipe.storage.records import Shard
 
@@ -151,3 +152,23 @@ def test_a_shards_facts_count_replaced_and_blank_texts(stores, tmp_path):
     _, stored = converted(stores, [file], Sizing(shard_rows=2), errors="replace")
     facts = [record.facts for record in stored.manifest.records]
     assert [(f["rows"], f["replaced"], f["blank"]) for f in facts] == [(2, 0, 1), (2, 1, 1)]
+
+
+def test_batches_hold_all_records_in_order_with_a_beat_before_each():
+    beats = []
+    records = [(f"d{n}", "t", "h", "b") for n in range(1025)]
+    found = list(batched(iter(records), schema.DOCUMENTS, beats.append))
+    assert [batch.num_rows for batch in found] == [1024, 1]
+    assert found[1].to_pylist() == [
+        {"document_id": "d1024", "title": "t", "headings": "h", "body": "b"}
+    ]
+    assert len(beats) == 1
+
+
+def test_the_content_is_named_by_the_hashes_in_order_alone():
+    def content(*hashes):
+        facts = [type("Facts", (), {"sha256": sha256}) for sha256 in hashes]
+        return ConvertStage([], facts, "msmarco-v1").content()
+
+    assert content("a", "b") != content("b", "a")
+    assert list(content("a")) == ["content:files"]

@@ -1,9 +1,22 @@
+import json
+from types import SimpleNamespace
+
 import pytest
 import torch
+from masked_texts import make_pretrained
+from safetensors.torch import load_file, save_file
+from transformers import BertForSequenceClassification, BertModel
 
 from raypipe.errors import InputError
+from raypipe.models.folder.model_folder import load_weights, resolve_model
 from raypipe.training import export
-from raypipe.training.export import _copy_tokenizer
+from raypipe.training.export import (
+    _copy_tokenizer,
+    pretrained_config,
+    pretrained_tensors,
+    write_model,
+)
+from raypipe.training.start import starting_tensors
 from raypipe.training.trainee import LowRank
 
 
@@ -31,3 +44,64 @@ def test_a_tokenizer_that_changed_since_the_training_began_is_not_exported(job, 
     file.write_bytes(file.read_bytes().replace(b'"zebra"', b'"zebru"'))
     with pytest.raises(InputError, match="that the training read"):
         _copy_tokenizer(begun.start, out)
+
+
+@pytest.mark.parametrize(
+    ("make", "opened"),
+    [
+        ("make_tiny_bert", BertModel),
+        ("make_tiny_reranker", BertForSequenceClassification),
+    ],
+)
+def test_a_trained_model_has_the_names_that_transformers_gives_it(tiny, tmp_path, make, opened):
+    start = resolve_model(str(getattr(tiny, make)(tmp_path / "start")))
+    tensors = starting_tensors(
+        load_weights(start), start.config(), start.conventions, num_units=2, seed=0
+    )
+    save_file({name: tensor + 1.0 for name, tensor in tensors.items()}, tmp_path / "payload")
+    recipe = SimpleNamespace(
+        model=SimpleNamespace(head=2, adapter=None, draw_missing=False),
+        seed=0, name="r", steps=1, batch=1, accumulation=1, loss=SimpleNamespace(name="l"),
+        model_dump=lambda **which: {},
+    )  # fmt: skip
+    job = SimpleNamespace(
+        recipe=recipe,
+        start=start,
+        conventions=start.conventions,
+        is_pretraining=False,
+        spec=SimpleNamespace(fingerprint=lambda: "f"),
+        phase=None,
+        new_head=False,
+    )
+    write_model(job, tmp_path / "payload", tmp_path / "out", step=1, saw="nothing")
+    config = json.loads((tmp_path / "out" / "config.json").read_text())
+    assert config["architectures"] == [opened.__name__]
+    own = load_file(start.folder / "model.safetensors")
+    kept = {name for name in own if opened is not BertModel or not name.startswith("pooler.")}
+    found = load_file(tmp_path / "out" / "model.safetensors")
+    assert set(found) == kept
+    assert all((found[name] == own[name] + 1.0).all() for name in kept)
+    resolve_model(str(tmp_path / "out"))
+
+
+@pytest.mark.parametrize("next_sentence", [True, False])
+def test_what_is_not_trained_is_handed_on_and_the_config_names_the_class(
+    tiny, tmp_path, next_sentence
+):
+    make_pretrained(tiny, tmp_path / "start")
+    start = resolve_model(str(tmp_path / "start"))
+    own = load_file(start.folder / "model.safetensors")
+    recipe = SimpleNamespace(
+        masking=SimpleNamespace(next_sentence=next_sentence), seed=0,
+        model=SimpleNamespace(weights="read", draw_missing=False),
+    )  # fmt: skip
+    job = SimpleNamespace(recipe=recipe, start=start)
+    names = [n for n in own if next_sentence or ("pooler" not in n and "seq_" not in n)]
+    found = pretrained_tensors(job, {name: own[name] + 1 for name in names})
+    assert set(found) == set(own)
+    assert all(torch.equal(found[n], own[n] + (n in names)) for n in own)
+    config = pretrained_config(job, found)
+    assert config["architectures"] == ["BertForPreTraining"], "both heads are there"
+    assert config["hidden_size"] == 32 and "id2label" not in config
+    words = {name: tensor for name, tensor in found.items() if "seq_" not in name}
+    assert pretrained_config(job, words)["architectures"] == ["BertForMaskedLM"]

@@ -7,10 +7,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
+from course import Second
 from dev_runs import RUN
 
+from raypipe.config.training import Validate
+from raypipe.errors import InputError
 from raypipe.models.folder.settings import PRESETS
 from raypipe.training import validate
+from raypipe.training import validate as measuring
 from raypipe.training.comm import Comm
 from raypipe.training.validate import DocumentsOfRun
 
@@ -168,3 +172,44 @@ def test_a_blend_orders_by_the_first_stage_and_the_log_odds_together():
     )
     _, values = validate._of_lines(conventions, of_documents, keys, scores.astype(np.float32))
     assert values.tolist() == pytest.approx([3.0], abs=1e-5)
+
+
+def test_a_dev_set_names_its_queries_and_the_passages_of_its_run(dev):
+    found, asked = dev("a 0 docs-12 1", "b 0 docs-12 0", "b 0 docs-10 2", "other 0 x 3")
+    assert asked == [("run", 0, 2)] and found.run.num_rows == 5
+    assert found.query_ids == {0: "a", 1: "b"}
+    assert found.passage_ids == {10: "docs-10", 11: "docs-11", 12: "docs-12"}
+    assert found.qrels["query_id"].to_pylist() == ["a", "b", "b"]
+    assert (found.queries, found.passages, found.k) == ("texts of q", "texts of p", 2)
+
+
+def test_a_dev_set_of_fewer_queries_judges_those_alone(dev):
+    found, asked = dev("a 0 docs-12 1", "b 0 docs-10 2", at_most=1)
+    assert asked == [("run", 0, 1)] and found.run.num_rows == 3
+    assert found.query_ids == {0: "a"} and found.qrels.num_rows == 1
+    with pytest.raises(InputError, match="no relevant passage for the queries that are measured"):
+        dev("a 0 docs-12 0", "b 0 docs-10 2", at_most=1)
+    assert dev("a 0 docs-12 0", "b 0 docs-10 2")[0].qrels.num_rows == 2
+
+
+def test_a_measurement_is_told_by_dev_set():
+    recipe = SimpleNamespace(
+        masking=None, dev={"a": 1, "b": 2}, validate_=Validate(every=3, measure="RR@10")
+    )
+    told = measuring.progress_of(
+        SimpleNamespace(recipe=recipe), {"step": 3, "mean": 0.5, "values": [0.25, 0.75]}
+    )
+    assert told == {"step": 3, "measure": "RR@10", "mean": 0.5, "of": {"a": 0.25, "b": 0.75}}
+
+
+def test_queries_without_candidates_are_told_once_by_the_first_worker(monkeypatch):
+    warned = []
+    monkeypatch.setattr(measuring, "dev_of", lambda job: [])
+    monkeypatch.setattr(measuring, "layouts_for", lambda job: None)
+    monkeypatch.setattr(measuring, "measured", lambda *given, warn: warned.append(warn) or [0.5])
+    recipe = SimpleNamespace(validate_=Validate(every=3))
+    job = SimpleNamespace(recipe=recipe, start=None, is_pretraining=False)
+    own = measuring.DevMeasures(job)
+    assert [own.values(None, Comm()) for _ in range(2)] == [[0.5], [0.5]]
+    measuring.DevMeasures(job).values(None, Second())
+    assert warned == [True, False, False]

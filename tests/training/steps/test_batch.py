@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 import numpy as np
-from training_texts import ONE, TWO, keys, pair_conventions, pieces, source
+from training_texts import ONE, TWO, Texts, keys, pair_conventions, pieces, source
 
 from raypipe.models.folder.settings import Conventions
 from raypipe.text.inputs import Layout
-from raypipe.training.batch import ExampleSource, pair_inputs_of, read_batch, text_counts
+from raypipe.training.batch import ExampleSource, gathered, pair_inputs_of, read_batch, text_counts
 
 
 def test_a_batch_reads_examples_by_number_over_all_sources():
@@ -89,3 +89,12 @@ def test_first_stages_and_unlabelled_lists_of_some_sources_reach_the_batch():
     assert batch.first_stage.tolist() == [[0.0, 0.75], [0.0, 0.0], [0.5, 0.0]]
     alone = read_batch([TWO], np.array([0]))
     assert alone.judged is None and alone.first_stage is None
+
+
+def test_texts_are_gathered_in_order_from_each_source():
+    part = gathered(
+        [Texts(0, [1, 2, 3]).part, Texts(500, [3, 1]).part],
+        np.array([1, 0, 1]),
+        np.array([1, 2, 0]),
+    )
+    assert pieces(part) == [[510], [20, 21, 22], [500, 501, 502]]

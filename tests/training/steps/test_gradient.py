@@ -3,7 +3,10 @@
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
+import gradients
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -12,6 +15,12 @@ from transformers import (
     BertConfig,
     BertForSequenceClassification,
 )
+
+from raypipe.text.inputs import TextSlice
+from raypipe.training.batch import Batch
+from raypipe.training.comm import Comm
+from raypipe.training.losses import Objective
+from raypipe.training.steps import backward, share_of
 
 SCRIPT = Path(__file__).parents[2] / "helpers" / "gradients.py"
 TOLERANCE = 1e-5
@@ -279,3 +288,25 @@ def test_the_gradient_of_listwise_is_that_of_plain_products_over_whole_lists(own
     expected.backward()
     theirs = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
     assert_equal_gradients({name: found[name] for name in theirs}, theirs, OF_LISTS)
+
+
+@pytest.mark.parametrize(("rank", "share"), [(0, [1, 0]), (1, [2, 3])])
+def test_examples_are_dealt_out_by_length(rank, share):
+    own = SimpleNamespace(rank=rank, world=2)
+    assert share_of(np.array([5, 1, 2, 9]), own).tolist() == share
+    assert (
+        share_of(np.array([5, 1, 2, 9]), SimpleNamespace(rank=1 - rank, world=2), rank).tolist()
+        == share
+    )
+
+
+def test_an_encoders_tokens_are_those_of_queries_and_passages_with_their_specials(tiny_model):
+    trainee, layouts = gradients.make_trainee(tiny_model, "encoder")
+    flat = np.full(30, 7, np.uint16)
+    query = TextSlice(flat, np.zeros(2, np.int64), np.array([3, 4]))
+    passage = TextSlice(flat, np.zeros(4, np.int64), np.array([5, 0, 6, 1]))
+    positive = np.eye(2, 4, dtype=bool)
+    batch = Batch(query, passage, 2, positive, None)
+    given = (trainee, batch, Objective("multi-label-margin"), Comm(), layouts)
+    worked = backward(*given, budget_tokens=99, weight=1.0, draw=(0,))
+    assert worked.num_tokens == 3 + 4 + 5 + 0 + 6 + 1 + 2 * 6 and torch.isfinite(worked.loss)

@@ -1,10 +1,7 @@
-"""Approximate search in a recipe: exact where all are proposed, described, exported, resumed."""
+"""Approximate search in a recipe: exact where all are proposed, described, exported."""
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 
 import faiss
 import numpy as np
@@ -161,56 +158,6 @@ def test_plain_faiss_opens_the_export_and_finds_the_same(kind, done, tmp_path):
     exact = np.argsort(-(queries @ passages.T), axis=1)[:, :20]
     share = np.mean([np.isin(a, b).mean() for a, b in zip(exact, found, strict=True)])
     assert share > (0.1 if ivf else 0.5)
-
-
-KILLED = """
-import os, sys
-from pathlib import Path
-from raypipe.storage.ledger import Ledger
-commit = Ledger.commit
-def killing(self, shard, *given, **named):
-    made = commit(self, shard, *given, **named) if sys.argv[3] == "after" else None
-    if self.store == sys.argv[2]:
-        os._exit(9)
-    return made or commit(self, shard, *given, **named)
-Ledger.commit = killing
-from raypipe.driver.execute import Watcher
-from raypipe.config import load_recipe
-from raypipe.driver.pipeline import Options, run_pipeline
-recipe = load_recipe(sys.stdin.read(), source="test")
-run_pipeline(recipe, Path(sys.argv[1]), Options(), watcher=Watcher(), say=lambda line: None)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("store", "when"),
-    [
-        ("graph", "before"),
-        ("graph", "after"),
-        ("centres@lists", "before"),
-        ("lists", "after"),
-        ("near.test", "after"),
-    ],
-)
-def test_killed_and_run_again_it_ends_with_the_same_payloads(store, when, text, done, tmp_path):
-    out = tmp_path / "killed"
-    child = subprocess.run(
-        [sys.executable, "-c", KILLED, str(out), store, when],
-        input=text(),
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    assert child.returncode == 9
-    run(text(), out)
-    for system in SYSTEMS:
-        assert lines(out, system) == lines(done, system)
-    for name in ("graph", "centres@lists", "lists", "near.test", "recall@near.test"):
-        found = [
-            json.loads(next((folder / "stores" / name).glob("*/manifest.json")).read_text())
-            for folder in (out, done)
-        ]
-        assert found[0]["body"]["records"] == found[1]["body"]["records"]
 
 
 def test_a_changed_setting_builds_beside_the_old_index_and_is_refused_when_frozen(
