@@ -40,6 +40,7 @@ from raypipe.driver.training.place import TrainInvocation, start_model
 from raypipe.driver.workspace import Workspace
 from raypipe.kinds.encode import Encode
 from raypipe.kinds.score import DuoScore
+from raypipe.markdown import Text
 from raypipe.models.folder import model_folder
 from raypipe.names import Role
 from raypipe.stages.stage import Sizing
@@ -366,7 +367,7 @@ def of_training(text, name, folder):
         fingerprints.update({f"{phase}{key}": each for key, each in stores.fingerprints.items()})
         model = folder / "trained" / f"{name}-{part.phase}"
         write_model(model, "mono", with_settings=True)
-        return {}, "", model
+        return {}, Text(()), model
 
     in_phases(recipe, trained, lambda line: None)
     return fingerprints
