@@ -14,7 +14,6 @@ from raypipe.errors import InputError
 from raypipe.models.bert.family import CAMEMBERT, DISTILBERT, ROBERTA, XLM_ROBERTA
 from raypipe.models.bert.family import FAMILY as BERT
 from raypipe.models.tensors import Config, Named, Shape
-from raypipe.models.whole.family import FAMILIES as WHOLE
 from raypipe.text.inputs import Layout
 
 if TYPE_CHECKING:  # importing torch takes seconds, and planning does not need it
@@ -37,8 +36,12 @@ class Body(Protocol):
         """Number of segments: rows of the segment table, 1 if it has none."""
 
     @property
-    def packed(self) -> bool:
-        """Whether raypipe computes it, so that a row depends on others by its products alone."""
+    def num_heads(self) -> int:
+        """Attention heads of a layer."""
+
+    @property
+    def num_words(self) -> int:
+        """Number of rows of the table of word pieces."""
 
     @property
     def linears(self) -> Sequence[Linear]:
@@ -49,18 +52,6 @@ class Body(Protocol):
 
     def with_third_segment(self: B, choice: str | None) -> B:
         """The body with three segment rows, for a duoBERT model; see `segments`, which raises."""
-
-
-class PackedBody(Body, Protocol):
-    """A body that is `packed`."""
-
-    @property
-    def num_heads(self) -> int:
-        """Attention heads of a layer."""
-
-    @property
-    def num_words(self) -> int:
-        """Number of rows of the table of word pieces."""
 
 
 class Head(Protocol):
@@ -198,10 +189,6 @@ class Family(Protocol[B]):
         """Names of tensors, and config.json."""
 
     @property
-    def packed(self) -> bool:
-        """Whether raypipe computes it itself, and not transformers."""
-
-    @property
     def pretraining(self) -> Pretraining:
         """The heads of pre-training; importing them loads torch."""
 
@@ -254,7 +241,6 @@ FAMILIES: Mapping[str, Family[Any]] = {
     "distilbert": DISTILBERT,
     "roberta": ROBERTA,
     "xlm-roberta": XLM_ROBERTA,
-    **WHOLE,
 }
 """All families by model_type of config.json."""
 

@@ -36,8 +36,6 @@ OF_HEAD = (*POOLER, *(HEAD[1] + part for part in ("weight", "bias")))
 class BertFamily:
     """BERT's code on tensors that are given BERT's names; torch is imported to read weights."""
 
-    packed = True
-
     def __init__(self, names: Names, *, activation: str = "tanh") -> None:
         """`activation` is torch's name of what a head computes between its layers."""
         self.files = BertFiles(names)
