@@ -10,9 +10,9 @@ from safetensors.torch import load_file
 
 from raypipe.errors import InputError, RowsFailed
 from raypipe.models.family import Body
+from raypipe.models.folder.files import check_unchanged
 from raypipe.models.folder.model_folder import (
     ModelFolder,
-    check_unchanged,
     here,
     layouts_of,
     load_weights,

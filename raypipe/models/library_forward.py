@@ -19,7 +19,8 @@ from torch import Tensor
 
 from raypipe.errors import RowsFailed
 from raypipe.models.encoder import Encoder
-from raypipe.models.folder.model_folder import ModelFolder, check_unchanged, here
+from raypipe.models.folder.files import check_unchanged
+from raypipe.models.folder.model_folder import ModelFolder, here
 from raypipe.models.library import (
     LATE_CLASS,
     NO_LIMIT,

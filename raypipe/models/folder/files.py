@@ -1,5 +1,6 @@
 """A model folder's files: JSON, config.json, which the family that it names checks, and shapes."""
 
+import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -137,3 +138,26 @@ def quantised_problems(folder: Path, config: Config) -> list[str]:
         f"({'; '.join(found)}), which neither raypipe nor sentence-transformers computes as they "
         "were before; name the model's folder in fp32, fp16 or bf16, from which it was made"
     ] * bool(found)
+
+
+def sha256_of(*parts: str) -> str:
+    """SHA-256 of the hashes of several files, such as base weights and an adapter's."""
+    return hashlib.sha256(" ".join(parts).encode()).hexdigest()
+
+
+def check_unchanged(expected: str, sha256: str, actual: str) -> None:
+    """Returns nothing if a file of the folder has the hash that the driver found.
+
+    Args:
+        expected: the file and its content, with which the error begins.
+        sha256: the driver's hash.
+        actual: the hash on this node.
+
+    Raises:
+        InputError: it has another.
+    """
+    if actual != sha256:
+        raise InputError(
+            f"{expected} with SHA-256 {sha256}, as at the start, found {actual}; every node must "
+            "hold the same model folder"
+        )

@@ -4,7 +4,6 @@ Folders are found and hashed, of which a hub's are fetched. Weights are safetens
 done a folder is opened, and compared with its hashes.
 """
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -30,9 +29,11 @@ from raypipe.models.folder.adapters import (
 )
 from raypipe.models.folder.discover import discover, why_library
 from raypipe.models.folder.files import (
+    check_unchanged,
     quantised_problems,
     read_config,
     read_object,
+    sha256_of,
     tensor_shapes,
 )
 from raypipe.models.folder.modular import checkpoint_shapes, modular_head
@@ -450,11 +451,6 @@ def _adapted(
     )
 
 
-def sha256_of(*parts: str) -> str:
-    """SHA-256 of the hashes of several files, such as base weights and an adapter's."""
-    return hashlib.sha256(" ".join(parts).encode()).hexdigest()
-
-
 def tried(step: Callable[..., Found], *arguments: Any, problems: list[str]) -> Found | None:
     """The result of a step; if it raises an InputError, None, and its problems are added."""
     try:
@@ -523,24 +519,6 @@ def here(model: ModelFolder) -> ModelFolder:
     if model.adapter_hub is not None:
         model = replace(model, adapter=snapshot_of(model.adapter_hub))
     return model
-
-
-def check_unchanged(expected: str, sha256: str, actual: str) -> None:
-    """Returns nothing if a file of the folder has the hash that the driver found.
-
-    Args:
-        expected: the file and its content, with which the error begins.
-        sha256: the driver's hash.
-        actual: the hash on this node.
-
-    Raises:
-        InputError: it has another.
-    """
-    if actual != sha256:
-        raise InputError(
-            f"{expected} with SHA-256 {sha256}, as at the start, found {actual}; every node must "
-            "hold the same model folder"
-        )
 
 
 def open_tokenizer(model: ModelFolder) -> Any:
