@@ -74,9 +74,9 @@ class ModularHead:
             if not biased:
                 del shapes["linear.bias"]
         problems = [
-            f"{file}: expected the tensors {shapes}, found {found}"
+            f"{file}: expected the tensors {shapes}, found {actual}"
             for file, shapes in zip(self.files, expected, strict=True)
-            if (found := tensor_shapes(file)) != shapes
+            if (actual := tensor_shapes(file)) != shapes
         ]
         if problems:
             raise InputError(problems)
@@ -131,8 +131,8 @@ def modular_head(folder: Path, config: Config) -> ModularHead | None:
         and norm.get("dimension") == width == last.get("in_features")
         and config.get("norm_eps") == LAYER_NORM_EPS
         and type(units) is int
-        and _is(dense, FIRST)
-        and _is(last, LAST)
+        and _states(dense, FIRST)
+        and _states(last, LAST)
     )
     if not fits:
         return None
@@ -147,15 +147,15 @@ def modular_head(folder: Path, config: Config) -> ModularHead | None:
     return ModularHead(folder, (places[2], places[3], places[4]), own, last.get("bias", True))
 
 
-def _is(dense: Config, expected: Mapping[str, tuple[str | None, ...]]) -> bool:
-    """Whether a Dense reads embeddings and has these settings."""
+def _states(dense: Config, expected: Mapping[str, tuple[str | None, ...]]) -> bool:
+    """Whether the config.json of a Dense that reads embeddings states these settings."""
     reads = dense.get("module_input_name", EMBEDDING) == EMBEDDING
     stated = all(dense.get(key) in values for key, values in expected.items())
     return reads and stated and not dense.get("use_residual")
 
 
 def as_saved(folder: Path, config: Config) -> dict[str, Any]:
-    """config.json, of a model with such a head as transformers would save it."""
+    """The content of config.json; of a model with such a head, as transformers would save it."""
     head = modular_head(folder, config)
     return dict(config) if head is None else head.config
 

@@ -27,7 +27,8 @@ PACKED: Mapping[str, Any] = {
     "rope_scaling": None,
     "head_dim": None,
 }
-"""Values of keys of config.json, and what is meant without them."""
+"""The values of config.json with which a ModernBERT is computed here, also what it means where it
+does not state them."""
 
 
 def attention_of(config: Config) -> list[tuple[float, int | None]]:
@@ -87,7 +88,7 @@ class ModernBertFiles(BertFiles):
         return shapes
 
     def own_problems(self, config: Config) -> list[str]:
-        """Problems of sizes and of values that are not stated, and see `unpacked`."""
+        """Problems of sizes and of values that are not stated, and those of `unpacked`."""
         return super().own_problems(config) + self.unpacked(config)
 
     def unpacked(self, config: Config) -> list[str]:
@@ -100,10 +101,10 @@ class ModernBertFiles(BertFiles):
         rotary: Any = config.get("rope_parameters") or {}
         kinds: Any = config.get("layer_types") or []
         try:
-            scaled = {(rotary.get(kind) or {}).get("rope_type", "default") for kind in THETAS}
-            if scaled != {"default"}:
-                found = ", ".join(sorted(map(str, scaled)))
-                problems.append(f"rope_parameters: expected rope_type default, found {found}")
+            types = {(rotary.get(kind) or {}).get("rope_type", "default") for kind in THETAS}
+            if types != {"default"}:
+                shown = ", ".join(sorted(map(str, types)))
+                problems.append(f"rope_parameters: expected rope_type default, found {shown}")
             if not {*kinds} <= {*THETAS} or (kinds and len(kinds) != config["num_hidden_layers"]):
                 problems.append(
                     f"layer_types: expected {GLOBAL} or {LOCAL} for each layer, found {kinds}"

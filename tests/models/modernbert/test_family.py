@@ -49,6 +49,30 @@ def test_states_of_lengths_around_the_window_are_those_of_transformers(tmp_path,
             torch.testing.assert_close(states, expected, atol=1e-5, rtol=1e-5)
 
 
+class Halved(torch.nn.Module):
+    """In the place of a dropout, so that the place shows in the numbers."""
+
+    def forward(self, x):
+        return x / 2
+
+
+def test_dropout_is_where_transformers_has_it(tmp_path):
+    rates = dict.fromkeys(("attention_dropout", "mlp_dropout", "embedding_dropout"), 0.1)
+    theirs = make(tmp_path, "modernbert", **rates)
+    for name, module in [*theirs.named_modules()]:
+        if isinstance(module, torch.nn.Dropout):
+            theirs.set_submodule(name, Halved())
+    model = opened(tmp_path, **ENCODER)
+    body = model.family.read(load_weights(model), model.config())
+    ids, places = torch.arange(5, 17), torch.arange(12)
+    with torch.inference_mode():
+        found = model.family.forward(
+            body, ids, places, 0, [(1, 12)], attend_by_length, drop=lambda x: x / 2
+        )
+        expected = theirs(ids[None]).last_hidden_state[0]
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+
+
 @pytest.mark.parametrize("way", WAYS, ids=["by length", "fixed", "kernel"])
 @pytest.mark.parametrize("pooling", ["cls", "mean"])
 @pytest.mark.parametrize("biased", [False, True])
