@@ -26,7 +26,7 @@ def leaves(command, words=()):
 
 
 RECIPES = {verb: recipe_names(verb) for verb in ("pipeline", "train")}
-OPTIONS = leaves(typer.main.get_command(app))
+OPTIONS = leaves(typer.main.get_command(app()))
 
 
 def verb_of(words):

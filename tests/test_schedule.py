@@ -89,7 +89,7 @@ def commands(name):
 
 
 def test_every_command_shown_is_taken_as_it_stands():
-    group = typer.main.get_command(app)
+    group = typer.main.get_command(app())
     above = group.make_context("raypipe", [], resilient_parsing=True)  # commands keep its -h
     verbs, shown = group.commands, commands("reindex")
     assert len(shown) == 5 and len(commands("status")) >= 4

@@ -167,7 +167,7 @@ def words(verb: str) -> list[str]:
 def test_every_verb_is_in_the_table():
     import typer.main
 
-    verbs = typer.main.get_command(app).commands
+    verbs = typer.main.get_command(app()).commands
     assert {verb.split()[0] for verb in VERBS} == {*verbs}
 
 

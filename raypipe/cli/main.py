@@ -6,6 +6,8 @@ import sys
 import traceback
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import cache
+from importlib import import_module
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -13,7 +15,6 @@ import typer.core
 import typer.exceptions
 
 from raypipe import numerics
-from raypipe.cli import analyse, models, pipeline, reproduce, runs, stages, upkeep
 from raypipe.cli.terminal import LEFT, guard_terminal, make_lasting, say, stdout_error
 from raypipe.cli.workspaces import HELP, with_folders, workspace_of
 from raypipe.driver import signals
@@ -66,21 +67,12 @@ class _Verbs(typer.core.TyperGroup):
             raise typer.Abort from error
 
 
-app = typer.Typer(
-    cls=_Verbs,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-)
-
-
 def _print_version(version: bool) -> None:
     if version:
         print(f"raypipe {VERSION}")
         raise typer.Exit
 
 
-@app.callback()
 def _raypipe(
     version: Annotated[
         bool,
@@ -93,53 +85,75 @@ def _raypipe(
 
 
 PANELS = {
-    "Run": (
-        reproduce.quickstart,
-        pipeline.init,
-        pipeline.plan,
-        pipeline.pipeline,
-        pipeline.reindex,
-        models.train,
-        pipeline.beir,
-        reproduce.reproduce,
-        pipeline.recipes,
-    ),
-    "Single stages": (
-        stages.prepare,
-        stages.tokenize,
-        stages.encode,
-        stages.index,
-        stages.search,
-        stages.fuse,
-        stages.score,
-        stages.aggregate,
-    ),
-    "Results": (
-        pipeline.table,
-        analyse.report,
-        analyse.show,
-        upkeep.evaluate,
-        runs.compare,
-        stages.export,
-    ),
-    "Models": (),
-    "Upkeep": (
-        upkeep.status,
-        pipeline.history,
-        pipeline.rollback,
-        upkeep.verify,
-        upkeep.gc,
-        upkeep.doctor,
-    ),
+    "Run": {
+        "quickstart": "reproduce",
+        "init": "pipeline",
+        "plan": "pipeline",
+        "pipeline": "pipeline",
+        "reindex": "pipeline",
+        "train": "models",
+        "beir": "pipeline",
+        "reproduce": "reproduce",
+        "recipes": "pipeline",
+    },
+    "Single stages": {
+        "prepare": "stages",
+        "tokenize": "stages",
+        "encode": "stages",
+        "index": "stages",
+        "search": "stages",
+        "fuse": "stages",
+        "score": "stages",
+        "aggregate": "stages",
+    },
+    "Results": {
+        "table": "pipeline",
+        "report": "analyse",
+        "show": "analyse",
+        "evaluate": "upkeep",
+        "compare": "runs",
+        "export": "stages",
+        "analyse": "analyse",
+        "leaderboard": "runs",
+    },
+    "Models": {"model": "models"},
+    "Upkeep": {
+        "status": "upkeep",
+        "history": "pipeline",
+        "rollback": "pipeline",
+        "verify": "upkeep",
+        "gc": "upkeep",
+        "doctor": "upkeep",
+    },
 }
-"""The verbs as `--help` groups them."""
-for panel, verbs in PANELS.items():
-    for verb in verbs:
-        its_own = pipeline.Reindex if verb is pipeline.reindex else None
-        app.command(rich_help_panel=panel, cls=its_own)(verb)
-app.add_typer(analyse.group, name="analyse", rich_help_panel="Results")
-app.add_typer(runs.group, name="leaderboard", rich_help_panel="Results")
-app.add_typer(models.group, name="model", rich_help_panel="Models")
+"""The verbs as `--help` groups them, each with its module in this package."""
+GROUPS = ("analyse", "leaderboard", "model")
+"""Verbs that have commands of their own: the module's `group`."""
+CLASSES = {"reindex": "Reindex"}
+"""The class of a verb's command, in its module, if it is not typer's own."""
+
+
+@cache
+def app(verb: str | None = None) -> typer.Typer:
+    """The application with all commands, or with one: a command imports its own module alone."""
+    made = typer.Typer(
+        cls=_Verbs,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+    )
+    made.callback()(_raypipe)
+    for panel, verbs in PANELS.items():
+        for name, file in verbs.items():
+            if verb not in (None, name):
+                continue
+            module = import_module(f"raypipe.cli.{file}")
+            if name in GROUPS:
+                made.add_typer(module.group, name=name, rich_help_panel=panel)
+                continue
+            its_own = getattr(module, CLASSES[name]) if name in CLASSES else None
+            made.command(rich_help_panel=panel, cls=its_own)(getattr(module, name))
+    return made
 
 
 def main(arguments: Sequence[str] | None = None, problems: Sequence[str] = ()) -> None:
@@ -180,7 +194,8 @@ def run_and_tell(arguments: list[str], problems: Sequence[str] = ()) -> Ended:
     The workspace in which it works says the same, also if it ended before its work began. A result
     that cannot be printed ends only a command whose work is to print it.
     """
-    command = typer.main.get_command(app)
+    known = any(arguments[:1] == [name] for verbs in PANELS.values() for name in verbs)
+    command = typer.main.get_command(app(arguments[0] if known else None))
     refused: RaypipeError | None = InputError(problems) if problems else None
     try:
         arguments = with_folders(command, arguments)

@@ -11,8 +11,9 @@ import typer
 
 from raypipe.cli.options import AsJson, OpenCluster, Out, RecipeName, Verbose
 from raypipe.cli.terminal import print_result
-from raypipe.config import Training, named_training
+from raypipe.config import named_training
 from raypipe.config.phases import PhasedTraining
+from raypipe.config.training import Training
 from raypipe.errors import InputError
 
 if TYPE_CHECKING:

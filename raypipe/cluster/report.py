@@ -1,10 +1,15 @@
 """The limits of an invocation over one store, and what it did."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from raypipe.cluster.backend import Committed
 from raypipe.storage.records import Shard
+
+if TYPE_CHECKING:
+    from raypipe.cluster.backend import Committed
 
 
 @dataclass(frozen=True, slots=True)

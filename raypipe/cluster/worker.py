@@ -1,16 +1,13 @@
 """The work inside a worker: it introduces itself, computes and commits."""
 
-import hashlib
 import json
 import os
 import platform
 from collections.abc import Mapping
-from functools import cache
 
 from raypipe.cluster.backend import Committed, Mode, Task
-from raypipe.cluster.failures import evidence_name
 from raypipe.errors import LEAVE_INPUTS, InputError
-from raypipe.package import FOLDER, VERSION
+from raypipe.package import VERSION, package_sha256
 from raypipe.stages.stage import Beat, Opened, Rows, Site
 from raypipe.storage.records import Json, Shard
 
@@ -85,6 +82,8 @@ def _check_spec(task: Task, when: str) -> None:
 
 def _written(task: Task, shard: Shard, beat: Beat) -> Beat:
     """A heartbeat that first records its rows, for the driver to find if this process dies."""
+    from raypipe.cluster.failures import evidence_name
+
     name = evidence_name(task.ledger, shard)
     task.ledger.storage.replace(name, b"[]")  # clears what an earlier, preempted try left
 
@@ -93,15 +92,6 @@ def _written(task: Task, shard: Shard, beat: Beat) -> Beat:
         beat(rows)
 
     return beat_and_write
-
-
-@cache
-def package_sha256() -> str:
-    """SHA-256 over names and bytes of raypipe's source files, in order; read once per process."""
-    total = hashlib.sha256()
-    for path in sorted(FOLDER.rglob("*.py")):
-        total.update(str(path.relative_to(FOLDER)).encode() + b"\0" + path.read_bytes() + b"\0")
-    return total.hexdigest()
 
 
 def _answer(task: Task, name: str, content: str) -> None:

@@ -15,7 +15,6 @@ from raypipe.config.parts import Collection, Evaluate, Model, QuerySet, Resource
 from raypipe.config.paths import missing_inputs
 from raypipe.config.recipe import Recipe, select
 from raypipe.config.resolved import read_resolved, resolved_yaml
-from raypipe.config.training import Training
 
 __all__ = [
     "Collection",
@@ -24,7 +23,6 @@ __all__ = [
     "QuerySet",
     "Recipe",
     "Resources",
-    "Training",
     "load_recipe",
     "load_training",
     "missing_inputs",

@@ -1,27 +1,20 @@
 """A recipe from a file, from text or from data: overrides, variables, checks, defaults, paths."""
 
+from __future__ import annotations
+
 import itertools
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 from pydantic import ValidationError
 
+from raypipe.config.parts import Collection
 from raypipe.config.paths import absolute
-from raypipe.config.phases import (
-    PhasedTraining,
-    Written,
-    phased,
-    unknown_phases,
-    written_phases,
-)
 from raypipe.config.recipe import Recipe, WrittenRecipe
 from raypipe.config.rules import draft, resolved_split, rule_problems
-from raypipe.config.structure import structural_problems
-from raypipe.config.training import Training
-from raypipe.config.training_rules import training_problems
 from raypipe.config.words import did_you_mean, listed
 from raypipe.config.yaml import (
     MAX_BYTES,
@@ -38,6 +31,10 @@ from raypipe.kinds.kind import Kind, absent
 from raypipe.package import FOLDER
 from raypipe.regular import check_regular
 from raypipe.uris import redacted
+
+if TYPE_CHECKING:
+    from raypipe.config.phases import PhasedTraining
+    from raypipe.config.training import Training
 
 
 def load_recipe(
@@ -118,6 +115,8 @@ def _checked(document: Document, overrides: Sequence[str], env: Mapping[str, str
     try:
         recipe = WrittenRecipe.model_validate(document.data)
     except ValidationError as error:
+        from raypipe.config.structure import structural_problems
+
         problems += structural_problems(error, document.data, WrittenRecipe)
     problems += rule_problems(draft(document.data))
     places = _places(document.data)
@@ -146,16 +145,21 @@ def _places(data: Any) -> dict[Key, int]:
 
 def _resolved(recipe: WrittenRecipe) -> Recipe:
     """The recipe with the defaults that depend on another value, and each stage's own type."""
-    collection = recipe.collection
-    if collection.format == "python-docs":
-        found = absent(collection.max_passages, max_passages=6000)
-        collection = collection.model_copy(update=found)
-    if collection.split is not None:
-        collection = collection.model_copy(update={"split": resolved_split(collection.split)})
     stages: dict[str, Kind] = {}
     for name, stage in recipe.stages.items():
         stages[name] = stage.resolved(stages)
+    collection = resolved_collection(recipe.collection)
     return Recipe.model_validate({**vars(recipe), "collection": collection, "stages": stages})
+
+
+def resolved_collection(collection: Collection) -> Collection:
+    """The collection with the defaults that depend on another value."""
+    if collection.format == "python-docs":
+        absences = absent(collection.max_passages, max_passages=6000)
+        collection = collection.model_copy(update=absences)
+    if collection.split is not None:
+        collection = collection.model_copy(update={"split": resolved_split(collection.split)})
+    return collection
 
 
 def load_training(
@@ -173,6 +177,9 @@ def load_training(
     Raises:
         InputError: every problem found, each with file, line, dotted key and remedy.
     """
+    from raypipe.config.phases import Written, phased, unknown_phases, written_phases
+    from raypipe.config.training import Training
+
     if isinstance(recipe, Path):
         source, base = str(recipe), base or recipe.parent
         recipe = read_recipe(recipe)
@@ -198,7 +205,11 @@ def load_training(
 
 
 def _problems(body: Any) -> list[Problem]:
-    """What is wrong with the data of one training."""
+    """The problems of the data of one training."""
+    from raypipe.config.structure import structural_problems
+    from raypipe.config.training import Training
+    from raypipe.config.training_rules import training_problems
+
     try:
         return training_problems(Training.model_validate(body))
     except ValidationError as error:

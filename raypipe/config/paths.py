@@ -4,21 +4,25 @@ A field says by its type that it holds places (`Location`) or a model (`ModelPla
 them all, in a recipe and in a training.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from raypipe.config.fields import OWN_ID, Holds, Section
 from raypipe.config.parts import PACKAGED_MODELS
 from raypipe.config.parts import Collection as CollectionPart
-from raypipe.config.phases import PhasedTraining, trainings_of
 from raypipe.config.recipe import Recipe
-from raypipe.config.training import Training
 from raypipe.errors import InputError
 from raypipe.hub_names import is_hub, located
 from raypipe.regular import similar
 from raypipe.uris import dataset_id
+
+if TYPE_CHECKING:
+    from raypipe.config.phases import PhasedTraining
+    from raypipe.config.training import Training
 
 Part = TypeVar("Part", bound=Section)
 Locate = Callable[[str], str]
@@ -123,16 +127,19 @@ def _with_hub_names(recipe: Part, base: Path) -> Part:
         return {} if found is None else {"path": found.uri, "revision": found.revision}
 
     update: dict[str, Any] = {}
-    if isinstance(recipe, Training) and recipe.model.start not in PACKAGED_MODELS:
-        found = named("model.start", recipe.model.start, recipe.model.revision)
-        if found:
-            start = {"start": found["path"], "revision": found["revision"]}
-            update["model"] = recipe.model.model_copy(update=start)
-    elif isinstance(recipe, Recipe):
+    if isinstance(recipe, Recipe):
         update["models"] = {
             name: model.model_copy(update=named(f"models.{name}", model.path, model.revision))
             for name, model in recipe.models.items()
         }
+    else:
+        from raypipe.config.training import Training
+
+        if isinstance(recipe, Training) and recipe.model.start not in PACKAGED_MODELS:
+            found = named("model.start", recipe.model.start, recipe.model.revision)
+            if found:
+                start = {"start": found["path"], "revision": found["revision"]}
+                update["model"] = recipe.model.model_copy(update=start)
     if problems:
         raise InputError(problems)
     return recipe.model_copy(update=update)
@@ -160,7 +167,8 @@ _MODELS = (
 
 def recipe_inputs(recipe: Recipe | Training | PhasedTraining) -> Iterator[tuple[str, str, str]]:
     """For each input, in the order of the recipe: (dotted key, path or URI, what is expected)."""
-    for part in [recipe] if isinstance(recipe, Recipe) else trainings_of(recipe):
+    parts = [recipe] if isinstance(recipe, Section) else [each.training for each in recipe.phases]
+    for part in parts:
         for key, path in places_of(part, without=_STORES).items():
             words = key.split(".")
             if words[-2:-1] == ["input"]:
@@ -180,7 +188,7 @@ def missing_inputs(
     Without `collection` its files are not needed: a stored one is read. Buckets, ir_datasets ids
     and packaged models are not checked.
     """
-    if isinstance(recipe, PhasedTraining):
+    if not isinstance(recipe, Section):
         told = [
             f"phase {phase.name}: {problem}" if problem.startswith(("train.", "dev.")) else problem
             for phase in recipe.phases

@@ -1,12 +1,16 @@
 """The device and the numbers of actors and threads: chosen once, reported in one line."""
 
 import os
+import runpy
 import shutil
 import subprocess
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import cast
+from functools import cache, partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
 
 from raypipe.errors import IncompleteError, InputError, RaypipeError, first_line
 from raypipe.vocabulary import Precisions
@@ -42,6 +46,23 @@ class Devices:
         return f"device: {found}, torch {self.torch}, {self.precision}, {actors}"
 
 
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    """The cores and GPUs of this machine, or of a cluster that was joined."""
+
+    cores: int
+    gpus: int = 0
+    gpu_name: str = ""
+    capability: Callable[[], tuple[int, int] | None] = lambda: None
+    """The compute capability of the GPUs, asked of one; None where torch can use none there."""
+    no_gpu: str = ""
+    """Why there is no GPU to compute on, with the remedy."""
+    has_unusable: bool = False
+    """Whether there is a GPU that torch cannot use."""
+    joined: bool = False
+    """Whether it is a cluster, whose nodes differ from this machine and may become more."""
+
+
 def choose(
     device: str = "auto",
     *,
@@ -49,99 +70,135 @@ def choose(
     gpus: int | str = "all",
     actors: int | str = "auto",
     threads: int | str = "auto",
+    hardware: Hardware | None = None,
 ) -> Devices:
-    """The devices of an invocation on this machine.
+    """The devices of an invocation, on this machine unless other `hardware` is given.
+
+    An explicit number of GPUs may exceed those of a cluster: it starts nodes for waiting actors.
 
     Raises:
-        InputError: cuda is requested, or visible, but torch cannot use it; more GPUs are
-            requested than exist; or the device does not multiply in the precision.
+        InputError: cuda is requested, or visible, but cannot be used; more GPUs are requested than
+            exist; or this machine's device does not multiply in the precision.
     """
-    import torch
-
-    from raypipe.models.machine.precision import refuse_unable, resolved
-
-    usable = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    visible = nvidia_devices()
-    if device == "cuda" and not usable or device == "auto" and visible and not usable:
-        raise InputError(
-            f"resources.device: {device}: {len(visible)} NVIDIA device(s) found "
-            f"({', '.join(visible) or 'none'}), but torch {torch.__version__} (CUDA "
-            f"{torch.version.cuda or 'not built in'}) can use none. Install a torch build for "
-            "this driver, or set resources.device=cpu"
-        )
-    if device == "cpu" or not usable:
-        own = resolved(precision, "cpu")
-        refuse_unable(own, "cpu")
-        return _cpu(actors, threads, torch.__version__, own)
-    wanted = usable if gpus == "all" else int(gpus)
-    if wanted > usable:
-        raise InputError(f"resources.gpus: {wanted} requested, {usable} can be used")
-    own = resolved(precision, "cuda")
-    refuse_unable(own, "cuda")
+    here = hardware or (Hardware(num_cores()) if device == "cpu" else this_machine())
+    if device == "cpu" or device == "auto" and not here.gpus and not here.has_unusable:
+        num_actors, per_actor = _on_cores(here, actors, threads)
+        own = _precision(precision, "cpu", here)
+        return Devices("cpu", 0, "", 0, num_actors, per_actor, torch_build().version, own)
+    if not here.gpus and (gpus == "all" or not here.joined):
+        raise InputError(f"resources.device: {device}: {here.no_gpu}")
+    num_gpus = here.gpus if gpus == "all" else int(gpus)
+    if num_gpus > here.gpus and not here.joined:
+        raise InputError(f"resources.gpus: {num_gpus} requested, {here.gpus} can be used")
     return Devices(
         device="cuda",
-        num_gpus=wanted,
-        gpu_name=torch.cuda.get_device_name(0),
-        gpus_visible=usable,
-        num_actors=wanted if actors == "auto" else int(actors),
+        num_gpus=num_gpus,
+        gpu_name=here.gpu_name,
+        gpus_visible=here.gpus,
+        num_actors=num_gpus if actors == "auto" else int(actors),
         threads=1 if threads == "auto" else int(threads),
-        torch=torch.__version__,
-        precision=own,
+        torch=torch_build().version,
+        precision=_precision(precision, "cuda", here),
     )
 
 
-def of_cluster(
-    resources: Mapping[str, float],
-    device: str = "auto",
-    *,
-    capability: Callable[[], tuple[int, int] | None],
-    precision: str = "auto",
-    gpus: int | str = "all",
-    actors: int | str = "auto",
-    threads: int | str = "auto",
-) -> Devices:
-    """The devices of an invocation on a joined cluster, whose head may have no GPU itself.
+def _on_cores(here: Hardware, actors: int | str, threads: int | str) -> tuple[int, int]:
+    """Numbers of actors and of threads of each, on a CPU."""
+    if here.joined:
+        per_actor = 1 if threads == "auto" else int(threads)
+        return (max(1, here.cores // per_actor) if actors == "auto" else int(actors)), per_actor
+    # One thread per actor is the fastest use of few cores: no barriers between small products.
+    num_actors = min(here.cores, MAX_CPU_ACTORS) if actors == "auto" else int(actors)
+    return num_actors, max(1, here.cores // num_actors) if threads == "auto" else int(threads)
 
-    Args:
-        resources: what the cluster has now, from `ray.cluster_resources()`. An explicit number of
-            GPUs may exceed it: an autoscaling cluster starts nodes for waiting actors.
-        capability: asks a worker for its GPU's compute capability, if `precision` is open;
-            None where torch can use no GPU, so that workers compute on the CPU.
+
+def _precision(precision: str, device: str, here: Hardware) -> Precisions:
+    """The precision that the recipe's word means on the devices.
 
     Raises:
-        InputError: cuda is requested, but the cluster has no GPU and the recipe does not say how
-            many there will be.
+        InputError: this machine's device does not multiply in it; workers of a cluster say so
+            themselves.
     """
-    import torch
+    if device == "cpu" and precision in ("auto", "fp32"):
+        return "fp32"  # as `resolved` says, which imports torch
+    from raypipe.models.machine.precision import OPEN, refuse_unable, resolved
 
-    from raypipe.models.machine.precision import OPEN, resolved
+    capability = here.capability() if device == "cuda" and precision in OPEN else None
+    computes = "cpu" if precision in OPEN and capability is None else device
+    own = resolved(precision, computes, capability)
+    if not here.joined:
+        refuse_unable(own, device)
+    return own
 
-    visible = int(resources.get("GPU", 0))
-    if device == "cpu" or (device == "auto" and not visible):
-        per_actor = 1 if threads == "auto" else int(threads)
-        cores = int(resources.get("CPU", 0)) or num_cores()
-        num_actors = max(1, cores // per_actor) if actors == "auto" else int(actors)
-        own = resolved(precision, "cpu")
-        return Devices("cpu", 0, "", 0, num_actors, per_actor, torch.__version__, own)
-    if gpus == "all" and not visible:
-        raise InputError(
-            "resources.device: cuda: the cluster has no GPU now; start a node with one, or name "
-            "the count that a scaling cluster will start: resources.gpus=N"
-        )
-    wanted = visible if gpus == "all" else int(gpus)
-    own = cast(Precisions, precision)
-    if precision in OPEN:
-        found = capability()
-        own = resolved(precision, "cpu" if found is None else "cuda", found)
-    return Devices(
-        device="cuda",
-        num_gpus=wanted,
+
+class TorchBuild(NamedTuple):
+    """The installed torch."""
+
+    version: str
+    cuda: str | None
+    """The version of CUDA that it was built for."""
+    hip: str | None
+    """The same of AMD's ROCm."""
+
+
+@cache
+def torch_build() -> TorchBuild:
+    """The version of torch and what it was built for, from a file of its own.
+
+    Importing torch takes longer than all else that a command does when nothing has to be computed.
+    """
+    spec = find_spec("torch")
+    assert spec is not None and spec.origin is not None  # a dependency
+    file = runpy.run_path(str(Path(spec.origin).with_name("version.py")))
+    return TorchBuild(file["__version__"], file["cuda"], file["hip"])
+
+
+def this_machine() -> Hardware:
+    """The cores of this machine, and the GPUs that torch can use."""
+    built = torch_build()
+    if (built.cuda or built.hip) and _shows_gpu():
+        import torch
+
+        if torch.cuda.is_available():
+            name, capability = torch.cuda.get_device_name(0), torch.cuda.get_device_capability
+            return Hardware(num_cores(), torch.cuda.device_count(), name, capability)
+    visible = nvidia_devices()
+    return Hardware(
+        num_cores(),
+        no_gpu=f"{len(visible)} NVIDIA device(s) found ({', '.join(visible) or 'none'}), but torch "
+        f"{built.version} (CUDA {built.cuda or 'not built in'}) can use none. "
+        "Install a torch build for this driver, or set resources.device=cpu",
+        has_unusable=bool(visible),
+    )
+
+
+GPU_FILES = ("nvidia", "nvhost", "nvgpu", "nvmap", "dxg", "kfd")
+"""Beginnings of the names in /dev by which Linux shows a GPU: NVIDIA's and those of its Jetson
+boards, Windows' to the Linux in it, and AMD's."""
+
+
+def _shows_gpu() -> bool:
+    """Whether Linux shows a GPU; whether torch can use it, only torch knows."""
+    return any(name.startswith(GPU_FILES) for name in os.listdir("/dev"))
+
+
+def of_cluster(
+    resources: Mapping[str, float], should_stop: Callable[[], RaypipeError | None]
+) -> Hardware:
+    """The cores and GPUs that a joined cluster has now, whose head may have no GPU itself.
+
+    Args:
+        resources: from `ray.cluster_resources()`.
+        should_stop: returns an error that ends the wait for a GPU worker's answer.
+    """
+    return Hardware(
+        cores=int(resources.get("CPU", 0)) or num_cores(),
+        gpus=int(resources.get("GPU", 0)),
         gpu_name=_accelerators(resources),
-        gpus_visible=visible,
-        num_actors=wanted if actors == "auto" else int(actors),
-        threads=1 if threads == "auto" else int(threads),
-        torch=torch.__version__,
-        precision=own,
+        capability=partial(gpu_capability, should_stop),
+        no_gpu="the cluster has no GPU now; start a node with one, or name the count that a "
+        "scaling cluster will start: resources.gpus=N",
+        joined=True,
     )
 
 
@@ -165,22 +222,6 @@ def nvidia_devices() -> list[str]:
 def num_cores() -> int:
     """Number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _cpu(actors: int | str, threads: int | str, torch: str, precision: str) -> Devices:
-    # One thread per actor is the fastest use of few cores: no barriers between small products.
-    num_actors = min(num_cores(), MAX_CPU_ACTORS) if actors == "auto" else int(actors)
-    per_actor = max(1, num_cores() // num_actors) if threads == "auto" else int(threads)
-    return Devices(
-        device="cpu",
-        num_gpus=0,
-        gpu_name="",
-        gpus_visible=0,
-        num_actors=num_actors,
-        threads=per_actor,
-        torch=torch,
-        precision=cast(Precisions, precision),
-    )
 
 
 ANSWER_SECONDS = 600.0

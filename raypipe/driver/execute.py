@@ -1,16 +1,16 @@
 """Completes one stage: reuses what exists, computes what is missing, publishes."""
 
+from __future__ import annotations
+
 import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from raypipe.cluster.backend import Task
-from raypipe.cluster.loop import Loop
-from raypipe.cluster.report import Report, report_of
-from raypipe.cluster.worker import worker_facts
 from raypipe.driver.place import LazyBackends
 from raypipe.driver.workspace import Refs, Workspace, begun_store, complete_store, read_refs
 from raypipe.errors import (
@@ -32,7 +32,15 @@ from raypipe.storage.spec import StageSpec
 from raypipe.storage.storage import Storage
 from raypipe.storage.store import Stored
 
+if TYPE_CHECKING:
+    from raypipe.cluster.backend import Task
+    from raypipe.cluster.report import Report
+
 log = logging.getLogger(__name__)
+ShouldStop = Callable[[], RaypipeError | None]
+"""Returns the error that ends the work, if it is to end."""
+Compute = Callable[["Workers", ShouldStop], None]
+"""Commits the missing shards of a store, under its lease, which names the workers."""
 ENDING_SECONDS = 5.0
 """For workers that were killed; they end in moments."""
 
@@ -49,7 +57,7 @@ class Watcher:
     def advanced(self, name: StoreName, report: Report) -> None:
         """A shard was committed."""
 
-    def ended(self, name: StoreName, result: "StageResult") -> None:
+    def ended(self, name: StoreName, result: StageResult) -> None:
         """A stage is complete."""
 
 
@@ -65,13 +73,9 @@ class StageResult:
     num_shards_reused: int
     num_quarantined: int
     coverage: float
-    num_copied: int
+    num_copied: int = 0
     """Rows whose values this invocation took from older stores."""
-    seconds: float
-    working_seconds: float | None
-    """Computing time of the store without loading; None if several invocations computed it."""
-    num_copied_when_made: int = 0
-    """Rows whose values the invocation that completed the store took from older stores."""
+    seconds: float = 0.0
     num_rows_computed: int = 0
     """Rows of the shards that this invocation committed."""
     num_bytes: int = 0
@@ -97,7 +101,7 @@ class Execution:
     """The current generation, from which rows are copied before any other store."""
     reading: Generation | None = None
     """A generation whose collection and indexes are read, whatever the recipe's files hold."""
-    should_stop: Callable[[], RaypipeError | None] = lambda: None
+    should_stop: ShouldStop = lambda: None
     on_change: Callable[[str], None] = log.info
     results: dict[StoreName, StageResult] = field(default_factory=dict)
 
@@ -122,8 +126,18 @@ class Execution:
         self._finish(name, found.manifest, None)
         return found
 
-    def ensure(self, name: StoreName, stage: Stage) -> Stored:
+    def part(self, folder: Path) -> Execution:
+        """The same over a workspace inside this one's."""
+        return replace(self, workspace=self.workspace.part(folder), results={})
+
+    def ensure(self, name: StoreName, stage: Stage, compute: Compute | None = None) -> Stored:
         """The finished store of a stage: the existing one, or one computed now.
+
+        Args:
+            name: the store's.
+            stage: makes the plan, and the shards in a loop over workers.
+            compute: makes the missing shards instead, and is called even if only the publication is
+                missing; a training's workers make one together.
 
         Raises:
             RaypipeError: whatever ended the computation. Bad input is reported before anything of
@@ -133,6 +147,8 @@ class Execution:
         self._tell_change(store, spec)
         manifest, report = complete_store(self.workspace, store, spec), None
         if manifest is None:
+            from raypipe.cluster.report import report_of
+
             if self.reuse and spec.reuse_key:
                 stage = stage.reusing(
                     older_stores(self.workspace.stores, self.workspace.id, self.base, name, spec)
@@ -141,14 +157,22 @@ class Execution:
                 report = report_of(task.ledger.shards, task.ledger.pending())
                 pending = report.num_planned - report.num_reused
                 self.watcher.began(name, report)
-                if pending:
+
+                def stop() -> RaypipeError | None:
+                    return workers.overtaken() or self.should_stop()
+
+                if compute is not None:
+                    compute(workers, stop)
+                elif pending:
+                    from raypipe.cluster.loop import Loop
+
                     loop = Loop(
                         task,
                         self.backends.get(),
                         self.backends.limits(stage.needs, pending),
                         on_progress=lambda so_far: self.watcher.advanced(name, so_far),
                         on_ready=workers.ready,
-                        should_stop=lambda: workers.overtaken() or self.should_stop(),
+                        should_stop=stop,
                     )
                     try:
                         report = loop.run()
@@ -175,8 +199,10 @@ class Execution:
         self.on_change(f"{store}: {'; '.join(map(str, old.diff(spec)))}")
 
     @contextmanager
-    def _begun(self, store: str, stage: Stage, spec: StageSpec) -> Iterator[tuple[Task, "Workers"]]:
+    def _begun(self, store: str, stage: Stage, spec: StageSpec) -> Iterator[tuple[Task, Workers]]:
         """The store's work, under its lease, with the word that every worker must find."""
+        from raypipe.cluster.backend import Task
+
         stores, fingerprint = self.workspace.stores, spec.fingerprint()
         planned = self._planned(store, stage, spec)  # bad input is found before anything is written
         self.workspace.mark()
@@ -195,7 +221,7 @@ class Execution:
             check_space(stores, stage, ledger)
             yield Task(stage, ledger, nonce), Workers(store, lease)
 
-    def _end(self, workers: "Workers", ledger: Ledger) -> None:
+    def _end(self, workers: Workers, ledger: Ledger) -> None:
         """Wait for workers that were ended in the middle of a file, and remove what they left.
 
         One more may appear until they are gone.
@@ -208,10 +234,10 @@ class Execution:
     def _publish(self, ledger: Ledger, report: Report) -> Manifest:
         """The manifest, with a note of the time that a single invocation took, and of the copies.
 
-        Only a store that a single invocation computed has a time.
+        Only a store that a single invocation computed has a time, and weights have none.
         """
         manifest = ledger.publish(self.max_failed_rows, one_numerics=self.numerics_one)
-        seconds = None if report.num_reused else report.working_seconds
+        seconds = None if report.num_reused else report.working_seconds or None
         copied = rows_copied(ledger) if report.num_reused else report.num_copied
         ledger.note({"event": "published", "working_seconds": seconds, "copied": copied})
         ledger.storage.sweep()
@@ -244,27 +270,27 @@ class Execution:
         known = self.results.get(name)
         if report is None and known is not None and known.fingerprint == manifest.fingerprint:
             return  # this invocation has completed it before, or found it
-        published = _published(self.workspace, manifest)
-        seconds, copied = published.get("working_seconds"), published.get("copied")
-        made = report or Report(num_reused=len(manifest.records))
         result = StageResult(
             store=manifest.store,
             fingerprint=manifest.fingerprint,
             reused=report is None,
             num_rows=manifest.num_rows,
             num_shards=len(manifest.records),
-            num_shards_reused=made.num_reused,
+            num_shards_reused=len(manifest.records),
             num_quarantined=len(manifest.skipped_rows),
             coverage=manifest.coverage,
-            num_copied=made.num_copied,
-            seconds=made.seconds,
-            working_seconds=float(seconds) if isinstance(seconds, int | float) else None,
-            num_copied_when_made=copied if isinstance(copied, int) else 0,
-            num_rows_computed=made.num_rows,
-            num_bytes=made.num_bytes,
-            num_tokens=made.num_tokens,
-            cpu_seconds=made.cpu_seconds,
         )
+        if report is not None:
+            result = replace(
+                result,
+                num_shards_reused=report.num_reused,
+                num_copied=report.num_copied,
+                seconds=report.seconds,
+                num_rows_computed=report.num_rows,
+                num_bytes=report.num_bytes,
+                num_tokens=report.num_tokens,
+                cpu_seconds=report.cpu_seconds,
+            )
         self.results[name] = result
         self.watcher.ended(name, result)
 
@@ -277,6 +303,8 @@ class Workers:
 
     def __init__(self, store: str, lease: Lease) -> None:
         """None yet; the first ones must be as this process is."""
+        from raypipe.cluster.worker import worker_facts
+
         self._store, self._lease = store, lease
         self._facts: dict[str, Json] = worker_facts()
         self.processes: list[Process] = []
@@ -301,18 +329,37 @@ class Workers:
                     "pinned image), and do not change it while a command runs"
                 )
         if process is not None:
-            self.processes.append(process)
-            self._lease.add_processes([process])
+            self.add([process])
+
+    def add(self, processes: Sequence[Process]) -> None:
+        """Name the processes of workers in the lease."""
+        self.processes += processes
+        self._lease.add_processes(processes)
 
 
-def _published(workspace: Workspace, manifest: Manifest) -> Mapping[str, Json]:
-    """The event of the store's publication, from the end of its log; empty if there is none.
+@dataclass(frozen=True, slots=True)
+class StoreCost:
+    """What it took to make a store, whichever invocation did."""
+
+    seconds: float | None = None
+    """Computing time without loading; None if several invocations computed it, or it is unknown."""
+    num_copied: int = 0
+    """Rows whose values the invocation that completed the store took from older stores."""
+
+
+def read_cost(stores: Storage, store: str, fingerprint: str) -> StoreCost:
+    """The cost that the end of the store's log tells; unknown without the log.
 
     The log of a store of many shards is not read whole: in a bucket each line is a request.
     """
-    lines = workspace.stores.newest(f"{manifest.store}/{manifest.fingerprint}/attempts.jsonl")
+    lines = stores.newest(f"{store}/{fingerprint}/attempts.jsonl")
     attempts = (event for line in islice(lines, _LAST_LINES) for event in events(line))
-    return next((event for event in attempts if event.get("event") == "published"), {})
+    published = next((event for event in attempts if event.get("event") == "published"), {})
+    seconds, copied = published.get("working_seconds"), published.get("copied")
+    return StoreCost(
+        float(seconds) if isinstance(seconds, int | float) else None,
+        copied if isinstance(copied, int) else 0,
+    )
 
 
 def rows_copied(ledger: Ledger) -> int:

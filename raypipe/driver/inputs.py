@@ -39,7 +39,13 @@ def with_local_files(
     changed. `with_files`, `with_copies` and `with_topics` do it, and list the errors.
     """
     made = workspace.folder / "python-docs"
-    named = with_files(recipe, made, on_making=on_making)
+
+    def on_making_docs() -> None:
+        if made.exists():
+            workspace.work_begins()
+        on_making()
+
+    named = with_files(recipe, made, on_making=on_making_docs)
     if named is not recipe:
         workspace.wrote(made)
     named, sources = with_copies(named, workspace.folder / "inputs", collection=collection)
@@ -244,6 +250,8 @@ def _made(
     note = folder / NOTE
     sources = _note(car)
     if note_in(note) != {**sources, "made": _hashes(folder)}:
+        if folder.exists():
+            workspace.work_begins()
         remove(note)
         remove(folder / QRELS)
         say(f"queries {name}: {_written(car, folder)} at {car.level} level")

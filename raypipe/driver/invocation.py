@@ -1,4 +1,9 @@
-"""The frame around the work of every invocation: the lease, the summary, and how it ended."""
+"""The frame around the work of every invocation: the lease, how it ended, and what then stands.
+
+summary.json says `running` until the work ends, and then how it ended. results.json says which
+results stand: it is taken away when the work begins to write files over, and written as the last of
+them. A process that is killed in between leaves none.
+"""
 
 import json
 import os
@@ -10,19 +15,28 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from raypipe.driver.mirror import begin, copy_out, is_copied_out, output_hash, own_storage
+from raypipe.driver.mirror import (
+    begin,
+    copy_out,
+    is_copied_out,
+    output_hash,
+    own_storage,
+    remove_out,
+)
 from raypipe.driver.summaries import (
+    RESULTS,
     carried,
     has_results,
     new_summary,
     now,
+    read_results,
     read_summary,
-    standing_of,
+    undamaged,
+    write_results,
     write_summary,
 )
 from raypipe.driver.workspace import LEASE, Workspace
 from raypipe.errors import (
-    CorruptError,
     LimitError,
     RaypipeError,
     RefusedError,
@@ -52,59 +66,65 @@ def invocation(workspace: Workspace, recipe: str) -> Iterator[dict[str, Any]]:
     """The summary to fill; it says `running` until the work ends, and then how it ended.
 
     It says what the process will say: see `ending_of`. Who writes over files of an earlier
-    invocation first calls `work_begins`; until then the summary holds that of the last complete
-    one, which readers go on showing.
+    invocation first calls `workspace.work_begins`; until then the results of that one stand. Those
+    of this one stand when it is complete, and where a limit refuses them: the user is told to look.
 
     Raises:
         RefusedError: another invocation is working in the workspace, or has taken it over.
         StorageError: summary.json cannot say how it ended.
     """
-    began = time.monotonic()
+    began, folder = time.monotonic(), workspace.folder
     summary = new_summary(recipe)
-    with working_in(workspace.folder, workspace.own, workspace.gone) as lease:
+    with working_in(folder, workspace.own, workspace.gone) as lease:
 
         def tell_stores() -> None:
             _refuse_if_overtaken(workspace, lease)
             workspace.write_summary(summary | _stores(workspace))
 
-        begin(workspace.folder)
-        earlier = _earlier(workspace)
-        before = earlier.get("files", {})
-        summary |= earlier and {"earlier": earlier}
-        summary |= carried(workspace.folder, worked=bool(workspace.refs()))
+        def work_begins() -> dict[str, Any]:
+            results = undamaged(read_results, folder) or {}
+            workspace.shown.clear()
+            remove_out(folder, RESULTS)
+            return results
+
+        begin(folder)
+        summary |= carried(folder, worked=bool(workspace.refs()))
+        results, earlier = undamaged(read_results, folder), summary["earlier"]
+        if results is None:  # whoever ended without them may have written over these files
+            files = earlier["files"].items()
+            earlier["files"] = {
+                f: sha256 for f, sha256 in files if output_hash(folder, f) == sha256
+            }
         workspace.used.clear()
         workspace.computed.clear()
         workspace.written.clear()
-        workspace.tell_stores = tell_stores
+        workspace.tell_stores, workspace.work_begins = tell_stores, work_begins
         workspace.write_summary(summary | {"workspace": workspace.id})
         try:
             workspace.settle()
             summary["workspace"] = workspace.id
-            workspace.shown = {*summary.get("last_complete", {}).get("stores", ())}
+            workspace.shown = {*(results or {}).get("stores", ())}
+            refused = None
             try:
                 yield summary
-            except LimitError:  # the user is told to look at what was written
-                copy_out(workspace.folder)
-                summary["files"] = _hashes(workspace, {})
-                raise
-            copy_out(workspace.folder)
-            summary["files"] = _hashes(workspace, before)
-            if "made_of" in summary.pop("earlier", {}):
-                summary.setdefault("made_of", earlier["made_of"])
+            except LimitError as error:
+                refused = error
+            copy_out(folder)
+            summary["files"] = _hashes(workspace, earlier["files"])
+            summary.setdefault("made_of", earlier["made_of"])
+            del summary["earlier"]
             _refuse_if_overtaken(workspace, lease)
+            summary |= _ended(refused) | _stores(workspace) | {"ended": now()}
+            if refused is None:
+                summary["seconds"] = round(time.monotonic() - began, 1)
             if has_results(summary):
-                summary.pop("last_complete", None)
-            summary |= {"status": "complete", "exit": 0, "reason": "complete"}
-            summary["seconds"] = round(time.monotonic() - began, 1)
+                write_results(folder, summary)
+            if refused is not None:
+                raise refused
         except BaseException as error:
-            code, reason = ending_of(error)
-            summary |= {"status": "failed", "exit": code, "reason": reason}
-            summary["cause"] = cause_of(error)
-            if not workspace.written:  # so what an earlier invocation left still stands
-                summary.setdefault("files", before)
+            summary |= _ended(error) | _stores(workspace) | {"ended": now()}
             raise
         finally:
-            summary |= _stores(workspace) | {"ended": now()}
             if not _overtaken(lease):  # a successor has a summary of its own
                 _write_last(workspace, summary)
 
@@ -154,13 +174,6 @@ def working_in(folder: Path, own: Storage, gone: set[Process] | None = None) -> 
         shutil.rmtree(staging, ignore_errors=True)
 
 
-def work_begins(workspace: Workspace, summary: dict[str, Any]) -> None:
-    """Say that from here on files of the last complete invocation are written over."""
-    workspace.shown.clear()
-    if summary.pop("last_complete", None) is not None:
-        workspace.tell_stores()
-
-
 def last_run(folder: Path) -> str | None:
     """The id of the invocation that summary.json is about; None if it cannot be read."""
     try:
@@ -198,13 +211,13 @@ def record_end(
             if _is_said(folder, before, code, mine=mine):  # by who worked there until now
                 return
             state = {"status": "failed" if code else "complete", "exit": code}
-            ended = {**state, "reason": reason, "cause": cause}
-            standing = _standing(folder)
-            if last_run(folder) == before:  # of the last invocation only this is still true
-                kept = {key: standing[key] for key in ("workspace", "files") if key in standing}
+            ended = {**state, "reason": reason, "cause": cause, "ended": now()}
+            summary = undamaged(read_summary, folder) or {}
+            if last_run(folder) == before:  # of the last invocation little is still true
                 worked = (folder / "stores" / "refs" / f"{identity}.json").is_file()
-                standing = new_summary(None) | carried(folder, worked=worked) | kept
-            write_summary(folder, standing | ended | {"ended": now()})
+                summary = new_summary(None) | carried(folder, worked=worked)
+                summary["workspace"] = identity
+            write_summary(folder, summary | ended)
     except RaypipeError:
         return  # another one is at work, or the command itself says what is wrong with the folder
 
@@ -212,38 +225,22 @@ def record_end(
 def _is_said(folder: Path, before: str | None, code: int, *, mine: bool) -> bool:
     """Whether summary.json is another command's, or says already how this one ended."""
     began = last_run(folder) != before
-    said = _standing(folder).get("exit") == code and (began or code == 0)
+    summary = undamaged(read_summary, folder) or {}
+    said = summary.get("exit") == code and (began or code == 0)
     return said or (began and not mine)
 
 
-def _standing(folder: Path) -> dict[str, Any]:
-    try:
-        return read_summary(folder) or {}
-    except CorruptError:
-        return {}
+def _ended(error: BaseException | None) -> dict[str, Any]:
+    """How an invocation ended, by what ended it; None: it is complete."""
+    if error is None:
+        return {"status": "complete", "exit": 0, "reason": "complete"}
+    code, reason = ending_of(error)
+    return {"status": "failed", "exit": code, "reason": reason, "cause": cause_of(error)}
 
 
 def _stores(workspace: Workspace) -> dict[str, Any]:
     """The stores of the invocation so far, and those of them that it did not find there."""
     return {"stores": sorted(workspace.used), "computed": sorted(workspace.computed)}
-
-
-def _earlier(workspace: Workspace) -> dict[str, Any]:
-    """The hashes of the files that stand since earlier invocations, and what they are made of.
-
-    Each as far as the last summary says it. One that did not end well may have written over files
-    of the invocations before it.
-    """
-    try:
-        last = standing_of(workspace.read_summary() or {})
-    except CorruptError:
-        return {}
-    before = last.get("earlier", {})
-    folder, older = workspace.folder, before.get("files", {})
-    files = {name: sha256 for name, sha256 in older.items() if output_hash(folder, name) == sha256}
-    files |= last.get("files", {})
-    made_of = last.get("made_of", before.get("made_of"))
-    return {"files": files, **({} if made_of is None else {"made_of": made_of})} if files else {}
 
 
 def _hashes(workspace: Workspace, before: dict[str, str]) -> dict[str, str]:

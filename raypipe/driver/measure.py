@@ -1,85 +1,75 @@
 """Writes the runs and their measures, and says what each system cost."""
 
+from __future__ import annotations
+
 import hashlib
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from raypipe import schema
-from raypipe.cluster.worker import package_sha256
 from raypipe.config import Collection, Evaluate, resolved_yaml
 from raypipe.config.parts import RUN_ENDINGS
 from raypipe.config.recipe import larger_collections
-from raypipe.driver.execute import StageResult
+from raypipe.driver.execute import StageResult, StoreCost, read_cost
 from raypipe.driver.recipe.fit import excluded_line, fit_in_stores
 from raypipe.driver.recipe.graph import Graph
 from raypipe.driver.recipe.system import Chain, ScoreRequest, System
 from raypipe.driver.workspace import Workspace
-from raypipe.evaluation.exports import write_msmarco, write_trec
-from raypipe.evaluation.measures import Measured, evaluate, warn_of
-from raypipe.evaluation.significance import Difference, differences
-from raypipe.evaluation.tables import INFERENCES, OUTSIDE, render, rows_of, title_of
 from raypipe.names import Role, StoreName
-from raypipe.ranking.order import begins
-from raypipe.stages.run_tables import read_queries_of_run, with_ids
+from raypipe.package import package_sha256
 from raypipe.storage.files import replace_file
 from raypipe.storage.records import hash_file
 from raypipe.vocabulary import Unit, units
+
+if TYPE_CHECKING:
+    from raypipe.evaluation.measures import Measured
+    from raypipe.evaluation.significance import Difference
 
 BLOCK = 1000
 """Queries whose candidates are held in memory at once."""
 
 
-@dataclass(frozen=True, slots=True)
-class Inferences:
-    """The inferences of one system on one query set."""
-
-    alone: int
-    """What its chain asks for, each candidate once: its cost if it were the only system."""
-    computed: int
-    """Those that were computed for it, beyond what earlier systems had."""
-    copied: int
-    """Those whose scores were copied, from an earlier system's or from an older store."""
-
-    def to_json(self) -> dict[str, int]:
-        """The entries of summary.json."""
-        return {"inferences": self.alone, "computed": self.computed, "copied": self.copied}
-
-
 def inferences(
-    systems: Sequence[System], results: Mapping[StoreName, StageResult]
-) -> dict[str, Inferences]:
-    """System -> its inferences, for the systems of one table in which rerankers have a part.
+    systems: Sequence[System],
+    results: Mapping[StoreName, StageResult],
+    costs: Mapping[StoreName, StoreCost],
+) -> dict[str, dict[str, int]]:
+    """The inferences of the systems of one table in which rerankers have a part, by name.
+
+    `inferences` are those that the system's chain asks for, each candidate once: its cost if it
+    were the only system. Of them `computed` were computed for it, beyond what earlier systems had,
+    and the scores of `copied` were there in an older store.
 
     A store of scores counts for the first system that has it in its chain, so the computed and the
     copied ones of all systems add up to the rows of these stores. What an invocation copied before
     it was interrupted counts as computed. Runs of documents have a table of their own: there, the
     scores of their passages count for the first of them.
     """
-    found = {}
+    counts = {}
     numbers: dict[tuple[ScoreRequest, ...], int] = {}
     counted: set[StoreName] = set()
     for system in systems:
         chain = system.chain
         if not chain.asked:
             continue
-        alone = 0
+        total = 0
         for asked in _by_table(chain.asked):
             if asked not in numbers:
                 numbers[asked] = _number(asked)
-            alone += numbers[asked]
+            total += numbers[asked]
         new = [s for s in chain.stores if s.role is Role.SCORES and s not in counted]
         counted.update(new)
         rows = sum(results[store].num_rows for store in new)
-        copied = min(rows, sum(results[store].num_copied_when_made for store in new))
-        found[system.name] = Inferences(alone, rows - copied, copied)
-    return found
+        copied = min(rows, sum(costs[store].num_copied for store in new))
+        counts[system.name] = {"inferences": total, "computed": rows - copied, "copied": copied}
+    return counts
 
 
 def _by_table(asked: Sequence[ScoreRequest]) -> list[tuple[ScoreRequest, ...]]:
@@ -92,6 +82,9 @@ def _by_table(asked: Sequence[ScoreRequest]) -> list[tuple[ScoreRequest, ...]]:
 
 def _number(asked: tuple[ScoreRequest, ...]) -> int:
     """The number of different candidates that some of the requests ask for."""
+    from raypipe.ranking.order import begins
+    from raypipe.stages.run_tables import read_queries_of_run
+
     if len(asked) == 1:
         return asked[0].request.num_keys(asked[0].run.whole_table(schema.RUN))
     total = 0
@@ -129,10 +122,15 @@ def notes_of(
     wanted: Evaluate,
     query_set: str,
     measured: Mapping[str, Measured],
-    counts: Mapping[str, Inferences],
+    facts: Mapping[str, Mapping[str, Any]],
     unit: Unit,
 ) -> list[str]:
-    """Topics, grades, sizes, what times and inferences are, and what was copied or is missing."""
+    """Topics, grades, sizes, what times and inferences are, and what was copied or is missing.
+
+    `facts` are the systems' entries of results.json.
+    """
+    from raypipe.evaluation.tables import INFERENCES
+
     notes = []
     if wanted.topics:
         notes.append(f"topics: {wanted.topics}")
@@ -144,12 +142,11 @@ def notes_of(
         sizes = f"{graph.documents().num_rows:,} documents, {sizes}"
     notes.append(f"{sizes}, {graph.queries(query_set).num_rows:,} queries")
     notes.append("ms/query: wall time of the whole chain over all queries, loading excluded")
-    counted = {system: counts[system] for system in measured if system in counts}
-    notes += [INFERENCES] if counted else []
+    notes += [INFERENCES] if any("inferences" in facts[system] for system in measured) else []
     notes += [
-        f"{system}: {count.copied:,} scores copied from an older store, not computed"
-        for system, count in counted.items()
-        if count.copied
+        f"{system}: {facts[system]['copied']:,} scores copied from an older store, not computed"
+        for system in measured
+        if facts[system].get("copied")
     ]
     if wanted.baseline is not None and wanted.baseline not in measured:
         notes.append(f"no differences: the baseline, {wanted.baseline}, is not in this table")
@@ -170,21 +167,17 @@ def _without_text(graph: Graph, query_set: str) -> list[str]:
 log = logging.getLogger(__name__)
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class Measurement:
-    """Measures, costs and notes of the runs, as summary.json and table.md have them."""
+    """Measures, costs and notes of the runs."""
 
-    systems: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
-    means: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
-    differences: dict[str, dict[str, dict[str, list[float]]]] = field(default_factory=dict)
-    """Query set -> system -> measure -> [mean, low, high] of its differences to the baseline."""
-    notes: dict[str, dict[Unit, list[str]]] = field(default_factory=dict)
-    """Query set -> unit -> the lines below its table."""
-    table: str = ""
-    made_from: str = ""
-    """A hash of all that the files and numbers depend on."""
-    files: list[str] = field(default_factory=list)
-    """Names in the workspace's folder of the files that were made from it."""
+    entries: Mapping[str, Any]
+    """Those of ENTRIES in results.json."""
+    table: str
+    """The content of table.md; empty if nothing was measured."""
+
+
+ENTRIES = ("systems", "measures", "differences", "notes", "made_from")
 
 
 def measure(
@@ -195,42 +188,31 @@ def measure(
     judgements: Mapping[tuple[str, Unit], pa.Table],
     last: Mapping[str, Any],
 ) -> Measurement:
-    """The summary of the runs; writes runs/SET/SYSTEM.trec, measures/SET.tsv, table.md.
+    """The measures of the runs; writes runs/SET/SYSTEM.trec, measures/SET.tsv, table.md.
 
     `systems` are given by query set, `judgements` by query set and what they judge; systems with
     pairs are not runs and are in no file. Runs of passages and of documents have tables of their
-    own; those without judgements are ranked but not measured. `last` is the summary of the last
-    complete invocation: where it was made from the same, and its files are unchanged, they stay.
+    own; those without judgements are ranked but not measured. `last` are the results that stood:
+    where they were made from the same stores, and their files are unchanged, they stay.
     """
-    made_from = _made_from(graph, systems, results, judgements)
-    kept = _kept(workspace, made_from, last)
-    if kept is not None:
-        return kept
-    found, others = Measurement(made_from=made_from), {*workspace.written}
-    blocks = []
-    recipe = graph.recipe
-    larger = larger_collections(recipe.stages)
+    made_from = _made_from(graph, systems, judgements)
+    standing = _standing(workspace, made_from, last)
+    if standing is not None:
+        return standing
+    from raypipe.evaluation.measures import evaluate, warn_of
+
+    recipe, before, blocks = graph.recipe, {*workspace.written}, list[str]()
+    costs = {
+        store: read_cost(workspace.stores, r.store, r.fingerprint) for store, r in results.items()
+    }
+    entries: dict[str, Any] = {name: {} for name in ENTRIES}
     for query_set, of_set in systems.items():
         ranked = [system for system in of_set if system.produces == "run"]
         if not ranked:
             continue
         tables = _write_runs(workspace, graph, query_set, ranked)
-        depths = {s.stored.identity: _depth(tables[s.name]) for s in ranked}
-        num_queries = graph.queries(query_set).num_rows
-        counts: dict[str, Inferences] = {}
-        for unit in units():  # what a table lists, it counts: a store's scores once in each table
-            counts |= inferences([each for each in ranked if each.unit == unit], results)
-        told = found.systems[query_set] = {
-            s.name: {
-                "reranks": _reranks(s, depths),
-                "model": s.model,
-                "start_weights": s.start_weights,
-                "ms_per_query": _ms(s.chain, results, num_queries),
-                **(counts[s.name].to_json() if s.name in counts else {}),
-                **({"recall_against_exact": s.recall.to_json()} if s.recall else {}),
-            }
-            for s in ranked
-        }
+        facts = _facts(ranked, tables, results, costs, graph.queries(query_set).num_rows)
+        entries["systems"][query_set] = facts
         if recipe.evaluate is None:
             continue
         per_query: dict[str, Measured] = {}
@@ -247,83 +229,127 @@ def measure(
             }
             warn_of(measured, f" on {query_set}")
             per_query |= measured
-            apart = apart_of(recipe.evaluate, larger, measured)
-            notes = notes_of(graph, recipe.evaluate, query_set, measured, counts, unit)
-            notes += fit_in_stores(graph, query_set, unit, judged).lines()
-            notes += excluded_line(graph, query_set, unit)
-            notes += _without_text(graph, query_set)
-            notes += [OUTSIDE] if any(larger[name] is not None for name in measured) else []
-            notes += dict.fromkeys(line for system in of_unit for line in system.approximate)
-            notes += [system.note for system in of_unit if system.note]
-            if apart:
-                notes.append(
-                    f"no differences to {recipe.evaluate.baseline}, which ranks another "
-                    f"collection: {', '.join(apart)}"
-                )
-            found.notes.setdefault(query_set, {})[unit] = notes
-            alike = {name: of_one for name, of_one in measured.items() if name not in apart}
-            differing = _differences(recipe.evaluate, alike)
-            found.differences.setdefault(query_set, {}).update(
+            block, notes, differing = _table(
+                graph, recipe.evaluate, query_set, of_unit, measured, facts, judged
+            )
+            blocks.append(block)
+            entries["notes"].setdefault(query_set, {})[unit] = notes
+            entries["differences"].setdefault(query_set, {}).update(
                 {
                     name: {m: [each.mean, each.low, each.high] for m, each in of_system.items()}
                     for name, of_system in differing.items()
                 }
             )
-            rows = rows_of(
-                told,
-                {name: of_system.mean for name, of_system in measured.items()},
-                differing,
-                num_queries=num_queries,
-                larger=larger,
-            )
-            block = render(
-                title_of(query_set, unit),
-                rows,
-                measures=recipe.evaluate.measures,
-                num_topics=next(iter(measured.values())).num_topics,
-                baseline=recipe.evaluate.baseline,
-                notes=notes,
-            )
-            blocks.append(block)
         if per_query:
             path = workspace.folder / "measures" / f"{query_set}.tsv"
             _write_measures(path, per_query)
             workspace.wrote(path)
-            found.means[query_set] = {name: dict(m.mean) for name, m in per_query.items()}
-    if blocks:
-        found.table = "\n".join(blocks)
-        replace_file(workspace.folder / "table.md", found.table.encode())
+            entries["measures"][query_set] = {name: dict(m.mean) for name, m in per_query.items()}
+    table = "\n".join(blocks)
+    if table:
+        replace_file(workspace.folder / "table.md", table.encode())
         workspace.wrote(workspace.folder / "table.md")
-    found.files = sorted(workspace.written - others)
-    return found
+    entries["made_from"] = {"sha256": made_from, "files": sorted(workspace.written - before)}
+    return Measurement(entries, table)
+
+
+def _facts(
+    ranked: Sequence[System],
+    tables: Mapping[str, pa.Table],
+    results: Mapping[StoreName, StageResult],
+    costs: Mapping[StoreName, StoreCost],
+    num_queries: int,
+) -> dict[str, dict[str, Any]]:
+    """The entries of a query set's systems in results.json: what they rerank, and their cost."""
+    depths = {system.stored.identity: _depth(tables[system.name]) for system in ranked}
+    counts: dict[str, dict[str, int]] = {}
+    for unit in units():  # what a table lists, it counts: a store's scores once in each table
+        counts |= inferences([each for each in ranked if each.unit == unit], results, costs)
+    return {
+        system.name: {
+            "reranks": _reranks(system, depths),
+            "model": system.model,
+            "start_weights": system.start_weights,
+            "ms_per_query": _ms(system.chain, costs, num_queries),
+            **counts.get(system.name, {}),
+            **({"recall_against_exact": system.recall.to_json()} if system.recall else {}),
+        }
+        for system in ranked
+    }
+
+
+def _table(
+    graph: Graph,
+    evaluated: Evaluate,
+    query_set: str,
+    systems: Sequence[System],
+    measured: Mapping[str, Measured],
+    facts: Mapping[str, Mapping[str, Any]],
+    judged: pa.Table,
+) -> tuple[str, list[str], dict[str, dict[str, Difference]]]:
+    """The table in Markdown of systems of one unit, its notes, and differences to the baseline."""
+    from raypipe.evaluation.tables import OUTSIDE, render, rows_of, title_of
+
+    unit, larger = systems[0].unit, larger_collections(graph.recipe.stages)
+    apart = apart_of(evaluated, larger, measured)
+    notes = notes_of(graph, evaluated, query_set, measured, facts, unit)
+    notes += fit_in_stores(graph, query_set, unit, judged).lines()
+    notes += excluded_line(graph, query_set, unit)
+    notes += _without_text(graph, query_set)
+    notes += [OUTSIDE] if any(larger[name] is not None for name in measured) else []
+    notes += dict.fromkeys(line for system in systems for line in system.approximate)
+    notes += [system.note for system in systems if system.note]
+    if apart:
+        notes.append(
+            f"no differences to {evaluated.baseline}, which ranks another collection: "
+            f"{', '.join(apart)}"
+        )
+    alike = {name: of_one for name, of_one in measured.items() if name not in apart}
+    differing = _differences(evaluated, alike)
+    rows = rows_of(
+        facts,
+        {name: of_system.mean for name, of_system in measured.items()},
+        differing,
+        num_queries=graph.queries(query_set).num_rows,
+        larger=larger,
+    )
+    block = render(
+        title_of(query_set, unit),
+        rows,
+        measures=evaluated.measures,
+        num_topics=next(iter(measured.values())).num_topics,
+        baseline=evaluated.baseline,
+        notes=notes,
+    )
+    return block, notes, differing
 
 
 def _made_from(
     graph: Graph,
     systems: Mapping[str, Sequence[System]],
-    results: Mapping[StoreName, StageResult],
     judgements: Mapping[tuple[str, Unit], pa.Table],
 ) -> str:
-    """A hash of this code, the recipe, the runs, the stores' times and the judgements."""
+    """A hash of this code, the recipe, the runs' stores and the judgements.
+
+    The costs of stores are not in it: a store that was deleted and made again may keep the time of
+    the first. So a rerun reads no logs.
+    """
     runs = [system.stored.identity for of_set in systems.values() for system in of_set]
-    times = [(str(s), r.working_seconds, r.num_copied_when_made) for s, r in results.items()]
-    found = hashlib.sha256()
-    parts = [package_sha256(), resolved_yaml(graph.recipe), runs, sorted(times, key=str)]
-    found.update(repr(parts).encode())
-    for key, judged in judgements.items():
+    key = hashlib.sha256(repr([package_sha256(), resolved_yaml(graph.recipe), runs]).encode())
+    for of_set, judged in judgements.items():
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, judged.schema) as stream:
             stream.write_table(judged.combine_chunks())
-        found.update(repr(key).encode() + sink.getvalue())
-    return found.hexdigest()
+        key.update(repr(of_set).encode() + sink.getvalue())
+    return key.hexdigest()
 
 
-def _kept(workspace: Workspace, made_from: str, last: Mapping[str, Any]) -> Measurement | None:
-    """That of the last complete invocation, if it was made from the same and its files stand."""
-    made, hashes = last.get("made_from", {}), last.get("files", {})
-    if made.get("sha256") != made_from:
+def _standing(workspace: Workspace, made_from: str, last: Mapping[str, Any]) -> Measurement | None:
+    """The measurement of the results that stood, if it was made from the same, with its files."""
+    standing, hashes = last.get("made_from", {}), last.get("files", {})
+    if standing.get("sha256") != made_from:
         return None
-    paths = {name: workspace.folder / name for name in made["files"]}
+    paths = {name: workspace.folder / name for name in standing["files"]}
     changed = [
         name
         for name, path in paths.items()
@@ -335,20 +361,15 @@ def _kept(workspace: Workspace, made_from: str, last: Mapping[str, Any]) -> Meas
     workspace.wrote(*paths.values())
     table = workspace.folder / "table.md"
     text = table.read_text() if "table.md" in paths else ""
-    return Measurement(
-        systems=last["systems"],
-        means=last["measures"],
-        differences=last["differences"],
-        notes=last["notes"],
-        table=text,
-        made_from=made_from,
-        files=made["files"],
-    )
+    return Measurement({name: last[name] for name in ENTRIES}, text)
 
 
 def _write_runs(
     workspace: Workspace, graph: Graph, query_set: str, systems: Sequence[System]
 ) -> dict[str, pa.Table]:
+    from raypipe.evaluation.exports import write_msmarco, write_trec
+    from raypipe.stages.run_tables import with_ids
+
     queries = graph.queries(query_set).table(schema.QUERIES)
     folder = workspace.folder / "runs" / query_set
     standing = set(workspace.own.names(f"runs/{query_set}"))  # another machine may have written
@@ -401,21 +422,25 @@ def _differences(
         return {}
     base = measured[wanted.baseline].per_query
     others = {name: each.per_query for name, each in measured.items() if name != wanted.baseline}
+    from raypipe.evaluation.significance import differences
+
     pairs = [(values[m], base[m]) for values in others.values() for m in wanted.measures]
     found = iter(differences(pairs))
     return {name: {m: next(found) for m in wanted.measures} for name in others}
 
 
-def _ms(chain: Chain, results: Mapping[StoreName, StageResult], num_queries: int) -> float | None:
+def _ms(chain: Chain, costs: Mapping[StoreName, StoreCost], num_queries: int) -> float | None:
     """Milliseconds per query over the stores of a chain; None if a time is unknown.
 
     Scores that were copied took their time elsewhere.
     """
-    scores = [results[s] for s in chain.stores if s.role is Role.SCORES and s in results]
-    if any(result.num_copied_when_made for result in scores):
+    chain_costs = [costs.get(store, StoreCost()) for store in chain.stores]
+    scores = [
+        each for each, s in zip(chain_costs, chain.stores, strict=True) if s.role is Role.SCORES
+    ]
+    if any(each.num_copied for each in scores):
         return None
-    seconds = [results[s].working_seconds if s in results else None for s in chain.stores]
-    known = [s for s in seconds if s is not None]
-    if not known or len(known) < len(seconds) or not num_queries:
+    seconds = [each.seconds for each in chain_costs if each.seconds is not None]
+    if not seconds or len(seconds) < len(chain_costs) or not num_queries:
         return None
-    return round(1000 * sum(known) / num_queries, 2)
+    return round(1000 * sum(seconds) / num_queries, 2)

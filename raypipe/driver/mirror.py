@@ -1,18 +1,18 @@
 """A workspace in a bucket: a folder of this machine that mirrors it while a command runs.
 
-The lease, the identity and the stores are in the bucket itself. Summary, recipe, runs, measures and
-tables are written in the folder and copied to the bucket: the summary whenever it is written, the
-others before it says `complete`.
+The lease, the identity and the stores are in the bucket itself. Summary, results, recipe, runs,
+measures and tables are written in the folder and copied to the bucket: the summary whenever it is
+written, results.json when it is written or removed, the others before results.json names them.
 """
 
 import fcntl
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from raypipe.storage.fence import check_fence
-from raypipe.storage.files import make_folder, remove, replace_file
+from raypipe.storage.files import make_folder, remove, replace_file, sync
 from raypipe.storage.records import digest, hash_file
 from raypipe.storage.root import open_storage
 from raypipe.storage.storage import Storage
@@ -20,7 +20,7 @@ from raypipe.uris import in_bucket
 
 MARK = ".mirrors"
 """The file with the workspace's URI."""
-READ_FIRST = ("workspace.json", "summary.json", "recipe.yaml")
+READ_FIRST = ("workspace.json", "summary.json", "results.json", "recipe.yaml")
 """Files that commands read before they know the workspace."""
 COPIED = ".copied"
 """The hashes of the files that were copied; of summary.json the last."""
@@ -94,7 +94,10 @@ def write_out(folder: Path, name: str, data: bytes) -> None:
 
 
 def copy_out(folder: Path) -> None:
-    """Copy all files that changed, but for summary.json, to the bucket that the folder mirrors."""
+    """Copy all files that changed to the bucket that the folder mirrors.
+
+    Not summary.json and results.json, which have moments of their own.
+    """
     if (folder / MARK).exists():
         with _alone(folder):
             _copy_out(folder, _files(folder))
@@ -108,6 +111,27 @@ def _copy_out(folder: Path, names: list[str]) -> None:
             check_fence(folder)
             own.replace(name, (folder / name).read_bytes())
             copied[name] = sha256
+    _note_copied(folder, copied)
+
+
+def remove_out(folder: Path, name: str) -> None:
+    """Remove a file of the folder for good, in the bucket that the folder mirrors first."""
+    own = own_storage(folder)
+    if not (folder / MARK).exists():
+        remove(folder / name)
+        check_fence(folder)
+        own.delete(name)  # with the folders that become empty
+        sync(folder)
+        return
+    with _alone(folder):
+        check_fence(folder)
+        with suppress(FileNotFoundError):
+            own.delete(name)
+        remove(folder / name)
+        _note_copied(folder, {n: sha256 for n, sha256 in _copied(folder).items() if n != name})
+
+
+def _note_copied(folder: Path, copied: Mapping[str, str]) -> None:
     lines = (f"{copied[name]} {name}\n" for name in sorted(copied))
     replace_file(folder / COPIED, "".join(lines).encode())
 
@@ -155,7 +179,7 @@ def _copied(folder: Path) -> dict[str, str]:
 def _files(folder: Path) -> list[str]:
     names = (path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file())
     outputs = (name for name in names if name.parts[0] not in _LOCAL and name.suffix != ".tmp")
-    return [name.as_posix() for name in outputs if name.as_posix() not in READ_FIRST[:2]]
+    return [name.as_posix() for name in outputs if name.as_posix() not in READ_FIRST[:3]]
 
 
 def _home() -> Path:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from raypipe.config import Recipe, read_resolved
 from raypipe.config.parts import Model
@@ -26,9 +26,6 @@ from raypipe.models.folder.modular import checkpoint_shapes
 from raypipe.models.folder.settings import Conventions, PairConventions, PretrainedConventions
 from raypipe.models.hub import newest_commit, snapshot_of
 from raypipe.models.limits import limit_problems
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 def open_models(
@@ -168,29 +165,19 @@ def unfit(model: ModelFolder) -> list[str]:
         layouts = layouts_of(model)
     except InputError as error:
         return list(error.problems)
-    tensors = _empty_tensors(model)
-    source = model.family.files.canonical_names(tensors).found.get(model.family.files.SEGMENTS)
-    rows = 1 if source is None else len(tensors[source.name])
+    shapes = checkpoint_shapes(model.folder, model.config())
+    if model.adapter is not None:
+        shapes = summed_shapes(shapes, model.config(), model.adapter)
+    source = model.family.files.canonical_names(shapes).found.get(model.family.files.SEGMENTS)
+    rows = 1 if source is None else shapes[source.name][0]
     problems = limit_problems(model.conventions, model.config(), rows, layouts)
     if isinstance(model.conventions, PairConventions):
         try:
-            model.family.head(
-                tensors, model.config(), relevant_label=model.conventions.relevant_label
-            )
+            model.family.check_head(shapes, model.conventions.relevant_label)
         except InputError as error:
             problems += error.problems
     where = model.folder if model.adapter is None else model.path
     return [f"{where}: {problem}" for problem in problems]
-
-
-def _empty_tensors(model: ModelFolder) -> dict[str, Tensor]:
-    """The checkpoint's tensors by saved name: their shapes, without memory or values."""
-    import torch
-
-    shapes = checkpoint_shapes(model.folder, model.config())
-    if model.adapter is not None:
-        shapes = summed_shapes(shapes, model.config(), model.adapter)
-    return {name: torch.empty(shape, device="meta") for name, shape in shapes.items()}
 
 
 def with_commits(

@@ -15,13 +15,12 @@ from raypipe.driver.devices import Devices
 from raypipe.driver.execute import Execution, StageResult, Watcher
 from raypipe.driver.forecast.forecast import check_forecast, run_forecast
 from raypipe.driver.inputs import with_local_files
-from raypipe.driver.invocation import invocation, work_begins
+from raypipe.driver.invocation import invocation
 from raypipe.driver.measure import Measurement, measure
 from raypipe.driver.mirror import address_of, output_hash, write_out
 from raypipe.driver.models import open_or_tell, with_commits
 from raypipe.driver.place import WorkPlace, place_for
 from raypipe.driver.recipe.collection import unread
-from raypipe.driver.recipe.compare import refuse_changes
 from raypipe.driver.recipe.fit import refuse_unfit
 from raypipe.driver.recipe.graph import Graph, graph_at
 from raypipe.driver.recipe.read_first import collection_problems, read_first
@@ -137,6 +136,8 @@ def run_pipeline(
                 on_making=place.backends.warm,
             )
             if frozen and not problems:
+                from raypipe.driver.recipe.compare import refuse_changes
+
                 refuse_changes(named, workspace, models, written=recipe)
             if reads_files:
                 problems = [*problems, *collection_problems(named)]
@@ -164,8 +165,7 @@ def run_pipeline(
             refuse_unfit(graph, judgements)
 
             # 6. The stores.
-            last = summary.get("last_complete", {})  # until the work begins
-            work_begins(workspace, summary)
+            last = workspace.work_begins()
             write_out(workspace.folder, "recipe.yaml", resolved_yaml(recipe).encode())
             workspace.wrote(workspace.folder / "recipe.yaml")
             if options.tokens_of is not None:
@@ -272,11 +272,11 @@ def _remove_stale(
     are the same. Files of recipes of other names, and of single stages, stay; so does a file that
     the recipe reads, and one that somebody changed, which is no file of the workspace any more.
     """
-    name, earlier = recipe.name, summary.get("earlier", {})
+    name, earlier = recipe.name, summary["earlier"]
     written = {file for file in workspace.written if _is_result(file)}
     made_of = summary["made_of"] = {
         other: {**its, "files": sorted({*its["files"]} - written)}
-        for other, its in earlier.get("made_of", {}).items()
+        for other, its in earlier["made_of"].items()
     }
     if options.single:
         return
@@ -287,7 +287,7 @@ def _remove_stale(
             written, stores = written | {*before["files"]}, stores | {*before["stores"]}
     made_of[name] = {**own, "stores": sorted(stores), "files": sorted(written)}
     inputs = {os.path.realpath(place) for place in places_of(recipe).values()}
-    files, removed = earlier.get("files", {}), []
+    files, removed = earlier["files"], []
     for file in () if before is None else before["files"]:
         path = workspace.folder / file
         if file in written or file not in files or os.path.realpath(path) in inputs:
@@ -365,13 +365,9 @@ def _retire(stores: Storage, name: str, keep: int | None, say: Callable[[str], N
 def summary_of(
     measurement: Measurement, results: Mapping[StoreName, StageResult], chosen: Devices
 ) -> dict[str, Any]:
-    """The entries for systems, measures, notes, stages, device and versions."""
+    """The entries of the measurement, and those for stages, device and versions."""
     return {
-        "systems": measurement.systems,
-        "measures": measurement.means,
-        "differences": measurement.differences,
-        "notes": measurement.notes,
-        "made_from": {"sha256": measurement.made_from, "files": measurement.files},
+        **measurement.entries,
         "stages": {
             str(store): {
                 "seconds": round(result.seconds, 2),

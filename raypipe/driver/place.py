@@ -1,21 +1,23 @@
 """Where an invocation runs: its devices, and the backend that is started for them."""
 
+from __future__ import annotations
+
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from raypipe.cluster.backend import Backend
-from raypipe.cluster.inline import InlineBackend
-from raypipe.cluster.report import Limits
 from raypipe.config.parts import Resources
-from raypipe.config.training import TrainResources
 from raypipe.driver import devices
 from raypipe.driver.devices import Devices
 from raypipe.errors import RaypipeError
 from raypipe.stages.stage import Needs, Sizing
+
+if TYPE_CHECKING:
+    from raypipe.cluster.backend import Backend
+    from raypipe.cluster.report import Limits
+    from raypipe.config.training import TrainResources
 
 
 class LazyBackends:
@@ -51,6 +53,8 @@ class LazyBackends:
 
     def limits(self, needs: Needs, shards: int) -> Limits:
         """The limits for such a stage: as many actors as fit and have work."""
+        from raypipe.cluster.report import Limits
+
         fitting = self.get().capacity(needs)
         return Limits(num_actors=max(1, min(self._num_actors, fitting, shards)))
 
@@ -106,7 +110,7 @@ def devices_at(
         should_stop: returns an error that ends the wait for a GPU worker's answer.
 
     Raises:
-        InputError: see `devices.choose` and `devices.of_cluster`.
+        InputError: see `devices.choose`.
     """
     options: dict[str, Any] = {"precision": "fp32", "threads": wanted.threads}
     if isinstance(wanted, Resources):
@@ -117,8 +121,8 @@ def devices_at(
     from raypipe.cluster import ray_start
 
     resources = ray_start.connect(place.ray_address, allow_open=place.allow_open_cluster)
-    capability = partial(devices.gpu_capability, should_stop)
-    return devices.of_cluster(resources, wanted.device, capability=capability, **options)
+    cluster = devices.of_cluster(resources, should_stop)
+    return devices.choose(wanted.device, hardware=cluster, **options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +131,7 @@ class Place:
 
     devices: Devices
     backends: LazyBackends
-    resources: Resources
+    resources: Resources | TrainResources
     """In the precision of the devices."""
 
     @property
@@ -138,12 +142,14 @@ class Place:
 
 @contextmanager
 def place_for(
-    wanted: Resources,
+    wanted: Resources | TrainResources,
     at: WorkPlace,
-    inline: bool,
+    inline: bool = False,
     should_stop: Callable[[], RaypipeError | None] = lambda: None,
 ) -> Iterator[Place]:
     """The place of an invocation; its backend is closed when the block ends.
+
+    A training's backend has the cores of its workers, who come after those of the stages.
 
     Args:
         wanted: of the recipe.
@@ -159,8 +165,12 @@ def place_for(
         asked = wanted.model_copy(update={"backend": "inline", "actors": 1})
         at = replace(at, backend="inline")
     chosen = devices_at(at, asked, should_stop)
+    num_cpus = chosen.num_actors
+    if not isinstance(wanted, Resources):
+        chosen = replace(chosen, num_actors=max(num_cpus, 1), precision=wanted.precision)
+        num_cpus = wanted.workers * threads_of(wanted, at, chosen)
     resources = wanted.model_copy(update={"precision": chosen.precision})
-    backends = backends_at(at, chosen)
+    backends = LazyBackends(lambda: started(at, chosen, num_cpus=num_cpus), chosen.num_actors)
     try:
         yield Place(chosen, backends, resources)
     finally:
@@ -171,8 +181,10 @@ SHARD_TOKENS = {"cpu": 60_000, "cuda": 4_000_000}
 """About 10 s of MiniLM on one core, so that progress is visible; about 4M tokens on a GPU."""
 
 
-def sizing_of(wanted: Resources, chosen: Devices) -> Sizing:
+def sizing_of(wanted: Resources | TrainResources, chosen: Devices) -> Sizing:
     """The sizes of shards that the recipe asks for, or those of the device."""
+    if not isinstance(wanted, Resources):
+        return Sizing(num_actors=chosen.num_actors)
     tokens = wanted.shard_tokens
     return Sizing(
         num_actors=chosen.num_actors,
@@ -182,15 +194,23 @@ def sizing_of(wanted: Resources, chosen: Devices) -> Sizing:
     )
 
 
-def backends_at(place: WorkPlace, chosen: Devices) -> LazyBackends:
-    """A source of backends for these devices; one is started when the first shard needs it."""
-    actors = chosen.num_actors
-    return LazyBackends(lambda: started(place, chosen, num_cpus=actors), actors)
+def threads_of(wanted: TrainResources, at: WorkPlace, chosen: Devices) -> int:
+    """Threads of each of a training's workers: the recipe's number, or a share of the cores.
+
+    On a cluster it is 1 unless the recipe says otherwise: its nodes may differ from this machine.
+    """
+    if isinstance(wanted.threads, int):
+        return wanted.threads
+    if at.joins:
+        return chosen.threads
+    return max(1, devices.num_cores() // max(wanted.workers, chosen.num_gpus))
 
 
 def started(place: WorkPlace, chosen: Devices, *, num_cpus: int) -> Backend:
     """The backend; with Ray the cluster that was joined, or a new Ray of at least so many CPUs."""
     if place.backend == "inline":
+        from raypipe.cluster.inline import InlineBackend
+
         return InlineBackend(device=chosen.device, threads=chosen.threads)
     from raypipe.cluster import ray_start
     from raypipe.cluster.ray_pool import RayBackend

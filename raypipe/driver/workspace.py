@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from raypipe.config.resolved import is_resolved
-from raypipe.driver.mirror import MARK, address_of, own_storage, write_out
-from raypipe.driver.summaries import read_summary, standing_of, write_summary
+from raypipe.driver.mirror import MARK, address_of, own_storage, remove_out, write_out
+from raypipe.driver.summaries import read_results, read_summary, undamaged, write_summary
 from raypipe.errors import CorruptError, InputError, RaypipeError
 from raypipe.regular import check_folder
 from raypipe.shapes import Place, Shape, check_shape
 from raypipe.storage.cleanup import wait_for_gc
 from raypipe.storage.fence import check_fence
-from raypipe.storage.files import make_folder, remove
+from raypipe.storage.files import make_folder
 from raypipe.storage.holder import Process
 from raypipe.storage.ledger import Ledger, read_manifest, restore_plan, restore_spec, work_label
 from raypipe.storage.records import FORMAT, Json, Manifest, Shard, seal, unseal, unseal_format
@@ -67,7 +67,7 @@ def refuse_users_files(folder: Path, files: Iterable[str], models: Iterable[str]
     Args:
         folder: where the invocation is to work.
         files: names of files to be written; in a folder that is a workspace they are its own.
-        models: names of folders of models to be written, of which raypipe.json or the summary says
+        models: names of folders of models to be written, of which raypipe.json or results.json says
             that an invocation wrote them. If that ended well, no other files may be in them, since
             the whole folder is replaced.
 
@@ -81,7 +81,8 @@ def refuse_users_files(folder: Path, files: Iterable[str], models: Iterable[str]
     taken = [path for path in paths if path.is_file() and not is_resolved(path)]
     for name in models:
         path = folder / name
-        written = {folder / each for each in _files_of_summary(folder)}
+        results = undamaged(read_results, folder) or {}
+        written = {folder / each for each in results.get("files", ())}
         inside = sorted(each for each in path.rglob("*") if not each.is_dir())
         if not written.isdisjoint(inside):
             taken += [each for each in inside if each not in written]
@@ -95,14 +96,6 @@ def refuse_users_files(folder: Path, files: Iterable[str], models: Iterable[str]
                 for path in taken
             ]
         )
-
-
-def _files_of_summary(folder: Path) -> Mapping[str, str]:
-    try:
-        files: dict[str, str] = standing_of(read_summary(folder) or {}).get("files", {})
-    except CorruptError:
-        return {}
-    return files
 
 
 def _resolved(uri: str) -> str:
@@ -130,9 +123,12 @@ class Workspace:
         self.written: set[str] = set()
         """Names in the folder of the files that this invocation has written so far."""
         self.shown: set[str] = set()
-        """The stores of the last complete invocation, while readers go on showing it."""
+        """The stores of the results that stand, until this invocation's work begins."""
         self.tell_stores: Callable[[], None] = lambda: None
         """Writes to summary.json which stores are used, while an invocation is at work."""
+        self.work_begins: Callable[[], dict[str, Json]] = dict
+        """While an invocation is at work: takes results.json away, since files that it names are
+        written over from here on, and returns its content."""
         self._marked = False
 
     def mark(self) -> None:
@@ -152,7 +148,8 @@ class Workspace:
         if refs.place == place or not refs.places():
             return
         if is_copy(place, refs.place, self.id):
-            used = standing_of(read_summary(self.folder) or {}).get("stores", ())
+            last = undamaged(read_results, self.folder) or read_summary(self.folder) or {}
+            used = last.get("stores", ())
             refs.stores.update(dict(name.split("/") for name in used))
             self.id = uuid.uuid4().hex
             self._write_refs(refs)
@@ -180,7 +177,7 @@ class Workspace:
 
         The store that it replaces, if complete, is kept as a source until the invocation's end; one
         that this invocation uses too, such as scores of the same model in another scale, is kept
-        beside it, as is one of the last complete invocation until this one's work begins.
+        beside it, as is one of the results that stand, until this invocation's work begins.
         """
         self.used.add(f"{store}/{fingerprint}")
         refs = read_refs(self.stores, self.id)
@@ -251,9 +248,7 @@ class Workspace:
 
     def remove(self, path: Path) -> None:
         """Delete a file of the folder that an earlier invocation wrote, in its bucket too."""
-        remove(path)
-        check_fence(self.folder)
-        self.own.delete(path.relative_to(self.folder).as_posix())
+        remove_out(self.folder, path.relative_to(self.folder).as_posix())
 
     def part(self, folder: Path) -> "Workspace":
         """A workspace inside this one, with the same stores; what it uses, this one uses."""

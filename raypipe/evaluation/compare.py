@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from raypipe.errors import InputError
-from raypipe.evaluation.measures import Measured, evaluate, grades_of, warn_of
-from raypipe.evaluation.names import counts_in, cutoffs_in
+from raypipe.evaluation.measures import Measured, evaluate, warn_of
+from raypipe.evaluation.names import counts_in, cutoffs_in, grades_of
 from raypipe.evaluation.significance import (
     SEED,
     Difference,

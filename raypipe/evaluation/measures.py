@@ -13,10 +13,8 @@ import pyarrow as pa
 from ir_measures.measures import SumAgg
 
 from raypipe.errors import InputError
-from raypipe.evaluation.names import by_gdeval, parse_measures, problems_of
+from raypipe.evaluation.names import by_gdeval, grades_of, parse_measures, problems_of
 from raypipe.evaluation.run_files.columns import SHOWN, check_run, encode, repeats
-from raypipe.evaluation.run_files.runs import NotInPartsError, read_parts, read_run
-from raypipe.evaluation.ties import note_ties, ties_of
 from raypipe.schema import MAX_GRADE
 from raypipe.vocabulary import BreakTies
 
@@ -211,26 +209,6 @@ def _check_qrels(qrels: pa.Table) -> None:
         raise InputError(problems[:SHOWN])
 
 
-def check_grades(qrels: pa.Table, measures: Sequence[str]) -> None:
-    """Nothing, if every measure takes the grades; see `problems_of`.
-
-    Raises:
-        InputError: an unknown measure, or grades that a measure does not take.
-    """
-    parsed = parse_measures(measures)
-    if any(map(by_gdeval, parsed.values())) and (problems := problems_of(parsed, grades_of(qrels))):
-        raise InputError(problems)
-
-
-def grades_of(qrels: pa.Table) -> dict[str, dict[str, int]]:
-    """Query id -> passage id -> grade, from schema.QRELS; queries as they first appear."""
-    grades: dict[str, dict[str, int]] = {}
-    columns = (qrels[name].to_pylist() for name in ("query_id", "passage_id", "relevance"))
-    for query, passage, grade in zip(*columns, strict=True):
-        grades.setdefault(query, {})[passage] = grade
-    return grades
-
-
 def _spans(run: pa.Table) -> dict[str, tuple[int, int]]:
     """Query id -> first row and number of rows."""
     queries = encode(run["query_id"])
@@ -304,6 +282,9 @@ def evaluate_file(
     Raises:
         InputError: a file that is not a run, or an error of `evaluate`.
     """
+    from raypipe.evaluation.run_files.runs import NotInPartsError, read_parts, read_run
+    from raypipe.evaluation.ties import note_ties, ties_of
+
     names = (str(path), qrels_name)
     measuring, ties = Measuring(qrels, measures), []
     try:

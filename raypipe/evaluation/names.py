@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 import ir_measures
+import pyarrow as pa
 from ir_measures.measures import SumAgg, registry
 
 from raypipe.errors import InputError, shown
@@ -92,6 +93,26 @@ def problems_of(
         f"(query {query}, passage {passage}); lower the grades, or use nDCG, which has no highest"
         for name in named
     ]
+
+
+def check_grades(qrels: pa.Table, measures: Sequence[str]) -> None:
+    """Nothing, if every measure takes the grades; see `problems_of`.
+
+    Raises:
+        InputError: an unknown measure, or grades that a measure does not take.
+    """
+    parsed = parse_measures(measures)
+    if any(map(by_gdeval, parsed.values())) and (problems := problems_of(parsed, grades_of(qrels))):
+        raise InputError(problems)
+
+
+def grades_of(qrels: pa.Table) -> dict[str, dict[str, int]]:
+    """Query id -> passage id -> grade, from schema.QRELS; queries as they first appear."""
+    grades: dict[str, dict[str, int]] = {}
+    columns = (qrels[name].to_pylist() for name in ("query_id", "passage_id", "relevance"))
+    for query, passage, grade in zip(*columns, strict=True):
+        grades.setdefault(query, {})[passage] = grade
+    return grades
 
 
 def _parse(name: str) -> ir_measures.Measure:

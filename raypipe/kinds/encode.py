@@ -46,12 +46,13 @@ def stage_of(
 ) -> tuple[Callable[[], EncodeStage], Callable[[Stored], bool]]:
     """The stage of these embeddings, and whether those of a generation are of the same model."""
     from raypipe.stages.encode import EncodeStage, refuse_other_model
-    from raypipe.stages.sparse import SparseStage
     from raypipe.stages.texts.query_tokens import QueryTokens
 
     def stage() -> EncodeStage:
         model, more = graph.model(model_name), (graph.budget_tokens, graph.needs)
-        encode = SparseStage if model.encoder.is_sparse else EncodeStage
+        encode = EncodeStage
+        if model.encoder.is_sparse:
+            from raypipe.stages.sparse import SparseStage as encode
         if query_set is not None:
             tokens = QueryTokens(graph.queries(query_set), model)
             return encode(tokens, model, "query", *more)

@@ -23,9 +23,8 @@ if TYPE_CHECKING:
     from raypipe.driver.recipe.system import Chain, System
     from raypipe.models.folder.model_folder import ModelFolder
     from raypipe.ranking.blend import Blend
-    from raypipe.stages.scoring.candidates import Candidates, Request
+    from raypipe.stages.scoring.candidates import RunCandidates
     from raypipe.stages.scoring.score_table import Scored
-    from raypipe.stages.tables import TableStage
     from raypipe.storage.spec import StageSpec
     from raypipe.storage.store import Stored
 
@@ -144,6 +143,8 @@ class MonoScore(Rerank):
         Raises:
             InputError: see `model_folder`.
         """
+        from raypipe.driver.recipe.system import Chain, System
+        from raypipe.models.folder.model_folder import starting_weights
         from raypipe.stages.scoring.candidates import Request, RunCandidates
         from raypipe.stages.scoring.rerank import rerank_stage
 
@@ -161,9 +162,19 @@ class MonoScore(Rerank):
             note += f"alone, set blend to {over_bm25:g}"
         sides = graph.sides(query_set)
         final = rerank_stage(name, run, base, request, self.tail, sides, scores, blend)
-        made = _system(self, graph, name, query_set, before, final, chain, base, request)
-        reranks = f"{self.run}, first {self.k0}{told}"
-        return replace(made, reranks=reranks, first=self.k0, note=note)
+        store = of_stage(name, query_set)
+        return System(
+            name,
+            "run",
+            graph.store(store, lambda: final),
+            before.chain.then(chain, Chain((store,))),
+            f"{self.run}, first {self.k0}{told}",
+            self.model,
+            starting_weights(graph.model(self.model)),
+            ranked=run,
+            first=self.k0,
+            note=note,
+        )
 
     def model_folder(self, graph: Graph, name: str) -> ModelFolder:
         """The stage's model, in the scale that the stage names."""
@@ -215,6 +226,8 @@ class DuoScore(Rerank):
         Raises:
             InputError: see `model_folder`.
         """
+        from raypipe.driver.recipe.system import Chain, System
+        from raypipe.models.folder.model_folder import starting_weights
         from raypipe.stages.scoring.candidates import Request, RunCandidates
         from raypipe.stages.scoring.rerank import pairs_stage
 
@@ -223,8 +236,18 @@ class DuoScore(Rerank):
         request = Request(k1=self.k1, sample=self.sample, seed=self.seed)
         base, scores, chain = scored(graph, name, query_set, model, RunCandidates(run, request))
         final = pairs_stage(name, run, base, request, graph.sides(query_set), scores)
-        made = _system(self, graph, name, query_set, before, final, chain, base, request)
-        return replace(made, reranks=f"{self.run}, first {self.k1}", first=self.k1)
+        store = of_stage(name, query_set)
+        return System(
+            name,
+            "pairs",
+            graph.store(store, lambda: final),
+            before.chain.then(chain, Chain((store,))),
+            f"{self.run}, first {self.k1}",
+            self.model,
+            starting_weights(graph.model(self.model)),
+            ranked=run,
+            first=self.k1,
+        )
 
     def needs_order(self, name: str, run: str, num_candidates: int) -> list[str]:
         """Problems of candidates that are cut; see Kind."""
@@ -243,9 +266,9 @@ def too_many(lists: str, num_candidates: int, key: str, k: int) -> list[str]:
 
 
 def scored(
-    graph: Graph, name: str, query_set: str, model: ModelFolder, candidates: Candidates
+    graph: Graph, name: str, query_set: str, model: ModelFolder, candidates: RunCandidates
 ) -> tuple[StageSpec, Scored, Chain]:
-    """One score for each candidate: the base of it, the scores, and the stores that they took.
+    """One score for each candidate: the base of it, the scores, and what they took and asked for.
 
     Scores that an older store has for the same texts are copied, whatever asked for them.
 
@@ -256,7 +279,7 @@ def scored(
         model: with the score that the stage wants.
         candidates: to score.
     """
-    from raypipe.driver.recipe.system import Chain
+    from raypipe.driver.recipe.system import Chain, ScoreRequest
     from raypipe.stages.scoring.score import ScoreStage, score_base
     from raypipe.stages.scoring.score_table import Scored
     from raypipe.stages.scoring.token_rows import PassageTokensStage
@@ -279,7 +302,10 @@ def scored(
         graph.budget_tokens,
         graph.needs,
     )
-    return base, Scored(candidates, graph.store(store, lambda: scoring)), Chain((*names,))
+    run, request = candidates.run, candidates.request
+    asked = ScoreRequest(base.fingerprint(), request, run.identity, run)
+    scores = Scored(candidates, graph.store(store, lambda: scoring))
+    return base, scores, Chain((*names,), (asked,))
 
 
 def _whole_tokens(graph: Graph, model: ModelFolder) -> Stored | None:
@@ -291,31 +317,3 @@ def _whole_tokens(graph: Graph, model: ModelFolder) -> Stored | None:
     stage = TokenizeStage(graph.collection(), schema.PASSAGES, model, prefix)
     stores = (graph.stores.find(tokens_of(name), stage.spec) for name in graph.recipe.models)
     return next((stored for stored in stores if stored is not None), None)
-
-
-def _system(
-    stage: MonoScore | DuoScore,
-    graph: Graph,
-    name: str,
-    query_set: str,
-    before: System,
-    final: TableStage,
-    chain: Chain,
-    base: StageSpec,
-    request: Request,
-) -> System:
-    """The system of the finished run or pairs, without what only one of both has."""
-    from raypipe.driver.recipe.system import Chain, ScoreRequest, System
-    from raypipe.models.folder.model_folder import starting_weights
-
-    run, store = before.stored, of_stage(name, query_set)
-    asked = ScoreRequest(base.fingerprint(), request, run.identity, run)
-    return System(
-        name,
-        stage.produces,
-        graph.store(store, lambda: final),
-        before.chain.then(chain, Chain((store,), asked=(asked,))),
-        model=stage.model,
-        start_weights=starting_weights(graph.model(stage.model)),
-        ranked=run,
-    )

@@ -265,30 +265,25 @@ class DenseSearch(_ResolvedSearch):
         """
         from raypipe.driver.recipe.system import Chain, System
         from raypipe.stages.search import PartsStage, merge_stage
-        from raypipe.stages.sparse import SparsePartsStage
 
         encoded, built = inputs[self.index], graph.recipe.stages[self.index]
         if isinstance(built, ImpactIndex):
             return _impact_search(graph, name, self.depth, query_set, encoded, built.embeddings)
-        model_folder = graph.model(encoded.model)
+        model = graph.model(encoded.model)
         of_queries = vectors(graph, self.index, encoded.model, query_set)
         parts, store = of_stage(name, query_set, Role.PARTS), of_stage(name, query_set)
-        found_by, excluded = (
-            (name, encoded.stored, of_queries, self.depth),
-            graph.excluded(query_set),
-        )
-        sparse = model_folder.encoder.is_sparse
-        search = (
-            SparsePartsStage(*found_by, model_folder.dim, excluded=excluded)
-            if sparse
-            else PartsStage(*found_by, excluded=excluded)
-        )
+        of = (name, encoded.stored, of_queries, self.depth)
+        search = PartsStage(*of, excluded=graph.excluded(query_set))
+        if model.encoder.is_sparse:
+            from raypipe.stages.sparse import SparsePartsStage
+
+            search = SparsePartsStage(*of, model.dim, excluded=graph.excluded(query_set))
         found = graph.store(parts, lambda: search)
         merge = merge_stage(name, found, graph.sides(query_set), self.depth)
         merged = graph.store(store, lambda: merge)
         chain = Chain((of_stage(self.index, query_set), parts, store))
-        model, saw = encoded.model, encoded.start_weights
-        return System(name, "run", merged, chain, "collection", model, saw)
+        saw = encoded.start_weights
+        return System(name, "run", merged, chain, "collection", encoded.model, saw)
 
 
 def _impact_search(

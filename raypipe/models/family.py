@@ -249,6 +249,13 @@ class Family(Protocol[B]):
             InputError: tensors are missing, or the number of units contradicts the settings.
         """
 
+    def check_head(self, shapes: Mapping[str, Shape], relevant_label: int | None) -> None:
+        """Returns nothing if a checkpoint of these shapes has the head that `head` reads.
+
+        Raises:
+            InputError: see `head`.
+        """
+
     def layout(self, tokenizer: Tokenizer, segments: Sequence[int]) -> Layout:
         """How texts, one per segment of the settings, become an input.
 

@@ -1,6 +1,6 @@
 """A reranker: one score from the pieces of a query and one or two passages."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -71,8 +71,16 @@ class Scorer:
         texts = self._cut(query, passages)
         lengths = self._lengths(texts)
         scores = np.empty(len(lengths), np.float32)
-        for rows, logits in self._logits(texts, lengths, self._place.budget(budget_tokens), beat):
-            scores[rows] = scores_of(logits, self.conventions).astype(np.float32)
+        budget = self._place.budget(budget_tokens)
+        if self.engine is not None:
+            found = self.engine.results(texts, self._layout, budget_tokens=budget, beat=beat)
+            for rows, units_of_rows in found:
+                scores[rows] = scores_of(units_of_rows.astype(np.float64), self.conventions)
+            return scores
+        for rows in batches(lengths, budget_tokens=budget):
+            beat(rows.tolist())
+            logits = in_halves(rows, partial(self._forward, texts))
+            scores[rows] = scores_of(logits, self.conventions)
         return scores
 
     def score_keys(
@@ -105,22 +113,6 @@ class Scorer:
 
     def _lengths(self, texts: Sequence[TextSlice]) -> NDArray[np.int64]:
         return self._layout.lengths([text.counts for text in texts])
-
-    def _logits(
-        self,
-        texts: Sequence[TextSlice],
-        lengths: NDArray[np.int64],
-        budget: int,
-        beat: Callable[[Sequence[int]], None],
-    ) -> Iterator[tuple[NDArray[np.int64], Float64]]:
-        """(inputs, their units) of every batch."""
-        if self.engine is not None:
-            found = self.engine.results(texts, self._layout, budget_tokens=budget, beat=beat)
-            yield from ((rows, result.astype(np.float64)) for rows, result in found)
-            return
-        for rows in batches(lengths, budget_tokens=budget):
-            beat(rows.tolist())
-            yield rows, in_halves(rows, partial(self._forward, texts))
 
     def _cut(self, query: TextSlice, passages: Sequence[TextSlice]) -> list[TextSlice]:
         assert len(passages) == self.conventions.num_passages

@@ -17,7 +17,8 @@ from raypipe.config.recipe import larger_collections
 from raypipe.config.rules import units_of
 from raypipe.driver.inputs import with_local_files
 from raypipe.driver.recipe.read_first import read_first
-from raypipe.driver.upkeep.status import open_workspace, standing, status
+from raypipe.driver.summaries import read_results, read_summary
+from raypipe.driver.upkeep.status import open_workspace, shown_results, status
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import CorruptError, IncompleteError, InputError
 from raypipe.evaluation.measures import Measured, evaluate
@@ -92,39 +93,41 @@ class RankedUnit:
 
 
 def open_finished(folder: Path) -> "Finished":
-    """The workspace of a complete invocation of `raypipe pipeline`: the newest one that did work.
+    """The workspace of a complete invocation of `raypipe pipeline`, whose results stand.
 
     Raises:
         InputError: no workspace, or no pipeline's.
-        IncompleteError: that invocation is not complete.
+        IncompleteError: no results stand, or they are not complete.
     """
     workspace = open_workspace(folder)
-    summary = standing(folder)
-    if summary is None or summary.get("status") != "complete":
-        state = "summary.json is not there" if summary is None else status(folder).state
-        raise IncompleteError(
-            f"{folder}: the last invocation is not complete ({state}); run its recipe again with "
-            "the same --out"
-        )
-    if not isinstance(summary.get("systems"), dict):
+    results = shown_results(folder, "systems")
+    if results is None:
+        last = read_results(folder) or read_summary(folder) or {}
+        if last.get("status") != "complete":
+            state = status(folder).state if last else "summary.json is not there"
+            raise IncompleteError(
+                f"{folder}: no results stand, since the last invocation is not complete ({state}); "
+                "run its recipe again with the same --out"
+            )
         raise InputError(
             f"{folder}: expected the workspace of a pipeline, found no runs of a "
             "finished one; run its recipe again with the same --out"
         )
     path = folder / "recipe.yaml"
     remedy = "run its recipe again with the same --out, which writes this file anew"
-    if path.is_file() and hash_file(path) != summary.get("files", {}).get(path.name):
+    if path.is_file() and hash_file(path) != results.get("files", {}).get(path.name):
         raise CorruptError(f"{path}: its bytes are not those that were written; {remedy}")
-    return Finished(workspace, load_recipe(read_resolved(path), source=str(path)), summary)
+    return Finished(workspace, load_recipe(read_resolved(path), source=str(path)), results)
 
 
 @dataclass(frozen=True)
 class Finished:
-    """Results of the last invocation of a workspace."""
+    """The results that stand in a workspace."""
 
     workspace: Workspace
     recipe: Recipe
     summary: Mapping[str, Any]
+    """The content of results.json."""
 
     @property
     def query_sets(self) -> list[str]:

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 from raypipe.errors import InputError
 from raypipe.evaluation.compare import DEFAULT_CUTOFF, unjudged
-from raypipe.evaluation.measures import Measured, evaluate, grades_of
-from raypipe.evaluation.names import cutoffs_in
+from raypipe.evaluation.measures import Measured, evaluate
+from raypipe.evaluation.names import cutoffs_in, grades_of
 from raypipe.report.charts import Chart
 from raypipe.report.finished import (
     Finished,

@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 
 from raypipe.config import Recipe
 from raypipe.config.phases import PhasedTraining
-from raypipe.driver.summaries import read_summary
+from raypipe.driver.summaries import read_results
 from raypipe.errors import IncompleteError
 from raypipe.report.finished import about, open_finished
 from raypipe.report.page import TWINS, ReportSection, Table, Value, write_with_twins
@@ -31,7 +31,7 @@ Found = dict[tuple[str, str | None, str, str], float]
 def outcome(
     of: Reproduction, planned: Sequence[Planned], settings: Sequence[str] = ()
 ) -> ReportSection:
-    """The reproduction's section, from the summaries of its steps.
+    """The reproduction's section, from the results of its steps.
 
     Args:
         of: the reproduction.
@@ -39,22 +39,21 @@ def outcome(
         settings: what the user changed, which a note tells.
 
     Raises:
-        IncompleteError: the last invocation of a step is not complete.
+        IncompleteError: no complete results of a step stand.
     """
     ours: Found = {}
     notes = []
     for each in planned:
-        summary = read_summary(each.folder) or {}
-        if summary.get("status") != "complete":
+        results = read_results(each.folder)
+        if results is None or results.get("status") != "complete":
             raise IncompleteError(
-                f"{each.folder}: the last invocation is not complete ({summary.get('status')}); "
-                "run the same command again"
+                f"{each.folder}: no complete results stand; run the same command again"
             )
         if isinstance(each.recipe, Recipe):
-            ours |= _of_pipeline(each, summary)
-            notes += _notes(each, summary)
+            ours |= _of_pipeline(each, results)
+            notes += _notes(each, results)
         elif isinstance(each.recipe, PhasedTraining):
-            ours |= _of_phases(each, each.recipe, summary)
+            ours |= _of_phases(each, each.recipe, results)
     changed = [each for each in settings if not each.split(":")[-1].startswith("resources.")]
     if changed:
         notes.append(

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from raypipe.driver.measure import of_wikipedia
+from raypipe.driver.summaries import RESULTS, SUMMARY
 from raypipe.errors import InputError
 from raypipe.evaluation.compare import Comparison, compare_measured
 from raypipe.evaluation.measures import warn_of
@@ -241,7 +242,8 @@ def write_beside(finished: Finished, out: Path, text: str) -> Path:
         InputError: it is a folder, in no folder, or a file of the workspace that `verify` compares.
     """
     folder = finished.workspace.folder
-    own = {(folder / name).resolve() for name in (*finished.summary["files"], "summary.json")}
+    names = (*finished.summary["files"], SUMMARY, RESULTS)
+    own = {(folder / name).resolve() for name in names}
     if out.is_dir() or not out.absolute().parent.is_dir():
         raise InputError(f"--out {out}: expected a file in a folder that exists")
     if out.resolve() in own:

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from raypipe.driver.models import opened
-from raypipe.driver.summaries import read_summary, standing_of
 from raypipe.driver.training.curves import values_of
-from raypipe.driver.upkeep.status import standing
+from raypipe.driver.upkeep.status import shown_results
 from raypipe.errors import InputError
 from raypipe.kinds.score import MonoScore
 from raypipe.models.folder.adapters import adapter_folder
@@ -38,11 +37,8 @@ class TrainedFolder:
 
 def trained_folder(folder: Path) -> TrainedFolder | None:
     """The workspace of a complete training; None if the folder is none."""
-    summary = standing_of(read_summary(folder) or {})
-    if summary.get("status") != "complete" or "model" not in summary:
-        return None
-    standing(folder)  # which says so if a newer one has written no files
-    return TrainedFolder(folder, summary)
+    results = shown_results(folder, "model")
+    return None if results is None else TrainedFolder(folder, results)
 
 
 def trainings_of(finished: Finished) -> dict[str, TrainedFolder]:

@@ -14,11 +14,7 @@ from numpy.typing import NDArray
 from raypipe.errors import InputError, RowsFailed
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.stages.expected import Expected, ModelInputs
-from raypipe.stages.open_model import Stopwatch, open_model
-from raypipe.stages.reuse.boundaries import expected_shards, shards_by_content, spread
-from raypipe.stages.reuse.division import divide, same_payload
 from raypipe.stages.reuse.hashes import Hashes, TextHashes
-from raypipe.stages.reuse.source import OlderStore, OpenedSource, source_over
 from raypipe.stages.stage import (
     Beat,
     Expectations,
@@ -39,6 +35,7 @@ from raypipe.storage.store import Stored, spec_over
 
 if TYPE_CHECKING:
     from raypipe.models.encoder import Encoder
+    from raypipe.stages.reuse.source import OlderStore, OpenedSource
 
 
 FORM = "-"
@@ -77,6 +74,8 @@ class EncodeStage(Stage):
 
     def shards(self, sizing: Sizing) -> list[Shard]:
         """Ranges of rows with about `shard_tokens` of work each at most; see shards_by_content."""
+        from raypipe.stages.reuse.boundaries import shards_by_content
+
         return shards_by_content(self.tokens.num_rows, self.rows_of_shard(sizing), self.hashes)
 
     def rows_of_shard(self, sizing: Sizing) -> int:
@@ -88,12 +87,16 @@ class EncodeStage(Stage):
 
     def weights_of(self, shards: Sequence[Shard]) -> list[float]:
         """The work of each shard: its tokens."""
+        from raypipe.stages.reuse.boundaries import spread
+
         if isinstance(self.tokens, QueryTokens):
             return [len(self.tokens.tokens(s.start, s.stop)[0]) + 2 * s.num_rows for s in shards]
         return spread(self.tokens, lambda r: r.facts["pieces"] + 2 * r.shard.num_rows, shards)
 
     def reusing(self, older: Sequence[Stored]) -> EncodeStage:
         """This stage, copying rows from older stores."""
+        from raypipe.stages.reuse.source import source_over
+
         return replace(self, source=source_over(older, self.hashes, "tokens", "texts"))
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
@@ -102,6 +105,8 @@ class EncodeStage(Stage):
 
     def expected(self, expectations: Expectations) -> Expected:
         """An estimate: the tokens of a sample of the texts."""
+        from raypipe.stages.reuse.boundaries import expected_shards
+
         rows, tokens, inputs = self.tokens.num_rows, self.tokens, None
         if not self.model.encoder.by_table(self.side):
             if isinstance(tokens, QueryTokens):
@@ -122,6 +127,8 @@ class EncodeStage(Stage):
         Its `run` raises RowsFailed for vectors that are not finite, in fp32 or as fp16.
         """
         from raypipe.models.load import load_encoder
+        from raypipe.stages.open_model import open_model
+        from raypipe.stages.reuse.source import OpenedSource
 
         load = partial(load_encoder, side=self.side)
         encoder, facts = open_model(load, self.model, site, self.budget_tokens)
@@ -139,6 +146,9 @@ class EncodeStage(Stage):
         skip: Rows,
         beat: Beat,
     ) -> Payload:
+        from raypipe.stages.open_model import Stopwatch
+        from raypipe.stages.reuse.division import divide, same_payload
+
         watch = Stopwatch(encoder)
         same = None if source is None or skip else source.whole(shard)
         if source is not None and same is not None:

@@ -25,11 +25,6 @@ from raypipe.data.formats.tables import is_parquet, read_columns
 from raypipe.data.qrels import read_qrels
 from raypipe.data.records import Problems, lines
 from raypipe.errors import InputError, shown
-from raypipe.evaluation.run_files.lines import LineProblems, without_comments
-from raypipe.evaluation.run_files.runs import read_run
-from raypipe.evaluation.run_files.tables import table_records
-from raypipe.stages.documents.passage_map import PassageMap
-from raypipe.stages.run_tables import read_queries_of_run, run_table
 from raypipe.stages.tables import TableStage
 from raypipe.stages.texts.ids import id_index
 from raypipe.storage.compression import open_binary
@@ -82,6 +77,8 @@ class Excluded:
         `depth`; None keeps all."""
         if self.stored is None:
             return run
+        from raypipe.stages.run_tables import run_table
+
         columns = [run[name].to_numpy() for name in ("query_row", "passage_row", "score")]
         stays = self.keeps(columns[0], columns[1])
         columns = [column[stays] for column in columns]
@@ -93,6 +90,8 @@ class Excluded:
         """(query rows, passage rows) of the queries [start, stop)."""
         if self.stored is None:
             return np.empty(0, np.int64), np.empty(0, np.int64)
+        from raypipe.stages.run_tables import read_queries_of_run
+
         table = read_queries_of_run(self.stored, start, stop, schema.EXCLUDED)
         return table["query_row"].to_numpy().astype(np.int64), table["passage_row"].to_numpy()
 
@@ -134,6 +133,8 @@ def excluded_stage(
         ids: the id index of these.
         documents: of a collection of passages, if these are parts of documents.
     """
+    from raypipe.stages.documents.passage_map import PassageMap
+
     file = None if exclude == OWN_ID else Path(exclude)
     stores = {"queries": queries, "collection": collection, "ids": ids}
     if documents is not None:
@@ -183,6 +184,8 @@ def read_excluded(path: Path) -> list[Pair]:
     Raises:
         InputError: another form, invalid lines, or no pair.
     """
+    from raypipe.evaluation.run_files.runs import read_run
+
     pairs: Iterator[Pair]
     problems = Problems()
     if is_parquet(path):
@@ -232,6 +235,8 @@ def _checked(path: Path, pairs: Iterator[Pair], problems: Problems) -> Iterator[
 
 def _is_empty(line: bytes) -> bool:
     """Whether the line is blank or a comment."""
+    from raypipe.evaluation.run_files.lines import without_comments
+
     return not without_comments(line).strip()
 
 
@@ -256,6 +261,9 @@ def _header_in(line: bytes) -> foreign.Header | None:
 
 def _named(path: Path) -> Iterator[Pair]:
     """The pairs of a file whose first line names the columns."""
+    from raypipe.evaluation.run_files.lines import LineProblems
+    from raypipe.evaluation.run_files.tables import table_records
+
     problems = LineProblems(path)
     records = table_records(path, problems, _header_in)
     columns = foreign.columns_of((names := next(records)[1]), PAIR)

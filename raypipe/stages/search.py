@@ -10,11 +10,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from raypipe import schema
-from raypipe.engines.exact_candidates import plan_spans
-from raypipe.stages.embeddings import query_vectors, ranked_vectors
 from raypipe.stages.excluded import NOTHING, Excluded
 from raypipe.stages.expected import Expected
-from raypipe.stages.run_tables import best, dense_table, read_queries_of_run
 from raypipe.stages.stage import Beat, Expectations, Opened, Payload, Rows, Site, Sizing, Stage
 from raypipe.stages.tables import LINE_BYTES, Sides, TableStage, expected_lines, query_blocks
 from raypipe.storage.payloads import write_table
@@ -46,6 +43,8 @@ class PartsStage(Stage):
 
     def shards(self, sizing: Sizing) -> list[Shard]:
         """Every query block with every span; at most two spans per actor."""
+        from raypipe.engines.exact_candidates import plan_spans
+
         shards = [record.shard for record in self.embeddings.manifest.records]
         spans = plan_spans(shards, sizing.num_actors)
         blocks = query_blocks(self.queries, sizing)
@@ -73,6 +72,8 @@ class PartsStage(Stage):
         return Opened(partial(self._run, site))
 
     def _run(self, site: Site, shard: Shard, skip: Rows, beat: Beat) -> Payload:
+        from raypipe.stages.embeddings import query_vectors
+
         queries = query_vectors(self.queries, shard.start, shard.stop)
         blocks = self._blocks(shard, beat)
         found = exact_lists(queries, blocks, depth=self.fetched(shard), site=site, beat=beat)
@@ -90,6 +91,8 @@ class PartsStage(Stage):
         return lists_payload(site, shard, self.queries, rows, scores, scored_by=self.name, cut=cut)
 
     def _blocks(self, shard: Shard, beat: Beat) -> Iterator[tuple[int, NDArray[np.float16]]]:
+        from raypipe.stages.embeddings import ranked_vectors
+
         for record, first, last in self.embeddings.overlapping(shard.span_start, shard.span_stop):
             beat(())
             yield from ranked_vectors(self.embeddings, record, first, last)
@@ -99,6 +102,8 @@ def merge_stage(name: str, parts: Stored, sides: Sides, depth: int) -> TableStag
     """The run: for each query the best `depth` over all spans; the same for any number of them."""
 
     def block(shard: Shard) -> pa.Table:
+        from raypipe.stages.run_tables import best, read_queries_of_run
+
         table = read_queries_of_run(parts, shard.start, shard.stop)
         return best(table, depth=depth, scored_by=name)
 
@@ -145,6 +150,8 @@ def lists_payload(
     **facts: Json,
 ) -> Payload:
     """The run of a block's lists [Q, K], after `cut`; queries in quarantine get no line."""
+    from raypipe.stages.run_tables import dense_table
+
     without = [q for q in queries.manifest.skipped_rows if shard.start <= q < shard.stop]
     rows[[query - shard.start for query in without]] = -1
     table = cut(dense_table(shard.start, rows, scores, scored_by=scored_by))

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from raypipe.config import Training
-from raypipe.config.training import DevSet, Guarded
+from raypipe.config.training import DevSet, Guarded, Training
 from raypipe.data.python_docs import text as python_docs
 from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries

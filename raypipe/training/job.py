@@ -17,7 +17,7 @@ from raypipe.models.folder.settings import (
     conventions_from,
     conventions_problems,
 )
-from raypipe.names import Role, of_training
+from raypipe.names import Role, StoreName, of_training
 from raypipe.storage.records import hash_file
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.storage import Storage
@@ -95,9 +95,14 @@ class Job:
         return isinstance(self.conventions, PretrainedConventions)
 
     @property
-    def store(self) -> str:
+    def name(self) -> StoreName:
         """The store's name."""
-        return str(of_training(Role.WEIGHTS, self.recipe.name, self.phase))
+        return of_training(Role.WEIGHTS, self.recipe.name, self.phase)
+
+    @property
+    def store(self) -> str:
+        """The store's name as text."""
+        return str(self.name)
 
     @cached_property
     def folder(self) -> str:

@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load
 from torch import Tensor
 
-from raypipe.config import Training
+from raypipe.config.training import Training
 from raypipe.errors import InputError, problems_in
 from raypipe.models.family import family_of
 from raypipe.models.folder.adapters import CONFIG, PEFT, WEIGHTS, adapter_folder

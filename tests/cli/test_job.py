@@ -97,7 +97,7 @@ def test_every_verb_that_joins_a_cluster_has_a_job():
 
     from raypipe.cli.main import app
 
-    verbs = typer.main.get_command(app).commands
+    verbs = typer.main.get_command(app()).commands
     joining = {
         name
         for name, verb in verbs.items()

@@ -19,7 +19,7 @@ def verbs(command, words=()):
 
 
 def test_every_command_has_a_short_option_for_help(raypipe_here):
-    for called in verbs(typer.main.get_command(app)):
+    for called in verbs(typer.main.get_command(app())):
         short, long = (raypipe_here(*called, option) for option in ("-h", "--help"))
         assert short.returncode == 0 and "Usage: raypipe" in short.stdout
         assert short.stdout == long.stdout
@@ -134,7 +134,7 @@ def test_a_place_where_no_folder_can_be_made_is_bad_input(raypipe_here, out, tmp
 
 
 def test_no_switch_is_on_unless_asked():
-    found = [typer.main.get_command(app)]
+    found = [typer.main.get_command(app())]
     while found:
         command = found.pop()
         found += getattr(command, "commands", {}).values()

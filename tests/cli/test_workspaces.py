@@ -7,7 +7,7 @@ from raypipe.cli.main import app
 from raypipe.cli.workspaces import with_folders
 from raypipe.errors import InputError
 
-COMMAND = typer.main.get_command(app)
+COMMAND = typer.main.get_command(app())
 
 
 def test_only_commands_that_write_workspaces_take_a_uri_for_out():

@@ -10,8 +10,9 @@ from numbers_stage import SHARDS
 
 import raypipe
 from raypipe.cluster.backend import Mode, Task
-from raypipe.cluster.worker import introduce, package_sha256, perform, worker_facts
+from raypipe.cluster.worker import introduce, perform, worker_facts
 from raypipe.errors import InputError
+from raypipe.package import package_sha256
 from raypipe.stages.stage import Opened, Site
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.spec import StageSpec

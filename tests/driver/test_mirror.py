@@ -11,6 +11,7 @@ from raypipe.driver.mirror import copy_out, mirror_of, write_out
 from raypipe.driver.verbs.single_stage import search_recipe
 from raypipe.storage.bucket import BucketStorage
 from raypipe.storage.lease import acquire
+from raypipe.storage.records import digest
 
 RECIPE = """
 format: 1
@@ -70,6 +71,37 @@ def test_a_workspace_in_a_bucket_is_resumed_and_read_on_another_machine(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "one machine"))
     assert run(["pipeline", recipe, "--out", uri])[0] == 0
     assert outputs(own) == first
+
+
+@pytest.mark.slow
+def test_results_leave_a_bucket_before_their_files_change_and_come_after_them(
+    recipe, bucket_uri, monkeypatch
+):
+    uri, calls = f"{bucket_uri}/work", []
+    replace, delete = BucketStorage.replace, BucketStorage.delete
+
+    def noting(act, how):
+        def noted(storage, name, *data):
+            if storage.uri == uri:
+                calls.append((how, name))
+            return act(storage, name, *data)
+
+        return noted
+
+    monkeypatch.setattr(BucketStorage, "replace", noting(replace, "put"))
+    monkeypatch.setattr(BucketStorage, "delete", noting(delete, "delete"))
+    for depth in (2, 1, 3):
+        calls.clear()
+        assert run(["pipeline", recipe, f"--out={uri}", f"stages.dense.depth={depth}"])[0] == 0
+        away, there = (calls.index((how, "results.json")) for how in ("delete", "put"))
+        files = [n for n, call in enumerate(calls) if call[1].startswith(("runs/", "recipe.yaml"))]
+        ended = max(n for n, call in enumerate(calls) if call == ("put", "summary.json"))
+        assert len(files) >= 2 and away < min(files) and max(files) < there < ended
+    own = BucketStorage(uri)
+    written = [json.loads(own.read(name)) for name in ("results.json", "summary.json")]
+    assert [each.pop("status") for each in written] == ["complete"] * 2
+    assert written[0] == written[1] | {"sha256": written[0]["sha256"]}
+    assert written[0]["files"]["runs/test/dense.trec"] == digest(own.read("runs/test/dense.trec"))
 
 
 @pytest.mark.parametrize(

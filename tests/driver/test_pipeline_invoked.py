@@ -9,7 +9,6 @@ import pytest
 from small_invocation import RECIPE, Watching
 
 from raypipe.config import load_recipe
-from raypipe.driver import execute
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.upkeep.status import open_workspace
 from raypipe.errors import InputError, Interrupted, RefusedError
@@ -99,7 +98,7 @@ def test_a_recipe_without_stages_makes_the_collection_and_word_pieces_asked_for(
 @pytest.mark.fault(20, "a worker with another torch is refused with both versions")
 def test_a_worker_of_another_version_is_refused(invocable, monkeypatch):
     folder, recipe = invocable
-    monkeypatch.setattr(execute, "worker_facts", lambda: {"torch": "another"})
+    monkeypatch.setattr("raypipe.cluster.worker.worker_facts", lambda: {"torch": "another"})
     with pytest.raises(InputError, match=r"vectors: a worker has torch .*another"):
         run_pipeline(recipe, folder / "w", Options(), watcher=Watching())
 

@@ -1,15 +1,14 @@
-from types import SimpleNamespace
-
 import pytest
 
 from raypipe.config.parts import Resources
+from raypipe.config.training import TrainResources
 from raypipe.driver import devices
 from raypipe.driver.devices import Devices
 from raypipe.driver.execute import Execution
 from raypipe.driver.pipeline import Options
-from raypipe.driver.place import WorkPlace, devices_at, started
+from raypipe.driver.place import WorkPlace, devices_at, place_for, started
 from raypipe.driver.recipe.graph import Graph
-from raypipe.driver.training import place
+from raypipe.driver.training.place import TrainOptions
 from raypipe.driver.workspace import Workspace
 from raypipe.stages.stage import Needs
 
@@ -19,7 +18,7 @@ def test_nothing_may_fail_or_is_forbidden_unless_asked(tmp_path):
     assert (execution.max_failed_rows, execution.numerics_one) == (0, False)
     assert execution.should_stop() is None
     assert Options() == Options(None, False, None, False)
-    assert place.TrainOptions() == place.TrainOptions(None, False)
+    assert TrainOptions() == TrainOptions(None, False)
     graph = Graph(None, None)
     assert (graph.needs, graph.budget_tokens, graph.models) == (Needs(), None, {})
 
@@ -51,14 +50,6 @@ def ray(monkeypatch):
 
 
 def test_a_cluster_is_joined_and_one_of_our_own_is_begun(ray):
-    def recipe(**resources):
-        return SimpleNamespace(
-            resources=SimpleNamespace(
-                **{"gpus": "all", "actors": "auto", "threads": 2, "device": "auto",
-                   "backend": "ray", "workers": 4, "precision": "fp32", **resources}
-            )
-        )  # fmt: skip
-
     joined = WorkPlace("ray", "x:1", allow_open_cluster=True)
     wanted = Resources(threads=2, precision="fp32")
     assert devices_at(joined, wanted).num_actors == 2  # 4 cores, 2 threads each
@@ -72,17 +63,25 @@ def test_a_cluster_is_joined_and_one_of_our_own_is_begun(ray):
         ("local", {"num_cpus": 6, "num_gpus": 2, "threads": 3}),
         ("backend", {"threads": 3, "local": "local"}),
     ]
-    ray.clear()
-    options = place.TrainOptions(ray_address="x:1", allow_open_cluster=True)
-    assert place.devices_of(recipe(), options).num_actors == 2
-    place.backend_of(recipe(), CUDA, options)
-    place.backend_of(recipe(), CUDA, place.TrainOptions())
-    place.backend_of(recipe(workers=1), CUDA, place.TrainOptions())
+
+
+def test_a_training_begins_a_ray_with_the_cores_of_its_workers(ray, monkeypatch):
+    with place_for(trained(), WorkPlace("ray", "x:1", allow_open_cluster=True)) as place:
+        assert place.devices.num_actors == 2  # 4 cores, 2 threads each
+        place.backends._start()
+    monkeypatch.setattr(devices, "choose", lambda *given, **asked: CUDA)
+    for resources in (trained(), trained(workers=1)):
+        with place_for(resources, WorkPlace("ray")) as place:
+            place.backends._start()
     assert ray == [
         ("connect", "x:1", True),
-        ("backend", {"threads": 3, "joined": "joined"}),
+        ("backend", {"threads": 2, "joined": "joined"}),
         ("local", {"num_cpus": 8, "num_gpus": 2, "threads": 3}),
         ("backend", {"threads": 3, "local": "local"}),
         ("local", {"num_cpus": 5, "num_gpus": 2, "threads": 3}),
         ("backend", {"threads": 3, "local": "local"}),
     ]
+
+
+def trained(**resources):
+    return TrainResources(**{"threads": 2, "workers": 4, **resources})

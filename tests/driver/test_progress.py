@@ -24,7 +24,7 @@ NAME = of_stage("dense", "test")
 
 
 def result(reused=False, rows=1200, kept=0, lost=0, copied=0, seconds=2.26):
-    return StageResult("x", "f", reused, rows, 9, kept, lost, 1.0, copied, seconds, None)
+    return StageResult("x", "f", reused, rows, 9, kept, lost, 1.0, copied, seconds)
 
 
 def report(rows=0, seconds=0.0, **counts):

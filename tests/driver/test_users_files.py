@@ -4,7 +4,7 @@ import pytest
 from small_training import Recipes, train
 from small_workspace import run_small
 
-from raypipe.driver.summaries import write_summary
+from raypipe.driver.summaries import write_results, write_summary
 from raypipe.driver.workspace import refuse_users_files
 from raypipe.errors import InputError
 
@@ -73,7 +73,8 @@ def test_files_of_ones_own_in_a_trained_models_folder_are_refused_and_stay(
     made = ["models/small/model.safetensors", "models/small/raypipe.json"]
     own = ["models/small/notes.txt", "models/small/onnx/model.onnx", "models/other/a"]
     before = written(out, [*made, *own])
-    write_summary(out, {"status": "complete", "files": dict.fromkeys(made, "sha256")})
+    write_summary(out, {"status": "complete"})
+    write_results(out, {"status": "complete", "files": dict.fromkeys(made, "sha256")})
     with pytest.raises(InputError) as caught:
         train(recipe, out)
     assert [problem.partition(": ")[0] for problem in caught.value.problems] == [
@@ -81,5 +82,5 @@ def test_files_of_ones_own_in_a_trained_models_folder_are_refused_and_stay(
     ]
     assert before.items() <= written(out, []).items()
     # After a killed invocation nothing says which files it wrote, so the same command goes on.
-    write_summary(out, {"status": "running"})
+    (out / "results.json").unlink()
     refuse_users_files(out, ["table.md"], ["models/small"])

@@ -43,7 +43,7 @@ def test_a_summary_says_running_and_then_how_it_ended(tmp_path):
     with invocation(workspace, "mine") as summary:
         during = held()
         assert (during["status"], during["exit"], during["recipe"]) == ("running", None, "mine")
-        assert during["reason"] is None and len(during["run"]) == 12 and during["format"] == 2
+        assert during["reason"] is None and len(during["run"]) == 12 and during["format"] == 3
         with pytest.raises(RefusedError), invocation(workspace, "other"):
             pass
         summary["systems"] = {"a": 1}

@@ -7,7 +7,8 @@ import pytest
 
 from raypipe import schema
 from raypipe.errors import InputError
-from raypipe.evaluation.measures import check_grades, evaluate
+from raypipe.evaluation.measures import evaluate
+from raypipe.evaluation.names import check_grades
 
 MEASURES = ["ERR@10", "nDCG(dcg='exp-log2')@10", "RR@10"]
 DIGITS = 6e-6

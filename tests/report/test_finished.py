@@ -4,7 +4,7 @@ from types import SimpleNamespace
 import pytest
 
 from raypipe.config import load_recipe
-from raypipe.driver.workspace import Workspace
+from raypipe.driver.summaries import write_results, write_summary
 from raypipe.errors import IncompleteError, InputError
 from raypipe.evaluation.measures import evaluate
 from raypipe.report.finished import (
@@ -32,7 +32,7 @@ def test_what_the_last_invocation_left_is_read(finished):
 def test_each_query_set_has_systems_of_its_own(finished):
     """`other` has two of the three queries of `test`."""
     told = finished.summary["systems"]
-    assert list(told) == ["test", "other"] and finished.summary["format"] == 2
+    assert list(told) == ["test", "other"] and finished.summary["format"] == 3
     for query_set, num_queries in (("test", 3), ("other", 2)):
         assert [len(finished.queries(query_set)), *told[query_set]] == [
             num_queries, "dense", "given", "first", "second", "least",
@@ -60,17 +60,24 @@ def test_only_a_complete_pipeline_is_opened(finished, tmp_path):
     with pytest.raises(InputError, match="not a workspace|no workspace|expected"):
         open_finished(tmp_path)
     copy = shutil.copytree(finished.workspace.folder, tmp_path / "copy")
-    with (copy / "summary.json").open("r") as stream:
-        text = stream.read()
-    (copy / "summary.json").unlink()
-    with pytest.raises(IncompleteError, match="not complete"):
+    refused = {**finished.summary, "status": "failed", "exit": 5}
+    for results in (refused, None):
+        (copy / "results.json").unlink()
+        if results is not None:
+            write_results(copy, results)
+        write_summary(copy, refused)
+        with pytest.raises(IncompleteError, match=r"no results stand, .* not complete \(failed\)"):
+            open_finished(copy)
+    write_summary(copy, finished.summary)  # as versions without results.json left it
+    with pytest.raises(InputError, match="no runs of a finished one; run its recipe again"):
         open_finished(copy)
-    summary = {**finished.summary, "status": "incomplete"}
-    Workspace(copy).write_summary(summary)
-    with pytest.raises(IncompleteError, match="is not complete"):
-        open_finished(copy)
-    (copy / "summary.json").write_text(text)
+    write_results(copy, finished.summary)
     assert open_finished(copy).query_sets == ["test", "other"]
+    (copy / "summary.json").unlink()  # it says how the last one ended, and nothing of results
+    assert open_finished(copy).query_sets == ["test", "other"]
+    (copy / "results.json").unlink()
+    with pytest.raises(IncompleteError, match="summary.json is not there"):
+        open_finished(copy)
 
 
 def test_recall_counts_the_grades_that_the_recipes_own_counts():

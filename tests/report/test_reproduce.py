@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from raypipe.driver.summaries import write_summary
+from raypipe.driver.summaries import write_results
 from raypipe.errors import IncompleteError
 from raypipe.report.published import (
     MeasuredRows,
@@ -31,7 +31,7 @@ def history(*steps):
 
 @pytest.fixture
 def trained(tmp_path):
-    """The summary of cip-runs, as a training leaves it."""
+    """The results of cip-runs, as a training leaves them."""
     planned = plan(reproduction("cip"), tmp_path, data=tmp_path, only=["cip-runs"])
     phases = {
         "passage-v1": {"history": history((0.1, 0.2))},
@@ -42,7 +42,7 @@ def trained(tmp_path):
     }
     (tmp_path / "cip-runs").mkdir()
     summary = {"status": "complete", "exit": 0, "reason": "complete", "phases": phases}
-    write_summary(tmp_path / "cip-runs", summary)
+    write_results(tmp_path / "cip-runs", summary)
     return planned
 
 
@@ -72,9 +72,13 @@ def test_settings_that_change_no_value_are_not_told(trained):
 
 
 def test_an_invocation_that_is_not_complete_is_told(trained, tmp_path):
-    write_summary(tmp_path / "cip-runs", {"status": "failed", "exit": 3, "reason": "x"})
-    with pytest.raises(IncompleteError, match="not complete .failed.; run the same command again"):
-        outcome(reproduction("cip"), trained)
+    refused, none = {"status": "failed", "exit": 5, "reason": "x"}, None
+    for results in (refused, none):
+        write_results(tmp_path / "cip-runs", results or {})
+        if results is none:
+            (tmp_path / "cip-runs" / "results.json").unlink()
+        with pytest.raises(IncompleteError, match="no complete results .*; run the same command"):
+            outcome(reproduction("cip"), trained)
 
 
 def test_the_twin_has_the_sections_values(trained, tmp_path):

@@ -8,7 +8,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from raypipe.cli.main import run
-from raypipe.driver.summaries import write_summary
+from raypipe.driver.summaries import write_results
 from raypipe.report.training import (
     MOST_POINTS,
     trained_folder,
@@ -32,7 +32,7 @@ def trained(tmp_path):
     (folder / "train").mkdir(parents=True)
     (folder / "models" / "small").mkdir(parents=True)
     (folder / "recipe.yaml").write_text("format: 1\n")
-    write_summary(folder, SUMMARY)
+    write_results(folder, SUMMARY)
     steps = [{"step": step, "loss": float(step)} for step in range(1, 301)]
     dev = [
         {"step": step, "measure": "RR@10", "of": {"dev": step / 300}, "mean": step / 300}
@@ -64,7 +64,7 @@ def test_phases_have_curves_and_examples_of_their_own(trained):
         (trained.folder / "train" / phase / "progress.jsonl").write_bytes(progress.read_bytes())
     progress.unlink()
     phases = {name: {"examples": SUMMARY["examples"]} for name in ("warm", "fine")}
-    write_summary(trained.folder, {**SUMMARY, "phases": phases})
+    write_results(trained.folder, {**SUMMARY, "phases": phases})
     again = trained_folder(trained.folder)
     titles = [chart.title for chart in training(again, "small").charts]
     assert "Loss of phase warm by step, means of 2 steps" in titles and len(titles) == 4

@@ -3,11 +3,14 @@
 import pytest
 from lost_power import noting_disk
 
+from raypipe.driver.invocation import invocation
+from raypipe.driver.summaries import read_results
 from raypipe.driver.workspace import Workspace
+from raypipe.storage.files import replace_file
 from raypipe.storage.generations import Generation, create_generation, newest_generation
 from raypipe.storage.ledger import Ledger, read_manifest
 from raypipe.storage.posix import PosixStorage
-from raypipe.storage.records import Shard
+from raypipe.storage.records import Shard, digest
 from raypipe.storage.spec import StageSpec
 
 
@@ -56,6 +59,28 @@ def test_workspaces_refs_summaries_and_generations_survive(disk, tmp_path):
     assert after.id == work.id and after.refs() == {"toy": "f2"}
     assert after.read_summary() == {"status": "complete"}
     assert newest_generation(after.stores, "nightly").stores == {"toy": "f1"}
+
+
+@pytest.mark.fault(7, "results are gone before a file that they name is written over")
+def test_results_are_gone_for_good_before_their_files_are_written_over(disk, tmp_path):
+    def ends(work, run):
+        with invocation(work, "toy") as summary:
+            work.work_begins()
+            replace_file(work.folder / "runs/one.trec", run)
+            work.wrote(work.folder / "runs/one.trec")
+            summary["systems"] = {}
+            yield
+
+    def survivors(name):
+        folder = disk.survivors(tmp_path / name) / "work"
+        return (folder / "runs/one.trec").read_bytes(), read_results(folder)
+
+    work = Workspace(disk.root / "work")
+    for text in (b"old", b"new"):
+        for _ in ends(work, text):
+            assert survivors(f"at work on {text}") == (text, None)
+        run, results = survivors(f"after {text}")
+        assert run == text and results["files"] == {"runs/one.trec": digest(text)}
 
 
 @pytest.mark.fault(7, "a disk that was told nothing keeps nothing: the test itself would notice")

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raypipe.driver.devices import Devices
-from raypipe.driver.summaries import read_summary
+from raypipe.driver.summaries import read_results, undamaged
 from raypipe.driver.workspace import Workspace
 from raypipe.stages.expected import ModelInputs
 from raypipe.stages.stage import Site
@@ -55,8 +55,8 @@ def logged_rates(
     inputs: Sequence[ModelInputs], workspace: Workspace, chosen: Devices
 ) -> dict[Key, Rate]:
     """The rates in the logs of the workspace's stores, if its last run was on these devices."""
-    summary = read_summary(workspace.folder) or {}
-    if not inputs or summary.get("device") != chosen.line().removeprefix("device: "):
+    results = undamaged(read_results, workspace.folder) or {}
+    if not inputs or results.get("device") != chosen.line().removeprefix("device: "):
         return {}
     clock = "cpu_seconds" if chosen.device == "cpu" else "seconds"
     took: dict[Key, tuple[float, float]] = {}

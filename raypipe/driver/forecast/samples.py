@@ -23,7 +23,6 @@ from raypipe.storage.payloads import concatenate
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.store import Stored
 from raypipe.text.inputs import TextSlice, taken
-from raypipe.text.word_pieces import word_pieces_of
 
 ROWS, NUM_BLOCKS = 2_000, 100
 """Rows of a sample at most, in blocks that are evenly spaced."""
@@ -151,6 +150,8 @@ def sample_of_stored(texts: Stored) -> Sample:
 
 def tokenized_sample(sample: Sample, model: ModelFolder, prefix: str) -> tuple[TextSlice, float]:
     """The word pieces of the sampled texts, and the CPU seconds that each text took."""
+    from raypipe.text.word_pieces import word_pieces_of
+
     began = process_time()
     word_pieces, batch = word_pieces_of(open_tokenizer(model)), pa.array(sample.texts, pa.string())
     flat, offsets = concatenate([*pieces_of(word_pieces, [batch], model, prefix)])

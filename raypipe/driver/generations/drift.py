@@ -1,9 +1,8 @@
 """How far a query set's runs have moved between two generations, and the limits on it."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,7 +14,7 @@ from raypipe.evaluation.overlap import overlap, rank_biased_overlap, rankings_of
 from raypipe.stages.run_tables import with_ids
 from raypipe.storage.generations import Generation
 from raypipe.storage.ledger import find_spec, read_manifest
-from raypipe.storage.records import Json, canonical, digest
+from raypipe.storage.records import Json
 from raypipe.storage.storage import Storage
 from raypipe.storage.store import Stored
 
@@ -168,103 +167,49 @@ def _mean(values: Sequence[float]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Counterpart:
-    """An older run, and the queries that both generations have, by id and text."""
+    """The older generation's run, over the queries that both generations have."""
 
-    run: "_Run"
+    lines: pa.Table
+    """schema.RUN_FILE, of these queries."""
     queries: frozenset[str]
-
-    def lines(self) -> pa.Table:
-        """The older run's lines of these queries (schema.RUN_FILE)."""
-        return of_queries(self.run.stored, self.run.queries, self.run.collection, self.queries)
-
-
-def of_queries(run: Stored, queries: Stored, ranked: Stored, kept: frozenset[str]) -> pa.Table:
-    """The lines of these queries of a run, by original ids (schema.RUN_FILE)."""
-    lines = with_ids(run.whole_table(schema.RUN), queries.table(schema.QUERIES), ranked)
-    return lines.filter(pc.is_in(lines["query_id"], pa.array(sorted(kept), pa.string())))
-
-
-@dataclass(frozen=True, slots=True)
-class _Run:
-    stored: Stored
-    queries: Stored
-    collection: Stored
-    """The store of its ranked units: passages, or documents."""
+    """The ids of the queries that have the same id and text in both."""
 
 
 def counterpart(storage: Storage, base: Generation, run: Stored, queries: Stored) -> Counterpart:
-    """The base's run of the same store's name; otherwise the one of equal settings.
+    """The base's run of the same store's name: of the same stage and query set.
 
     Raises:
-        LookupError: there is none; its message says why.
+        LookupError: there is none that can be compared; its message says why.
     """
-    texts, name = _texts(queries), run.manifest.store
-    why = f"it names no run {name}, and no other run of the same settings"
-
-    def common(older: _Run | str) -> Counterpart | str:
-        if isinstance(older, str):
-            return older
-        shared = frozenset(query for query, _ in texts.items() & _texts(older.queries).items())
-        return Counterpart(older, shared) if shared else "no query of it has the same id and text"
-
-    if name in base.stores:
-        same = common(_run(storage, base, name))
-        if isinstance(same, Counterpart):
-            return same
-        why = same
-    shape = _shapes(storage)
-    others = [
-        match
-        for store, fingerprint in base.stores.items()
-        if store != name and shape(f"{store}/{fingerprint}") == shape(run.origin)
-        if isinstance(match := common(_run(storage, base, store)), Counterpart)
-    ]
-    most = max((len(other.queries) for other in others), default=0)
-    best = [other for other in others if len(other.queries) == most]
-    if len(best) > 1:  # a query set was renamed, and the stages kept their names
-        stage = name.partition(".")[0]
-        best = [o for o in best if o.run.stored.manifest.store.partition(".")[0] == stage] or best
-    if len(best) == 1:
-        return best[0]
-    raise LookupError(f"{len(best)} of its runs have the same settings" if best else why)
-
-
-def _run(storage: Storage, base: Generation, store: str) -> _Run | str:
-    """A run of the base with what its rows mean; in place of one that is gone, what is missing."""
-    spec = find_spec(storage, store, base.stores[store])
+    name = run.manifest.store
+    if name not in base.stores:
+        raise LookupError(f"it names no run {name}")
+    place = f"{name}/{base.stores[name]}"
+    spec = find_spec(storage, *place.split("/"))
     if spec is not None and spec.produces != "run":
-        return f"its {store} is no run"
+        raise LookupError(f"its {name} is no run")
     origins = () if spec is None else (spec.origins["queries"], spec.origins["collection"])
     stores = []
-    for place in (f"{store}/{base.stores[store]}", *origins):
-        manifest = read_manifest(storage, *place.split("/"))
+    for each in (place, *origins):
+        manifest = read_manifest(storage, *each.split("/"))
         if manifest is None:
-            return f"its store {place.partition('/')[0]} was deleted"
+            raise LookupError(f"its store {each.partition('/')[0]} was deleted")
         stores.append(Stored(storage, manifest))
-    return _Run(*stores) if origins else f"the spec.json of its store {store} was deleted"
+    if not origins:
+        raise LookupError(f"the spec.json of its store {name} was deleted")
+    older, older_queries, collection = stores
+    both = frozenset(query for query, _ in _texts(queries).items() & _texts(older_queries).items())
+    if not both:
+        raise LookupError("no query of it has the same id and text")
+    return Counterpart(of_queries(older, older_queries, collection, both), both)
+
+
+def of_queries(run: Stored, queries: Stored, ranked: Stored, ids: frozenset[str]) -> pa.Table:
+    """The lines of these queries of a run, by original ids (schema.RUN_FILE)."""
+    lines = with_ids(run.whole_table(schema.RUN), queries.table(schema.QUERIES), ranked)
+    return lines.filter(pc.is_in(lines["query_id"], pa.array(sorted(ids), pa.string())))
 
 
 def _texts(queries: Stored) -> Mapping[str, str]:
     table = queries.table(schema.QUERIES)
     return dict(zip(table["query_id"].to_pylist(), table["text"].to_pylist(), strict=True))
-
-
-def _shapes(storage: Storage) -> Callable[[str], str]:
-    """A function from a store's place to a digest of all settings that it depends on.
-
-    Neither a stage's name nor any content is part of it.
-    """
-
-    @cache
-    def shape(place: str) -> str:
-        spec = find_spec(storage, *place.split("/"))
-        if spec is None:
-            return place  # like no other
-        runs = {f"run.{name}": f"run {n}" for n, name in enumerate(spec.params.get("order", ()))}
-        params = {key: v for key, v in spec.params.items() if key not in ("name", "order")}
-        if isinstance(params.get("scores"), dict):  # a spec of its own, over the same texts
-            params["scores"] = {**params["scores"], "inputs": None}
-        inputs = {runs.get(name, name): shape(origin) for name, origin in spec.origins.items()}
-        return digest(canonical([spec.stage, spec.semantics, params, inputs]))
-
-    return shape

@@ -5,9 +5,9 @@ from typing import Any
 
 from raypipe.driver.generations.publish import create
 from raypipe.driver.invocation import invocation, working_in
-from raypipe.driver.summaries import standing_of
+from raypipe.driver.summaries import read_results, undamaged
 from raypipe.driver.workspace import Workspace
-from raypipe.errors import CorruptError, InputError
+from raypipe.errors import InputError
 from raypipe.storage.generations import (
     Generation,
     generation_names,
@@ -21,7 +21,6 @@ from raypipe.storage.generations import (
     refused_since,
     standing_generations,
 )
-from raypipe.storage.records import Json
 from raypipe.storage.storage import Storage
 
 
@@ -135,36 +134,33 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-_OF_THE_BUILD = ("systems", "measures", "notes", "stages", "device", "versions")
+_OF_THE_BUILD = (
+    "systems", "measures", "differences", "notes", "made_from", "stages", "device", "versions",
+)  # fmt: skip
 
 
 def accept_refused(workspace: Workspace, name: str, refused: int | None = None) -> Generation:
     """The generation that is current now, with the content of a refused one; see `accept`.
 
-    The summary says `complete` again, and of the build what the refused invocation said, as long as
-    its files stand; else those of the last complete invocation are shown.
+    The results of the build stand again as complete, as long as no other ones were written over
+    them; else those that stand are left as they are.
 
     Raises:
         InputError: there is no such refused generation, or there are several.
         IncompleteError: stores that it names were deleted.
         RefusedError: another invocation is working, or has published a generation at the same time.
     """
-    before = _summary(workspace)
+    refused_results = undamaged(read_results, workspace.folder) or {}
     with invocation(workspace, name) as summary:  # nobody else publishes meanwhile
         made = accept(workspace, name, refused)
         built = {f"{store}/{of_it}" for store, of_it in made.stores.items()}
-        same = before.get("measures") == made.facts.get("measures", {})  # by the same qrels
-        if same and "files" in before and built.issubset(before.get("stores", ())):
-            workspace.used |= {*before["stores"]}
-            summary |= {key: before[key] for key in _OF_THE_BUILD if key in before}
+        stores, measures = (refused_results.get(key) for key in ("stores", "measures"))
+        same = measures == made.facts.get("measures", {})  # by the same qrels
+        if stores is not None and same and built.issubset(stores):
+            workspace.used |= {*stores}
+            summary |= {
+                key: refused_results[key] for key in _OF_THE_BUILD if key in refused_results
+            }
         summary["generations"] = record_numbers(workspace.stores, name)
         summary["generation"] = {"number": made.number, "published": True, **made.facts}
     return made
-
-
-def _summary(workspace: Workspace) -> dict[str, Json]:
-    """The last invocation's summary; empty if it is damaged, since this one writes it anew."""
-    try:
-        return standing_of(workspace.read_summary() or {})
-    except CorruptError:
-        return {}

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from raypipe.data.qrels import read_qrels
-from raypipe.driver.execute import StageResult
+from raypipe.driver.execute import StageResult, read_cost
 from raypipe.driver.generations.drift import Drift, DriftLimit, counterpart, drift, of_queries
 from raypipe.driver.measure import Measurement
 from raypipe.driver.recipe.graph import Graph
@@ -196,9 +196,9 @@ def _generation(
         "base": base.number if base else None,
         "workspace": workspace.id,
         "passages": built.graph.collection().num_rows,
-        "rows_copied": _rows_copied(base, kept),
+        "rows_copied": _rows_copied(workspace.stores, base, kept),
         "seconds": round(built.seconds, 1),
-        "measures": built.measurement.means,
+        "measures": built.measurement.entries["measures"],
     }
     if base is not None:
         facts |= _changes(workspace.stores, base, built.graph)
@@ -206,14 +206,16 @@ def _generation(
     return Generation(name, number, {str(s): r.fingerprint for s, r in kept.items()}, facts)
 
 
-def _rows_copied(base: Generation | None, kept: Mapping[StoreName, StageResult]) -> int:
+def _rows_copied(
+    stores: Storage, base: Generation | None, kept: Mapping[StoreName, StageResult]
+) -> int:
     """Rows of the stores that the base has not, which were copied when these were made.
 
     It does not matter which invocation made them: a killed one may have, or one before it.
     """
     before = {} if base is None else base.stores
     return sum(
-        result.num_copied_when_made
+        read_cost(stores, result.store, result.fingerprint).num_copied
         for store, result in kept.items()
         if before.get(str(store)) != result.fingerprint
     )
@@ -260,22 +262,21 @@ def _drift(
     """
     queries = graph.queries(query_set)
     older = counterpart(stores, base, system.stored, queries)
-    before, kept = older.lines(), older.queries
-    now = of_queries(system.stored, queries, graph.ranked(system.unit), kept)
-    of_older = older.run.stored.manifest.store
-    if len(kept) < queries.num_rows or of_older != system.stored.manifest.store:
+    before, ids = older.lines, older.queries
+    now = of_queries(system.stored, queries, graph.ranked(system.unit), ids)
+    if len(ids) < queries.num_rows:
         log.info(
-            "%s on %s is compared with %s of generation %d over %d of its %d queries, the ones "
-            "that both have with the same id and text",
-            *(system.name, query_set, of_older, base.number, len(kept), queries.num_rows),
+            "%s on %s is compared with generation %d over %d of its %d queries, the ones that both "
+            "have with the same id and text",
+            *(system.name, query_set, base.number, len(ids), queries.num_rows),
         )
     recipe = graph.recipe
     qrels = recipe.queries[query_set].qrels_of(system.unit)
     if recipe.evaluate is None or qrels is None:
-        return drift(before, now, num_queries=len(kept))
+        return drift(before, now, num_queries=len(ids))
     judged = read_qrels(Path(qrels))
-    judged = judged.filter(pc.is_in(judged["query_id"], pa.array(sorted(kept), pa.string())))
-    return drift(before, now, judged, recipe.evaluate.measures, num_queries=len(kept))
+    judged = judged.filter(pc.is_in(judged["query_id"], pa.array(sorted(ids), pa.string())))
+    return drift(before, now, judged, recipe.evaluate.measures, num_queries=len(ids))
 
 
 def _untried(workspace: Workspace, name: str, limits: Sequence[DriftLimit]) -> list[str]:

@@ -5,10 +5,13 @@ documents, split: count -> documents -> windows -> passages -> ids; map of windo
 passages given:   count -> passages -> ids; homes -> map -> documents
 """
 
+from __future__ import annotations
+
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from raypipe.config.parts import Collection
 from raypipe.data.facts import FileFacts
@@ -17,15 +20,18 @@ from raypipe.data.formats.json_lines import OBJECTS, in_lines
 from raypipe.data.formats.registry import get_format
 from raypipe.data.official import check_known_collection, has_dense_ids
 from raypipe.data.split import LINES
-from raypipe.driver.recipe.stores import Stores
 from raypipe.errors import InputError
 from raypipe.names import Role, of_collection
-from raypipe.stages.documents.convert import RecordsStage, What
 from raypipe.stages.stage import Stage
 from raypipe.stages.texts.ids import ids_stage
 from raypipe.stages.texts.prepare import ConvertStage, CountStage, counted
 from raypipe.storage.store import Stored
-from raypipe.text.split import Splitting
+
+if TYPE_CHECKING:
+    from raypipe.driver.recipe.stores import Stores
+    from raypipe.stages.documents.convert import RecordsStage, What
+    from raypipe.text.split import Splitting
+
 
 log = logging.getLogger(__name__)
 
@@ -95,6 +101,8 @@ class CollectionFiles:
         )
 
     def _records(self, what: What) -> RecordsStage:
+        from raypipe.stages.documents.convert import RecordsStage
+
         wanted = self.collection
         fields = None if wanted.fields is None else wanted.fields.model_dump(exclude_none=True)
         return RecordsStage(
@@ -152,6 +160,8 @@ def unread(collection: Collection) -> list[str]:
 
 def splitting_of(collection: Collection) -> Splitting:
     """How the collection's documents are split."""
+    from raypipe.text.split import Splitting
+
     split = collection.split
     assert split is not None
     return Splitting(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from raypipe.config import Recipe, read_resolved
 from raypipe.config.resolved import ChangedKey, changed_keys
 from raypipe.driver.recipe.graph import Graph
-from raypipe.driver.summaries import standing_of
+from raypipe.driver.summaries import read_results, read_summary, undamaged
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, RefusedError
 from raypipe.models.folder.model_folder import ModelFolder
@@ -103,10 +103,12 @@ def _keys_of(difference: _Difference, changed: Sequence[ChangedKey]) -> Sequence
 
 
 def _last_name(workspace: Workspace) -> str | None:
-    """The name of the recipe that worked here last: that of recipe.yaml, or else of the summary."""
+    """The name of the recipe that worked here last: that of recipe.yaml, or else of its results."""
     with suppress(InputError):
         return read_resolved(workspace.folder / "recipe.yaml").get("name")
-    name: str | None = standing_of(workspace.read_summary() or {}).get("recipe")
+    results = undamaged(read_results, workspace.folder)
+    last = results or read_summary(workspace.folder) or {}
+    name: str | None = last.get("recipe")
     return name
 
 
@@ -118,7 +120,7 @@ class _Compared:
     differences: list[_Difference] = field(default_factory=list)
 
     def _before(self, store: str) -> str | None:
-        """The fingerprint that the last invocation used whose files stand.
+        """The fingerprint that the invocation used whose results stand.
 
         One that ended before its work may have left other references.
         """

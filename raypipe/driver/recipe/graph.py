@@ -6,9 +6,12 @@ tokens@MODEL; tokens@MODEL.SET
 those of the stages: see `raypipe.kinds`
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from raypipe import schema
 from raypipe.config import Recipe
@@ -17,7 +20,6 @@ from raypipe.data.queries import read_queries
 from raypipe.driver.devices import Devices
 from raypipe.driver.models import opened
 from raypipe.driver.recipe.collection import counted_collection
-from raypipe.driver.recipe.stores import Stores
 from raypipe.driver.recipe.system import System
 from raypipe.errors import InputError
 from raypipe.kinds.registry import Index
@@ -31,6 +33,9 @@ from raypipe.stages.texts.queries import QueriesStage
 from raypipe.stages.texts.tokenize import TokenizeStage
 from raypipe.storage.store import Stored
 from raypipe.vocabulary import Unit, units
+
+if TYPE_CHECKING:
+    from raypipe.driver.recipe.stores import Stores
 
 
 @dataclass

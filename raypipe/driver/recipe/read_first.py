@@ -20,12 +20,9 @@ from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import doubts_of, read_queries
 from raypipe.data.reading import first_problems
 from raypipe.errors import InputError
-from raypipe.evaluation.measures import check_grades, some
-from raypipe.evaluation.names import parse_measures
-from raypipe.evaluation.run_files.runs import NotInPartsError, read_parts, read_run
+from raypipe.evaluation.names import check_grades, parse_measures
 from raypipe.kinds.read import GivenRun
 from raypipe.stages.excluded import read_excluded
-from raypipe.stages.read_run import unknown_ids
 from raypipe.vocabulary import Unit, units
 
 log = logging.getLogger(__name__)
@@ -121,19 +118,28 @@ def _of_runs(recipe: Recipe, query_set: str, known: set[str]) -> list[str]:
     problems: list[str] = []
     for stage in recipe.stages.values():
         if isinstance(stage, GivenRun) and query_set in stage.runs:
-            file = Path(stage.runs[query_set])
-            try:
-                part = next(read_parts(file, break_ties=stage.break_ties, unordered=True), None)
-            except NotInPartsError:  # it must be read whole, and the stage does that
-                small = file.stat().st_size <= SMALL_BYTES
-                part = _tried(partial(read_run, unordered=True), file, problems) if small else None
-            unknown = set() if part is None else {*part["query_id"].to_pylist()} - known
-            problems += unknown_ids(file, "query", unknown)
+            problems += _of_run(stage, Path(stage.runs[query_set]), known)
     return problems
+
+
+def _of_run(stage: GivenRun, file: Path, known: set[str]) -> list[str]:
+    from raypipe.evaluation.run_files.runs import NotInPartsError, read_parts, read_run
+    from raypipe.stages.read_run import unknown_ids
+
+    problems: list[str] = []
+    try:
+        part = next(read_parts(file, break_ties=stage.break_ties, unordered=True), None)
+    except NotInPartsError:  # it must be read whole, and the stage does that
+        small = file.stat().st_size <= SMALL_BYTES
+        part = _tried(partial(read_run, unordered=True), file, problems) if small else None
+    unknown = set() if part is None else {*part["query_id"].to_pylist()} - known
+    return problems + unknown_ids(file, "query", unknown)
 
 
 def _of_exclusions(file: Path, query_ids: set[str] | None, queries: str | None) -> list[str]:
     """Problems of a file of excluded passages, and a line if it is of no query of the set."""
+    from raypipe.evaluation.measures import some
+
     problems: list[str] = []
     pairs = _tried(read_excluded, file, problems) or []
     ids = {query_id for query_id, _ in pairs}
@@ -152,6 +158,8 @@ def _strange(judged: pa.Table, qrels: str, known: set[str], file: str | None) ->
     ids = pc.unique(judged["query_id"]).to_pylist()
     if not known.isdisjoint(ids):
         return []
+    from raypipe.evaluation.measures import some
+
     return [
         f"{qrels}: expected judgements of queries of {file} (such as {some(sorted(known))}), found "
         f"those of other queries only ({some(ids)}); name the judgements of this query set"

@@ -1,13 +1,18 @@
 """A completed stage for one query set, the stores it took, and the scores that it asks for."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from raypipe.kinds.kind import Produces
 from raypipe.names import StoreName
-from raypipe.stages.ann.recall import Recall
 from raypipe.stages.scoring.candidates import Request
 from raypipe.storage.store import Stored
 from raypipe.vocabulary import Unit
+
+if TYPE_CHECKING:
+    from raypipe.stages.ann.recall import Recall
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +34,7 @@ class Chain:
     asked: tuple[ScoreRequest, ...] = ()
     """Each once, the last one last."""
 
-    def then(self, *others: "Chain") -> "Chain":
+    def then(self, *others: Chain) -> Chain:
         """This chain's stores, then the others' stores that are not among them."""
         chains = (self, *others)
         return Chain(

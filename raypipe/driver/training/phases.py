@@ -6,14 +6,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from raypipe.config import Training
 from raypipe.config.phases import Phase, PhasedTraining, trainings_of
 from raypipe.config.rounds import LAST
-from raypipe.config.training import DevSet, Guarded, TrainingSet
+from raypipe.config.training import DevSet, Guarded, Training, TrainingSet
 from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries
 from raypipe.driver.mirror import address_of
-from raypipe.driver.training.parts import is_model, sources_of
+from raypipe.driver.training.opened_sets import is_model, sources_of
 from raypipe.driver.training.place import long_problems, start_model
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, RaypipeError

@@ -1,15 +1,13 @@
-"""Where a training runs (devices, threads, Ray), and whether its inputs fit."""
+"""What all trainings of an invocation share, and whether their inputs fit."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from raypipe.cluster.backend import Backend
-from raypipe.config import Training
-from raypipe.driver import devices
-from raypipe.driver.execute import Watcher
-from raypipe.driver.place import LazyBackends, WorkPlace, devices_at, started
+from raypipe.config.training import Training
+from raypipe.driver.devices import Devices
+from raypipe.driver.execute import Execution
+from raypipe.driver.place import WorkPlace
 from raypipe.driver.workspace import Workspace
-from raypipe.errors import InputError, RaypipeError
+from raypipe.errors import InputError
 from raypipe.hub_names import address
 from raypipe.models.folder.adapters import is_adapter
 from raypipe.models.folder.model_folder import (
@@ -35,18 +33,27 @@ class TrainOptions:
     ray_address: str | None = None
     allow_open_cluster: bool = False
 
+    def at(self, recipe: Training) -> WorkPlace:
+        """Where the recipe asks to run."""
+        return WorkPlace(recipe.resources.backend, self.ray_address, self.allow_open_cluster)
+
 
 @dataclass(frozen=True, slots=True)
 class TrainInvocation:
-    """One invocation, as all its trainings see it: its workspace, and where they run."""
+    """One invocation, as all its trainings see it: what completes its stores, and where."""
 
-    workspace: Workspace
-    options: TrainOptions
-    chosen: devices.Devices
-    backends: LazyBackends
-    watcher: Watcher
-    say: Callable[[str], None]
-    should_stop: Callable[[], RaypipeError | None]
+    execution: Execution
+    chosen: Devices
+    place: WorkPlace
+
+    @property
+    def workspace(self) -> Workspace:
+        """The workspace, which holds those of the collections."""
+        return self.execution.workspace
+
+    def say(self, line: str) -> None:
+        """Tell the user."""
+        self.execution.on_change(line)
 
 
 def start_model(recipe: Training) -> ModelFolder:
@@ -79,9 +86,7 @@ def _start(path: str, recipe: Training) -> ModelFolder:
     return resolve_model(path, OF_KIND[settings["kind"]], settings=settings)
 
 
-def check_fits(
-    recipe: Training, start: ModelFolder, chosen: devices.Devices, options: TrainOptions
-) -> None:
+def check_fits(recipe: Training, start: ModelFolder, chosen: Devices, at: WorkPlace) -> None:
     """Returns nothing if the inputs fit the model and the workers fit the machine.
 
     Raises:
@@ -98,7 +103,7 @@ def check_fits(
             "model and name the adapter in model.adapter.start"
         )
     workers = recipe.resources.workers
-    if chosen.device == "cuda" and options.ray_address is None and workers > chosen.num_gpus:
+    if chosen.device == "cuda" and at.ray_address is None and workers > chosen.num_gpus:
         problems.append(f"resources.workers: {workers} requested, {chosen.num_gpus} GPUs found")
     problems += missing_problems(recipe, start)
     if problems:
@@ -115,34 +120,3 @@ def long_problems(recipe: Training, start: ModelFolder) -> list[str]:
         f"model: its limits allow {longest} tokens, {recipe.model.start} has {positions} "
         "positions; lower total_limit or, for an encoder, passage_limit"
     ]
-
-
-def threads_of(recipe: Training, chosen: devices.Devices, options: TrainOptions) -> int:
-    """Threads of each worker: the recipe's number, or an equal share of the cores.
-
-    On a cluster it is 1 unless the recipe says otherwise: its nodes may differ from this machine.
-    """
-    wanted = recipe.resources.threads
-    if isinstance(wanted, int):
-        return wanted
-    if place_of(recipe, options).joins:
-        return chosen.threads
-    return max(1, devices.num_cores() // max(recipe.resources.workers, chosen.num_gpus))
-
-
-def place_of(recipe: Training, options: TrainOptions) -> WorkPlace:
-    """Where the recipe asks to run."""
-    return WorkPlace(recipe.resources.backend, options.ray_address, options.allow_open_cluster)
-
-
-def devices_of(recipe: Training, options: TrainOptions) -> devices.Devices:
-    """What the workers run on; see `devices_at`."""
-    wanted = recipe.resources
-    found = devices_at(place_of(recipe, options), wanted)
-    return replace(found, num_actors=max(found.num_actors, 1), precision=wanted.precision)
-
-
-def backend_of(recipe: Training, chosen: devices.Devices, options: TrainOptions) -> Backend:
-    """What runs the stages before the training; see `started`."""
-    num_cpus = recipe.resources.workers * threads_of(recipe, chosen, options)
-    return started(place_of(recipe, options), chosen, num_cpus=num_cpus)

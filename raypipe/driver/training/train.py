@@ -7,13 +7,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from raypipe.config import Training, missing_inputs
+from raypipe.config import missing_inputs
 from raypipe.config.phases import PhasedTraining, resolved_training, trainings_of
+from raypipe.config.training import Training
 from raypipe.config.training_rules import kind_of
-from raypipe.driver.execute import Watcher
-from raypipe.driver.invocation import invocation, work_begins
+from raypipe.driver.execute import Execution, ShouldStop, Watcher, Workers
+from raypipe.driver.invocation import invocation
 from raypipe.driver.mirror import write_out
-from raypipe.driver.place import LazyBackends
+from raypipe.driver.place import place_for, threads_of
 from raypipe.driver.signals import interruptible
 from raypipe.driver.training.log import Follower
 from raypipe.driver.training.phases import (
@@ -26,25 +27,22 @@ from raypipe.driver.training.phases import (
 from raypipe.driver.training.place import (
     TrainInvocation,
     TrainOptions,
-    backend_of,
     check_fits,
-    devices_of,
-    place_of,
     start_model,
-    threads_of,
 )
 from raypipe.driver.training.sets import Sets, training_sets, with_ids, with_length
 from raypipe.driver.training.start import with_own_settings, with_start
-from raypipe.driver.workspace import Workspace, begun_store, complete_store, refuse_users_files
-from raypipe.errors import InputError, RaypipeError, RefusedError
+from raypipe.driver.workspace import Workspace, refuse_users_files
+from raypipe.errors import InputError
 from raypipe.evaluation.names import parse_measures
 from raypipe.hub_names import is_hub
 from raypipe.markdown import markdown_table
 from raypipe.models.folder.adapters import adapter_folder
 from raypipe.models.folder.model_folder import starting_weights
+from raypipe.stages.stage import Opened, Site, Sizing, Stage
 from raypipe.storage.files import replace_file
-from raypipe.storage.lease import acquire
 from raypipe.storage.records import Manifest, Shard
+from raypipe.storage.spec import StageSpec
 from raypipe.training.checkpoints import Checkpoints, best_of, measured_sets
 from raypipe.training.comm import Comm
 from raypipe.training.export import commit, made_by, write_model
@@ -52,8 +50,6 @@ from raypipe.training.fit import fit
 from raypipe.training.job import Job, conventions_of_training
 from raypipe.training.peer_files import model_card
 from raypipe.training.start import drawn_lines
-
-SHARD = Shard(0, 0, 1)
 
 
 @dataclass
@@ -79,43 +75,56 @@ def run_training(
         RaypipeError: whatever ended the invocation; summary.json has its exit code, and the same
             command resumes from the last checkpoint.
     """
-    options = options or TrainOptions()
+    # 1. The recipe.
+    first = trainings_of(recipe)[0]
+    at, of_hub = (options or TrainOptions()).at(first), is_hub(first.model.start)
     problems = missing_inputs(recipe)
     if problems:
         raise InputError(problems)
-    start = trainings_of(recipe)[0].model.start
-    if not is_hub(start):  # else it is not here yet
+    if not of_hub:  # else it is not here yet
         recipe = with_own_settings(recipe)
     for each in trainings_of(recipe):
         if kind_of(each.model) is not None:
             conventions_of_training(each.model)  # a contradiction is refused before any work
         if each.validate_ is not None and each.masking is None:
             parse_measures([each.validate_.measure])
-    first = trainings_of(recipe)[0]
-    if not is_hub(start):
+    if not of_hub:
         check_phases(recipe)
-    check_reachable(recipe, out, joins=place_of(first, options).joins)
+
+    # 2. The workspace.
+    check_reachable(recipe, out, joins=at.joins)
     refuse_users_files(out, ["recipe.yaml", "table.md"], model_folders(recipe))
     workspace = Workspace(out, first.stores)
     with invocation(workspace, recipe.name) as summary, interruptible() as should_stop:
-        if is_hub(start):
-            recipe = with_own_settings(with_start(recipe, workspace.folder, say))
-            check_phases(recipe)
-        work_begins(workspace, summary)
-        write_out(workspace.folder, "recipe.yaml", resolved_training(recipe).encode())
-        workspace.wrote(workspace.folder / "recipe.yaml")
-        chosen = devices_of(first, options)
-        say(chosen.line())
-        backends = LazyBackends(lambda: backend_of(first, chosen, options), chosen.num_actors)
-        at = TrainInvocation(workspace, options, chosen, backends, watcher, say, should_stop)
-        try:
-            told, table, folder = in_phases(recipe, partial(_one, at), say)
-        finally:
-            backends.close()
-        summary["device"] = chosen.line().removeprefix("device: ")
-        replace_file(workspace.folder / "table.md", table.encode())
-        workspace.wrote(workspace.folder / "table.md")
-        summary |= told
+        # 3. The place where it is computed.
+        with place_for(first.resources, at, should_stop=should_stop) as place:
+            say(place.devices.line())
+
+            # 4. The starting model.
+            if of_hub:
+                recipe = with_own_settings(with_start(recipe, workspace.folder, say))
+                check_phases(recipe)
+
+            # 5. and 6. The sets and their stores, of one phase after the other.
+            workspace.work_begins()
+            write_out(workspace.folder, "recipe.yaml", resolved_training(recipe).encode())
+            workspace.wrote(workspace.folder / "recipe.yaml")
+            execution = Execution(
+                workspace,
+                place.backends,
+                place.sizing,
+                watcher,
+                should_stop=should_stop,
+                on_change=say,
+            )
+            of_all = TrainInvocation(execution, place.devices, at)
+            told, table, folder = in_phases(recipe, partial(_one, of_all), say)
+
+            # 7. The measurements as a table.
+            summary["device"] = place.devices.line().removeprefix("device: ")
+            replace_file(workspace.folder / "table.md", table.encode())
+            workspace.wrote(workspace.folder / "table.md")
+            summary |= told
     return Trained(summary, table, folder)
 
 
@@ -123,7 +132,7 @@ def _one(at: TrainInvocation, part: Part) -> tuple[dict[str, Any], str, Path]:
     """Summary, table and model folder of one training."""
     recipe, workspace = part.recipe, at.workspace
     start = start_model(recipe)
-    check_fits(recipe, start, at.chosen, at.options)
+    check_fits(recipe, start, at.chosen, at.place)
     split = part.folder(workspace, "triples")
     named = with_ids(recipe, split)
     if named != recipe:
@@ -144,64 +153,75 @@ def _one(at: TrainInvocation, part: Part) -> tuple[dict[str, Any], str, Path]:
         part.new_head,
         sets.texts,
     )
-    follower = Follower(job, part.folder(workspace, "train"), at.say)
-    return finish(job, _train(job, at, follower), sets, workspace, part)
+    stage = WeightsStage(job, at, part.folder(workspace, "train"))
+    weights = at.execution.ensure(job.name, stage, stage.compute)
+    if stage.is_only_one:
+        Checkpoints(workspace.stores, job.folder).clear()
+    return finish(job, weights.manifest, sets, workspace, part)
 
 
-def _train(job: Job, at: TrainInvocation, follower: Follower) -> Manifest:
-    """The finished store of the training."""
-    workspace, chosen, options, backends = at.workspace, at.chosen, at.options, at.backends
-    recipe, store = job.recipe, job.store
-    standing = complete_store(workspace, store, job.spec)
-    if standing is not None:
-        return standing
-    workspace.mark()
-    lease = acquire(workspace.stores, f"{job.folder}/lease.json", gone=workspace.gone)
+@dataclass
+class WeightsStage(Stage):
+    """The trained weights, the one shard of their store, which all workers make together."""
 
-    def stop() -> RaypipeError | None:
-        if lease.lost:
-            return RefusedError(f"{store}: another invocation has taken over this training")
-        return at.should_stop()
+    job: Job
+    at: TrainInvocation
+    folder: Path
+    """The folder of its curves."""
+    is_only_one: bool = False
+    """Whether this invocation computed it, and no successor reads its checkpoints."""
 
-    try:
-        ledger = begun_store(workspace, store, job.spec, [SHARD])
-        with follower:
-            if recipe.resources.backend == "inline":
-                threads = threads_of(recipe, chosen, options)
-                fit(
-                    job,
-                    Comm(),
-                    device=chosen.device,
-                    threads=threads,
-                    tell=follower.write,
-                    should_stop=stop,
-                )
-                commit(job, device=chosen.device)
-            else:
-                from raypipe.cluster.ray_pool import RayBackend
-                from raypipe.cluster.ray_train import train_on_ray
+    @property
+    def spec(self) -> StageSpec:
+        """The job's."""
+        return self.job.spec
 
-                ray_backend = backends.get()
-                assert isinstance(ray_backend, RayBackend)
-                ray_backend.end_idle()
-                train_on_ray(
-                    job,
-                    device=chosen.device,
-                    threads=threads_of(recipe, chosen, options),
-                    folder=follower.folder,
-                    should_stop=stop,
-                    on_workers=lease.add_processes,
-                    check=ray_backend.check,
-                )
-        manifest = ledger.publish()
-        if not lease.lost:  # a successor would still read them
-            Checkpoints(workspace.stores, job.folder).clear()
-        return manifest
-    except BaseException:
-        backends.close()  # before the lease: afterwards, nothing of this training may write
-        raise
-    finally:
-        lease.release()
+    def shards(self, sizing: Sizing) -> list[Shard]:
+        """One shard."""
+        return [Shard(0, 0, 1)]
+
+    def open(self, site: Site) -> Opened:
+        """No worker of stages opens it: `compute` makes its one shard."""
+        raise AssertionError(f"{self.job.store}: a training has workers of its own")
+
+    def compute(self, workers: Workers, should_stop: ShouldStop) -> None:
+        """Train to the end, from the newest checkpoint if there is one, and commit the weights."""
+        job, at, backends = self.job, self.at, self.at.execution.backends
+        if at.execution.find(job.name, job.spec) is not None:
+            return  # another invocation has trained it while this one waited for its lease
+        device, threads = at.chosen.device, threads_of(job.recipe.resources, at.place, at.chosen)
+        try:
+            with Follower(job, self.folder, at.say) as follower:
+                if job.recipe.resources.backend == "inline":
+                    fit(
+                        job,
+                        Comm(),
+                        device=device,
+                        threads=threads,
+                        tell=follower.write,
+                        should_stop=should_stop,
+                    )
+                    commit(job, device=device)
+                else:
+                    from raypipe.cluster.ray_pool import RayBackend
+                    from raypipe.cluster.ray_train import train_on_ray
+
+                    ray_backend = backends.get()
+                    assert isinstance(ray_backend, RayBackend)
+                    ray_backend.end_idle()
+                    train_on_ray(
+                        job,
+                        device=device,
+                        threads=threads,
+                        folder=self.folder,
+                        should_stop=should_stop,
+                        on_workers=workers.add,
+                        check=ray_backend.check,
+                    )
+            self.is_only_one = workers.overtaken() is None
+        except BaseException:
+            backends.close()  # before the lease: afterwards, nothing of this training may write
+            raise
 
 
 def training_table(

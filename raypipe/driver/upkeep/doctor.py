@@ -4,6 +4,7 @@ import platform
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,6 +56,7 @@ def _disk(folder: Path) -> str:
 def _torch() -> str:
     from raypipe.driver.devices import choose
 
+    import_module("torch")  # a CPU is chosen without it, and it may be broken
     return choose().line().removeprefix("device: ")
 
 

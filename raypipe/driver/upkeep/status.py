@@ -16,7 +16,7 @@ from pydantic import Field
 from raypipe.config import read_resolved
 from raypipe.config.yaml import parse_yaml
 from raypipe.driver.mirror import address_of
-from raypipe.driver.summaries import read_summary, standing_of
+from raypipe.driver.summaries import read_results, read_summary
 from raypipe.driver.workspace import LEASE, Workspace
 from raypipe.errors import InputError
 from raypipe.regular import check_regular
@@ -112,27 +112,26 @@ def _cause(summary: Mapping[str, Any], ending: tuple[str, int, str]) -> str | No
     return cause if code else None
 
 
-def standing(folder: Path) -> dict[str, Any] | None:
-    """The summary of the invocation whose files stand (`standing_of`); None if there is none.
+def shown_results(folder: Path, of: str) -> dict[str, Any] | None:
+    """The results that stand, complete and with the entry `of`; None if there are none.
 
-    If a newer one ended before its work, a line of the log says so.
+    If a newer invocation ended before its work, a line of the log says so.
     """
-    newest = read_summary(folder)
-    if newest is None or (summary := standing_of(newest)) is newest:
-        return newest
-    if summary["status"] != "complete":  # refused by a limit: nothing of it is shown
-        return summary
-    ended = status(folder)
-    log.warning(
-        "%s: shown is the invocation of %s, the last complete one; the newest one wrote no files "
-        "(%s: exit %d, %s)",
-        address_of(folder),
-        summary.get("began"),
-        ended.state,
-        ended.exit_code,
-        ended.reason,
-    )
-    return summary
+    results, newest = read_results(folder), read_summary(folder)
+    if results is None or results.get("status") != "complete" or of not in results:
+        return None
+    if newest is not None and newest.get("run") != results.get("run"):
+        ended = status(folder)
+        log.warning(
+            "%s: shown is the invocation of %s, the last complete one; the newest one wrote no "
+            "files (%s: exit %d, %s)",
+            address_of(folder),
+            results.get("began"),
+            ended.state,
+            ended.exit_code,
+            ended.reason,
+        )
+    return results
 
 
 def _last(workspace: Workspace) -> tuple[Mapping[str, Any], tuple[str, int, str]]:

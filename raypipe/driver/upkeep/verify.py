@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from raypipe.driver.mirror import output_hash
-from raypipe.driver.summaries import FILE, standing_of
+from raypipe.driver.summaries import RESULTS, SUMMARY, has_results, read_results, read_summary
 from raypipe.driver.workspace import Workspace, read_refs
 from raypipe.errors import CorruptError
 from raypipe.storage.generations import (
@@ -190,13 +190,20 @@ def verify(workspace: Workspace) -> list[Damage]:
 
 
 def _damages(workspace: Workspace) -> Iterator[Damage]:
-    summary: Mapping[str, Json] | None = {}
-    try:
-        summary = workspace.read_summary()
-        summary = summary and standing_of(summary)
-    except CorruptError as error:
-        yield Damage(FILE, str(error), f"delete {FILE} and run again to write it")
-    files = list(file_damage(workspace.folder, summary or {}))
+    folder, read, damaged = workspace.folder, {}, set()
+    for name, reader in {SUMMARY: read_summary, RESULTS: read_results}.items():
+        try:
+            read[name] = reader(folder)
+        except CorruptError as error:
+            damaged.add(name)
+            yield Damage(name, str(error), f"delete {name} and run again to write it")
+    summary, results = read.get(SUMMARY), read.get(RESULTS)
+    standing = results or {}
+    if results is None and summary is not None and summary.get("status") == "complete":
+        standing = summary
+        if RESULTS not in damaged and has_results(summary):
+            yield Damage(RESULTS, f"{folder / RESULTS}: {GONE}", "run again to write it")
+    files = list(file_damage(folder, standing))
     yield from files
     refs = f"refs/{workspace.id}.json"
     if any(damage.name == "recipe.yaml" for damage in files) and not workspace.stores.exists(refs):
@@ -205,13 +212,13 @@ def _damages(workspace: Workspace) -> Iterator[Damage]:
     if problem is not None:
         yield Damage(ROOT_FORMAT, problem, f"delete {ROOT_FORMAT} and run again")
     referred = _Referred()
-    if summary and summary["status"] == "complete":
-        places = (place.split("/") for place in summary.get("stores", ()))
+    if standing.get("status") == "complete":
+        places = (place.split("/") for place in standing.get("stores", ()))
         referred.completed = {(store, fingerprint) for store, fingerprint in places}
-        yield from _standing(workspace, summary)
+        yield from _standing(workspace, standing)
     yield from _refs(workspace, referred)
-    if summary is None and referred.used:
-        yield Damage(FILE, f"{workspace.folder / FILE}: {GONE}", "run again to write it")
+    if summary is None and SUMMARY not in damaged and referred.used:
+        yield Damage(SUMMARY, f"{folder / SUMMARY}: {GONE}", "run again to write it")
     yield from _generations(workspace, referred)
     yield from _stores(workspace, referred)
 

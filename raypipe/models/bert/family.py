@@ -8,13 +8,13 @@ between the head's layers alone; transformers does so before the first one too.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from raypipe.errors import InputError
 from raypipe.models.bert.files import HEAD, POOLER, SEGMENTS, BertFiles, Names
-from raypipe.models.tensors import Config
+from raypipe.models.tensors import Config, Shape, check_units
 from raypipe.text.inputs import Layout
 
 if TYPE_CHECKING:  # importing torch takes seconds, and planning does not need it
@@ -25,12 +25,12 @@ if TYPE_CHECKING:  # importing torch takes seconds, and planning does not need i
     from raypipe.models.packed import Updates
     from raypipe.models.tensors import Tensors
 
+T = TypeVar("T")
 
 DISTILBERT_EPS = 1e-12
 """A constant in transformers' code; config.json does not state it."""
 FIRST_POSITION = 2
 """One more than the padding's id: transformers numbers positions from there."""
-NO_HEAD = ": it has no head that scores pairs"
 OF_HEAD = (*POOLER, *(HEAD[1] + part for part in ("weight", "bias")))
 
 
@@ -39,6 +39,8 @@ class Packed:
 
     files: BertFiles
     _names: Names
+    _of_head: tuple[str, ...]
+    """Names of a head's tensors, of which the classifier's bias is the last."""
 
     def layout(self, tokenizer: Tokenizer, segments: Sequence[int]) -> Layout:
         """The layout with one special token, each text, and another special token behind it.
@@ -60,8 +62,20 @@ class Packed:
             has_segments=has_segments,
         )
 
-    def _checked(self, weights: Tensors, names: Collection[str], so: str = "") -> dict[str, Tensor]:
-        """The tensors by these canonical names of BERT's; `so` says what follows from a lack.
+    def check_head(self, shapes: Mapping[str, Shape], relevant_label: int | None) -> None:
+        """Returns nothing if tensors of these shapes have the head that the settings expect.
+
+        Raises:
+            InputError: tensors are missing, or the number of units contradicts the settings.
+        """
+        own = self._checked(shapes, self._of_head, ": it has no head that scores pairs")
+        (num_units,) = own[self._of_head[-1]]
+        check_units(num_units, relevant_label)
+
+    def _checked(
+        self, weights: Mapping[str, T], names: Collection[str], so: str = ""
+    ) -> dict[str, T]:
+        """The tensors, or their shapes, by these names of BERT's; `so` says what a lack means.
 
         Raises:
             InputError: some are missing; the message names all.
@@ -72,12 +86,14 @@ class Packed:
             raise InputError([f"the checkpoint lacks the tensor {name}{so}" for name in missing])
         return tensors
 
-    def _as_bert(self, weights: Tensors, names: Iterable[str]) -> dict[str, Tensor]:
-        """The tensors by these canonical names of BERT's, without those that are missing."""
+    def _as_bert(self, weights: Mapping[str, T], names: Iterable[str]) -> dict[str, T]:
+        """The tensors, or their shapes, that are there, by these canonical names of BERT's."""
         places = {name: self._saved(name, weights) for name in names}
         return {name: weights[saved] for name, saved in places.items() if saved is not None}
 
-    def _missing(self, names: Iterable[str], tensors: Tensors, weights: Tensors) -> list[str]:
+    def _missing(
+        self, names: Iterable[str], tensors: Collection[str], weights: Collection[str]
+    ) -> list[str]:
         """Missing tensors among these names of BERT's, with the prefix that the checkpoint has."""
         prefixed = any(name.startswith(self._names.prefix) for name in weights)
         own = (self._names.own(name) for name in names if name not in tensors)
@@ -106,7 +122,7 @@ class BertFamily(Packed):
     def __init__(self, names: Names, *, activation: str = "tanh") -> None:
         """`activation` is torch's name of what a head computes between its layers."""
         self.files = BertFiles(names)
-        self._names, self._activation = names, activation
+        self._names, self._of_head, self._activation = names, OF_HEAD, activation
 
     @property
     def pretraining(self) -> BertPretraining:
@@ -134,11 +150,12 @@ class BertFamily(Packed):
             tensors[SEGMENTS] = torch.zeros(1, like["hidden_size"])
         return read_bert(tensors, like, updates=self._updates(updates, places))
 
-    def forward(self, body: Bert, *tokens: Any, **settings: Any) -> Tensor:
-        """Last hidden states, computed by `hidden_states`."""
+    @property
+    def forward(self) -> Callable[..., Tensor]:
+        """The forward pass, `hidden_states`."""
         from raypipe.models.bert.forward import hidden_states
 
-        return hidden_states(body, *tokens, **settings)
+        return hidden_states
 
     def head(
         self,
@@ -157,9 +174,9 @@ class BertFamily(Packed):
 
         from raypipe.models.bert.forward import read_head
 
-        tensors = self._checked(weights, OF_HEAD, NO_HEAD)
-        own = self._updates(updates, POOLER)
-        pair_head = read_head(tensors, relevant_label=relevant_label, updates=own)
+        self.check_head({name: tuple(one.shape) for name, one in weights.items()}, relevant_label)
+        tensors = self._as_bert(weights, OF_HEAD)
+        pair_head = read_head(tensors, updates=self._updates(updates, POOLER))
         return replace(pair_head, activation=getattr(torch, self._activation))
 
 

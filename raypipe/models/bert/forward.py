@@ -33,7 +33,7 @@ from raypipe.models.packed import (
     normed,
     plus,
 )
-from raypipe.models.tensors import Config, Named, Shape, check_units, with_third_segment
+from raypipe.models.tensors import Config, Named, Shape, with_third_segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,31 +205,20 @@ class BertHead:
         return linear(drop(widened), self.classifier)[:, : self.num_units]
 
 
-def read_head(
-    weights: Mapping[str, Tensor], *, relevant_label: int | None, updates: Updates | None = None
-) -> BertHead:
-    """The head of these tensors, by canonical name, fp32, with its pooler's low-rank update.
-
-    Raises:
-        InputError: the number of units contradicts the settings.
-    """
+def read_head(weights: Mapping[str, Tensor], *, updates: Updates | None = None) -> BertHead:
+    """The head of these tensors, by canonical name, fp32, with its pooler's low-rank update."""
 
     def pair(name: str) -> Linear:
         return weights[f"{name}.weight"].float(), weights[f"{name}.bias"].float()
 
     classifier = pair("classifier")
     pooler = (*pair("pooler.dense"), *(updates or {}).get("pooler.dense", ()))
-    return BertHead(pooler, padded(classifier, relevant_label), len(classifier[1]))
+    return BertHead(pooler, padded(classifier), len(classifier[1]))
 
 
-def padded(classifier: Linear, relevant_label: int | None) -> Linear:
-    """A classifier with zeros up to MIN_ROWS units.
-
-    Raises:
-        InputError: its number of units contradicts the settings.
-    """
+def padded(classifier: Linear) -> Linear:
+    """A classifier with zeros up to MIN_ROWS units."""
     weight, bias = classifier
-    check_units(len(bias), relevant_label)
     filled = MIN_ROWS - len(bias)
     return F.pad(weight, (0, 0, 0, filled)), F.pad(bias, (0, filled))
 

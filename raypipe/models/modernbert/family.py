@@ -8,9 +8,10 @@ Source: Warner et al. 2024 (ModernBERT).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NoReturn
 
-from raypipe.models.bert.family import NO_HEAD, Packed
+from raypipe.models.bert.family import Packed
 from raypipe.models.bert.files import Names
 from raypipe.models.modernbert.files import HEAD_BIAS, ModernBertFiles, attention_of
 from raypipe.models.tensors import Config, no_pretraining
@@ -33,6 +34,7 @@ class ModernBertFamily(Packed):
     def __init__(self, names: Names) -> None:
         """The family with these names."""
         self.files, self._names = ModernBertFiles(names), names
+        self._of_head = (*self.files.POOLER, *self.files.HEADS)
 
     @property
     def pretraining(self) -> NoReturn:
@@ -60,11 +62,12 @@ class ModernBertFamily(Packed):
             updates=self._updates(updates, places),
         )
 
-    def forward(self, body: ModernBert, *tokens: Any, **settings: Any) -> Tensor:
-        """Last hidden states, computed by `hidden_states`."""
+    @property
+    def forward(self) -> Callable[..., Tensor]:
+        """The forward pass, `hidden_states`."""
         from raypipe.models.modernbert.forward import hidden_states
 
-        return hidden_states(body, *tokens, **settings)
+        return hidden_states
 
     def head(
         self,
@@ -85,16 +88,17 @@ class ModernBertFamily(Packed):
         from raypipe.models.modernbert.forward import unbiased
 
         dense, norm = self.files.POOLER
-        names = [dense, norm, *self.files.HEADS]
-        names += [HEAD_BIAS] if config.get("classifier_bias") else []
-        tensors = {n: t.float() for n, t in self._checked(weights, names, NO_HEAD).items()}
+        self.check_head({name: tuple(one.shape) for name, one in weights.items()}, relevant_label)
+        more = [HEAD_BIAS] if config.get("classifier_bias") else []
+        tensors = self._checked(weights, [*self._of_head, *more])
+        tensors = {name: tensor.float() for name, tensor in tensors.items()}
         weight, bias = (tensors[name] for name in self.files.HEADS)
         biased = HEAD_BIAS in tensors
         first = (tensors[dense], tensors[HEAD_BIAS]) if biased else unbiased(tensors[dense])
         update = (self._updates(updates, [dense]) or {}).get(dense.removesuffix(".weight"), ())
         return BertHead(
             (*first, *update),
-            padded((weight, bias), relevant_label),
+            padded((weight, bias)),
             num_units=len(bias),
             activation=F.gelu,
             norm=unbiased(tensors[norm]),

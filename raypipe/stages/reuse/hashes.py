@@ -8,7 +8,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from raypipe import schema
-from raypipe.ranking.order import begins
 from raypipe.stages.stage import Beat, Payload, Site
 from raypipe.storage.payloads import map_tensors, write_tensors
 from raypipe.storage.records import Shard
@@ -84,6 +83,8 @@ class TextHashes:
 
         int64 [2, n], by row. It reads all sorted hashes once, and of equal ones alone the rows.
         """
+        from raypipe.ranking.order import begins
+
         again = np.flatnonzero(self._sorted[1:] == self._sorted[:-1])
         rows = self._rows[np.union1d(again, again + 1)].astype(np.int64)
         whole = self.hashes[rows]

@@ -1,11 +1,16 @@
 """The blend of a monoBERT model's scores with the order that they are given, and of stored runs."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from raypipe.errors import InputError
 from raypipe.models.folder.settings import PairConventions
-from raypipe.ranking.blend import Blend
 from raypipe.storage.store import Stored
+
+if TYPE_CHECKING:
+    from raypipe.ranking.blend import Blend
+
 
 MOST = 1e30
 """The largest weight: sums with it are finite in fp32, whatever a model's output is."""
@@ -38,10 +43,14 @@ def blend_of(
             f"blend {weight:g} needs the model's log odds, which scores of the scale "
             f"{conventions.score} do not tell; expected score: log-probability, or blend: 0"
         )
+    from raypipe.ranking.blend import Blend
+
     return Blend(weight, conventions.score)
 
 
 def blend_and_depth(stored: Stored) -> tuple[Blend, int] | None:
     """The blend of a stored run of a monoBERT model, with its k0; None if it has no blend."""
+    from raypipe.ranking.blend import Blend
+
     params: Any = stored.spec.params
     return (Blend(**params["blend"]), params["k0"]) if "blend" in params else None

@@ -1,21 +1,25 @@
 """The candidates of a run that a reranker is asked to score, in order, read block by block."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from raypipe import schema
-from raypipe.ranking.candidates import Keys, pairs, singles
-from raypipe.stages.run_tables import read_queries_of_run
 from raypipe.stages.stage import Expectations
 from raypipe.stages.tables import num_lines
 from raypipe.storage.payloads import read_table
 from raypipe.storage.records import Json
 from raypipe.storage.store import Stored
+
+if TYPE_CHECKING:
+    from raypipe.ranking.candidates import Keys
+
 
 Int64 = NDArray[np.int64]
 BLOCK_QUERIES = 1_000
@@ -69,6 +73,8 @@ class Request:
 
     def keys(self, run: pa.Table) -> Keys:
         """The requested candidates of a run (schema.RUN), sorted."""
+        from raypipe.ranking.candidates import pairs, singles
+
         columns = [run[name].to_numpy() for name in ("query_row", "passage_row", "rank")]
         if self.k1 is None:
             return singles(*columns, k0=self.k)
@@ -181,6 +187,8 @@ class RunCandidates:
 
     def _block_at(self, row: int) -> tuple[int, int, Keys]:
         """First row, last row + 1 and keys of the block of queries that has this row."""
+        from raypipe.stages.run_tables import read_queries_of_run
+
         if self._block is None or not self._block[0] <= row < self._block[1]:
             edges = self._first_rows()
             query = int(np.searchsorted(edges, row, side="right")) - 1

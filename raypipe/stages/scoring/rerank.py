@@ -1,21 +1,24 @@
 """The stages that make runs and pairs by selecting from tables of scores."""
 
+from __future__ import annotations
+
 from dataclasses import asdict
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from raypipe import schema
-from raypipe.ranking.blend import Blend
-from raypipe.ranking.rerank import aggregate_by_key, rerank_by_key
-from raypipe.stages.run_tables import read_queries_of_run
 from raypipe.stages.scoring.candidates import Request
 from raypipe.stages.scoring.score_table import Scored, keys_of
 from raypipe.stages.tables import Sides, TableStage, num_lines
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.store import Stored, spec_over
+
+if TYPE_CHECKING:
+    from raypipe.ranking.blend import Blend
 
 
 def rerank_stage(
@@ -47,6 +50,9 @@ def rerank_stage(
         params["blend"] = asdict(blend)
 
     def block(shard: Shard) -> pa.Table:
+        from raypipe.ranking.rerank import rerank_by_key
+        from raypipe.stages.run_tables import read_queries_of_run
+
         lines = read_queries_of_run(run, shard.start, shard.stop)
         wanted = request.keys(lines)
         queries = (shard.start, shard.stop)
@@ -78,6 +84,8 @@ def pairs_stage(
     params = {**request.to_json(), "scores": base.without_derived()}
 
     def block(shard: Shard) -> tuple[pa.Table, dict[str, Json]]:
+        from raypipe.stages.run_tables import read_queries_of_run
+
         wanted = request.keys(read_queries_of_run(run, shard.start, shard.stop))
         queries = (shard.start, shard.stop)
         scores, failed = scored.find(wanted, queries, what=f"{name}, {shard}")
@@ -125,6 +133,9 @@ def aggregate_stage(
     stores = {"run": run, "pairs": pairs} | sides.stores()
 
     def block(shard: Shard) -> pa.Table:
+        from raypipe.ranking.rerank import aggregate_by_key
+        from raypipe.stages.run_tables import read_queries_of_run
+
         lines = read_queries_of_run(run, shard.start, shard.stop)
         scored = read_queries_of_run(pairs, shard.start, shard.stop, schema.SCORES)
         return aggregate_by_key(

@@ -16,12 +16,8 @@ from numpy.typing import NDArray
 from raypipe import schema
 from raypipe.errors import RowsFailed
 from raypipe.models.folder.model_folder import ModelFolder
-from raypipe.ranking.candidates import Keys, missing
 from raypipe.stages.expected import Expected, ModelInputs
-from raypipe.stages.open_model import Stopwatch, open_model
-from raypipe.stages.reuse.division import Division, divide
 from raypipe.stages.scoring.candidates import Candidates
-from raypipe.stages.scoring.older_scores import OlderScores, ScoresByText, older_scores
 from raypipe.stages.scoring.score_table import keys_of
 from raypipe.stages.scoring.token_rows import TokenRows
 from raypipe.stages.stage import (
@@ -46,6 +42,9 @@ from raypipe.text.inputs import TextSlice, taken
 
 if TYPE_CHECKING:
     from raypipe.models.scorer import Scorer
+    from raypipe.ranking.candidates import Keys
+    from raypipe.stages.reuse.division import Division
+    from raypipe.stages.scoring.older_scores import OlderScores
 
 SAMPLED_INPUTS = 4_000
 """Inputs of which a forecast knows the lengths."""
@@ -115,6 +114,8 @@ class ScoreStage(Stage):
 
     def reusing(self, older: Sequence[Stored]) -> ScoreStage:
         """This stage, copying rows from older stores."""
+        from raypipe.stages.scoring.older_scores import older_scores
+
         found = [older_scores(stored) for stored in older]
         return replace(self, older=tuple(part for part in found if part is not None))
 
@@ -182,6 +183,8 @@ class ScoreStage(Stage):
     def _new_keys(self, expectations: Expectations) -> Keys | None:
         """The candidates that no older store and no earlier request has; None if they are not
         known."""
+        from raypipe.ranking.candidates import missing
+
         stores = {**self.candidates.stores(), **self.sides.stores()}
         if not all(expectations.has(stored) for stored in stores.values()):
             return None
@@ -202,6 +205,7 @@ class ScoreStage(Stage):
         Its `run` raises RowsFailed for scores that are not finite.
         """
         from raypipe.models.load import load_scorer
+        from raypipe.stages.open_model import open_model
 
         scorer, facts = open_model(load_scorer, self.model, site, self.budget_tokens)
         return Opened(_OpenedScores(self, site.scratch, scorer).run, facts)
@@ -211,6 +215,8 @@ class _OpenedScores:
     """The model and the word pieces, mapped."""
 
     def __init__(self, stage: ScoreStage, scratch: Path, scorer: Scorer) -> None:
+        from raypipe.stages.scoring.older_scores import ScoresByText
+
         self._stage, self._scratch, self._scorer = stage, scratch, scorer
         self._queries = stage.query_tokens
         self._passages = TokenRows(stage.passage_tokens)
@@ -219,6 +225,9 @@ class _OpenedScores:
 
     def run(self, shard: Shard, skip: Rows, beat: Beat) -> Payload:
         """The payload of a shard; see ScoreStage.open."""
+        from raypipe.stages.open_model import Stopwatch
+        from raypipe.stages.reuse.division import divide
+
         stage, watch = self._stage, Stopwatch(self._scorer)
         kept = np.setdiff1d(np.arange(shard.start, shard.stop), np.asarray(list(skip), np.int64))
         query_rows, first, second = (

@@ -1,6 +1,9 @@
 """The stored scores of a request's candidates, read by query."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -8,10 +11,12 @@ from numpy.typing import NDArray
 
 from raypipe import schema
 from raypipe.errors import IncompleteError
-from raypipe.ranking.candidates import Keys, missing, positions
 from raypipe.stages.scoring.candidates import Candidates, rows_of
 from raypipe.storage.payloads import read_table
 from raypipe.storage.store import Stored
+
+if TYPE_CHECKING:
+    from raypipe.ranking.candidates import Keys
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,8 @@ class Scored:
         Raises:
             IncompleteError: some candidates have no score; the message gives their number.
         """
+        from raypipe.ranking.candidates import missing, positions
+
         held = self.table(*queries)
         places = positions(wanted, keys_of(held))
         scores = np.full(len(places), np.nan, np.float32)

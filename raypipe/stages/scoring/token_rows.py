@@ -1,9 +1,12 @@
 """Word pieces of scattered rows, read from mapped token shards."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +28,6 @@ from raypipe.stages.stage import (
     ranges,
 )
 from raypipe.stages.texts.ids import column_of_rows
-from raypipe.stages.texts.text_blocks import Strings
 from raypipe.stages.texts.tokenize import (
     BATCH_ROWS,
     SAMPLED_TEXTS,
@@ -40,8 +42,12 @@ from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.store import Stored, spec_over
 from raypipe.text.inputs import TextSlice
-from raypipe.text.utf8 import Utf8
-from raypipe.text.word_pieces import WordPieces, word_pieces_of
+
+if TYPE_CHECKING:
+    from raypipe.stages.texts.text_blocks import Strings
+    from raypipe.text.utf8 import Utf8
+    from raypipe.text.word_pieces import WordPieces
+
 
 Int64 = NDArray[np.int64]
 
@@ -106,6 +112,8 @@ class PassageTokensStage(Stage):
 
     def open(self, site: Site) -> Opened:
         """Open it: pieces of a shard's passages, uint16 or uint32 flat with offsets."""
+        from raypipe.text.word_pieces import word_pieces_of
+
         tokenizer, rows = open_tokenizer(self.model), self.candidates.passages()
         sample = rows[:: -(-len(rows) // SAMPLED_TEXTS) or 1]
         texts = column_of_rows(self.collection, sample, "text")

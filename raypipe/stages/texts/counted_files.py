@@ -22,7 +22,6 @@ from raypipe.stages.stage import (
     Stage,
     ranges,
 )
-from raypipe.storage.copies import on_this_node
 from raypipe.storage.payloads import write_table
 from raypipe.storage.records import Shard, canonical, digest
 
@@ -108,6 +107,8 @@ class CountedFiles(Stage):
     def _records(
         self, scratch: Path, shard: Shard, read: ReadRecords, tally: Tally
     ) -> Iterator[tuple[str, ...]]:
+        from raypipe.storage.copies import on_this_node
+
         first = 0
         for file, facts in zip(self.files, self.facts, strict=True):
             start = max(shard.start - first, 0)

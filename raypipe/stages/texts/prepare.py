@@ -13,7 +13,6 @@ from raypipe.data.facts import FileFacts, changed, count_file, from_json, to_jso
 from raypipe.data.reading import read_records
 from raypipe.stages.stage import Beat, Opened, Payload, Rows, Site, Sizing, Stage, ranges
 from raypipe.stages.texts.counted_files import CountedFiles, ReadRecords
-from raypipe.storage.copies import on_this_node
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.store import Stored
@@ -51,6 +50,8 @@ class CountStage(Stage):
         return Opened(partial(self._run, site.scratch))
 
     def _run(self, scratch: Path, shard: Shard, skip: Rows, beat: Beat) -> Payload:
+        from raypipe.storage.copies import on_this_node
+
         beat(range(shard.start, shard.stop))
         file = on_this_node(self.files[shard.start], self.sources, scratch)
         before = _stamps([file])

@@ -11,7 +11,6 @@ from raypipe import schema
 from raypipe.data.queries import read_queries
 from raypipe.errors import LEAVE_INPUTS, InputError
 from raypipe.stages.stage import Beat, Opened, Payload, Rows, Site, Sizing, Stage
-from raypipe.storage.copies import on_this_node
 from raypipe.storage.payloads import write_table
 from raypipe.storage.records import Shard, canonical, digest, hash_file
 from raypipe.storage.spec import StageSpec
@@ -41,6 +40,8 @@ class QueriesStage(Stage):
         return Opened(partial(self._run, site.scratch))
 
     def _run(self, scratch: Path, shard: Shard, skip: Rows, beat: Beat) -> Payload:
+        from raypipe.storage.copies import on_this_node
+
         queries = self._read(on_this_node(self.file, self.sources, scratch))
         if len(queries) != shard.num_rows:
             raise InputError(

@@ -22,7 +22,6 @@ from raypipe.storage.payloads import Flat, Offsets, concatenate
 from raypipe.storage.records import Json
 from raypipe.storage.store import Stored
 from raypipe.text.inputs import TextSlice
-from raypipe.text.word_pieces import word_pieces_of
 
 
 @dataclass(frozen=True)
@@ -77,6 +76,8 @@ def tokenized(
     Raises:
         InputError: see refuse_other_inputs.
     """
+    from raypipe.text.word_pieces import word_pieces_of
+
     refuse_other_inputs(tokenizer, list(texts[:: -(-len(texts) // SAMPLED_TEXTS) or 1]), model)
     prefix = model.prefix(side)
     starts = range(0, len(texts), BATCH_ROWS)

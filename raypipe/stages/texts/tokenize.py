@@ -1,9 +1,12 @@
 """The stage that splits texts into word pieces, once for each tokenizer."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -15,11 +18,7 @@ from raypipe.errors import InputError
 from raypipe.models.folder.model_folder import ModelFolder, layout_of, open_tokenizer
 from raypipe.models.folder.settings import PairConventions
 from raypipe.stages.expected import Expected
-from raypipe.stages.reuse.boundaries import expected_shards, shards_by_content, spread
-from raypipe.stages.reuse.division import Division, Int64, divide, same_payload
-from raypipe.stages.reuse.source import OlderStore, OpenedSource, source_over
 from raypipe.stages.stage import Beat, Expectations, Opened, Payload, Rows, Site, Sizing, Stage
-from raypipe.stages.texts.text_blocks import Strings, TextReader
 from raypipe.storage.payloads import (
     Flat,
     Offsets,
@@ -31,9 +30,14 @@ from raypipe.storage.payloads import (
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec, settings_digest
 from raypipe.storage.store import Stored, spec_over
-from raypipe.text.prompts import first_difference
-from raypipe.text.utf8 import Utf8
-from raypipe.text.word_pieces import WordPieces, word_pieces_of
+
+if TYPE_CHECKING:
+    from raypipe.stages.reuse.division import Division, Int64
+    from raypipe.stages.reuse.source import OlderStore, OpenedSource
+    from raypipe.stages.texts.text_blocks import Strings, TextReader
+    from raypipe.text.utf8 import Utf8
+    from raypipe.text.word_pieces import WordPieces
+
 
 BATCH_ROWS = 2048
 SHARD_ROWS = 16_384
@@ -62,15 +66,21 @@ class TokenizeStage(Stage):
 
     def shards(self, sizing: Sizing) -> list[Shard]:
         """Ranges of rows that begin where the content says; see shards_by_content."""
+        from raypipe.stages.reuse.boundaries import shards_by_content
+
         work = min(sizing.shard_rows, SHARD_ROWS)
         return shards_by_content(self.texts.num_rows, work, self.hashes)
 
     def weights_of(self, shards: Sequence[Shard]) -> list[float]:
         """The work of each shard: its bytes of text."""
+        from raypipe.stages.reuse.boundaries import spread
+
         return spread(self.texts, lambda record: record.num_bytes, shards)
 
-    def reusing(self, older: Sequence[Stored]) -> "TokenizeStage":
+    def reusing(self, older: Sequence[Stored]) -> TokenizeStage:
         """This stage, copying rows from older stores."""
+        from raypipe.stages.reuse.source import source_over
+
         return replace(self, source=source_over(older, self.hashes, "texts"))
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
@@ -80,12 +90,18 @@ class TokenizeStage(Stage):
 
     def expected(self, expectations: Expectations) -> Expected:
         """An estimate: the pieces of a sample of the texts."""
+        from raypipe.stages.reuse.boundaries import expected_shards
+
         work = min(expectations.sizing.shard_rows, SHARD_ROWS)
         shards = expected_shards(self.texts.num_rows, work, self.hashes, expectations)
         return expected_pieces(expectations, self.texts, self.model, self.prefix, shards)
 
     def open(self, site: Site) -> Opened:
         """Open it: pieces of a shard's rows, uint16 or uint32 flat with offsets."""
+        from raypipe.stages.reuse.source import OpenedSource
+        from raypipe.stages.texts.text_blocks import TextReader
+        from raypipe.text.word_pieces import word_pieces_of
+
         tokenizer = open_tokenizer(self.model)
         self._check_slicing(tokenizer)
         source = None if self.source is None else OpenedSource(self.source)
@@ -115,6 +131,8 @@ class TokenizeStage(Stage):
         skip: Rows,
         beat: Beat,
     ) -> Payload:
+        from raypipe.stages.reuse.division import divide, same_payload
+
         same = None if source is None else source.whole(shard)
         if source is not None and same is not None:
             return same_payload(same, source.path(same), scratch, shard)
@@ -195,6 +213,8 @@ def refuse_other_inputs(tokenizer: Tokenizer, texts: list[str], model: ModelFold
     Raises:
         InputError: they differ; the message names the text.
     """
+    from raypipe.text.prompts import first_difference
+
     if model.by_library:
         return
     single = layout_of(model, tokenizer, (0,))

@@ -13,7 +13,7 @@ from raypipe.config import load_recipe
 from raypipe.driver.execute import Watcher
 from raypipe.driver.forecast.plan import make_plan
 from raypipe.driver.pipeline import Options, run_pipeline
-from raypipe.driver.summaries import read_summary, write_summary
+from raypipe.driver.summaries import read_results, write_results
 from raypipe.errors import InputError
 
 MODEL_STORES = {
@@ -94,8 +94,8 @@ def test_the_rate_of_the_last_run_is_taken_from_its_log(recipe, files, tmp_path,
     events = [json.loads(line) for file in files for line in file.read_text().splitlines()]
     tokens, seconds = (sum(e.get(k, 0) for e in events) for k in ("tokens", "cpu_seconds"))
     assert again.rates["vectors"].tokens_per_second == pytest.approx(tokens / seconds)
-    summary = read_summary(tmp_path / "work")
-    write_summary(tmp_path / "work", summary | {"device": "another"})
+    results = read_results(tmp_path / "work")
+    write_results(tmp_path / "work", results | {"device": "another"})
     other = make_plan(recipe(), tmp_path / "work").forecast
     assert other.rates["vectors"].by == "probe"
 

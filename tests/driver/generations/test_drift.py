@@ -4,9 +4,21 @@ import pyarrow as pa
 import pytest
 
 from raypipe import schema
-from raypipe.driver.generations.drift import Drift, DriftLimit, drift, limits_of
+from raypipe.driver.generations.drift import (
+    Drift,
+    DriftLimit,
+    counterpart,
+    drift,
+    limits_of,
+)
 from raypipe.errors import InputError
 from raypipe.evaluation.overlap import rank_biased_overlap
+from raypipe.storage.generations import Generation
+from raypipe.storage.ledger import Ledger
+from raypipe.storage.posix import PosixStorage
+from raypipe.storage.records import Manifest, Shard
+from raypipe.storage.spec import StageSpec
+from raypipe.storage.store import Stored
 
 
 def run(**rankings):
@@ -90,6 +102,16 @@ def test_limits_are_read_from_texts_and_all_wrong_ones_are_named():
         limits_of([*wrong, "rbo=0.5"], ["nDCG@10"])
     assert len(caught.value.problems) == len(wrong)
     assert "overlap@10, overlap@100, rbo, nDCG@10" in caught.value.problems[0]
+
+
+def test_a_store_of_the_same_name_that_is_no_run_is_not_compared(tmp_path):
+    """As of a stage that scored pairs, and fuses runs now."""
+    storage, spec = PosixStorage(tmp_path), StageSpec("score", 1, {}, produces="pairs")
+    Ledger(storage, "one.dev", spec, [Shard(0, 0, 1)])
+    base = Generation("nightly", 1, {"one.dev": spec.fingerprint()})
+    now = Stored(storage, Manifest("one.dev", "other", (), ()))
+    with pytest.raises(LookupError, match=r"its one\.dev is no run"):
+        counterpart(storage, base, now, now)
 
 
 def test_drift_is_plain_json():

@@ -220,7 +220,7 @@ def test_of_a_query_set_that_changed_the_queries_of_both_are_compared(nights, ca
     caplog.set_level("INFO", "raypipe")
     made = nights.run(TEXTS, max_drift=("overlap@10=1",))["generation"]
     assert made["drift"]["test"]["dense"]["queries"] == 1 and made["number"] == 2
-    assert "of generation 1 over 1 of its 2 queries" in caplog.text
+    assert "with generation 1 over 1 of its 2 queries" in caplog.text
 
 
 def test_a_base_whose_stores_are_gone_is_replaced_without_counts_of_changes(nights):

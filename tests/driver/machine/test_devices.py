@@ -1,14 +1,20 @@
 """What a machine or a cluster has to run on, and how it is shared among actors."""
 
-from functools import partial
+import subprocess
+import sys
+from dataclasses import replace
 
 import pytest
 
 from raypipe.driver import devices
-from raypipe.driver.devices import Devices, choose, nvidia_devices
+from raypipe.driver.devices import Devices, TorchBuild, choose, nvidia_devices, of_cluster
 from raypipe.errors import InputError
 
-of_cluster = partial(devices.of_cluster, capability=lambda: (9, 0))
+
+def on_cluster(resources, device="auto", *, capability=lambda: (9, 0), **options):
+    """The devices that a cluster of these resources gives."""
+    hardware = replace(of_cluster(resources, lambda: None), capability=capability)
+    return choose(device, hardware=hardware, **options)
 
 
 @pytest.fixture
@@ -18,6 +24,8 @@ def machine(monkeypatch):
 
     def made(cores, gpus=0, visible=None):
         monkeypatch.setattr(devices, "num_cores", lambda: cores)
+        monkeypatch.setattr(devices, "torch_build", lambda: TorchBuild("2.13", "13.0", None))
+        monkeypatch.setattr(devices, "_shows_gpu", lambda: True)
         monkeypatch.setattr(torch.cuda, "is_available", lambda: gpus > 0)
         monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
         monkeypatch.setattr(torch.cuda, "get_device_name", lambda place=0: f"GPU {place}")
@@ -80,13 +88,15 @@ def test_a_cluster_is_asked_only_if_auto_depends_on_it():
         asked.append(1)
         return (8, 0)
 
-    found = partial(devices.of_cluster, capability=capability)
-    assert found(GPU_NODES, precision="fp16").precision == "fp16"
-    assert found({"CPU": 8.0}).precision == found(GPU_NODES, "cpu").precision == "fp32"
+    def precision(resources, device="auto", **options):
+        return on_cluster(resources, device, capability=capability, **options).precision
+
+    assert precision(GPU_NODES, precision="fp16") == "fp16"
+    assert precision({"CPU": 8.0}) == precision(GPU_NODES, "cpu") == "fp32"
     assert not asked
-    assert found(GPU_NODES).precision == "bf16" and asked == [1]
-    assert found(GPU_NODES, precision="fastest").precision == "bf16" and asked == [1, 1]
-    logical = devices.of_cluster(GPU_NODES, capability=lambda: None)
+    assert precision(GPU_NODES) == "bf16" and asked == [1]
+    assert precision(GPU_NODES, precision="fastest") == "bf16" and asked == [1, 1]
+    logical = on_cluster(GPU_NODES, capability=lambda: None)
     assert (logical.device, logical.precision) == ("cuda", "fp32")
 
 
@@ -94,8 +104,9 @@ def test_the_fastest_of_a_cpu_is_named_on_it_and_on_a_cluster_of_cpus(machine, m
     machine(4)
     monkeypatch.setattr("torch.cpu.get_capabilities", lambda: {"avx512_bf16": True})
     assert choose(precision="fastest").precision == "bf16"
-    found = partial(devices.of_cluster, capability=lambda: None, precision="fastest")
-    assert found({"CPU": 8.0}).precision == found(GPU_NODES).precision == "bf16"
+    for resources in ({"CPU": 8.0}, GPU_NODES):
+        found = on_cluster(resources, capability=lambda: None, precision="fastest")
+        assert found.precision == "bf16"
 
 
 def test_a_gpu_that_torch_cannot_use_is_no_cpu(machine):
@@ -104,8 +115,42 @@ def test_a_gpu_that_torch_cannot_use_is_no_cpu(machine):
         choose()
     assert choose("cpu").device == "cpu"
     machine(4)
-    with pytest.raises(InputError, match=r"cuda: 0 NVIDIA device\(s\) found \(none\)"):
+    with pytest.raises(InputError, match=r"cuda: 0 NVIDIA device\(s\) found \(none\), but torch"):
         choose("cuda")
+
+
+@pytest.mark.parametrize(("built_for", "shown"), [((None, None), True), (("13.0", None), False)])
+def test_torch_is_asked_for_gpus_only_where_it_and_the_system_may_have_one(
+    machine, monkeypatch, built_for, shown
+):
+    machine(4, gpus=1)
+    monkeypatch.setattr(devices, "torch_build", lambda: TorchBuild("2.13", *built_for))
+    monkeypatch.setattr(devices, "_shows_gpu", lambda: shown)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: pytest.fail("torch was asked"))
+    monkeypatch.setattr(devices, "nvidia_devices", list)
+    assert choose().device == "cpu"
+
+
+def test_an_amd_gpu_is_used_by_a_torch_built_for_it(machine, monkeypatch):
+    machine(4, gpus=1)
+    monkeypatch.setattr(devices, "torch_build", lambda: TorchBuild("2.13", None, "7.0"))
+    assert choose().num_gpus == 1
+
+
+def test_what_torch_was_built_for_is_as_torch_says():
+    import torch
+
+    own = torch.__version__, torch.version.cuda, torch.version.hip
+    assert devices.torch_build() == TorchBuild(*own)
+
+
+def test_a_cpu_is_chosen_without_importing_torch():
+    code = (
+        "import sys; from raypipe.driver.devices import choose; "
+        "print(choose('cpu').line(), 'torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("device: CPU, torch 2.") and done.stdout.endswith(" False\n")
 
 
 def test_the_driver_is_asked_for_its_devices(monkeypatch, tmp_path):
@@ -121,7 +166,7 @@ def test_the_driver_is_asked_for_its_devices(monkeypatch, tmp_path):
 
 def test_a_clusters_cores_are_divided_by_the_threads_of_an_actor():
     def cpu(resources, **asked):
-        found = of_cluster(resources, **asked)
+        found = on_cluster(resources, **asked)
         assert found.device == "cpu"
         return found.num_actors, found.threads
 
@@ -146,30 +191,30 @@ GPU_NODES = {"CPU": 64.0, "GPU": 16.0, "accelerator_type:H100": 2.0, "node:10.0.
 
 
 def test_every_gpu_of_the_cluster_gets_an_actor():
-    found = of_cluster(GPU_NODES)
+    found = on_cluster(GPU_NODES)
     assert (found.device, found.num_gpus, found.num_actors) == ("cuda", 16, 16)
     assert found.line().startswith("device: 16 x H100 (of 16 visible)")
 
 
 def test_fewer_gpus_and_more_actors_can_be_asked_for():
-    found = of_cluster(GPU_NODES, gpus=4, actors=8)
+    found = on_cluster(GPU_NODES, gpus=4, actors=8)
     assert (found.num_gpus, found.num_actors) == (4, 8)
 
 
 def test_without_gpus_every_core_gets_an_actor():
-    found = of_cluster({"CPU": 96.0})
+    found = on_cluster({"CPU": 96.0})
     assert (found.device, found.num_actors, found.threads) == ("cpu", 96, 1)
-    assert of_cluster(GPU_NODES, "cpu", threads=4).num_actors == 16
+    assert on_cluster(GPU_NODES, "cpu", threads=4).num_actors == 16
 
 
 def test_cuda_on_a_cluster_without_gpus_is_refused_unless_a_count_says_what_will_come():
     with pytest.raises(InputError, match="resources.gpus=N"):
-        of_cluster({"CPU": 0.0}, "cuda")
-    scaling = of_cluster({"CPU": 0.0}, "cuda", gpus=2)
+        on_cluster({"CPU": 0.0}, "cuda")
+    scaling = on_cluster({"CPU": 0.0}, "cuda", gpus=2)
     assert (scaling.device, scaling.num_actors) == ("cuda", 2)
     assert "2 x GPU (of 0 visible)" in scaling.line()
 
 
 def test_two_kinds_of_gpu_are_both_named():
     mixed = {"GPU": 3.0, "accelerator_type:H100": 1.0, "accelerator_type:A100": 1.0}
-    assert of_cluster(mixed).gpu_name == "A100 + H100"
+    assert on_cluster(mixed).gpu_name == "A100 + H100"

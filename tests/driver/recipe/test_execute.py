@@ -1,10 +1,9 @@
 import json
-from types import SimpleNamespace
 
 import pytest
 
 from raypipe.cluster.worker import worker_facts
-from raypipe.driver.execute import Workers, _published
+from raypipe.driver.execute import StoreCost, Workers, read_cost
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError
 
@@ -19,18 +18,20 @@ def test_workers_that_differ_in_what_could_change_bytes_are_refused():
 
 
 def test_a_stores_time_is_of_its_last_publication(tmp_path):
-    workspace = Workspace(tmp_path / "w")
-    manifest = SimpleNamespace(store="x", fingerprint="f")
-    assert _published(workspace, manifest) == {}
+    stores = Workspace(tmp_path / "w").stores
+    assert read_cost(stores, "x", "f") == StoreCost(None, 0)
     log = tmp_path / "w" / "stores" / "x" / "f" / "attempts.jsonl"
     log.parent.mkdir(parents=True)
     lines = [{"event": "published", "working_seconds": 1.5}, {"event": "other"}]
     for more, expected in (
-        ([], 1.5),
-        ([{"event": "published", "working_seconds": 2.5}, {"event": "x"}], 2.5),
-        ([{"event": "published", "working_seconds": None}], None),
+        ([], StoreCost(1.5, 0)),
+        (
+            [{"event": "published", "working_seconds": 2.5, "copied": 3}, {"event": "x"}],
+            StoreCost(2.5, 3),
+        ),
+        ([{"event": "published", "working_seconds": None}], StoreCost(None, 0)),
     ):
         log.write_text("".join(json.dumps(line) + "\n" for line in [*lines, *more]))
-        assert _published(workspace, manifest)["working_seconds"] == expected
+        assert read_cost(stores, "x", "f") == expected
     log.write_text('{"event": "other"}\n')
-    assert _published(workspace, manifest) == {}
+    assert read_cost(stores, "x", "f") == StoreCost(None, 0)

@@ -10,15 +10,9 @@ from training_body import recipe
 from raypipe.cluster import ray_start
 from raypipe.driver import devices
 from raypipe.driver.devices import Devices
+from raypipe.driver.place import WorkPlace, place_for, threads_of
 from raypipe.driver.training import place
-from raypipe.driver.training.place import (
-    TrainOptions,
-    backend_of,
-    check_fits,
-    devices_of,
-    start_model,
-    threads_of,
-)
+from raypipe.driver.training.place import check_fits, start_model
 from raypipe.errors import InputError
 from raypipe.models.family import FAMILIES
 from raypipe.models.folder.model_folder import RANDOM, resolve_model
@@ -28,7 +22,7 @@ def chosen(device="cpu", gpus=0, threads=3):
     return Devices(device, gpus, "", gpus, 1, threads, "2")
 
 
-HERE, THERE = TrainOptions(), TrainOptions(ray_address="x:1")
+HERE, THERE = WorkPlace("ray"), WorkPlace("ray", ray_address="x:1")
 
 
 TINY = SimpleNamespace(
@@ -81,7 +75,7 @@ def test_an_adapter_is_not_trained_over_another():
 
 
 @pytest.mark.parametrize(
-    ("resources", "gpus", "options", "expected"),
+    ("resources", "gpus", "at", "expected"),
     [
         ({}, 0, HERE, 12),
         ({"backend": "ray", "workers": 5}, 0, HERE, 2),
@@ -91,42 +85,44 @@ def test_an_adapter_is_not_trained_over_another():
         ({"backend": "ray", "threads": 7, "workers": 5}, 0, THERE, 7),
         ({"backend": "ray"}, 0, THERE, 3),
         ({"backend": "ray"}, 0, HERE, 12),
-        ({}, 0, THERE, 12),
+        ({}, 0, WorkPlace("inline", ray_address="x:1"), 12),
     ],
 )
-def test_cores_are_shared_among_the_workers(monkeypatch, resources, gpus, options, expected):
+def test_cores_are_shared_among_the_workers(monkeypatch, resources, gpus, at, expected):
     monkeypatch.setattr(devices, "num_cores", lambda: 12)
-    given = recipe(resources={"backend": "inline", **resources})
-    assert threads_of(given, chosen(gpus=gpus), options) == expected
+    given = recipe(resources={"backend": "inline", **resources}).resources
+    assert threads_of(given, at, chosen(gpus=gpus)) == expected
 
 
 def test_an_inline_training_is_here_whatever_the_cluster(monkeypatch):
-    given = recipe(resources={"backend": "inline", "device": "cpu", "threads": 2})
-    found = devices_of(given, THERE)
-    assert (found.device, found.threads) == ("cpu", 2) and found.num_actors >= 1
-    backend = backend_of(given, chosen(threads=5), THERE)
-    assert (type(backend).__name__, backend._device, backend._threads) == (
-        "InlineBackend",
-        "cpu",
-        5,
-    )
+    given = recipe(resources={"backend": "inline", "device": "cpu", "threads": 2}).resources
+    here = WorkPlace("inline", ray_address="x:1")
+    with place_for(given, here) as found:
+        assert (found.devices.device, found.devices.threads) == ("cpu", 2)
+        assert found.sizing.num_actors == found.devices.num_actors >= 1
+        backend = found.backends.get()
+        assert (type(backend).__name__, backend._device, backend._threads) == (
+            "InlineBackend",
+            "cpu",
+            2,
+        )
     none = Devices("cuda", 0, "", 0, 0, 1, "2")
     monkeypatch.setattr(devices, "choose", lambda device, **asked: none)
-    assert devices_of(given, HERE).num_actors == 1
+    with place_for(given, HERE) as found:
+        assert found.devices.num_actors == found.sizing.num_actors == 1
 
 
-@pytest.mark.parametrize("options", [HERE, THERE])
+@pytest.mark.parametrize("at", [HERE, THERE])
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_the_precision_that_is_told_is_the_recipes_and_no_worker_is_asked_for_one(
-    monkeypatch, options, precision
+    monkeypatch, at, precision
 ):
     """A training computes in what the recipe says, and has no `auto`."""
     monkeypatch.setattr(ray_start, "connect", lambda *at, **how: {"CPU": 4.0, "GPU": 2.0})
     monkeypatch.setattr(devices, "gpu_capability", lambda: pytest.fail("a worker was asked"))
-    backend = "inline" if options is HERE else "ray"
-    device = "cpu" if options is HERE else "auto"
-    given = {"backend": backend, "device": device, "precision": precision}
-    assert f", {precision}, " in devices_of(recipe(resources=given), options).line()
+    given = {"device": "cpu" if at is HERE else "auto", "precision": precision}
+    with place_for(recipe(resources=given).resources, at) as found:
+        assert f", {precision}, " in found.devices.line()
 
 
 def test_a_start_has_the_recipes_conventions_unless_it_is_packaged(tiny_model, monkeypatch):

@@ -3,7 +3,7 @@
 import pytest
 
 from raypipe.config.training import TrainingSet
-from raypipe.driver.training.parts import relevant_file, write_relevant
+from raypipe.driver.training.opened_sets import relevant_file, write_relevant
 from raypipe.errors import InputError
 
 

@@ -1,7 +1,7 @@
 import pytest
 from held_recipe import HELD
 
-from raypipe.driver.training.parts import teacher_of
+from raypipe.driver.training.opened_sets import teacher_of
 from raypipe.errors import InputError
 
 

@@ -11,7 +11,10 @@ import pytest
 import torch
 from stopped_training import stopped_at
 
+from raypipe.driver import execute
 from raypipe.errors import InputError, Interrupted
+from raypipe.storage.ledger import Ledger
+from raypipe.training.steps import Updates
 
 
 @pytest.mark.slow
@@ -155,6 +158,44 @@ def test_a_measurement_whose_line_was_lost_stands_in_the_curves_all_the_same(
     measured = [event for event in map(json.loads, told) if "mean" in event]
     assert [event["step"] for event in measured] == [0, 4, 8, 12]
     assert "loss" in json.loads(told[1])
+
+
+@pytest.mark.slow
+def test_weights_that_another_invocation_published_meanwhile_are_not_trained_again(
+    small_recipe, train, weights, tmp_path, monkeypatch
+):
+    """It had the lease while this invocation, which had found no weights, waited for it."""
+    path, out, real = small_recipe(), tmp_path / "out", execute.complete_store
+
+    def too_early(workspace, store, spec):
+        return None if store.startswith("weights@") else real(workspace, store, spec)
+
+    summary, before = train(path, out).summary, weights(out)
+    monkeypatch.setattr(execute, "complete_store", too_early)
+    monkeypatch.setattr(Updates, "step", lambda *given: pytest.fail("it trains again"))
+    assert train(path, out).summary["history"] == summary["history"]
+    assert_same_bytes(before, weights(out))
+
+
+@pytest.mark.slow
+def test_weights_that_were_committed_before_a_kill_are_published_and_leave_no_checkpoint(
+    small_recipe, train, tmp_path, monkeypatch
+):
+    path, out, real = small_recipe(), tmp_path / "out", Ledger.publish
+
+    def killed(ledger, *given, **named):
+        if ledger.store.startswith("weights@"):
+            raise KeyboardInterrupt
+        return real(ledger, *given, **named)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Ledger, "publish", killed)
+        with pytest.raises(KeyboardInterrupt):
+            train(path, out)
+    assert list(out.glob("stores/weights@*/*/steps/*"))
+    monkeypatch.setattr(Updates, "step", lambda *given: pytest.fail("it trains again"))
+    assert train(path, out).summary["step"]
+    assert not list(out.glob("stores/weights@*/*/steps/*"))
 
 
 def assert_same_bytes(left, right):

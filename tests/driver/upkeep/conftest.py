@@ -5,7 +5,7 @@ import shutil
 import pytest
 from tiny_workspace import MODEL, run
 
-from raypipe.driver.summaries import read_summary, write_summary
+from raypipe.driver.summaries import read_results, write_results, write_summary
 from raypipe.storage.records import hash_file
 
 
@@ -28,7 +28,8 @@ def root(finished, tmp_path):
     copied = shutil.copytree(finished, tmp_path / "root", copy_function=shutil.copy2)
     recipe = copied / "work" / "recipe.yaml"
     recipe.write_text(recipe.read_text().replace(str(finished), str(copied)))
-    summary = read_summary(copied / "work")
-    summary["files"]["recipe.yaml"] = hash_file(recipe)
-    write_summary(copied / "work", summary)
+    results = read_results(copied / "work")
+    results["files"]["recipe.yaml"] = hash_file(recipe)
+    for write in (write_results, write_summary):
+        write(copied / "work", results)
     return copied

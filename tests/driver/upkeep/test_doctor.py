@@ -1,5 +1,6 @@
 """What the doctor finds and says."""
 
+import sys
 from importlib.metadata import version
 from types import SimpleNamespace
 
@@ -72,6 +73,12 @@ def test_of_a_gpu_it_says_when_rows_are_tested(monkeypatch):
     told = _numerics()
     assert told.startswith("NVIDIA H100, torch ")
     assert told.endswith("; a model's pass is tested bit by bit when it is opened")
+
+
+def test_a_torch_that_cannot_be_imported_fails_its_trial(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    trial = doctor._tried("torch", doctor._torch)
+    assert not trial.ok and "torch" in trial.result
 
 
 @pytest.mark.slow

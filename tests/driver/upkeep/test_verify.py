@@ -8,6 +8,7 @@ from small_invocation import Watching
 from tiny_workspace import run
 
 from raypipe.driver.pipeline import Options, run_pipeline
+from raypipe.driver.summaries import read_results, write_results
 from raypipe.driver.upkeep.export import export
 from raypipe.driver.upkeep.status import open_workspace, status
 from raypipe.driver.upkeep.verify import verify
@@ -145,7 +146,7 @@ def generation(root):
     nothing = {"stores": {}, "sources": {}, "place": {}, "beside": []}
     for path in (work.stores.root / "refs").iterdir():
         path.write_bytes(seal({"format": FORMAT, **nothing}))
-    work.write_summary(work.read_summary() | {"stores": []})
+    write_results(work.folder, read_results(work.folder) | {"stores": []})
     return work
 
 

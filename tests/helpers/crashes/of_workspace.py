@@ -9,9 +9,11 @@ from crashes.of_storage import SPEC, computed, publish, stores
 from crashes.trial import Scenario
 from raypipe import schema
 from raypipe.driver.invocation import invocation
+from raypipe.driver.summaries import read_results
 from raypipe.driver.workspace import Workspace, read_refs
 from raypipe.evaluation.exports import write_msmarco, write_trec
 from raypipe.storage.files import replace_file
+from raypipe.storage.records import hash_file
 
 
 def nothing(root):
@@ -98,6 +100,34 @@ def look_at_invocation(root):
     return {"ended": found["status"], "rows": found.get("rows")}
 
 
+def stands(root):
+    """Results stand, of a table."""
+    with_results(root, b"| old |\n")
+
+
+def with_results(root, table=b"| new |\n"):
+    """An invocation that writes a table over, and a file whose results it is."""
+    work = Workspace(root)
+    with invocation(work, "toy") as summary:
+        work.work_begins()
+        replace_file(root / "table.md", table)
+        work.wrote(root / "table.md")
+        summary["systems"] = {"table": table.decode()}
+
+
+def look_at_results(root):
+    """The results that stand, and whether the files have the content that they name."""
+    results = read_results(root)
+    if results is None:
+        return {"results": None, "true": True}
+    true = {name: hash_file(root / name) for name in results["files"]} == results["files"]
+    return {"results": results["systems"], "true": true}
+
+
+def none_between(part, seen):
+    return part == "results" and seen is None
+
+
 def running_or_failed(part, seen):
     return part == "ended" and seen in ("running", "failed")
 
@@ -109,4 +139,6 @@ SCENARIOS = [
     Scenario("run files, plain and packed", begun, write_runs, look_at_runs),
     Scenario("the frame of an invocation", begun, invoke, look_at_invocation, running_or_failed,
              own=r"summary\.json"),
+    Scenario("results that stand", stands, with_results, look_at_results, none_between,
+             own=r"(summary|results)\.json"),
 ]  # fmt: skip

@@ -133,7 +133,7 @@ def test_a_mono_is_compared_on_pairs_and_what_differs_is_named(monkeypatch, kind
         asked.append((texts, pair is not None and pair.segments == (0, 1)))
         return answer[0]
 
-    monkeypatch.setattr(tokenize, "first_difference", first_difference)
+    monkeypatch.setattr("raypipe.text.prompts.first_difference", first_difference)
     tokenize.refuse_other_inputs(tokenizer, ["a"], model)
     assert asked == [(["a"], pairs)]
     answer[0] = "x" * 70
@@ -195,7 +195,7 @@ def test_words_are_remembered_from_shard_to_shard_and_freed_with_the_opened_stag
             super().__init__(tokenizer)
             made.append(weakref.ref(self))
 
-    monkeypatch.setattr(tokenize, "WordPieces", Kept)
+    monkeypatch.setattr("raypipe.text.word_pieces.WordPieces", Kept)
     model = resolve_model(str(tiny_model))
     stage = TokenizeStage(stores.passages(["zebra run", "run zebra"]), schema.PASSAGES, model)
     opened = stage.open(Site(stores.storage.scratch()))

@@ -25,7 +25,7 @@ class Copying:
                 self.asked += texts.to_pylist()
                 return super().of(texts, max_pieces=max_pieces)
 
-        monkeypatch.setattr(tokenize, "WordPieces", Asked)
+        monkeypatch.setattr("raypipe.text.word_pieces.WordPieces", Asked)
         self.older = stores.finished(self.stage(TEXTS_BEFORE, prefix="rank "), Sizing(shard_rows=3))
 
     def stage(self, texts, prefix="rank "):

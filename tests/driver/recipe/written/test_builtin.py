@@ -75,11 +75,14 @@ def test_others_are_told_before_files_are_made_and_not_where_they_stand(tmp_path
         (folder / "collection.tsv").touch()
 
     monkeypatch.setattr(build, "write_python_docs", write)
-    for _ in range(2):
+    for more in ([], [], ["collection.max_passages=8"]):
         workspace = Workspace(tmp_path / "w")
+        workspace.work_begins = lambda: told.append("over")
         with_local_files(
-            load_recipe(DOCS, source="x"), workspace, on_making=lambda: told.append("told")
+            load_recipe(DOCS, overrides=more, source="x"),
+            workspace,
+            on_making=lambda: told.append("told"),
         )
         files = {f"python-docs/{name}" for name in ("passages.tsv", "made-by.json")}
         assert workspace.written == files  # of this invocation too where they stand
-    assert told == ["told", "made"]
+    assert told == ["told", "made", "over", "told", "made"]

@@ -53,6 +53,26 @@ def test_topics_become_ordinary_files_of_the_workspace_once(recipe, tmp_path):
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == times
 
 
+def test_what_is_written_over_is_told_before_and_not_what_is_new(recipe, tmp_path):
+    workspace, seen = Workspace(tmp_path / "out"), []
+    queries = tmp_path / "out/topics/all/queries.tsv"
+
+    def made():
+        def note():
+            seen.append(queries.read_text())
+
+        workspace.work_begins = note
+        with_topics(recipe, workspace, lambda line: None)
+
+    made()
+    made()
+    assert seen == []
+    before = queries.read_text()
+    (tmp_path / "pages.cbor").write_bytes(page("C", section("V", under("p1"))))
+    made()
+    assert seen[0] == before != queries.read_text() and len(seen) == 2  # all and judged
+
+
 def test_topics_are_made_again_of_other_files_or_at_another_level(recipe, tmp_path):
     workspace, said = Workspace(tmp_path / "out"), []
     with_topics(recipe, workspace, said.append)

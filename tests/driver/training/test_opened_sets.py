@@ -1,4 +1,4 @@
-"""What a training asks of pipelines, collection by collection."""
+"""What the sets of a training add to the stores of their collection."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -6,32 +6,70 @@ from types import SimpleNamespace
 import pytest
 from training_body import recipe
 
-from raypipe.config import load_training
-from raypipe.driver.training.parts import model_name, parts_recipe, runs_of
+from raypipe.config import Recipe, load_training
+from raypipe.driver.training.opened_sets import CollectionGraph, OpenedDev, OpenedSet, model_name
 from raypipe.driver.training.sets import stretches_stage
 
 
-def test_a_collections_part_of_a_training_is_a_recipe_of_its_own():
-    found = parts_recipe(recipe(), "docs")
-    assert found.collection.input == ("/c/docs.tsv",)
+class Planned(CollectionGraph):
+    """Rankings are added and not computed."""
+
+    def ranking(self, name, query_set, stage):
+        self.add(stages={name: stage})
+        return SimpleNamespace(name=name, stored=None, unordered=0)
+
+    def passage_map(self):
+        return None
+
+    ids = document_ids = documents = collection = passage_map
+
+    def queries(self, name):
+        return None
+
+    def trained_tokens(self, query_set):
+        return None, None
+
+
+def opened(given, collection, made=Path(), **phases):
+    """The graph of one collection after its sets have asked for all that they read."""
+    body = {"name": given.name, "collection": given.collections[collection]}
+    own = {"training": given, "workspace": None, "phases": phases, "made": made}
+    graph = Planned(Recipe(format=1, **body), None, **own)
+    for name, keys in given.train.items():
+        if keys.collection == collection:
+            OpenedSet(name, keys, graph).examples(None)
+    for name, keys in given.dev.items():
+        if keys.collection == collection:
+            dev = OpenedDev(name, keys, graph)
+            assert dev.run.name == f"dev-{name}-run"
+            if keys.documents is not None:
+                dev.stores()
+    return graph.recipe
+
+
+def test_the_sets_of_a_collection_add_their_queries_and_the_runs_in_their_files():
+    found = opened(recipe(), "docs")
     assert {name: (q.file, q.qrels, q.only_judged) for name, q in found.queries.items()} == {
         "train-a": ("/c/q.tsv", "/c/qrels.txt", True), "dev-d": ("/c/d.tsv", "/c/d.txt", True),
     }  # fmt: skip
-    runs = {name: stage.runs for name, stage in found.stages.items() if stage.do == "read"}
-    assert runs == {
+    assert {name: stage.runs for name, stage in found.stages.items()} == {
         "train-a-run-0": {"train-a": "/c/1.trec"}, "train-a-run-1": {"train-a": "/c/2.trec"},
         "train-a-teacher": {"train-a": "/c/t.trec"}, "dev-d-run": {"dev-d": "/c/d.trec"},
     }  # fmt: skip
-    assert {name: model.path for name, model in found.models.items()} == {"start": "/m/start"}
-    other = parts_recipe(recipe(), "more")
+    assert found.models == {}
+    other = opened(recipe(), "more")
     assert {name: (q.file, q.qrels, q.only_judged) for name, q in other.queries.items()} == {
         "train-b": ("/c/q.tsv", None, False)
     }
     assert other.stages == {}
-    assert list(runs_of(recipe().train["a"])) == ["/c/1.trec", "/c/2.trec"]
-    assert list(runs_of(recipe().train["b"])) == []
     assert model_name(recipe(model={"start": "minilm"})) == "minilm"
     assert model_name(recipe()) == "start"
+
+
+def test_a_set_may_have_the_longest_name():
+    given, name = recipe(), "s" * 64
+    given = given.model_copy(update={"train": {name: given.train["a"]}})
+    assert f"train-{name}-run-1" in opened(given, "docs").stages
 
 
 @pytest.mark.parametrize(
@@ -42,25 +80,27 @@ def test_what_a_set_excludes_is_in_none_of_its_runs_nor_in_its_mined_one(exclude
     encoder = {"preset": "repbert", "passage_limit": 40, "total_limit": None}
     docs = {"collection": "docs", "queries": "/c/q.tsv", "qrels": "/c/qrels.txt", **body}
     given = recipe(train={"a": docs}, model=encoder, loss={"name": "info-nce"})
-    found = parts_recipe(given, "docs")
+    found = opened(given, "docs")
     assert found.queries["train-a"].exclude == expected and found.queries["dev-d"].exclude is None
     assert [found.stages[f"train-a-run-{n}"].do for n in (0, 1)] == ["read", "search"]
 
 
 def test_a_set_of_documents_reads_runs_of_documents_and_scores_the_relevant_ones(tmp_path):
+    (tmp_path / "q.tsv").write_text("1\tzebra\n")
+    (tmp_path / "d.txt").write_text("1 0 D 1\n")
     pages = {"format": "msmarco-doc-v2", "input": "/c/docs.jsonl", "split": {}}
     documents = {"passages": 7, "best": 2, "scored_by": "first"}
-    own = {"collection": "pages", "queries": "/c/q.tsv", "qrels": "/c/d.txt"}
+    own = {"collection": "pages", "queries": f"{tmp_path}/q.tsv", "qrels": f"{tmp_path}/d.txt"}
     train = {"p": {**own, "negatives": {"runs": ["/c/d.trec"]}, "documents": documents}}
     dev = {"p": {**own, "run": "/c/dev.trec", "k": 9, "documents": {}}}
     first = {"name": "first"}
     second = {"name": "second", "train": train, "dev": dev}
     given = recipe(collections={"pages": pages}, phases=[first, second]).phases[1].training
-    found = parts_recipe(given, "pages", scorers={"first": tmp_path / "m"}, relevant=tmp_path)
+    found = opened(given, "pages", made=tmp_path, first=tmp_path / "m")
     for name in ("train-p", "dev-p"):
         queries = found.queries[name]
         assert (queries.qrels, queries.document_qrels, queries.only_judged) == (
-            None, "/c/d.txt", True
+            None, own["qrels"], True
         )  # fmt: skip
     stages = {name: stage.model_dump(exclude_none=True) for name, stage in found.stages.items()}
     assert {name for name, stage in stages.items() if stage.get("of") == "documents"} == {
@@ -79,7 +119,7 @@ def test_the_runs_that_a_sets_blend_adds_up_are_read_in_their_order():
     docs = {"collection": "docs", "queries": "/c/q.tsv", "qrels": "/c/qrels.txt"}
     docs |= {"negatives": {"runs": "/c/1.trec"}, "blend": {"runs": ["/c/3.trec", "/c/1.trec"]}}
     given = recipe(loss={"name": "listwise", "blend": 4}, train={"a": docs})
-    stages = parts_recipe(given, "docs").stages
+    stages = opened(given, "docs").stages
     runs = {name: stages[f"train-a-{name}"].runs["train-a"] for name in ("blend-0", "blend-1")}
     assert runs == {"blend-0": "/c/3.trec", "blend-1": "/c/1.trec"}
     assert "train-a-blend-2" not in stages
@@ -93,12 +133,12 @@ TUNED = {**ENCODER, "adapter": {"start": "/m/adapter"}}
 @pytest.mark.parametrize(
     ("model", "searcher", "models"),
     [
-        (ENCODER, "last", {"start": "/m/start"}),  # which shares its word pieces
-        (MONO, "last", {"start": "/m/start", "begun": "/m/start"}),
-        (TUNED, "last", {"start": "/m/start", "begun": "/m/adapter"}),
-        ({**MONO, "adapter": {}}, "last", {"start": "/m/start", "begun": "/m/start"}),
-        (MONO, "first", {"start": "/m/start", "of-first": "/m/first"}),
-        (ENCODER, "first", {"start": "/m/start", "of-first": "/m/first"}),
+        (ENCODER, "last", {}),  # the trained one, which shares its word pieces
+        (MONO, "last", {"begun": "/m/start"}),
+        (TUNED, "last", {"begun": "/m/adapter"}),
+        ({**MONO, "adapter": {}}, "last", {"begun": "/m/start"}),
+        (MONO, "first", {"of-first": "/m/first"}),
+        (ENCODER, "first", {"of-first": "/m/first"}),
     ],
 )
 def test_negatives_are_searched_by_the_model_as_it_begins_or_that_of_an_earlier_phase(
@@ -112,9 +152,9 @@ def test_negatives_are_searched_by_the_model_as_it_begins_or_that_of_an_earlier_
         given = recipe(**own)
     else:
         given = recipe(phases=[{"name": "first"}, {"name": "second", **own}]).phases[1].training
-    found = parts_recipe(given, "docs", scorers={"first": Path("/m/first")})
+    found = opened(given, "docs", first=Path("/m/first"))
     assert {name: each.path for name, each in found.models.items()} == models
-    miner = [*models][-1]
+    miner = next(iter(models), "start")
     assert found.stages["train-a-run-1"].index == f"{miner}-encoded"
     assert found.stages["train-a-run-1"].depth == 20
     assert found.stages[f"{miner}-encoded"].model == miner
@@ -133,5 +173,6 @@ def test_a_stretch_fits_an_input_and_two_sentences_take_two_pieces(next_sentence
         },
         source="pre",
     )
-    stage = stretches_stage(masked, "docs", SimpleNamespace(tokens=lambda name: None))
+    graph = SimpleNamespace(training=masked, tokens=lambda name: None)
+    stage = stretches_stage("docs", graph)
     assert (stage.limit, stage.least) == (limit, least)
