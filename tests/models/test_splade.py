@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from drawn_models import ENCODER, make, opened
 from json_files import changed
 from safetensors.torch import load_file, save_file
 from sparse_models import make_splade
@@ -117,12 +116,6 @@ def test_a_model_without_the_head_or_with_settings_of_an_embedding_is_refused(fo
     for wrong in (0, -1, float("nan"), "a"):
         with pytest.raises(InputError, match="impact_scale: expected a number above 0 or null"):
             resolve_model(str(folder), preset="splade", settings={"impact_scale": wrong})
-
-
-def test_the_head_of_a_family_that_transformers_computes_is_refused(tmp_path):
-    make(tmp_path, "electra", words=True)
-    with pytest.raises(InputError, match="pooling splade: expected model_type bert, .*electra"):
-        opened(tmp_path, **ENCODER | {"pooling": "splade"})
 
 
 def test_another_decoder_than_the_embeddings_is_refused_and_its_tied_bias_is_read(folder):

@@ -5,11 +5,10 @@ from pathlib import Path
 from raypipe.errors import InputError
 from raypipe.models.folder.files import part_of, read_object
 from raypipe.models.folder.modular import as_saved
+from raypipe.models.folder.modules import SETTINGS
 from raypipe.models.folder.sentence_transformers import (
-    SETTINGS,
     Evidence,
     check_tokenizer,
-    read_prompts,
     token_limit,
 )
 from raypipe.models.tensors import Config
@@ -49,7 +48,10 @@ def read_cross_encoder(folder: Path) -> Evidence:
         evidence.refusals.append(
             f"{folder / 'config.json'}: expected a head of one or two units, found {units}"
         )
-    read_prompts(folder, evidence)
+    settings = read_object(folder / SETTINGS)
+    default = settings.get("default_prompt_name")
+    if part_of(settings, "prompts", folder / SETTINGS).get(str(default)):
+        evidence.by_library = f"its default prompt is {default}"
     check_tokenizer(folder, evidence, pair=True)
     return evidence
 

@@ -34,9 +34,11 @@ def test_the_first_activation_that_is_stated_counts(tmp_path, fields, score, sou
     assert list(read_cross_encoder(tmp_path).problems) == ["total_limit"]
 
 
-def test_prompts_are_the_prefixes_of_both_texts_of_a_pair(tmp_path):
+@pytest.mark.parametrize(("default", "left"), [(None, False), ("query", True), ("web", False)])
+def test_a_default_prompt_before_pairs_is_left_to_the_library(tmp_path, default, left):
     write(tmp_path / "config.json", {"num_labels": 1, "max_position_embeddings": 8})
-    prompts = {"query": "q: ", "document": "d: "}
-    write(tmp_path / "config_sentence_transformers.json", {"prompts": prompts})
+    prompts = {"query": "q: ", "document": "d: ", "web": ""}
+    stated = {"prompts": prompts, "default_prompt_name": default}
+    write(tmp_path / "config_sentence_transformers.json", stated)
     found = read_cross_encoder(tmp_path)
-    assert (found.values["query_prefix"], found.values["passage_prefix"]) == ("q: ", "d: ")
+    assert (found.by_library is not None) is left and "query_prefix" not in found.values
