@@ -25,6 +25,7 @@ from raypipe.storage.posix import PosixStorage
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.store import Stored
+from raypipe.text import word_pieces
 from raypipe.text.inputs import Layout
 from raypipe.text.word_pieces import WordPieces
 
@@ -124,7 +125,9 @@ def test_at_most_a_thousand_texts_at_equal_distances_are_compared(
 @pytest.mark.parametrize(("kind", "pairs"), [("mono", True), ("duo", False), ("encoder", False)])
 def test_a_mono_is_compared_on_pairs_and_what_differs_is_named(monkeypatch, kind, pairs):
     family = SimpleNamespace(layout=lambda tokenizer, segments: Layout(1, (2,), 2, tuple(segments)))
-    model = SimpleNamespace(conventions=SimpleNamespace(kind=kind), folder="folder", family=family)
+    model = SimpleNamespace(
+        conventions=SimpleNamespace(kind=kind), folder="folder", family=family, by_library=False
+    )
     tokenizer = SimpleNamespace(id_to_token=["[PAD]", "[CLS]", "[SEP]"].__getitem__)
     asked, answer = [], [None]
 
@@ -195,7 +198,7 @@ def test_words_are_remembered_from_shard_to_shard_and_freed_with_the_opened_stag
             super().__init__(tokenizer)
             made.append(weakref.ref(self))
 
-    monkeypatch.setattr(tokenize, "WordPieces", Kept)
+    monkeypatch.setattr(word_pieces, "WordPieces", Kept)
     model = resolve_model(str(tiny_model))
     stage = TokenizeStage(stores.passages(["zebra run", "run zebra"]), schema.PASSAGES, model)
     opened = stage.open(Site(stores.storage.scratch()))

@@ -9,6 +9,7 @@ from raypipe.models.folder.model_folder import resolve_model
 from raypipe.stages.stage import Sizing
 from raypipe.stages.texts import tokenize
 from raypipe.stages.texts.tokenize import TokenizeStage
+from raypipe.text import word_pieces
 from raypipe.text.word_pieces import WordPieces
 
 TEXTS_BEFORE = ["zebra run", "a lease", "shard", "", "of the run"]
@@ -25,7 +26,7 @@ class Copying:
                 self.asked += texts.to_pylist()
                 return super().of(texts, max_pieces=max_pieces)
 
-        monkeypatch.setattr(tokenize, "WordPieces", Asked)
+        monkeypatch.setattr(word_pieces, "WordPieces", Asked)
         self.older = stores.finished(self.stage(TEXTS_BEFORE, prefix="rank "), Sizing(shard_rows=3))
 
     def stage(self, texts, prefix="rank "):
