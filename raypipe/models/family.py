@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from raypipe.errors import InputError
 from raypipe.models.bert.family import CAMEMBERT, DISTILBERT, ROBERTA, XLM_ROBERTA
 from raypipe.models.bert.family import FAMILY as BERT
+from raypipe.models.bert.files import plain_names as plain_names
 from raypipe.models.modernbert.family import FAMILY as MODERNBERT
 from raypipe.models.tensors import Config, Named, Shape
 from raypipe.text.inputs import Layout

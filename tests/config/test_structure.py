@@ -103,6 +103,12 @@ def test_a_wrong_value_is_told_by_line_key_expected_and_found(text: str, problem
         ),
         (
             "index: lucene}",
+            "index: lucene, bm25: {k1: 2e-5, b: 0}}",
+            "line 12: stages.bm25.bm25.k1: expected a number; found text '2e-5'; YAML reads"
+            " 2e-5 as text: write 2.0e-05",
+        ),
+        (
+            "index: lucene}",
             "index: lucene, bm25: {k1: .nan, b: 0}}",
             "line 12: stages.bm25.bm25.k1: expected a finite number; found nan",
         ),

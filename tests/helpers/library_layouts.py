@@ -3,6 +3,7 @@
 import json
 import string
 
+import numpy as np
 import sentence_transformers as library
 import torch
 import transformers
@@ -14,6 +15,11 @@ from sentence_transformers.sentence_transformer.modules import LayerNorm, Poolin
 from sentence_transformers.sparse_encoder.modules import SparseStaticEmbedding, SpladePooling
 from tiny_t5 import make_tiny_t5, unigram
 from tokenizers import processors
+
+from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
+from raypipe.models.load import load_encoder, load_scorer
+from raypipe.stages.texts.query_tokens import tokenized
+from raypipe.text.inputs import TextSlice
 
 PROMPTS = {"query": "query: ", "document": "passage: "}
 IDENTITY = torch.nn.Identity
@@ -210,3 +216,18 @@ def _saved(model, folder, part=None):
         (folder / "model" / "model.safetensors").unlink()
         model[0].model.save_pretrained(folder / "model", max_shard_size=part)
     return folder / "model"
+
+
+def encoded(folder, texts, side, **settings):
+    model = resolve_model(str(folder), settings=settings or None)
+    flat, offsets = tokenized(open_tokenizer(model), model, texts, side)
+    return load_encoder(model, side=side).encode(flat, offsets, side=side)
+
+
+def scored(folder, queries, passages, **settings):
+    model = resolve_model(str(folder), settings=settings or None)
+    parts = []
+    for side, column in (("query", queries), ("passage", passages)):
+        flat, offsets = tokenized(open_tokenizer(model), model, column, side)
+        parts.append(TextSlice(flat, offsets[:-1], np.diff(offsets)))
+    return load_scorer(model).score(parts[0], parts[1:])

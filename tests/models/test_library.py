@@ -10,6 +10,7 @@ from library_layouts import (
     cross,
     decoder_reranker,
     dense,
+    encoded,
     encoder,
     ettin,
     late,
@@ -17,17 +18,13 @@ from library_layouts import (
     normal,
     pylate,
     routed,
+    scored,
     sentence_t5,
     splade,
     stanford,
     static,
 )
 from tiny_t5 import their_logits, theirs
-
-from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
-from raypipe.models.load import load_encoder, load_scorer
-from raypipe.stages.texts.query_tokens import tokenized
-from raypipe.text.inputs import TextSlice
 
 TEXTS = [
     "The lease of a shard is held by one driver.",
@@ -80,26 +77,16 @@ RERANKERS = {
 LATE = {"sentence-transformers": late, "PyLate": pylate, "Stanford": stanford}
 
 
-def encoded(folder, texts, side):
-    model = resolve_model(str(folder))
-    flat, offsets = tokenized(open_tokenizer(model), model, texts, side)
-    return load_encoder(model, side=side).encode(flat, offsets, side=side)
-
-
-def scored(folder, queries, passages, **settings):
-    model = resolve_model(str(folder), settings=settings or None)
-    parts = []
-    for side, column in (("query", queries), ("passage", passages)):
-        flat, offsets = tokenized(open_tokenizer(model), model, column, side)
-        parts.append(TextSlice(flat, offsets[:-1], np.diff(offsets)))
-    return load_scorer(model).score(parts[0], parts[1:])
-
-
 def pairs_of(texts):
     return [a for a in texts for _ in texts], [b for _ in texts for b in texts]
 
 
-@pytest.mark.parametrize("name", ENCODERS)
+LONG = "Gemma3 in parts, Dense twice"
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n == LONG)) for n in ENCODERS]
+)
 def test_vectors_are_those_of_encode_query_and_encode_document(tmp_path, name):
     folder = ENCODERS[name](tmp_path)
     model = library.SentenceTransformer(str(folder), device="cpu")

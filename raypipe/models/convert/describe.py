@@ -246,7 +246,7 @@ def _file_facts(file: Path) -> dict[str, Any]:
     """
     shapes = tensor_shapes(file)
     with safe_open(file, framework="numpy") as opened:
-        dtypes = {str(opened.get_slice(name).get_dtype()) for name in shapes}
+        dtypes = {str(opened.get_slice(n).get_dtype()) for n in opened.keys()}  # noqa: SIM118
     return {
         "file": file.name,
         "sha256": hash_once(file),

@@ -9,7 +9,7 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 
 from raypipe.errors import InputError
-from raypipe.models.family import family_of
+from raypipe.models.family import family_of, plain_names
 from raypipe.models.tensors import Config, Shape
 from raypipe.regular import check_regular
 
@@ -105,7 +105,7 @@ def initializer_range(config: Config) -> float:
 
 
 def tensor_shapes(file: Path) -> dict[str, Shape]:
-    """Shapes by saved name; does not read the tensors.
+    """Shapes by saved name, as `plain_names` gives it; does not read the tensors.
 
     Raises:
         InputError: not a safetensors file.
@@ -113,7 +113,8 @@ def tensor_shapes(file: Path) -> dict[str, Shape]:
     check_regular(file, "a safetensors file")
     try:
         with safe_open(file, framework="numpy") as opened:
-            return {n: tuple(opened.get_slice(n).get_shape()) for n in opened.keys()}  # noqa: SIM118
+            plain = plain_names(opened.keys())
+            return {plain[n]: tuple(opened.get_slice(n).get_shape()) for n in plain}
     except (SafetensorError, OSError) as error:
         raise InputError(f"{file}: not a safetensors file: {error}") from error
 

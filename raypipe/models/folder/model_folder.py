@@ -14,7 +14,7 @@ from tokenizers import Tokenizer
 
 from raypipe.errors import InputError, problems_in
 from raypipe.hub_names import SCHEME, is_hub
-from raypipe.models.family import Family, family_of
+from raypipe.models.family import Family, family_of, plain_names
 from raypipe.models.folder.adapters import (
     CONFIG,
     SHIPPED,
@@ -590,5 +590,8 @@ def load_weights(model: ModelFolder) -> Mapping[str, Any]:
         )
         named = f"{model.adapter} over {file}"
     check_unchanged(f"{named}: expected weights", model.weights_sha256, sha256)
-    tensors = load_file(file) | ({} if head is None else head.tensors())
+    read = load_file(file)
+    plain = plain_names(read)
+    tensors = {plain[name]: tensor for name, tensor in read.items()}
+    tensors |= {} if head is None else head.tensors()
     return tensors if model.adapter is None else merge(tensors, model.config(), model.adapter)
