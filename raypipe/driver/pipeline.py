@@ -13,7 +13,7 @@ from raypipe.config import Recipe, missing_inputs, resolved_yaml, select
 from raypipe.config.paths import places_of
 from raypipe.driver.devices import Devices
 from raypipe.driver.execute import Execution, StageResult, Watcher
-from raypipe.driver.forecast.forecast import check_forecast, run_forecast
+from raypipe.driver.forecast.forecast import Forecast, check_forecast, run_forecast
 from raypipe.driver.inputs import with_local_files
 from raypipe.driver.invocation import invocation, work_begins
 from raypipe.driver.measure import Measurement, measure
@@ -28,6 +28,7 @@ from raypipe.driver.recipe.read_first import collection_problems, read_first
 from raypipe.driver.signals import interruptible
 from raypipe.driver.workspace import Workspace, refuse_users_files
 from raypipe.errors import InputError, LimitError, ending_of
+from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.names import StoreName
 from raypipe.package import VERSION
 from raypipe.storage.generations import generations_held, record_numbers
@@ -144,7 +145,7 @@ def run_pipeline(
             for line in unread(named.collection) if reads_files else ():
                 say(line)
 
-            # 5. The forecast, and judgements that fit.
+            # 5. The forecast, judgements that fit, and models that compute what they should.
             execution = Execution(
                 workspace=workspace,
                 backends=place.backends,
@@ -159,9 +160,11 @@ def run_pipeline(
                 on_change=say,
             )
             graph = graph_at(named, execution, place.devices, sources, models)
+            forecast = None
             if reads_files and options.tokens_of is None:
-                _forecast(graph, selected, execution, place.devices, summary, say)
+                forecast = _forecast(graph, selected, execution, place.devices, summary, say)
             refuse_unfit(graph, judgements)
+            graph.models = _computable(graph, forecast, workspace.stores, say)
 
             # 6. The stores.
             last = summary.get("last_complete", {})  # until the work begins
@@ -235,8 +238,8 @@ def _forecast(
     chosen: Devices,
     summary: dict[str, Any],
     say: Callable[[str], None],
-) -> None:
-    """Say what the stores will take.
+) -> Forecast | None:
+    """Say what the stores will take, and give it; None where an input is bad.
 
     Raises:
         StorageError: the stores do not fit.
@@ -255,6 +258,27 @@ def _forecast(
         summary["plan"] = [line.store for line in forecast.lines]
         workspace.tell_stores()
         check_forecast(forecast, workspace)
+    return forecast
+
+
+def _computable(
+    graph: Graph, forecast: Forecast | None, stores: Storage, say: Callable[[str], None]
+) -> Mapping[str, ModelFolder]:
+    """The graph's models, of which those that compute rows in this invocation are proved.
+
+    Without a forecast that is any of them.
+
+    Raises:
+        InputError: see `computable`.
+    """
+    from raypipe.driver.proof.proof import computable
+
+    models = {f"models.{name}": model for name, model in graph.models.items()}
+    if forecast is not None:
+        at_work = {(each.model.path, each.model.weights_sha256) for each in forecast.inputs}
+        models = {k: m for k, m in models.items() if (m.path, m.weights_sha256) in at_work}
+    computed = {k.partition(".")[2]: m for k, m in computable(models, stores, say).items()}
+    return {**graph.models, **computed}
 
 
 def _remove_stale(

@@ -16,6 +16,8 @@ from raypipe.data.queries import doubts_of, read_queries
 from raypipe.data.triple_texts import FILES, split_triples
 from raypipe.driver.execute import Execution
 from raypipe.driver.inputs import with_files
+from raypipe.driver.models import opened
+from raypipe.driver.proof.proof import computable
 from raypipe.driver.recipe.fit import refuse_unfit
 from raypipe.driver.recipe.graph import Graph
 from raypipe.driver.training.parts import (
@@ -149,7 +151,10 @@ def _opened(part: Part, start: ModelFolder, at: TrainInvocation, name: str) -> _
     if named is not wanted:
         at.workspace.wrote(made)
     model = replace(start, conventions=conventions_of_training(recipe.model))
-    models = {model_name(recipe): model.in_precision(recipe.resources.precision)}
+    precision = recipe.resources.precision
+    models = {model_name(recipe): model.in_precision(precision)}
+    others = {n: opened(m, precision) for n, m in named.models.items() if n not in models}
+    models |= computable(others, at.workspace.stores, at.say)
     needs = Needs(num_gpus=1.0 if chosen.device == "cuda" else 0.0, threads=chosen.threads)
     return _Collection(Graph(named, execution, needs=needs, models=models), execution)
 

@@ -105,6 +105,17 @@ def discover(
     return _prompted(folder, config, found_all)
 
 
+def own_settings(folder: Path) -> AnyConventions | None:
+    """The settings that the folder's own files state, whatever its raypipe.json or a recipe says;
+    None if they are not sentence-transformers', or leave a setting open."""
+    try:
+        config = read_object(folder / "config.json")
+        own = None if reads_prompts(config) else _evidence(folder, config)
+        return None if own is None else _combine(folder, {}, own).conventions
+    except InputError:
+        return None
+
+
 def _refuse_decoder(folder: Path, config: Config) -> None:
     """Returns nothing if the model is no decoder, which may have been trained for anything.
 

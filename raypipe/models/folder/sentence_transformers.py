@@ -3,6 +3,7 @@
 Each setting has its source. An encoder's dense layers are folders of their own, such as 2_Dense.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -66,6 +67,8 @@ ACTIVATIONS = {
     TANH: "tanh",
 }
 """raypipe's word by sentence-transformers' name, which for a layer without one is Tanh."""
+OTHER_PROMPTS = ("passage", "corpus")
+"""Names of prompts for passages that encode_document would look for if `document` had no place."""
 EMBEDDING = "sentence_embedding"
 """sentence-transformers' name of what a module of a text's vector reads and writes."""
 
@@ -208,8 +211,10 @@ def read_finishing(folder: Path, modules: Sequence[tuple[str, str]], evidence: E
     """
     for name, place in modules:
         _check_reads_vectors(folder / place, name, evidence)
-    names = [name for name, _ in modules]
-    normalise = names[-1:] == ["Normalize"]
+    names, settings = [name for name, _ in modules], read_object(folder / SETTINGS)
+    cut = settings.get("truncate_dim")
+    # `encode` cuts what the modules made, and does not normalise it again.
+    normalise = names[-1:] == ["Normalize"] and cut is None
     where = "modules.json: Normalize" if normalise else "modules.json: no Normalize at the end"
     evidence.add(
         where if "Normalize" in names else "modules.json: no Normalize", normalise=normalise
@@ -218,14 +223,8 @@ def read_finishing(folder: Path, modules: Sequence[tuple[str, str]], evidence: E
     steps = steps[:-1] if normalise else steps
     if steps:
         evidence.add("modules.json", dense=tuple(steps))
-    settings = read_object(folder / SETTINGS)
-    if settings.get("truncate_dim") is not None:
-        evidence.add(f"{SETTINGS} truncate_dim", truncate_dim=settings["truncate_dim"])
-    if normalise and "truncate_dim" in evidence.values:
-        evidence.notes.append(
-            "embeddings are cut and then normalised; sentence-transformers' encode normalises "
-            "first: its embeddings are these if it is called with normalize_embeddings=True"
-        )
+    if cut is not None:
+        evidence.add(f"{SETTINGS} truncate_dim", truncate_dim=cut)
     stated = settings.get("similarity_fn_name")
     if stated == "cosine" and not normalise:
         evidence.notes.append(
@@ -291,27 +290,41 @@ def _positions(config: Config) -> int | None:
 
 
 def read_prompts(folder: Path, evidence: Evidence) -> None:
-    """Read the prefixes that encode_query and encode_document use."""
-    body = read_object(folder / SETTINGS)
-    prompts = part_of(body, "prompts", folder / SETTINGS)
-    for side, names in (("query", ("query",)), ("passage", ("document", "passage", "corpus"))):
-        name = next((name for name in names if name in prompts), None)
-        where = f"{SETTINGS}{STATED}{name}" if name else f"{SETTINGS}: no prompt for a {side}"
-        evidence.add(where, **{f"{side}_prefix": prompts[name] if name else ""})
-    default = body.get("default_prompt_name")
-    if not isinstance(default, str | None):
-        raise InputError(
-            f"{folder / SETTINGS}: default_prompt_name: expected text, found {default!r}"
+    """Read the prefixes that encode_query and encode_document use: those named so."""
+    prompts = prompts_of(folder)
+    for side, name in (("query", "query"), ("passage", "document")):
+        where = f"{SETTINGS}{STATED}{name}" if name in prompts else f"{SETTINGS}: no prompt {name}"
+        evidence.add(where, **{f"{side}_prefix": prompts.get(name) or ""})
+    others = [name for name in OTHER_PROMPTS if prompts.get(name) and not prompts.get("document")]
+    if others:
+        evidence.notes.append(
+            f"{SETTINGS} has the prompt {others[0]!r}, which sentence-transformers' "
+            'encode_document does not use, and so neither does raypipe: to use it, put "'
+            f'passage_prefix": {json.dumps(prompts[others[0]])} in raypipe.json'
         )
-    if (
-        default
-        and prompts.get(default)
-        and default not in ("query", "document", "passage", "corpus")
-    ):
+    default = default_prompt(folder)
+    if default and prompts.get(default) and default not in ("query", "document", *OTHER_PROMPTS):
         for side in ("query", "passage"):
             evidence.problems[f"{side}_prefix"] = (
                 f"{SETTINGS} default_prompt_name {default!r} does not say which side it is for"
             )
+
+
+def default_prompt(folder: Path) -> str | None:
+    """The name of the prompt that calls use which name none.
+
+    Raises:
+        InputError: it is no text.
+    """
+    name = read_object(folder / SETTINGS).get("default_prompt_name")
+    if not isinstance(name, str | None):
+        raise InputError(f"{folder / SETTINGS}: default_prompt_name: expected text, found {name!r}")
+    return name
+
+
+def prompts_of(folder: Path) -> dict[str, Any]:
+    """The texts that a folder's settings name, by their names."""
+    return part_of(read_object(folder / SETTINGS), "prompts", folder / SETTINGS)
 
 
 def check_tokenizer(folder: Path, evidence: Evidence, *, pair: bool) -> Layout | None:

@@ -156,7 +156,7 @@ def test_a_tokenizer_whose_inputs_are_not_berts_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("fields", "score"),
     [
-        ({}, "raw"),
+        ({}, "probability"),
         (
             {"sentence_transformers": {"activation_fn": "torch.nn.modules.linear.Identity"}},
             "raw",
