@@ -28,6 +28,16 @@ HEAD = "ForSequenceClassification"
 """The end of the name of an architecture that scores pairs."""
 
 
+_FIRST = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
+"""Ends of names in BERT's first release, which transformers reads, and in places writes."""
+
+
+def modern_name(name: str) -> str:
+    """A tensor's name in today's releases of transformers."""
+    first = next((end for end in _FIRST if name.endswith(end)), None)
+    return name if first is None else name.removesuffix(first) + _FIRST[first]
+
+
 @dataclass(frozen=True, slots=True)
 class TensorSource:
     """The source of a canonical tensor."""

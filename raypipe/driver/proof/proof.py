@@ -152,8 +152,7 @@ def prove(
     """
     subjects = {key: subject_of(model) for key, model in models.items() if is_packed(model)}
     names = {key: _name(subject) for key, subject in subjects.items()}
-    places = [_cache(), *([] if stores is None else [stores])]
-    proofs = {name: kept for name in names.values() if (kept := _kept(places, name)) is not None}
+    proofs = {name: kept for name in names.values() if (kept := _kept(name, stores)) is not None}
     new = {name: key for key, name in reversed(names.items()) if name not in proofs}
     if new:
         for key in new.values():
@@ -163,7 +162,7 @@ def prove(
             say(f"{key}: {proof}, in {proof.seconds:.1f} s")
             proofs[name] = proof
     for name, proof in proofs.items():
-        _keep(places, name, proof)
+        _keep(name, proof, stores)
     return {key: proofs[name] for key, name in names.items()}
 
 
@@ -234,21 +233,32 @@ def _cache() -> Storage:
     return open_storage(str(user_cache()))
 
 
-def _kept(places: Sequence[Storage], name: str) -> Proof | None:
-    for place in places:
-        # A damaged one, or one of another version, is made anew.
-        with suppress(FileNotFoundError, CorruptError, InputError):
-            body = unseal_format(name, place.read(name))
-            return Proof(**body["proof"])
+def _kept(name: str, stores: Storage | None) -> Proof | None:
+    """A record of this name; one that is damaged, or another version's, is made anew."""
+    unusable = (CorruptError, InputError)
+    with suppress(OSError, *unusable):
+        return _read(_cache(), name)
+    with suppress(FileNotFoundError, *unusable):
+        return None if stores is None else _read(stores, name)
     return None
 
 
-def _keep(places: Sequence[Storage], name: str, proof: Proof) -> None:
-    for place in places:
-        with suppress(PermissionError):  # a user's cache that is read-only
-            if not place.exists(name):
-                mark_root(place)
-                place.create(name, seal({"format": FORMAT, "proof": asdict(proof)}))
+def _read(place: Storage, name: str) -> Proof:
+    return Proof(**unseal_format(name, place.read(name))["proof"])
+
+
+def _keep(name: str, proof: Proof, stores: Storage | None) -> None:
+    """Write the record where it is missing; a cache that cannot be written is done without."""
+    with suppress(OSError, InputError):
+        _create(_cache(), name, proof)
+    if stores is not None:
+        _create(stores, name, proof)
+
+
+def _create(place: Storage, name: str, proof: Proof) -> None:
+    if not place.exists(name):
+        mark_root(place)
+        place.create(name, seal({"format": FORMAT, "proof": asdict(proof)}))
 
 
 def _compared(subjects: Sequence[Subject]) -> list[Proof]:

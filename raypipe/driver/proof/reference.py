@@ -52,6 +52,9 @@ Input = tuple[list[int], list[int]]
 class Reference(Protocol):
     """A model as its own library opens it."""
 
+    tokenizer: Any
+    """As transformers has it; None if the library has none."""
+
     def inputs(self, side: str, rows: Sequence[Row]) -> list[Input]:
         """The inputs that the library makes, without computing anything."""
 
@@ -142,6 +145,7 @@ class Library:
                     f"expected max_terms {terms}, as max_active_dims, found {own_terms}"
                 )
             self.opened.max_active_dims = None
+        self.tokenizer = getattr(self.opened, "tokenizer", None)
 
     def inputs(self, side: str, rows: Sequence[Row]) -> list[Input]:
         """See Reference: the call ends where the model would begin."""
@@ -202,7 +206,7 @@ class Bare:
         kind = model.config().get("model_type", UNSTATED)
         config = transformers.AutoConfig.for_model(kind, **body)
         given: dict[str, Any] = {"config": config, "local_files_only": True}
-        self._tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **given)
+        self.tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **given)
         opens = transformers.AutoModelForMaskedLM if own.is_sparse else transformers.AutoModel
         if isinstance(own, PairConventions):
             opens = transformers.AutoModelForSequenceClassification
@@ -227,7 +231,7 @@ class Bare:
     def _pieces(self, texts: list[str], side: str) -> TextSlice:
         prefix, most = self._packed.model.conventions.prefix(side), self._packed.model.max_pieces
         found = [
-            self._tokenizer(prefix + text, add_special_tokens=False)["input_ids"][:most]
+            self.tokenizer(prefix + text, add_special_tokens=False)["input_ids"][:most]
             for text in texts
         ]
         counts = np.array([len(ids) for ids in found], np.int64)
@@ -292,7 +296,7 @@ def prove(subject: Subject, threads: int) -> dict[str, Any]:
     try:
         packed = Packed(model, threads)
         reference: Reference = Library(model) if subject.own else Bare(packed)
-        for cases in cases_of(packed):
+        for cases in cases_of(packed, added_tokens(reference)):
             if not finding["problem"]:
                 compare_inputs(finding, packed, reference, cases)
             if not finding["problem"]:
@@ -316,17 +320,24 @@ class Cases(NamedTuple):
     """Of which only the inputs are compared."""
 
 
-def cases_of(packed: Packed) -> list[Cases]:
+def added_tokens(reference: Reference) -> list[str]:
+    """The tokens that the library looks for in a text before it is cut."""
+    if reference.tokenizer is None:
+        return []
+    return [str(token) for token in reference.tokenizer.added_tokens_decoder.values()]
+
+
+def cases_of(packed: Packed, added: Sequence[str]) -> list[Cases]:
     """All inputs that are compared."""
     tokenizer, own = packed.tokenizer, packed.model.conventions
     if isinstance(own, Conventions):
-        sides = {side: texts_of(tokenizer, own.limit(side)) for side in SIDES}
+        sides = {side: texts_of(tokenizer, own.limit(side), added) for side in SIDES}
         return [Cases(s, *([(text,) for text in part] for part in t)) for s, t in sides.items()]
     own = packed.model.reranker
     room = own.total_limit - packed.layouts["pair"].num_specials
     of_query = own.query_limit or room // 2
     of_passage = own.passage_limit or (room - of_query) // own.num_passages
-    query, passage = (texts_of(tokenizer, limit) for limit in (of_query, of_passage))
+    query, passage = (texts_of(tokenizer, limit, added) for limit in (of_query, of_passage))
     return [Cases("pair", *pairs_of(query, passage, own.num_passages))]
 
 

@@ -75,10 +75,14 @@ class Texts(NamedTuple):
     """Of which only the inputs are compared."""
 
 
-def texts_of(tokenizer: Tokenizer, limit: int) -> Texts:
-    """The texts for a model with this tokenizer, of whose texts `limit` pieces are read."""
-    added = [token.content for token in tokenizer.get_added_tokens_decoder().values()]
-    among = [f"one {t} two{t}three {t.lower()}" for t in islice(dict.fromkeys(added), ADDED_TOKENS)]
+def texts_of(tokenizer: Tokenizer, limit: int, added: Sequence[str] = ()) -> Texts:
+    """The texts for a model with this tokenizer, of whose texts `limit` pieces are read.
+
+    `added` are tokens that the model's library adds to those of its tokenizer.
+    """
+    own_added = [token.content for token in tokenizer.get_added_tokens_decoder().values()]
+    tokens = islice(dict.fromkeys([*added, *own_added]), ADDED_TOKENS)
+    among = [f"one {token} two{token}three {token.lower()}" for token in tokens]
     own = _own_words(tokenizer)
     groups = [own[i : i + WORDS_A_TEXT] for i in range(0, len(own), WORDS_A_TEXT)]
     lines = [" ".join(group) for group in groups]

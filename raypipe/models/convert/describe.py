@@ -216,7 +216,8 @@ def _file_facts(file: Path) -> dict[str, Any]:
     """
     shapes = tensor_shapes(file)
     with safe_open(file, framework="numpy") as opened:
-        dtypes = {str(opened.get_slice(name).get_dtype()) for name in shapes}
+        names = opened.keys()
+        dtypes = {str(opened.get_slice(name).get_dtype()) for name in names}
     return {
         "file": file.name,
         "sha256": hash_once(file),

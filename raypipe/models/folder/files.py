@@ -9,7 +9,7 @@ from safetensors import SafetensorError, safe_open
 
 from raypipe.errors import InputError
 from raypipe.models.family import family_of
-from raypipe.models.tensors import Config, Shape
+from raypipe.models.tensors import Config, Shape, modern_name
 from raypipe.models.whole.files import OWN_CODE
 from raypipe.regular import check_regular
 
@@ -107,6 +107,7 @@ def tensor_shapes(file: Path) -> dict[str, Shape]:
     check_regular(file, "a safetensors file")
     try:
         with safe_open(file, framework="numpy") as opened:
-            return {n: tuple(opened.get_slice(n).get_shape()) for n in opened.keys()}  # noqa: SIM118
+            names = opened.keys()
+            return {modern_name(n): tuple(opened.get_slice(n).get_shape()) for n in names}
     except (SafetensorError, OSError) as error:
         raise InputError(f"{file}: not a safetensors file: {error}") from error

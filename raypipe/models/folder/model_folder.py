@@ -41,7 +41,7 @@ from raypipe.models.folder.settings import (
     conventions_of,
 )
 from raypipe.models.hub import snapshot_of
-from raypipe.models.tensors import PICKLES, Config, no_pretraining
+from raypipe.models.tensors import PICKLES, Config, modern_name, no_pretraining
 from raypipe.models.tokenizer import as_first, read_tokenizer, tokenizer_file, tokenizer_sha256
 from raypipe.models.whole.family import DECODERS, ends_of
 from raypipe.models.whole.files import no_prompt, reads_prompts
@@ -570,5 +570,5 @@ def load_weights(model: ModelFolder) -> Mapping[str, Any]:
         parts = [sha256, hash_file(model.adapter / WEIGHTS), hash_file(model.adapter / CONFIG)]
         sha256, named = sha256_of_adapted(parts), f"{model.adapter} over {file}"
     check_unchanged(f"{named}: expected weights", model.weights_sha256, sha256)
-    tensors = load_file(file)
+    tensors = {modern_name(name): tensor for name, tensor in load_file(file).items()}
     return tensors if model.adapter is None else merge(tensors, model.config(), model.adapter)
