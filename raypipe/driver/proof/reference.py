@@ -296,7 +296,7 @@ def prove(subject: Subject, threads: int) -> dict[str, Any]:
     try:
         packed = Packed(model, threads)
         reference: Reference = Library(model) if subject.own else Bare(packed)
-        for cases in cases_of(packed, added_tokens(reference)):
+        for cases in cases_of(packed, added_tokens(reference), own=subject.own):
             if not finding["problem"]:
                 compare_inputs(finding, packed, reference, cases)
             if not finding["problem"]:
@@ -327,18 +327,24 @@ def added_tokens(reference: Reference) -> list[str]:
     return [str(token) for token in reference.tokenizer.added_tokens_decoder.values()]
 
 
-def cases_of(packed: Packed, added: Sequence[str]) -> list[Cases]:
-    """All inputs that are compared."""
-    tokenizer, own = packed.tokenizer, packed.model.conventions
-    if isinstance(own, Conventions):
-        sides = {side: texts_of(tokenizer, own.limit(side), added) for side in SIDES}
-        return [Cases(s, *([(text,) for text in part] for part in t)) for s, t in sides.items()]
-    own = packed.model.reranker
-    room = own.total_limit - packed.layouts["pair"].num_specials
-    of_query = own.query_limit or room // 2
-    of_passage = own.passage_limit or (room - of_query) // own.num_passages
+def cases_of(packed: Packed, added: Sequence[str], *, own: bool) -> list[Cases]:
+    """All inputs that are compared; `own` as in Subject: no library has a bare folder's table."""
+    tokenizer, settings = packed.tokenizer, packed.model.conventions
+    if isinstance(settings, Conventions):
+        found = []
+        for side in SIDES:
+            texts = texts_of(tokenizer, settings.limit(side), added)
+            cases = Cases(side, *([(text,) for text in part] for part in texts))
+            if settings.by_table(side) and not own:
+                cases = Cases(side, (), (), [*cases.short, *cases.full, *cases.others])
+            found.append(cases)
+        return found
+    pair = packed.model.reranker
+    room = pair.total_limit - packed.layouts["pair"].num_specials
+    of_query = pair.query_limit or room // 2
+    of_passage = pair.passage_limit or (room - of_query) // pair.num_passages
     query, passage = (texts_of(tokenizer, limit, added) for limit in (of_query, of_passage))
-    return [Cases("pair", *pairs_of(query, passage, own.num_passages))]
+    return [Cases("pair", *pairs_of(query, passage, pair.num_passages))]
 
 
 def compare_inputs(
@@ -368,7 +374,13 @@ def compare_values(
     """
     side, short, full, _ = cases
     rows = [*short, *full]
-    own = [*reference.values(side, short, len(short)), *reference.values(side, full, 1)]
+    if not rows:
+        return
+    settings = packed.model.conventions
+    # Padding takes the weight of a table from a padding token that stands in a text.
+    alone = isinstance(settings, Conventions) and settings.by_table(side)
+    batch = 1 if alone else len(short)
+    own = [*reference.values(side, short, batch), *reference.values(side, full, 1)]
     made = reference.ours(packed, side, rows)
     for row, ours, theirs in zip(rows, made, own, strict=True):
         finding["values"] += 1

@@ -210,20 +210,32 @@ def sparse(folder, *, routed):
         table = modules.SparseStaticEmbedding(model.tokenizer, weight * 5)
         parts = [Router.for_query_document([table], parts)]
     SparseEncoder(modules=parts, device="cpu").save_pretrained(str(folder / "saved"))
-    if not routed:
-        return folder / "saved"
-    convert(folder / "saved", folder / "converted")
-    return folder / "converted"
+    return folder / "saved"
 
 
-@pytest.mark.parametrize("routed", [False, True])
-def test_a_sparse_encoder_is_its_librarys_also_with_queries_by_a_table(tmp_path, routed):
-    folder = sparse(tmp_path, routed=routed)
+def test_a_sparse_encoder_is_its_librarys(tmp_path):
+    folder = sparse(tmp_path, routed=False)
     subject, found = finding(folder, {})
-    assert subject.own and (subject.model.query_table is not None) == routed
+    assert subject.own
     check(found, None)
     check(finding(folder, {SETTINGS: {"max_active_dims": 3}})[1], None)
     check(finding(folder, {TOKENIZER: {"truncation_side": "left"}})[1], "it reads")
+
+
+def test_queries_by_a_table_are_the_librarys_and_a_converted_folders_are_its_tokenizers(tmp_path):
+    folder = sparse(tmp_path, routed=True)
+    convert(folder, tmp_path / "converted")
+    subject, found = finding(tmp_path / "converted", {})
+    assert not subject.own and subject.model.query_table is not None
+    check(found | {"values": found["values"] * 2}, None)  # of passages alone
+    (inner,) = folder.glob("document_0_*")
+    for file in inner.iterdir():  # the model beside the router, where raypipe reads it
+        file.rename(folder / file.name)
+    routes = folder / "router_config.json"
+    routes.write_text(routes.read_text().replace(f'"{inner.name}"', '""'))
+    subject, found = finding(folder, {})
+    assert subject.own and subject.model.query_table is not None
+    check(found, None)
 
 
 @pytest.mark.parametrize("row", ["zero", "copy"])
