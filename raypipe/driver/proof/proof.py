@@ -72,6 +72,8 @@ class Proof:
     seconds: float
     problem: str
     """The first difference; empty if there is none."""
+    refused: bool = False
+    """Whether the library could not open or compute the model, perhaps for want of a package."""
 
     def __str__(self) -> str:
         """`equal to sentence-transformers 6.2.0: 130 inputs, values of 34 within 3.1e-07`."""
@@ -162,7 +164,8 @@ def prove(
             say(f"{key}: {proof}, in {proof.seconds:.1f} s")
             proofs[name] = proof
     for name, proof in proofs.items():
-        _keep(name, proof, stores)
+        if not proof.refused:
+            _keep(name, proof, stores)
     return {key: proofs[name] for key, name in names.items()}
 
 

@@ -305,6 +305,7 @@ def prove(subject: Subject, threads: int) -> dict[str, Any]:
         finding["problem"] = str(error)
     except Exception as error:  # of many kinds: whatever the library raises over a folder
         finding["problem"] = f"it cannot open or compute it: {first_line(error)}"
+        finding["refused"] = True
     return finding | {"seconds": time.monotonic() - began}
 
 

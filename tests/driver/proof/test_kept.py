@@ -173,3 +173,11 @@ def test_texts_hold_added_tokens_own_words_and_every_length_around_the_limit(tin
     short, full, others = pairs_of(texts, texts, 2)
     assert len(short) >= 16 and {len(row) for row in [*short, *full, *others]} == {3}
     assert {row[0] for row in short} == {*texts.valued} == {row[1] for row in short}
+
+
+@pytest.mark.slow
+def test_a_folder_that_its_library_cannot_open_is_tried_again_the_next_time(model, with_proofs):
+    changed(model / "tokenizer_config.json", tokenizer_class="BertJapaneseTokenizer")
+    (proof,) = prove({"m": resolve_model(str(model))}).values()
+    assert proof.refused and "cannot open or compute it" in proof.problem
+    assert records(with_proofs) == []
