@@ -40,6 +40,8 @@ from raypipe.text.inputs import Inputs, Layout, Layouts, TextSlice, cut_to, make
 
 TOLERANCE = 1e-4
 SHOWN_TOKENS = 6
+COSTLY_TOKENS = 1024
+"""Of an input: of longer ones a single value is compared, which takes seconds on a core."""
 SIDES = ("query", "passage")
 Row = Sequence[str]
 """The texts of one input: one, or a query with one or two passages."""
@@ -320,6 +322,10 @@ class Cases(NamedTuple):
     others: Sequence[Row]
     """Of which only the inputs are compared."""
 
+    def with_full(self, number: int) -> Cases:
+        """The same with values of fewer full inputs."""
+        return self._replace(full=self.full[:number], others=[*self.others, *self.full[number:]])
+
 
 def added_tokens(reference: Reference) -> list[str]:
     """The tokens that the library looks for in a text before it is cut."""
@@ -338,6 +344,8 @@ def cases_of(packed: Packed, added: Sequence[str], *, own: bool) -> list[Cases]:
             cases = Cases(side, *([(text,) for text in part] for part in texts))
             if settings.by_table(side) and not own:
                 cases = Cases(side, (), (), [*cases.short, *cases.full, *cases.others])
+            elif side == "query" and settings.query_limit == settings.passage_limit:
+                cases = cases.with_full(0)  # passages have one
             found.append(cases)
         return found
     pair = packed.model.reranker
@@ -345,7 +353,8 @@ def cases_of(packed: Packed, added: Sequence[str], *, own: bool) -> list[Cases]:
     of_query = pair.query_limit or room // 2
     of_passage = pair.passage_limit or (room - of_query) // pair.num_passages
     query, passage = (texts_of(tokenizer, limit, added) for limit in (of_query, of_passage))
-    return [Cases("pair", *pairs_of(query, passage, pair.num_passages))]
+    cases = Cases("pair", *pairs_of(query, passage, pair.num_passages))
+    return [cases if pair.total_limit <= COSTLY_TOKENS else cases.with_full(1)]
 
 
 def compare_inputs(

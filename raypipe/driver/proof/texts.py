@@ -8,10 +8,11 @@ from tokenizers import Tokenizer
 
 from raypipe.text.tokenize import encoded
 
+PLAIN = "how is the stone bridge over the river built"
 VALUED = (
+    PLAIN,
     "",
     "  \t\n ",
-    "how is the stone bridge over the river built",
     "NASA and UNESCO Met In The North OF Paris",
     "Café crème à l'Élysée, naïve Ünïcödé e\u0301cole",
     "今日は雨が降っています。北京大学的图书馆",
@@ -112,14 +113,13 @@ def pairs_of(query: Texts, passage: Texts, num_passages: int) -> tuple[list[tupl
         ]
 
     whole, full = (passage.full[0],) * num_passages, query.full[0]
-    short = VALUED[2]
     middles = [*query.others[-4:], LONG]
     cut = [(one, *(two,) * num_passages) for one in middles for two in (*passage.others[-4:], LONG)]
     cut += [(full, *(text,) * num_passages) for text in passage.others[-4:]]
     cut += [(text, *whole) for text in query.others[-4:]]
     return (
         beside(query.valued, passage.valued),
-        [(full, *whole), (short, *whole), (full, *(short,) * num_passages)],
+        [(full, *whole), (PLAIN, *whole), (full, *(PLAIN,) * num_passages)],
         [*beside(query.others, passage.others), *beside(query.others, passage.valued), *cut],
     )
 
