@@ -76,7 +76,7 @@ NO_LIMIT = 1 << 20
 """Tokens of an input where neither tokenizer nor positions have a limit."""
 SCORES = {"Identity": "raw", "Sigmoid": "probability"}
 """The score by the class of the activation that a folder names."""
-SIDES = {"query": ("query",), "passage": ("document", "passage", "corpus")}
+SIDES = {"query": "query", "passage": "document"}
 """The library's names of prompts by side."""
 _opening = RLock()
 """Opening a model changes classes of transformers for the whole process for a while."""
@@ -94,15 +94,13 @@ def described(
     sha256 = hash_of(folder)
     conventions, read = _described(folder, sha256, canonical(given))
     every = dict.fromkeys(asdict(conventions), "sentence-transformers")
-    for side, names in SIDES.items():
-        prompts = part_of(read_object(folder / SETTINGS), "prompts", folder / SETTINGS)
-        name = next((name for name in names if name in prompts), None)
-        if name is not None:
+    prompts = part_of(read_object(folder / SETTINGS), "prompts", folder / SETTINGS)
+    for side, name in SIDES.items():
+        if name in prompts:
             every[f"{side}_prefix"] = f"{SETTINGS}{STATED}{name}"
     config = read_object(folder / "config.json")
     stated = read_object(folder / SETTINGS).get("similarity_fn_name")
-    cut = getattr(conventions, "truncate_dim", None) is not None
-    notes = finishing_notes(getattr(conventions, "normalise", True), cut, stated)
+    notes = finishing_notes(getattr(conventions, "normalise", True), stated)
     found = Discovered(conventions, every | sources, notes)
     return with_known_prompts(folder, config, found), read, sha256
 
@@ -399,9 +397,10 @@ def _of_encoder(
     model: Any, name: str, given: Mapping[str, Any], folder: Path, longest: int
 ) -> Conventions:
     sparse, specials = name == "SparseEncoder", specials_of(model)
+    normalised = not sparse and type(model[-1]).__name__ == "Normalize"
     values: dict[str, Any] = {
         "pooling": BY_LIBRARY_SPARSE if sparse else BY_LIBRARY,
-        "normalise": not sparse and type(model[-1]).__name__ == "Normalize",
+        "normalise": normalised and model.truncate_dim is None,  # else it is cut afterwards
         "query_segment": 0,
         "passage_segment": 0,
         "query_limit": longest - specials,
@@ -441,11 +440,7 @@ def _refuse_long(folder: Path, tokens: int, longest: int) -> None:
 
 def _prompts(model: Any) -> dict[str, str]:
     """The prompts by which the library's encode_query and encode_document begin a text."""
-    names = {
-        side: next((n for n in SIDES[side] if n in model.prompts), model.default_prompt_name)
-        for side in SIDES
-    }
-    return {f"{side}_prefix": model.prompts.get(name) or "" for side, name in names.items()}
+    return {f"{side}_prefix": model.prompts.get(name) or "" for side, name in SIDES.items()}
 
 
 def _checked(kinds: Any, values: Mapping[str, Any], folder: Path) -> Any:

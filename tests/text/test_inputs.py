@@ -15,6 +15,15 @@ def test_inputs_are_cls_pieces_sep_with_positions_from_0():
     assert layout.lengths([texts.counts]).tolist() == [4, 2, 3]
 
 
+def test_a_padding_piece_in_a_text_has_its_ids_position_where_positions_count_from_it():
+    texts = TextSlice(np.array([7, 1, 1, 8, 1], np.uint16), np.array([0, 4]), np.array([4, 1]))
+    packed = make_inputs([texts], Layout(0, (2,), 2, (0,), first_position=2))
+    assert packed.ids.tolist() == [0, 7, 1, 1, 8, 2, 0, 1, 2]
+    assert packed.positions.tolist() == [2, 3, 1, 1, 4, 5, 2, 1, 3]
+    counted = make_inputs([texts], Layout(0, (2,), 2, (0,)))
+    assert counted.positions.tolist() == [0, 1, 2, 3, 4, 5, 0, 1, 2]
+
+
 def test_singles_stand_by_length_with_their_segments():
     queries = TextSlice(np.array([7, 8, 9], np.uint16), np.array([1, 0]), np.array([2, 1]))
     passages = TextSlice(np.array([4, 5, 6], np.uint16), np.array([0, 2]), np.array([3, 0]))

@@ -255,6 +255,8 @@ class BertFiles:
         values = {name: like[name] for name in DECISIVE if name in like}
         values["layer_norm_eps"] = float(like["layer_norm_eps"])
         values.setdefault("position_embedding_type", "absolute")
+        if self.names.first_position:
+            values["padding_has_no_position"] = True  # in a text; earlier stores counted it
         return values
 
     def num_positions(self, config: Config) -> int:

@@ -83,6 +83,8 @@ class Description:
     """The record of convert, if it made the folder."""
     training: str = "not known"
     """yes, or no with the reason."""
+    proof: str = "not made"
+    """Whether raypipe computes what the model's own library does; `describe` does not ask."""
     notes: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 

@@ -125,6 +125,18 @@ def given_settings(
     return given | of_recipe, dict.fromkeys(given, source) | dict.fromkeys(of_recipe, RECIPE)
 
 
+def own_settings(folder: Path) -> AnyConventions | None:
+    """The settings that the folder's own files state, whatever its raypipe.json or a recipe says;
+    None if they are not sentence-transformers', leave a setting open, or are the library's."""
+    try:
+        own = _evidence(folder, as_saved(folder, read_object(folder / "config.json")))
+        if own is None or own.by_library is not None:
+            return None
+        return _combine(folder, {}, own).conventions
+    except InputError:
+        return None
+
+
 def why_library(
     folder: Path, preset: str | None, settings: Mapping[str, Any] | None = None
 ) -> str | None:

@@ -329,13 +329,15 @@ def resolve_model(
     preset: str | None = None,
     *,
     settings: Mapping[str, Any] | None = None,
+    by_library: bool = False,
 ) -> ModelFolder:
     """The model of a folder, of `minilm` (packaged all-MiniLM-L6-v2), of an included adapter, or of
     hf://OWNER/NAME@COMMIT, which is fetched to the library's cache if need be.
 
     A folder may hold an adapter; its raypipe.json names the base model.
 
-    `settings` are as in `discover`.
+    `settings` are as in `discover`. With `by_library` sentence-transformers computes the model even
+    if raypipe could.
 
     Raises:
         InputError: no such folder, no safetensors, no tokenizer, no settings, or a config.json that
@@ -346,7 +348,7 @@ def resolve_model(
     if path != PACKAGED and is_adapter(folder):
         return replace(_adapted(path, folder, preset, settings), adapter_hub=hub)
     preset = PACKAGED if path == PACKAGED and preset is None else preset
-    if path != PACKAGED and why_library(is_folder(folder), preset, settings) is not None:
+    if by_library or (path != PACKAGED and why_library(is_folder(folder), preset, settings)):
         discovered, read, sha256 = described(folder, preset, settings)
         return LibraryModel(path, folder, discovered.conventions, sha256, UTF8, read, hub=hub)
     _check_files(folder)

@@ -3,6 +3,7 @@
 Each setting has its source. Modules that raypipe does not compute itself are that library's work.
 """
 
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,8 @@ OLD_POOLINGS = {
 }
 """The keys of releases before 6; later ones write `pooling_mode`."""
 SPLADE_POOLING = "SpladePooling"
+OTHER_PROMPTS = ("passage", "corpus")
+"""Names of prompts for passages that encode_document would look for if `document` had no place."""
 EMBEDDING = "sentence_embedding"
 """sentence-transformers' name of what a module of a text's vector reads and writes."""
 
@@ -160,22 +163,17 @@ def _read_finishing(folder: Path, evidence: Evidence) -> None:
     settings, normalise = read_object(folder / SETTINGS), evidence.values["normalise"]
     if settings.get("truncate_dim") is not None:
         evidence.add(f"{SETTINGS} truncate_dim", truncate_dim=settings["truncate_dim"])
-    evidence.notes += finishing_notes(
-        normalise, "truncate_dim" in evidence.values, settings.get("similarity_fn_name")
-    )
-    sparse = "pooling" in evidence.values and evidence.values["pooling"] in (SPLADE, SPLADE_LOG)
+        if normalise:
+            evidence.by_library = "its truncate_dim cuts vectors after their Normalize"
     stated = settings.get("similarity_fn_name")
+    evidence.notes += finishing_notes(normalise, stated)
+    sparse = "pooling" in evidence.values and evidence.values["pooling"] in (SPLADE, SPLADE_LOG)
     evidence.refusals += similarity_problems(folder, stated, sparse=sparse)
 
 
-def finishing_notes(normalise: bool, truncated: bool, similarity: str | None) -> list[str]:
+def finishing_notes(normalise: bool, similarity: str | None) -> list[str]:
     """Notes on embeddings that are not used as sentence-transformers' encode gives them."""
     notes = []
-    if normalise and truncated:
-        notes.append(
-            "embeddings are cut and then normalised; sentence-transformers' encode normalises "
-            "first: its embeddings are these if it is called with normalize_embeddings=True"
-        )
     if similarity == "cosine" and not normalise:
         notes.append(
             "scores are inner products of embeddings as encode gives them; "
@@ -241,27 +239,41 @@ def _positions(config: Config) -> int | None:
 
 
 def read_prompts(folder: Path, evidence: Evidence) -> None:
-    """Read the prefixes that encode_query and encode_document use."""
-    body = read_object(folder / SETTINGS)
-    prompts = part_of(body, "prompts", folder / SETTINGS)
-    for side, names in (("query", ("query",)), ("passage", ("document", "passage", "corpus"))):
-        name = next((name for name in names if name in prompts), None)
-        where = f"{SETTINGS}{STATED}{name}" if name else f"{SETTINGS}: no prompt for a {side}"
-        evidence.add(where, **{f"{side}_prefix": prompts[name] if name else ""})
-    default = body.get("default_prompt_name")
-    if not isinstance(default, str | None):
-        raise InputError(
-            f"{folder / SETTINGS}: default_prompt_name: expected text, found {default!r}"
+    """Read the prefixes that encode_query and encode_document use: those named so."""
+    prompts = prompts_of(folder)
+    for side, name in (("query", "query"), ("passage", "document")):
+        where = f"{SETTINGS}{STATED}{name}" if name in prompts else f"{SETTINGS}: no prompt {name}"
+        evidence.add(where, **{f"{side}_prefix": prompts.get(name) or ""})
+    others = [name for name in OTHER_PROMPTS if prompts.get(name) and not prompts.get("document")]
+    if others:
+        evidence.notes.append(
+            f"{SETTINGS} has the prompt {others[0]!r}, which sentence-transformers' "
+            'encode_document does not use, and so neither does raypipe: to use it, put "'
+            f'passage_prefix": {json.dumps(prompts[others[0]])} in raypipe.json'
         )
-    if (
-        default
-        and prompts.get(default)
-        and default not in ("query", "document", "passage", "corpus")
-    ):
+    default = default_prompt(folder)
+    if default and prompts.get(default) and default not in ("query", "document", *OTHER_PROMPTS):
         for side in ("query", "passage"):
             evidence.problems[f"{side}_prefix"] = (
                 f"{SETTINGS} default_prompt_name {default!r} does not say which side it is for"
             )
+
+
+def default_prompt(folder: Path) -> str | None:
+    """The name of the prompt that calls use which name none.
+
+    Raises:
+        InputError: it is no text.
+    """
+    name = read_object(folder / SETTINGS).get("default_prompt_name")
+    if not isinstance(name, str | None):
+        raise InputError(f"{folder / SETTINGS}: default_prompt_name: expected text, found {name!r}")
+    return name
+
+
+def prompts_of(folder: Path) -> dict[str, Any]:
+    """The texts that a folder's settings name, by their names."""
+    return part_of(read_object(folder / SETTINGS), "prompts", folder / SETTINGS)
 
 
 def check_tokenizer(folder: Path, evidence: Evidence, *, pair: bool) -> Layout | None:

@@ -166,7 +166,7 @@ def test_a_tokenizer_whose_inputs_are_not_berts_is_left_to_the_library(tmp_path)
 @pytest.mark.parametrize(
     ("fields", "score"),
     [
-        ({}, "raw"),
+        ({}, "probability"),
         (
             {"sentence_transformers": {"activation_fn": "torch.nn.modules.linear.Identity"}},
             "raw",

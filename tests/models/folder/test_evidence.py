@@ -34,9 +34,9 @@ def test_the_longest_input_is_stated_or_the_lesser_of_two(
     ("body", "query", "passage", "problems"),
     [
         ({}, "", "", 0),
-        ({"prompts": {"query": "q", "passage": "p", "corpus": "c"}}, "q", "p", 0),
+        ({"prompts": {"query": "q", "passage": "p", "corpus": "c"}}, "q", "", 0),
         ({"prompts": {"document": "d", "passage": "p"}}, "", "d", 0),
-        ({"prompts": {"corpus": "c"}}, "", "c", 0),
+        ({"prompts": {"corpus": "c"}}, "", "", 0),
         ({"prompts": {"query": None}}, "", "", 0),
         ({"prompts": {"query": "q"}, "default_prompt_name": "query"}, "q", "", 0),
         ({"prompts": {"other": "o"}, "default_prompt_name": "other"}, "", "", 2),
@@ -50,6 +50,10 @@ def test_prompts_become_the_prefix_of_their_side(tmp_path, body, query, passage,
     read_prompts(tmp_path, found)
     values = (found.values["query_prefix"] or "", found.values["passage_prefix"] or "")
     assert values == (query, passage) and len(found.problems) == problems
+    unused = {"passage", "corpus"} & {*body.get("prompts", ())} and "document" not in body[
+        "prompts"
+    ]
+    assert bool(found.notes) == bool(unused)
     (tmp_path / "config_sentence_transformers.json").write_text('{"prompts": ["x"]}')
     with pytest.raises(InputError, match="prompts: expected an object"):
         read_prompts(tmp_path, Evidence())
