@@ -69,12 +69,21 @@ def test_a_pipeline_has_the_librarys_own_scores_and_a_rerun_computes_nothing(fol
     expected = table(*own, lambda q, p: q @ p)
     assert scores_of(folder, "dense-run") == pytest.approx(expected, abs=2e-3)  # stored as fp16
     model = library.SparseEncoder(str(folder / "sparse" / "model"), device="cpu")
-    own = (
+    own = [
         np.round(100 * encode(part, convert_to_sparse_tensor=False).numpy())
         for encode, part in zip((model.encode_query, model.encode_document), texts, strict=True)
-    )
+    ]
     expected = {pair: s for pair, s in table(*own, lambda q, p: q @ p).items() if s > 0}
     assert scores_of(folder, "sparse-run") == pytest.approx(expected)
+    exported = ["export", out + "/stores/weights", "--to", "pyserini", "--out", out + "-e"]
+    assert run([*exported, "--model", str(folder / "sparse" / "model")])[0] == 0
+    (file,) = (folder / "work-e").rglob("*.jsonl")
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [line["id"] for line in lines] == [*PASSAGES]
+    words = model.tokenizer.convert_ids_to_tokens([*range(own[1].shape[1])])
+    for line, weights in zip(lines, own[1], strict=True):
+        assert line["vector"] == {w: int(x) for w, x in zip(words, weights, strict=True) if x > 0}
+    assert run([*exported[:-1], out + "-f", "--model", str(folder / "dense" / "model")])[0] == 2
     model = library.MultiVectorEncoder(str(folder / "late" / "model"), device="cpu")
     own = model.encode_query(texts[0]), model.encode_document(texts[1])
     expected = table(*own, lambda q, p: model.similarity_pairwise([q], [p])[0])

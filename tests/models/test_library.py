@@ -24,6 +24,7 @@ from library_layouts import (
     stanford,
     static,
 )
+from loaded_packages import loaded_after
 from tiny_t5 import their_logits, theirs
 
 TEXTS = [
@@ -138,3 +139,11 @@ def test_scores_of_a_t5_are_the_softmax_of_its_answers(tmp_path):
     for score, query, passage in zip(found, queries, passages, strict=True):
         logits = their_logits(opened, f"Query: {query} Document: {passage} Relevant:")
         assert score == pytest.approx(float(torch.log_softmax(logits, 0)[1]), abs=2e-5)
+
+
+@pytest.mark.slow
+def test_a_packed_model_loads_neither_the_library_nor_transformers():
+    code = """
+import raypipe
+assert raypipe.encode(["the lease"]).shape == (1, 384)"""
+    assert loaded_after(code, "sentence_transformers", "transformers") == []
