@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from raypipe import schema
 from raypipe.config import read_resolved
+from raypipe.driver.proof.proof import computable
 from raypipe.driver.workspace import Workspace
 from raypipe.engines.lucene.index import ROWS_FILE, unpack_folder
 from raypipe.errors import IncompleteError, InputError
@@ -434,7 +435,7 @@ def _pieces(stores: Storage, spec: StageSpec, model: str | None) -> list[str]:
     """
     if model is None:
         raise InputError("--model: impacts are written by word piece; name the model they are of")
-    opened = resolve_model(model)
+    opened = computable({"--model": resolve_model(model)}, stores, make=False)["--model"]
     made = spec.params.get("pieces") or upstream(stores, spec, "tokens")[0].params
     assert isinstance(made, Mapping)
     other = made["tokenizer_sha256"] != opened.tokenizer_sha256

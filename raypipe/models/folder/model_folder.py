@@ -304,8 +304,7 @@ class LibraryModel(ModelFolder):
 
 def measurements(model: ModelFolder) -> str | None:
     """Where a reranker was measured and what it gained, if its raypipe.json says so."""
-    folder = model.folder if model.adapter is None else model.adapter
-    path = folder / "raypipe.json"
+    path = (model.adapter or model.folder) / "raypipe.json"
     made_by = read_object(path).get("made_by") if path.exists() else None
     stated = made_by.get("measured") if isinstance(made_by, dict) else None
     return stated if isinstance(stated, str) else None
@@ -423,8 +422,7 @@ def _beyond_table(folder: Path, tokenizer: Tokenizer, config: Config) -> list[st
 def _adapted(
     path: str, adapter: Path, preset: str | None, settings: Mapping[str, Any] | None
 ) -> ModelFolder:
-    name = base_of(adapter)
-    if is_hub(name):
+    if is_hub(name := base_of(adapter)):
         raise InputError(
             f"{adapter}: its base {name}: expected minilm or a folder, found a hub's model, which "
             "is fetched only where a recipe or command names it; fetch it and name its folder"
@@ -587,13 +585,11 @@ def load_weights(model: ModelFolder) -> Mapping[str, Any]:
     if head is not None:
         sha256 = sha256_of(sha256, *map(hash_file, head.files))
     if model.adapter is not None:
-        sha256 = sha256_of(
-            sha256, hash_file(model.adapter / WEIGHTS), hash_file(model.adapter / CONFIG)
-        )
+        files = (model.adapter / WEIGHTS, model.adapter / CONFIG)
+        sha256 = sha256_of(sha256, *map(hash_file, files))
         named = f"{model.adapter} over {file}"
     check_unchanged(f"{named}: expected weights", model.weights_sha256, sha256)
     read = load_file(file)
     plain = plain_names(read)
-    tensors = {plain[name]: tensor for name, tensor in read.items()}
-    tensors |= {} if head is None else head.tensors()
+    tensors = {plain[n]: each for n, each in read.items()} | (head.tensors() if head else {})
     return tensors if model.adapter is None else merge(tensors, model.config(), model.adapter)
