@@ -154,6 +154,13 @@ class RowsFailed(ArithmeticError):
         return type(self), (self.rows, self.reason)
 
 
+class RowsRefused(RowsFailed, RaypipeError):
+    """Rows without a finite value in memory, where there is no quarantine."""
+
+    exit_code = 5
+    cause = "limit"
+
+
 class Ending(NamedTuple):
     """How an exception ends an invocation."""
 

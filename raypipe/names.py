@@ -20,7 +20,7 @@ a rendered name apart, whatever the names are:
 from dataclasses import dataclass, field
 from enum import Enum
 
-ROOT_FOLDERS = ("blobs", "gc", "generations", "nonce", "refs", "tmp")
+ROOT_FOLDERS = ("blobs", "gc", "generations", "nonce", "proofs", "refs", "tmp")
 """The folders in every root of stores. These names are reserved: no stage may have one."""
 
 

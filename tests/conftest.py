@@ -26,6 +26,8 @@ sys.dont_write_bytecode, os.environ["PYTHONDONTWRITEBYTECODE"] = False, ""
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell ignores Ctrl-C for what it starts in the background, and children would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+# The proof of a model takes ten seconds of imports; tests of proofs ask for it (`with_proofs`).
+os.environ["RAYPIPE_UNPROVED"] = "1"
 # No machine loses its power here: tests of durability note the calls, and children make them.
 os.fsync = os.fstat
 
@@ -162,6 +164,14 @@ def small_recipe(small_files, tiny_model, tmp_path):
     from small_training import Recipes
 
     return Recipes(small_files, tiny_model, tmp_path).write
+
+
+@pytest.fixture
+def with_proofs(monkeypatch, tmp_path) -> Path:
+    """Models are proved, by a process of their own; the user's cache, empty at first."""
+    monkeypatch.delenv("RAYPIPE_UNPROVED")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "raypipe"
 
 
 @pytest.fixture

@@ -521,6 +521,7 @@ def model_of(
     """
     numerics.set_strict()
     from raypipe.driver.models import unfit
+    from raypipe.driver.proof.proof import computable
     from raypipe.models.folder.model_folder import resolve_model
 
     path = str(model)
@@ -533,7 +534,7 @@ def model_of(
     problems = unfit(folder)
     if problems:
         raise InputError(problems)
-    return folder
+    return computable({"model": folder})["model"]
 
 
 def settings_of(prompts: Mapping[str, str] | None) -> dict[str, str] | None:

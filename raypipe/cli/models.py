@@ -85,8 +85,11 @@ def show(
     verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
-    """Print a model folder's settings, their sources and its weights; exits with 2 if unusable."""
+    """Print a model folder's settings, their sources, its weights and the proof that raypipe
+    computes what its library does; exits with 2 if unusable."""
     from raypipe.config.parts import PACKAGED_MODELS
+    from raypipe.driver.progress import to_stderr
+    from raypipe.driver.proof.proof import shown_proof
     from raypipe.hub_names import hub_name
     from raypipe.models.convert.describe import describe
 
@@ -96,6 +99,8 @@ def show(
 
         path = str(snapshot_of(pinned(named)))
     description = describe(path, preset)
+    if not description.problems:
+        description.proof, description.problems = shown_proof(path, preset, to_stderr)
     print(
         json.dumps(asdict(description)) if as_json else "\n".join(_lines(description, verbose)),
         flush=True,
@@ -159,7 +164,7 @@ def _lines(description: "Description", verbose: bool) -> list[str]:
         rows += [(_label(name, facts), _shown(value)) for name, value in facts.items()]
     for name, names in (("unused", description.unused), ("missing", description.missing)):
         rows.append((name, "not known" if names is None else _names(names)))
-    rows.append(("training", description.training))
+    rows += [("training", description.training), ("proof", description.proof)]
     if description.made_by:
         rows.append(("made by", _maker(description.made_by)))
     rows += [("note", note) for note in description.notes]

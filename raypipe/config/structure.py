@@ -102,12 +102,18 @@ def _remedy(kind: str, found: object) -> str:
         return "; give one value, and for each other value run the recipe once more"
     if kind == "float_type" and isinstance(found, str):
         try:
-            return f"; YAML reads {found} as text: write {float(found)!r}" if found else ""
+            return f"; YAML reads {found} as text: write {_as_yaml(float(found))}" if found else ""
         except ValueError:
             return ""
     if kind == "string_type" and isinstance(found, bool | int | float):
         return '; quote it to make it text: "..."'
     return ""
+
+
+def _as_yaml(number: float) -> str:
+    """The number as YAML reads it: an exponent only after a point, and with its sign."""
+    text = repr(number)
+    return text if "." in text else text.replace("e", ".0e")
 
 
 def _near(kind: str, expected: str, found: object) -> str:

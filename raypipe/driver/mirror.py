@@ -182,6 +182,10 @@ def _files(folder: Path) -> list[str]:
     return [name.as_posix() for name in outputs if name.as_posix() not in READ_FIRST[:3]]
 
 
+def user_cache() -> Path:
+    """The folder of what raypipe keeps for a user of this machine."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "raypipe"
+
+
 def _home() -> Path:
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(cache) / "raypipe" / "workspaces"
+    return user_cache() / "workspaces"

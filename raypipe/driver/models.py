@@ -159,8 +159,8 @@ def unfit(model: ModelFolder) -> list[str]:
     An adapter has its base's tokenizer and positions, and the segments and head of the two
     together, which were compared with each other when it was found.
     """
-    if isinstance(model.conventions, PretrainedConventions):
-        return []  # it neither encodes nor scores, and whoever asks it to is told so
+    if isinstance(model.conventions, PretrainedConventions) or model.by_library:
+        return []  # it neither encodes nor scores, or its library was asked when it was found
     try:
         layouts = layouts_of(model)
     except InputError as error:

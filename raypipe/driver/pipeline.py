@@ -13,7 +13,7 @@ from raypipe.config import Recipe, missing_inputs, resolved_yaml, select
 from raypipe.config.paths import places_of
 from raypipe.driver.devices import Devices
 from raypipe.driver.execute import Execution, StageResult, Watcher
-from raypipe.driver.forecast.forecast import check_forecast, run_forecast
+from raypipe.driver.forecast.forecast import Forecast, check_forecast, run_forecast
 from raypipe.driver.inputs import with_local_files
 from raypipe.driver.invocation import invocation
 from raypipe.driver.measure import Measurement, measure
@@ -28,6 +28,7 @@ from raypipe.driver.signals import interruptible
 from raypipe.driver.workspace import Workspace, refuse_users_files
 from raypipe.errors import InputError, LimitError, ending_of
 from raypipe.markdown import Text
+from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.names import StoreName
 from raypipe.package import VERSION
 from raypipe.storage.generations import generations_held, record_numbers
@@ -137,8 +138,10 @@ def run_pipeline(
                 on_making=place.backends.warm,
             )
             if frozen and not problems:
+                from raypipe.driver.proof.proof import computable
                 from raypipe.driver.recipe.compare import refuse_changes
 
+                models = computable(models, workspace.stores, make=False)
                 refuse_changes(named, workspace, models, written=recipe)
             if reads_files:
                 problems = [*problems, *collection_problems(named)]
@@ -146,7 +149,7 @@ def run_pipeline(
             for line in unread(named.collection) if reads_files else ():
                 say(line)
 
-            # 5. The forecast, and judgements that fit.
+            # 5. The forecast, judgements that fit, and models that compute what they should.
             execution = Execution(
                 workspace=workspace,
                 backends=place.backends,
@@ -160,10 +163,14 @@ def run_pipeline(
                 should_stop=should_stop,
                 on_change=say,
             )
-            graph = graph_at(named, execution, place.devices, sources, models)
-            if reads_files and options.tokens_of is None:
-                _forecast(graph, selected, execution, place.devices, summary, say)
-            refuse_unfit(graph, judgements)
+            proved: dict[str, ModelFolder] | None = None
+            while models != proved:  # once more with a library's model in the place of a packed one
+                models = models if proved is None else proved
+                graph, forecast = graph_at(named, execution, place.devices, sources, models), None
+                if reads_files and options.tokens_of is None:
+                    forecast = _forecast(graph, selected, execution, place.devices, summary, say)
+                refuse_unfit(graph, judgements)
+                proved = _computable(graph, forecast, workspace.stores, say)
 
             # 6. The stores.
             last = workspace.work_begins()
@@ -236,8 +243,8 @@ def _forecast(
     chosen: Devices,
     summary: dict[str, Any],
     say: Callable[[str], None],
-) -> None:
-    """Say what the stores will take.
+) -> Forecast | None:
+    """Say what the stores will take, and give it; None where an input is bad.
 
     Raises:
         StorageError: the stores do not fit.
@@ -256,6 +263,27 @@ def _forecast(
         summary["plan"] = [line.store for line in forecast.lines]
         workspace.tell_stores()
         check_forecast(forecast, workspace)
+    return forecast
+
+
+def _computable(
+    graph: Graph, forecast: Forecast | None, stores: Storage, say: Callable[[str], None]
+) -> dict[str, ModelFolder]:
+    """The graph's models, of which those that compute rows in this invocation are proved.
+
+    Without a forecast that is any of them.
+
+    Raises:
+        InputError: see `computable`.
+    """
+    from raypipe.driver.proof.proof import computable
+
+    models = {f"models.{name}": model for name, model in graph.models.items()}
+    if forecast is not None:
+        at_work = {(each.model.path, each.model.weights_sha256) for each in forecast.inputs}
+        models = {k: m for k, m in models.items() if (m.path, m.weights_sha256) in at_work}
+    computed = {k.partition(".")[2]: m for k, m in computable(models, stores, say).items()}
+    return {**graph.models, **computed}
 
 
 def _remove_stale(

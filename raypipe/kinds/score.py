@@ -314,7 +314,7 @@ def _whole_tokens(graph: Graph, model: ModelFolder) -> Stored | None:
     from raypipe import schema
     from raypipe.stages.texts.tokenize import TokenizeStage
 
-    prefix = model.conventions.prefix("passage")
+    prefix = model.prefix("passage")
     stage = TokenizeStage(graph.collection(), schema.PASSAGES, model, prefix)
     stores = (graph.stores.find(tokens_of(name), stage.spec) for name in graph.recipe.models)
     return next((stored for stored in stores if stored is not None), None)

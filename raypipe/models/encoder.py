@@ -10,9 +10,9 @@ from safetensors.torch import load_file
 
 from raypipe.errors import InputError, RowsFailed
 from raypipe.models.family import Body
+from raypipe.models.folder.files import check_unchanged
 from raypipe.models.folder.model_folder import (
     ModelFolder,
-    check_unchanged,
     here,
     layouts_of,
     load_weights,
@@ -186,8 +186,7 @@ def load_encoder(
         threads: the largest number of threads.
         budget_tokens: tokens in one forward pass; up to this number of rows are tested together.
         fixed: how passes of fixed shape are computed; None means by default on CUDA, and on a CPU
-            that the shape is that of each batch. It has no effect on a model that transformers
-            computes.
+            that the shape is that of each batch.
 
     Raises:
         InputError: another architecture, missing tensors, a tokenizer without special tokens, or
@@ -207,7 +206,7 @@ def load_encoder(
         model,
         body,
         Work(layouts["passage"], longest_input(model.encoder, layouts), finish, firsts=False),
-        *(finishing.linears if body.packed else ()),
+        *finishing.linears,
         device=device,
         threads=threads,
         budget_tokens=budget_tokens,

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from raypipe.errors import InputError
 from raypipe.models.bert.family import CAMEMBERT, DISTILBERT, ROBERTA, XLM_ROBERTA
 from raypipe.models.bert.family import FAMILY as BERT
+from raypipe.models.bert.files import plain_names as plain_names
 from raypipe.models.modernbert.family import FAMILY as MODERNBERT
 from raypipe.models.tensors import Config, Named, Shape
-from raypipe.models.whole.family import FAMILIES as WHOLE
 from raypipe.text.inputs import Layout
 
 if TYPE_CHECKING:  # importing torch takes seconds, and planning does not need it
@@ -38,24 +38,6 @@ class Body(Protocol):
         """Number of segments: rows of the segment table, 1 if it has none."""
 
     @property
-    def packed(self) -> bool:
-        """Whether raypipe computes it, so that a row depends on others by its products alone."""
-
-    @property
-    def linears(self) -> Sequence[Linear]:
-        """The linear layers, whose products are tested for effects of neighbouring rows."""
-
-    def to(self: B, device: str, precision: str = ...) -> B:
-        """The weights on `cpu` or `cuda`, those of the linear layers in the precision's dtype."""
-
-    def with_third_segment(self: B, choice: str | None) -> B:
-        """The body with three segment rows, for a duoBERT model; see `segments`, which raises."""
-
-
-class PackedBody(Body, Protocol):
-    """A body that is `packed`."""
-
-    @property
     def num_heads(self) -> int:
         """Attention heads of a layer."""
 
@@ -66,6 +48,16 @@ class PackedBody(Body, Protocol):
     @property
     def windows(self) -> set[int | None]:
         """The windows of its layers' attention; None if a layer has none."""
+
+    @property
+    def linears(self) -> Sequence[Linear]:
+        """The linear layers, whose products are tested for effects of neighbouring rows."""
+
+    def to(self: B, device: str, precision: str = ...) -> B:
+        """The weights on `cpu` or `cuda`, those of the linear layers in the precision's dtype."""
+
+    def with_third_segment(self: B, choice: str | None) -> B:
+        """The body with three segment rows, for a duoBERT model; see `segments`, which raises."""
 
 
 class Head(Protocol):
@@ -207,10 +199,6 @@ class Family(Protocol[B]):
         """Names of tensors, and config.json."""
 
     @property
-    def packed(self) -> bool:
-        """Whether raypipe computes it itself, and not transformers."""
-
-    @property
     def predicts_words(self) -> bool:
         """Whether it has the heads of pre-training."""
 
@@ -277,7 +265,7 @@ class Family(Protocol[B]):
         """
 
 
-_PACKED: Mapping[str, Family[Any]] = {
+FAMILIES: Mapping[str, Family[Any]] = {
     "bert": BERT,
     "camembert": CAMEMBERT,
     "distilbert": DISTILBERT,
@@ -285,12 +273,11 @@ _PACKED: Mapping[str, Family[Any]] = {
     "roberta": ROBERTA,
     "xlm-roberta": XLM_ROBERTA,
 }
-FAMILIES: Mapping[str, Family[Any]] = {**_PACKED, **WHOLE, **_PACKED}
 """All families by model_type of config.json."""
 
 
 def family_of(config: Config) -> Family[Any]:
-    """The family that config.json names, or the one by transformers of a variant of it.
+    """The family that config.json names.
 
     Raises:
         InputError: raypipe cannot compute that family.
@@ -302,7 +289,7 @@ def family_of(config: Config) -> Family[Any]:
             f"model_type: expected {known}, which raypipe can compute, found {kind!r}; name "
             "a model of that architecture"
         )
-    return WHOLE[kind] if kind in WHOLE and unpacked(config) else FAMILIES[kind]
+    return FAMILIES[kind]
 
 
 def unpacked(config: Config) -> list[str]:

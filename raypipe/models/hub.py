@@ -14,16 +14,18 @@ from typing import Any
 from raypipe.errors import InputError, first_line
 from raypipe.hub_names import COMMIT, HubName, hub_name
 from raypipe.models.folder.adapters import WEIGHTS as ADAPTER
-from raypipe.models.folder.files import config_problems, read_object
+from raypipe.models.folder.discover import why_library
+from raypipe.models.folder.files import OWN_CODE, config_problems, read_object
 from raypipe.models.tensors import PICKLES
 from raypipe.storage.records import hash_once
 from raypipe.uris import redacted
 
 WEIGHTS = "model.safetensors"
-PARTS = r"(?:(?:query_|document_)?\d+_\w+/)?"
-"""A folder of a module of sentence-transformers, such as 1_Pooling/, or of a route's."""
+PARTS = r"(?:(?:query_|document_)?\d+_\w+/)*"
+"""Folders of modules of sentence-transformers, such as 1_Pooling/, or of a route's."""
 WANTED = re.compile(
-    rf"{PARTS}(?:[\w.-]+\.json|vocab\.txt|{re.escape(WEIGHTS)})|spiece\.model|{re.escape(ADAPTER)}",
+    rf"{PARTS}(?:[\w.-]+\.(?:json|txt|model|jinja|metadata|tiktoken|bpe)"
+    rf"|model(?:-\d+-of-\d+)?\.safetensors)|{re.escape(ADAPTER)}",
     re.ASCII,
 )
 """The files that are fetched: no weights in other formats, and none of other folders."""
@@ -60,10 +62,13 @@ def snapshot_of(uri: str, say: Callable[[str], None] = lambda line: None) -> Pat
     folder = _download(repository, commit, [*small])
     _check(repository, commit, folder, small)
     config = folder / "config.json"
-    problems = config_problems(read_object(config)) if config.exists() else []
+    own = config.exists() and why_library(folder, None) is None
+    problems = config_problems(read_object(config)) if own else []
+    if not own and "auto_map" in read_object(config):
+        problems = [OWN_CODE]
     if problems:
         raise InputError([f"{repository}: config.json: {problem}" for problem in problems])
-    if WEIGHTS not in files and ADAPTER not in files:
+    if not large:
         raise InputError(_without_weights(repository, commit, listed))
     cached = all((folder / name).exists() for name in large)
     _download(repository, commit, [*files])
@@ -206,16 +211,14 @@ def _git_sha1(data: bytes) -> str:
 def _without_weights(repository: str, commit: str, names: Iterable[str]) -> str:
     names = sorted(names)
     pickles = [name for name in names if name.endswith(PICKLES)]
-    others = [name for name in names if name.endswith(".safetensors")]
     listing = "no weights"
-    if others:
-        listing = f"{', '.join(others[:3])}: weights in parts, or under another name"
-    elif pickles:
+    if pickles:
         listing = f"{', '.join(pickles[:3])}: pickles, which can run code and are not fetched"
     return (
         f"{repository} at {commit}: expected {WEIGHTS}, found {listing}. Name a revision that has "
         "it, or fetch the repository yourself, `raypipe model convert FOLDER --out DIR`, and name "
-        "DIR"
+        "DIR; a model that sentence-transformers computes is saved anew by its own class, with "
+        "MODEL.save_pretrained(DIR)"
     )
 
 

@@ -1,7 +1,6 @@
 """From the hidden states of an encoder's tokens to its embedding.
 
-One vector per sequence, and what follows pooling: dense layers, a cut to the first dimensions, and
-length 1.
+One vector per sequence, and what follows pooling: a cut to the first dimensions, and length 1.
 
 Shapes: T tokens of a batch, H hidden, B sequences, R inputs of a pass of fixed shape at most.
 """
@@ -10,20 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from safetensors.torch import load_file
 from torch import Tensor
 
 from raypipe.errors import InputError, problems_in
 from raypipe.models.family import Pretraining
-from raypipe.models.folder.model_folder import ModelFolder, check_unchanged, here
-from raypipe.models.folder.sentence_transformers import WEIGHTS, DenseFile
+from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.folder.settings import SPLADE_LOG
 from raypipe.models.packed import Groups, Linear, Product, RunLayer, linear, normed
-from raypipe.storage.records import hash_file
 
 _OF_STATES: Mapping[str, Callable[[Tensor], Tensor]] = {
     "mean": lambda states: states.mean(dim=1),
@@ -67,55 +62,29 @@ def pool_between(hidden_TH: Tensor, edges: Tensor, *, pooling: str) -> Tensor:
     return sums / lengths.clamp(min=1)
 
 
-_ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
-    "identity": lambda x: x,
-    "tanh": torch.tanh,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Dense:
-    """A linear layer and what is computed of its result."""
-
-    weights: Linear
-    """fp32; the bias of a layer without one is zeros."""
-    activation: str
-
-
 @dataclass(frozen=True, slots=True)
 class Finishing:
     """Computes embeddings from pooled states, in fp32 whatever the model's precision."""
 
-    steps: tuple[Dense | None, ...] = ()
-    """In order; None divides each vector by its length."""
     truncate_dim: int | None = None
-    """How many of the first dimensions are kept after the steps; None means all."""
+    """How many of the first dimensions are kept; None means all."""
     normalise: bool = False
     """Whether the embeddings have length 1; this is the last step."""
-
     pooling: str = "mean"
     """Pooling of the states, as `pool` takes it."""
 
     @property
     def linears(self) -> list[Linear]:
-        """The dense layers, whose products are tested for effects of neighbouring rows."""
-        return [step.weights for step in self.steps if step is not None]
+        """None: there are no products."""
+        return []
 
     def dim(self, width: int) -> int:
         """Dimensions of the embeddings of a model whose states have `width`."""
-        for weight, _ in self.linears:
-            width = len(weight)
         return width if self.truncate_dim is None else self.truncate_dim
 
     def to(self, device: str) -> Finishing:
-        """The layers on `cpu` or `cuda`."""
-
-        def moved(step: Dense | None) -> Dense | None:
-            if step is None:
-                return None
-            return replace(step, weights=tuple(tensor.to(device) for tensor in step.weights))
-
-        return replace(self, steps=tuple(map(moved, self.steps)))
+        """The same: there are no weights."""
+        return self
 
     def of_groups(self, hidden_TH: Tensor, groups: Groups) -> Tensor:
         """One embedding per sequence, fp32 [B, dim]; see `pool`."""
@@ -123,18 +92,11 @@ class Finishing:
 
     def between(self, hidden_TH: Tensor, edges: Tensor, *, product: Product) -> Tensor:
         """The same of the sequences between edges, fp32 [R, dim]; see `pool_between`."""
-        pooled = pool_between(hidden_TH, edges, pooling=self.pooling)
-        return self.embeddings(pooled, product=product)
+        return self.embeddings(pool_between(hidden_TH, edges, pooling=self.pooling))
 
-    def embeddings(self, pooled_BH: Tensor, *, product: Product = linear) -> Tensor:
-        """One embedding per pooled state, fp32 [B, dim]; `product` computes dense layers."""
-        vectors = pooled_BH
-        for step in self.steps:
-            if step is None:
-                vectors = F.normalize(vectors, dim=1)
-            else:
-                vectors = _ACTIVATIONS[step.activation](product(vectors, step.weights))
-        vectors = vectors[:, : self.truncate_dim]
+    def embeddings(self, pooled_BH: Tensor) -> Tensor:
+        """One embedding per pooled state, fp32 [B, dim]."""
+        vectors = pooled_BH[:, : self.truncate_dim]
         return F.normalize(vectors, dim=1) if self.normalise else vectors
 
 
@@ -236,8 +198,8 @@ def load_finishing(model: ModelFolder, weights: Mapping[str, Tensor]) -> AnyFini
     """The steps after the last hidden states of an encoder with these weights.
 
     Raises:
-        InputError: a dense layer's file changed since it was hashed; or the head of a splade model
-            is not there, or its product is not with the embeddings of word pieces.
+        InputError: the head of a splade model is not there, or its product is not with the
+            embeddings of word pieces.
     """
     own = model.encoder
     if own.is_sparse:
@@ -249,15 +211,4 @@ def load_finishing(model: ModelFolder, weights: Mapping[str, Tensor]) -> AnyFini
         with problems_in(model.folder):
             eps = model.family.files.as_bert(model.config())["layer_norm_eps"]
             return word_weights(heads, weights, float(eps), own.pooling)
-    folder = here(model).folder
-    steps = (None if layer is None else _opened(folder, layer) for layer in model.dense)
-    return Finishing(tuple(steps), own.truncate_dim, own.normalise, own.pooling)
-
-
-def _opened(folder: Path, layer: DenseFile) -> Dense:
-    file = folder / layer.folder / WEIGHTS
-    check_unchanged(f"{file}: expected weights", layer.sha256, hash_file(file))
-    tensors = {name: tensor.float() for name, tensor in load_file(file).items()}
-    weight = tensors["linear.weight"]
-    bias = tensors.get("linear.bias", torch.zeros(len(weight)))
-    return Dense((weight, bias), layer.activation)
+    return Finishing(own.truncate_dim, own.normalise, own.pooling)

@@ -19,11 +19,9 @@ from raypipe.models.machine.device import Buffers, Place, in_halves
 from raypipe.models.machine.precision import set_products
 from raypipe.models.packed import Product, attend_by_length, first_tokens, groups_of, linear
 from raypipe.models.pooling import pool
-from raypipe.models.whole.family import T5Body
 from raypipe.ranking.candidates import Keys
 from raypipe.text.batches import batches
 from raypipe.text.inputs import Layouts, TextSlice, cut_to, make_inputs, taken
-from raypipe.text.prompts import PromptLayout
 
 Float64 = NDArray[np.float64]
 Texts = Callable[[NDArray[np.int64]], TextSlice]
@@ -196,8 +194,6 @@ def load_scorer(
         if problems:
             raise InputError(problems)
     layouts = layouts_of(model)
-    if isinstance(body, T5Body) and isinstance(layouts["pair"], PromptLayout):
-        body = body.answering(layouts["pair"].answers)
     body, head = body.to(device, model.precision), head.to(device)
     engine, place = placed(
         model,

@@ -13,12 +13,11 @@ from tokenizers import Tokenizer
 from tokenizers.normalizers import BertNormalizer
 
 from raypipe.errors import InputError, first_line
-from raypipe.models.whole.files import PIECES, read_pieces
 from raypipe.regular import check_regular
 from raypipe.text.tokenize import of_library
 
 _BESIDE = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
-"""Files that transformers reads beside a vocab.txt or a sentencepiece model."""
+"""Files that transformers reads beside a vocab.txt."""
 MOST_GROWTH = 64
 """Most characters of one that a tokenizer's replacements may make; published ones make two."""
 OF_UNICODE = 32
@@ -26,18 +25,16 @@ OF_UNICODE = 32
 
 
 def tokenizer_file(folder: Path) -> Path:
-    """The path of tokenizer.json, or of vocab.txt or spiece.model if a model has no other."""
-    full, words, pieces = (folder / name for name in ("tokenizer.json", "vocab.txt", PIECES))
-    if full.exists():
-        return full
-    return pieces if pieces.exists() and not words.exists() else words
+    """The path of tokenizer.json, or of vocab.txt if a model has no other."""
+    full = folder / "tokenizer.json"
+    return full if full.exists() else folder / "vocab.txt"
 
 
 def read_tokenizer(folder: Path) -> Tokenizer:
     """The tokenizer without truncation and padding; special tokens are added by slicing.
 
-    A vocab.txt, or a T5's spiece.model, is built by transformers, which also reads
-    tokenizer_config.json, special_tokens_map.json and added_tokens.json beside it.
+    A vocab.txt is built by transformers, which also reads tokenizer_config.json,
+    special_tokens_map.json and added_tokens.json beside it.
 
     Raises:
         InputError: the files are not a tokenizer.
@@ -49,8 +46,6 @@ def read_tokenizer(folder: Path) -> Tokenizer:
     try:
         if file.name == "tokenizer.json":
             tokenizer = Tokenizer.from_file(str(file))
-        elif file.name == PIECES:
-            tokenizer = read_pieces(folder)
         else:
             from transformers import BertTokenizerFast
 
@@ -69,8 +64,6 @@ def read_tokenizer(folder: Path) -> Tokenizer:
         expected = "a tokenizer.json of the library tokenizers"
         if file.name == "vocab.txt":
             expected = "a BERT vocabulary, and beside it JSON files that transformers reads"
-        elif file.name == PIECES:
-            expected = "a sentencepiece model, and beside it JSON files that transformers reads"
         raise InputError(
             f"{file}: expected {expected}, found: {first_line(error)}; put the model's own "
             "tokenizer files there"

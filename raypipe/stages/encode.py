@@ -126,7 +126,7 @@ class EncodeStage(Stage):
 
         Its `run` raises RowsFailed for vectors that are not finite, in fp32 or as fp16.
         """
-        from raypipe.models.encoder import load_encoder
+        from raypipe.models.load import load_encoder
         from raypipe.stages.open_model import open_model
         from raypipe.stages.reuse.source import OpenedSource
 
@@ -241,7 +241,7 @@ def _settings(model: ModelFolder, side: str) -> tuple[dict[str, Json], str]:
     }
     if model.encoder.by_table(side):
         params["query_table"] = model.query_table
-    pieces = piece_settings(model, model.conventions.prefix(side))
+    pieces = piece_settings(model, model.prefix(side))
     return params, settings_digest("encode", 2, {"tokens": pieces, **params})
 
 

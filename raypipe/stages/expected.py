@@ -74,7 +74,15 @@ class ModelInputs:
         """Measure the sampled inputs, cut as the model's are."""
         from raypipe.models.folder.model_folder import layouts_of  # a rerun needs neither
         from raypipe.text.inputs import cut_to
+        from raypipe.text.utf8 import BYTES_A_PIECE
 
+        if self.model.by_library:
+            num_bytes = np.sum([text.counts for text in self.texts], axis=0)
+            pair = self.side == "pair"
+            most = self.model.reranker.total_limit if pair else self.model.encoder.limit(self.side)
+            lengths = np.minimum(num_bytes // BYTES_A_PIECE + 2, most)
+            object.__setattr__(self, "lengths", lengths)
+            return
         layout = layouts_of(self.model)[self.side]
         if self.side == "pair":
             query, *passages = self.texts

@@ -11,11 +11,12 @@ import torch
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from raypipe.errors import InputError, RowsFailed
-from raypipe.models.encoder import Encoder, load_encoder
+from raypipe.errors import InputError, RowsFailed, RowsRefused
+from raypipe.models.encoder import Encoder
 from raypipe.models.folder.model_folder import ModelFolder, open_tokenizer
 from raypipe.models.folder.settings import AnyConventions
-from raypipe.models.scorer import Scorer, Texts, load_scorer
+from raypipe.models.load import load_encoder, load_scorer
+from raypipe.models.scorer import Scorer, Texts
 from raypipe.ranking.candidates import Keys
 from raypipe.stages.encode import as_stored
 from raypipe.stages.sparse import impacts_of
@@ -73,7 +74,7 @@ def encode_texts(
 
     Raises:
         InputError: the model is not an encoder, is a sparse one, or cannot be opened.
-        RowsFailed: vectors that are not finite, in fp32 or as fp16; rows are positions.
+        RowsRefused: vectors that are not finite, in fp32 or as fp16; rows are positions.
     """
     own = model.encoder
     if own.is_sparse:
@@ -92,7 +93,8 @@ def encode_texts(
                 found = forward.encode(flat, offsets[start : stop + 1], side=side)
                 out[start:stop] = as_stored(found)
             except RowsFailed as failed:
-                raise RowsFailed([start + row for row in failed.rows], failed.reason) from None
+                rows = [start + row for row in failed.rows]
+                raise RowsRefused(rows, failed.reason) from None
         return out
 
 
@@ -111,7 +113,7 @@ def score_texts(
 
     Raises:
         InputError: the model is an encoder, or cannot be opened.
-        RowsFailed: scores that are not finite; rows are positions in `keys`.
+        RowsRefused: scores that are not finite; rows are positions in `keys`.
     """
     with _on_threads(model, device) as opened:
         forward = opened.forward
@@ -123,7 +125,7 @@ def score_texts(
         scores, _ = forward.score_keys(read_queries, read_passages, keys)
     bad = np.flatnonzero(~np.isfinite(scores))
     if len(bad):
-        raise RowsFailed(bad.tolist(), "the score is not finite")
+        raise RowsRefused(bad.tolist(), "the score is not finite")
     return scores
 
 

@@ -270,9 +270,9 @@ class Ledger:
         if len(skipped) > max_failed_rows:
             raise LimitError(
                 f"{self.store}: {len(skipped)} rows could not be computed, more than "
-                f"max_failed_rows={max_failed_rows}; first rows {skipped[:10]}. "
-                f"{self.folder}/attempts.jsonl says why; fix them, or accept a store without "
-                "them: resources.max_failed_rows"
+                f"max_failed_rows={max_failed_rows}; first rows {skipped[:10]}, of which the first "
+                f"says: {self._reasons(skipped[:1])[0]}. {self.folder}/attempts.jsonl has all; fix "
+                "them, or accept a store without them: resources.max_failed_rows"
             )
         if skipped:
             self._write_quarantine(skipped)
@@ -312,6 +312,14 @@ class Ledger:
 
     def _write_quarantine(self, skipped: Sequence[int]) -> None:
         """Write quarantine.parquet: each row and why, from the log of attempts; part of no hash."""
+        columns = [pa.array(skipped, pa.int64()), pa.array(self._reasons(skipped), pa.string())]
+        stream = pa.BufferOutputStream()
+        pq.write_table(pa.table(columns, names=["row", "reason"]), stream)
+        data = stream.getvalue().to_pybytes()
+        self.storage.create(f"{self.folder}/quarantine.parquet", data)
+
+    def _reasons(self, rows: Sequence[int]) -> list[str]:
+        """Why each of these rows was not computed, from the log of attempts."""
         try:
             attempts = events(self.storage.read(f"{self.folder}/attempts.jsonl"))
         except FileNotFoundError:
@@ -319,12 +327,7 @@ class Ledger:
         quarantined = [e for e in attempts if e.get("event") == "quarantined"]
         # A log is checked by nothing: a flipped bit in it must not keep a store from publishing.
         reasons = {str(e.get("row")): _text(e.get("reason")) for e in quarantined}
-        why = [reasons.get(str(row), "not told") for row in skipped]
-        columns = [pa.array(skipped, pa.int64()), pa.array(why, pa.string())]
-        stream = pa.BufferOutputStream()
-        pq.write_table(pa.table(columns, names=["row", "reason"]), stream)
-        data = stream.getvalue().to_pybytes()
-        self.storage.create(f"{self.folder}/quarantine.parquet", data)
+        return [reasons.get(str(row), "not told") for row in rows]
 
     def _create_plan(self, shards: Sequence[Shard] | None) -> None:
         if shards is None:

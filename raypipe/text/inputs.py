@@ -125,7 +125,9 @@ class Layout:
     """Segment of each text and of the tokens after it; `first` has that of the first text. Zeros if
     a family has one segment or none."""
     first_position: int = 0
-    """Position of the first token: 0, or the 2 of RoBERTa."""
+    """Position of the first token: 0, or the 2 of RoBERTa, which counts from its padding's id on. A
+    piece that is the padding, such as a `<pad>` in a text, has that id as its position there, and
+    is not counted."""
     has_segments: bool = True
     """Whether the model reads segments; otherwise a tokenizer may give others."""
 
@@ -191,9 +193,18 @@ def make_inputs(texts: Sequence[TextSlice], layout: Layout) -> Inputs:
         for token in closing:
             ids[at] = token
             at = at + 1
-    positions = np.arange(layout.first_position, total + layout.first_position)
-    positions -= np.repeat(starts, lengths)
+    positions = _positions(ids, starts, lengths, layout.first_position)
     return Inputs(ids, positions, _segments(texts, layout, total), lengths)
+
+
+def _positions(ids: Int64, starts: Int64, lengths: Int64, first: int) -> Int64:
+    """The position of each token, int64 [T]; see Layout."""
+    if not first:
+        return np.arange(len(ids)) - np.repeat(starts, lengths)
+    counted = ids != first - 1
+    so_far = np.cumsum(counted)
+    before = np.repeat(so_far[starts] - counted[starts], lengths)
+    return first - 1 + np.where(counted, so_far - before, 0)
 
 
 def _copy(text: TextSlice, ids: Int64, at: Int64) -> None:

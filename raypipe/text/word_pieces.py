@@ -19,6 +19,7 @@ from tokenizers.pre_tokenizers import BertPreTokenizer
 from raypipe.storage.payloads import Flat, Offsets, concatenate, taken
 from raypipe.text.batches import spans
 from raypipe.text.tokenize import encoded, piece_dtype, tokenize_batch
+from raypipe.text.utf8 import Utf8, bytes_of
 
 Int64 = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
@@ -78,17 +79,6 @@ def rules_of(tokenizer: Tokenizer) -> Rules | None:
     contents = [token.content.encode() for token in added]
     lower = bool(normalizer.lowercase)
     return Rules(lower, tuple(content.lower() if lower else content for content in contents))
-
-
-def bytes_of(texts: pa.StringArray) -> tuple[Bytes, Int64]:
-    """(UTF-8 of all texts, offsets int64 [N + 1]): views of the array's own buffers."""
-    assert texts.null_count == 0
-    _, ends, data = texts.buffers()
-    if data is None or not len(texts):  # an array without texts may have no offsets either
-        return np.empty(0, np.uint8), np.zeros(len(texts) + 1, np.int64)
-    offsets = np.frombuffer(ends, np.int32)[texts.offset : texts.offset + len(texts) + 1]
-    first, last = int(offsets[0]), int(offsets[-1])
-    return np.frombuffer(data, np.uint8)[first:last], offsets.astype(np.int64) - first
 
 
 def rows_with(tokens: tuple[bytes, ...], data: Bytes, offsets: Int64) -> Int64:
@@ -269,6 +259,11 @@ class WordPieces:
         ends = np.concatenate([[0], np.cumsum(counts)])
         source = np.arange(ends[-1]) + np.repeat(memo.starts[rows] - ends[:-1], counts)
         return memo.flat[source], ends[words.ends]
+
+
+def word_pieces_of(tokenizer: Tokenizer | Utf8) -> WordPieces | Utf8:
+    """What makes the word pieces of texts, or UTF-8 in their place."""
+    return tokenizer if isinstance(tokenizer, Utf8) else WordPieces(tokenizer)
 
 
 def _slices(texts: pa.StringArray) -> Iterator[pa.StringArray]:

@@ -272,6 +272,7 @@ def starting_tensors_of(job: Job) -> dict[str, Tensor]:
         return pretraining_start(job).trained
     checkpoint = load_weights(job.start)
     with problems_in(job.start.folder):
+        _check_finite(checkpoint)
         return starting_tensors(
             checkpoint,
             job.start.config(),
@@ -280,6 +281,20 @@ def starting_tensors_of(job: Job) -> dict[str, Tensor]:
             seed=job.recipe.seed,
             draw_missing=job.recipe.model.draw_missing,
             new_head=job.new_head,
+        )
+
+
+def _check_finite(checkpoint: Mapping[str, Tensor]) -> None:
+    """Returns nothing if the starting weights are numbers.
+
+    Raises:
+        InputError: tensors hold NaN or infinite values, of which nothing can be trained.
+    """
+    wrong = [name for name, tensor in checkpoint.items() if not tensor.isfinite().all()]
+    if wrong:
+        raise InputError(
+            f"{wrong[0]}: expected finite numbers, found NaN or infinite ones, in {len(wrong)} of "
+            f"{len(checkpoint)} tensors; start from weights of before they broke"
         )
 
 

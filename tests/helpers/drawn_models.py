@@ -15,7 +15,6 @@ from tokenizers import (
 )
 
 from raypipe.models.folder.model_folder import resolve_model
-from raypipe.models.whole.family import DECODERS
 
 TEXTS = [
     "The lease of a shard is held by one driver.",
@@ -26,6 +25,7 @@ TEXTS = [
     "passage " * 30,
     "it's <s> not [SEP] </s> the end",
 ]
+DECODERS = ("gemma3_text", "llama", "mistral", "qwen2", "qwen3")
 ROBERTAS = ("roberta", "xlm-roberta", "camembert")
 RENAMED = (*ROBERTAS, "distilbert")
 PACKED = (*RENAMED, "modernbert")

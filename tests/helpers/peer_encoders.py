@@ -3,9 +3,9 @@
 import drawn_models
 import numpy as np
 
-from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
-from raypipe.text.tokenize import tokenize_batch
+from raypipe.models.load import load_encoder
+from raypipe.stages.texts.query_tokens import tokenized
 
 
 def peer(folder, kind, pooling, *after, prompts=None, **settings):
@@ -24,8 +24,7 @@ def peer(folder, kind, pooling, *after, prompts=None, **settings):
 def ours(folder, texts, side="passage", **settings):
     """The embeddings of such a folder, fp32, and the model."""
     model = resolve_model(str(folder), settings=settings or None)
-    prefixed = [model.conventions.prefix(side) + text for text in texts]
-    pieces = tokenize_batch(open_tokenizer(model), prefixed, max_pieces=model.max_pieces)
+    pieces = tokenized(open_tokenizer(model), model, texts, side)
     return load_encoder(model).encode(*pieces, side=side), model
 
 

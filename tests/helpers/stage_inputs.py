@@ -1,11 +1,12 @@
 """Texts, word pieces and candidates as stages take them, and vectors as they make them."""
 
 import numpy as np
+import pyarrow as pa
 
 from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.model_folder import open_tokenizer
 from raypipe.text.inputs import TextSlice
-from raypipe.text.tokenize import tokenize_batch
+from raypipe.text.word_pieces import word_pieces_of
 
 WORDS = ["the", "a", "of", "lease", "shard", "rank", "query", "passage", "zebra", "run"]
 
@@ -42,6 +43,7 @@ def parts_of(model, *columns):
     """Each column's texts as the part of an input."""
     parts = []
     for column in columns:
-        flat, offsets = tokenize_batch(open_tokenizer(model), column, max_pieces=512)
+        word_pieces = word_pieces_of(open_tokenizer(model))
+        flat, offsets = word_pieces.of(pa.array(column, pa.string()), max_pieces=512)
         parts.append(TextSlice(flat, offsets[:-1], np.diff(offsets)))
     return parts

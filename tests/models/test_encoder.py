@@ -1,5 +1,7 @@
 """The packed forward: transformers' numbers, one text at a time."""
 
+import shutil
+
 import numpy as np
 import pytest
 import tiny
@@ -7,7 +9,9 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import BertModel
 
+import raypipe
 from raypipe.errors import InputError
+from raypipe.models.convert.describe import describe
 from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
 from raypipe.text.tokenize import tokenize_batch
@@ -138,3 +142,20 @@ def test_an_encoders_limit_leaves_room_for_the_two_specials(tiny, tmp_path, side
         folder = tiny.make_tiny_bert(tmp_path / str(limit), **limits)
         with pytest.raises(InputError, match=f"allow {limit + 2} tokens, the model has 64 pos"):
             load_encoder(resolve_model(str(folder)))
+
+
+def test_tensors_by_the_first_berts_names_are_those_of_today(tiny_model, tmp_path):
+    folder = shutil.copytree(tiny_model, tmp_path / "first")
+    file = folder / "model.safetensors"
+    first = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
+    tensors = {}
+    for name, tensor in load_file(file).items():
+        end = next((each for each in first if name.endswith(each)), "")
+        tensors[name.removesuffix(end) + first.get(end, "")] = tensor
+    assert sum(name.endswith(("gamma", "beta")) for name in tensors) == 10
+    save_file(tensors, file)
+    texts = ["a lease", "the zebra"]
+    found, own = (raypipe.encode(texts, model=place) for place in (folder, tiny_model))
+    assert np.array_equal(found, own)
+    described = describe(str(folder), None)
+    assert described.problems == [] and described.missing == []

@@ -21,7 +21,7 @@ def tokenizer(*tokens):
     return Tokenizer(WordLevel({token: number for number, token in enumerate(tokens)}))
 
 
-def test_a_family_has_nine_members_and_berts_has_them_all():
+def test_a_family_has_eight_members_and_berts_has_them_all():
     assert members(Family) == {
         "files",
         "read",
@@ -29,7 +29,6 @@ def test_a_family_has_nine_members_and_berts_has_them_all():
         "head",
         "check_head",
         "layout",
-        "packed",
         "predicts_words",
         "pretraining",
     }
@@ -61,12 +60,6 @@ def test_another_architecture_is_refused_with_what_was_expected_and_found(kind):
     begin, _, end = problem.partition(", which ")
     assert begin == "model_type: expected " + " or ".join(", ".join(FAMILIES).rsplit(", ", 1))
     assert end == f"raypipe can compute, found {kind!r}; name a model of that architecture"
-
-
-@pytest.mark.parametrize("kind", [kind for kind in FAMILIES if not FAMILIES[kind].packed])
-def test_a_family_that_transformers_computes_has_no_masked_word_head(kind):
-    with pytest.raises(InputError, match=f"expected model_type bert, .*itself; found {kind}"):
-        FAMILIES[kind].pretraining  # noqa: B018
 
 
 def test_berts_inputs_begin_with_cls_and_each_text_ends_with_sep():

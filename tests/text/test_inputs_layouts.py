@@ -95,6 +95,15 @@ def test_one_segment_is_that_of_all_tokens_and_wide_ids_stay_whole():
     assert {getattr(made, name).dtype for name in COLUMNS} == {np.dtype(np.int64)}
 
 
+def test_a_padding_piece_in_a_text_has_its_ids_position_where_positions_count_from_it():
+    texts = TextSlice(np.array([7, 1, 1, 8, 1], np.uint16), np.array([0, 4]), np.array([4, 1]))
+    packed = make_inputs([texts], Layout(0, (2,), 2, (0,), first_position=2))
+    assert packed.ids.tolist() == [0, 7, 1, 1, 8, 2, 0, 1, 2]
+    assert packed.positions.tolist() == [2, 3, 1, 1, 4, 5, 2, 1, 3]
+    counted = make_inputs([texts], Layout(0, (2,), 2, (0,)))
+    assert counted.positions.tolist() == [0, 1, 2, 3, 4, 5, 0, 1, 2]
+
+
 def test_as_many_texts_as_segments_are_asked_for():
     with pytest.raises(AssertionError):
         make_inputs([texts_of([1])], Layout(1, (2,), 2, (0, 1)))

@@ -1,8 +1,15 @@
+import shutil
+from types import SimpleNamespace
+
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from training_texts import pair_conventions, start
 
+from raypipe.errors import InputError
+from raypipe.models.folder.model_folder import resolve_model
 from raypipe.models.folder.settings import Conventions
+from raypipe.training.start import starting_tensors_of
 
 SEGMENTS = "bert.embeddings.token_type_embeddings.weight"
 
@@ -64,3 +71,15 @@ def test_a_duo_gets_its_third_segment_row_once(row, expected):
     assert start(pair_conventions(), two)[SEGMENTS].shape == (2, 4)
     three = {SEGMENTS: torch.arange(12.0).view(3, 4)}
     assert torch.equal(start(duo, three)[SEGMENTS], three[SEGMENTS])
+
+
+def test_weights_that_are_no_numbers_are_named_before_the_first_step(tiny_mono, tmp_path):
+    mono = shutil.copytree(tiny_mono, tmp_path / "mono")
+    file = mono / "model.safetensors"
+    tensors = load_file(file)
+    name = next(name for name in tensors if name.endswith("bias"))
+    tensors[name][1] = float("nan")
+    save_file(tensors, file, metadata={"format": "pt"})
+    job = SimpleNamespace(start=resolve_model(str(mono)), is_pretraining=False)
+    with pytest.raises(InputError, match=f"{mono}: {name}: expected finite numbers, found NaN"):
+        starting_tensors_of(job)

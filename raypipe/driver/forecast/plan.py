@@ -16,6 +16,7 @@ from raypipe.driver.inputs import with_local_files
 from raypipe.driver.mirror import default_stores
 from raypipe.driver.models import open_or_tell, with_commits
 from raypipe.driver.place import LazyBackends, WorkPlace, devices_at, sizing_of
+from raypipe.driver.proof.proof import computable
 from raypipe.driver.recipe.collection import unread
 from raypipe.driver.recipe.fit import fit_of_files
 from raypipe.driver.recipe.read_first import read_first
@@ -96,6 +97,7 @@ def make_plan(recipe: Recipe, out: Path) -> Plan:
         workspace = Workspace(Path(folder) / "work")
         named, sources = with_local_files(recipe, workspace)
         unfit = fit_of_files(named, read_first(named, problems))
+        models = computable(models, storage, make=False)
         backends = LazyBackends(InlineBackend, chosen.num_actors)
         sizing = sizing_of(named.resources, chosen)
         try:

@@ -150,10 +150,10 @@ def sample_of_stored(texts: Stored) -> Sample:
 
 def tokenized_sample(sample: Sample, model: ModelFolder, prefix: str) -> tuple[TextSlice, float]:
     """The word pieces of the sampled texts, and the CPU seconds that each text took."""
-    from raypipe.text.word_pieces import WordPieces
+    from raypipe.text.word_pieces import word_pieces_of
 
     began = process_time()
-    word_pieces, batch = WordPieces(open_tokenizer(model)), pa.array(sample.texts, pa.string())
+    word_pieces, batch = word_pieces_of(open_tokenizer(model)), pa.array(sample.texts, pa.string())
     flat, offsets = concatenate([*pieces_of(word_pieces, [batch], model, prefix)])
     seconds = (process_time() - began) / max(1, len(sample.texts))
     return TextSlice(flat, offsets[:-1], np.diff(offsets)), seconds

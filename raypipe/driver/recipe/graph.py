@@ -199,7 +199,7 @@ class Graph:
             texts, table, side = self.collection(), schema.PASSAGES, "passage"
         else:
             texts, table, side = self.queries(query_set), schema.QUERIES, "query"
-        prefix = model.conventions.prefix(side)
+        prefix = model.prefix(side)
 
         def stage() -> Stage:
             hashes = self.ids() if query_set is None else None

@@ -1,6 +1,6 @@
 """The sets of a training, each opened once over the stores of its collection."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from raypipe.config.rounds import LAST
 from raypipe.config.training import DevSet, Mine, Negatives, TrainDocuments, Training, TrainingSet
 from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries
+from raypipe.driver.models import opened
 from raypipe.driver.recipe.fit import refuse_unfit
 from raypipe.driver.recipe.graph import Graph
 from raypipe.driver.recipe.system import System
@@ -22,6 +23,7 @@ from raypipe.kinds.read import GivenRun
 from raypipe.kinds.registry import Stage
 from raypipe.kinds.score import MonoScore
 from raypipe.kinds.search import DenseSearch
+from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.storage.files import replace_file
 from raypipe.storage.records import digest, hash_file
 from raypipe.storage.store import Stored
@@ -46,6 +48,17 @@ class CollectionGraph(Graph):
     """The models of all earlier phases."""
     made: Path
     """The folder of runs that a training writes itself; see `write_relevant`."""
+    say: Callable[[str], None]
+    """Gets a line for each proof of a model."""
+
+    def model(self, name: str) -> ModelFolder:
+        """A model of the recipe, as it may be computed: see `computable`."""
+        if name not in self.models:
+            from raypipe.driver.proof.proof import computable
+
+            models = {name: opened(self.recipe.models[name], self.recipe.resources.precision)}
+            self.models = {**self.models, **computable(models, self.workspace.stores, self.say)}
+        return self.models[name]
 
     def add(self, **parts: Mapping[str, Section]) -> None:
         """Add query sets, models or stages to the recipe."""

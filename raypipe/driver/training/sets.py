@@ -140,6 +140,7 @@ def _opened(part: Part, start: ModelFolder, at: TrainInvocation, name: str) -> C
         workspace=execution.workspace,
         phases=part.models,
         made=part.folder(at.workspace, "relevant"),
+        say=at.say,
     )
 
 

@@ -52,20 +52,20 @@ def with_own_settings(recipe: Training | PhasedTraining) -> Training | PhasedTra
     first = trainings_of(recipe)[0].model
     start = address(first.start, first.revision)
     try:
-        found = resolve_model(start, None).conventions
+        opened = resolve_model(start, None)
     except InputError as error:
         told = [f"model.start: {problem}" for problem in error.problems]
         remedy = (
             "missing; name the settings of the trained model here, if its start does not say them"
         )
         raise InputError([*told, f"model.preset: {remedy}"]) from error
-
-    if isinstance(found, Conventions) and found.dense:
+    if opened.by_library:
         raise InputError(
-            f"model.start: {start}: found {', '.join(found.dense)} behind its pooling, which a "
-            "training neither trains nor keeps; name model.preset or model.settings to train "
-            "its body without them"
+            f"model.start: {start}: sentence-transformers computes this model, which a training "
+            "neither trains nor keeps; name model.preset or model.settings to train the body of a "
+            "BERT, or a relative of it, without what follows"
         )
+    found = opened.conventions
 
     if isinstance(found, Conventions) and found.query_table is not None:
         raise InputError(

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from raypipe import schema
 from raypipe.config import read_resolved
+from raypipe.driver.proof.proof import computable
 from raypipe.driver.workspace import Workspace
 from raypipe.engines.lucene.index import ROWS_FILE, unpack_folder
 from raypipe.errors import IncompleteError, InputError
-from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
+from raypipe.models.folder.model_folder import here, open_tokenizer, resolve_model
 from raypipe.regular import check_folder
 from raypipe.stages.embeddings import all_vectors, dim_of
 from raypipe.stages.run_tables import with_ids
@@ -434,13 +435,23 @@ def _pieces(stores: Storage, spec: StageSpec, model: str | None) -> list[str]:
     """
     if model is None:
         raise InputError("--model: impacts are written by word piece; name the model they are of")
-    opened = resolve_model(model)
+    opened = computable({"--model": resolve_model(model)}, stores, make=False)["--model"]
     made = spec.params.get("pieces") or upstream(stores, spec, "tokens")[0].params
     assert isinstance(made, Mapping)
-    if made["tokenizer_sha256"] != opened.tokenizer_sha256:
+    other = made["tokenizer_sha256"] != opened.tokenizer_sha256
+    if opened.by_library:  # whose texts are no word pieces, in a store of any such model
+        other = other or spec.params.get("weights_sha256") != opened.weights_sha256
+    if other:
         raise InputError(f"--model {model}: its tokenizer is not that of this store's word pieces")
     pieces = [f"[unused {number}]" for number in range(opened.dim)]  # of padding, in no text
-    for word, number in open_tokenizer(opened).get_vocab().items():
+    if opened.by_library:
+        from raypipe.models.library import open_by_library
+
+        read, folder = opened.config_read, here(opened).folder
+        vocabulary = open_by_library(folder, read["class"], read["pooling"], "meta").tokenizer
+    else:
+        vocabulary = open_tokenizer(opened)
+    for word, number in vocabulary.get_vocab().items():
         if number < len(pieces):
             pieces[number] = word
     return pieces

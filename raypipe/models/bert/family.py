@@ -37,7 +37,6 @@ OF_HEAD = (*POOLER, *(HEAD[1] + part for part in ("weight", "bias")))
 class Packed:
     """The layout of a family that is computed here, and how it takes tensors by their names."""
 
-    packed = True
     files: BertFiles
     _names: Names
     _of_head: tuple[str, ...]

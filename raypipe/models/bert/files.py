@@ -62,6 +62,15 @@ PREFIX = "bert."
 """Prefix of the body's names in a model with a head."""
 BUFFERS = ("embeddings.position_ids", "embeddings.token_type_ids")
 """Buffers that some releases of transformers save and all recompute."""
+STATES = (
+    "raypipe model convert FOLDER --out DIR writes a folder that states it, if the model is a BERT"
+)
+"""The remedy for a config.json of before transformers stated it."""
+POSITIONS = "embeddings.position_embeddings.weight"
+DECODERS = ("cls.predictions.decoder.weight", "lm_head.decoder.weight", "vocab_projector.weight")
+"""Names of the layer that predicts words, whose weight is the table of word embeddings."""
+WRAPPERS = ("_orig_mod.", "module.", "model.", "0.auto_model.", "auto_model.")
+"""What compilers and trainers put before the name of each tensor of a model."""
 TENSORFLOW_HEAD = {"output_weights": "classifier.weight", "output_bias": "classifier.bias"}
 TENSORFLOW_LAST = {"kernel": "weight", "gamma": "weight", "beta": "bias", "bias": "bias"}
 
@@ -221,10 +230,11 @@ class BertFiles:
         like, key = self.names.as_bert(config), self.names.key
         for name, expected in (("model_type", self.names.kind), ("hidden_act", "gelu")):
             if name not in like:
-                problems.append(f"{key(name)}: expected {expected}, found none")
+                problems.append(f"{key(name)}: expected {expected}, found none; {STATES}")
         eps: Any = like.get("layer_norm_eps")
         if not _is_number(eps) or not 0 < eps < 1:
-            problems.append(f"layer_norm_eps: expected a number between 0 and 1, found {eps!r}")
+            found = f"found {eps!r}" + (f"; {STATES}" if eps is None else "")
+            problems.append(f"layer_norm_eps: expected a number between 0 and 1, {found}")
         spread = like.get("initializer_range", 0)
         if not _is_number(spread):
             problems.append(f"initializer_range: expected a number, found {spread!r}")
@@ -245,6 +255,8 @@ class BertFiles:
         values = {name: like[name] for name in DECISIVE if name in like}
         values["layer_norm_eps"] = float(like["layer_norm_eps"])
         values.setdefault("position_embedding_type", "absolute")
+        if self.names.first_position:
+            values["padding_has_no_position"] = True  # in a text; earlier stores counted it
         return values
 
     def num_positions(self, config: Config) -> int:
@@ -321,7 +333,7 @@ class BertFiles:
 
     def _canonical(self, name: str) -> str | None:
         """The canonical name of, say, `bert/pooler/dense/kernel`; None if not the family's."""
-        plain = name.removesuffix(":0").removeprefix("module.")
+        plain = re.sub(rf"^(?:{'|'.join(map(re.escape, WRAPPERS))})+", "", name.removesuffix(":0"))
         if self.names.kind == "bert" and ("/" in plain or plain in TENSORFLOW_HEAD):
             return _from_tensorflow(plain)
         plain = plain.removeprefix(self.names.prefix)
@@ -329,6 +341,36 @@ class BertFiles:
         plain = re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", plain)
         of_body = plain.startswith(("embeddings.", self.names.layers)) and plain not in BUFFERS
         return plain if of_body or self.may_have(plain) else None
+
+
+def plain_names(names: Iterable[str]) -> dict[str, str]:
+    """The name by which transformers saves a tensor now, by its name in a file of safetensors.
+
+    Wrappers around the whole model go; the normalisation's gamma and beta, of before version 2, get
+    their newer names; and a table of word embeddings that the file has under its tied decoder's
+    name alone, as safetensors' save_model writes it, gets its own.
+    """
+    plain = {name: name for name in names}
+    while plain:
+        whole = (w for w in WRAPPERS if all(name.startswith(w) for name in plain.values()))
+        wrapper = next(whole, None)
+        if wrapper is None:
+            break
+        plain = {name: each.removeprefix(wrapper) for name, each in plain.items()}
+    plain = {
+        name: re.sub(
+            r"LayerNorm\.gamma$",
+            "LayerNorm.weight",
+            re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", each),
+        )
+        for name, each in plain.items()
+    }
+    places = [name for name in plain.values() if name.endswith(POSITIONS)]
+    words = [place.removesuffix(POSITIONS) + WORDS for place in places]
+    decoder = next((name for name, each in plain.items() if each in DECODERS), None)
+    if decoder is not None and len(words) == 1 and words[0] not in plain.values():
+        plain[decoder] = words[0]
+    return plain if len({*plain.values()}) == len(plain) else {name: name for name in plain}
 
 
 def named_by(canonical: Callable[[str], str | None], names: Iterable[str]) -> Named:

@@ -76,11 +76,6 @@ class Bert:
         return {None}
 
     @property
-    def packed(self) -> bool:
-        """Whether raypipe computes the model, which it does."""
-        return True
-
-    @property
     def num_segments(self) -> int:
         """Number of rows of the segment table."""
         return len(self.segments)

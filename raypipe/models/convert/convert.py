@@ -1,6 +1,6 @@
 """Turns a checkpoint of another program into a model folder, with its tokenizer.
 
-The tokenizer is copied, or made from a vocab.txt or a spiece.model.
+The tokenizer is copied, or made from a vocab.txt.
 
 transformers' from_pretrained and save_pretrained do less, as measured with version 5.23: they read
 no .npz, no bert_config.json and no trainer's file that holds the weights under a key; they draw
@@ -31,11 +31,8 @@ from raypipe.models.family import family_of
 from raypipe.models.folder.discover import RECORD, Discovered, discover
 from raypipe.models.folder.files import read_object
 from raypipe.models.folder.modules import table_of, transformer_folder
-from raypipe.models.folder.sentence_transformers import NORMALISE, layers_of
 from raypipe.models.folder.settings import AnyConventions, Conventions, PairConventions
 from raypipe.models.tensors import Config
-from raypipe.models.tokenizer import read_tokenizer
-from raypipe.models.whole.files import PIECES, reads_prompts
 from raypipe.package import VERSION
 from raypipe.storage.files import appear, folder_beside
 from raypipe.storage.payloads import writing
@@ -59,7 +56,7 @@ class FoundTokenizer:
 
     folder: Path
     lower_case: bool | None
-    """Only for a vocab.txt; None if tokenizer.json or spiece.model states it."""
+    """Only for a vocab.txt; None if tokenizer.json states it."""
     lower_case_from: str | None
 
 
@@ -74,8 +71,6 @@ def find_tokenizer(folders: Sequence[Path], preset: str | None) -> FoundTokenize
             return FoundTokenizer(folder, None, None)
         if (folder / "vocab.txt").exists():
             return _of_vocabulary(folder, preset)
-        if (folder / PIECES).exists():
-            return FoundTokenizer(folder, None, None)
     vocabulary = _vocabulary_of(preset)
     raise InputError(
         f"{folders[0]}: no tokenizer.json or vocab.txt; name a folder that has the one the model "
@@ -100,14 +95,11 @@ def write_tokenizer(
         made = BertWordPieceTokenizer(str(out / "vocab.txt"), lowercase=tokenizer.lower_case)
         made.save(str(out / "tokenizer.json"))
         record |= {"lower_case": tokenizer.lower_case, "lower_case_from": tokenizer.lower_case_from}
-    elif not (out / "tokenizer.json").exists():
-        read_tokenizer(tokenizer.folder).save(str(out / "tokenizer.json"))
-        record |= {"made_from": {PIECES: hash_file(tokenizer.folder / PIECES)}}
     if not (out / "tokenizer_config.json").exists():
         body: dict[str, Any] = {"model_max_length": family_of(config).files.num_positions(config)}
         if tokenizer.lower_case is not None:
             body |= {"do_lower_case": tokenizer.lower_case}
-        body["tokenizer_class"] = "T5Tokenizer" if reads_prompts(config) else "BertTokenizer"
+        body["tokenizer_class"] = "BertTokenizer"
         (out / "tokenizer_config.json").write_text(json.dumps(body, indent=2) + "\n")
     return record, _checked(tokenizer.folder, out, config)
 
@@ -250,8 +242,7 @@ def _planned(path: Path, out: Path, preset: str | None, tokenizer: Path | None) 
     folders = [inner, root] if tokenizer is None else [tokenizer]
     opened = tried(find_tokenizer, folders, preset) if config is not None else None
     if discovered is not None and config is not None:
-        for step in (layers_of, table_of):
-            tried(step, root, discovered.conventions, config[1])
+        tried(table_of, root, discovered.conventions, config[1])
     if problems:
         combined = InputError([line for error in problems for line in error.problems])
         for error in problems:
@@ -279,9 +270,8 @@ def _write(
     with writing(folder / "model.safetensors"):
         save_file(renamed.tensors, folder / "model.safetensors", metadata={"format": "pt"})
     conventions = plan.discovered.conventions
-    if isinstance(conventions, Conventions):
-        for name in {*conventions.dense, conventions.query_table} - {NORMALISE, None}:
-            shutil.copytree(plan.root / str(name), folder / str(name))
+    if isinstance(conventions, Conventions) and conventions.query_table is not None:
+        shutil.copytree(plan.root / conventions.query_table, folder / conventions.query_table)
     if isinstance(conventions, PairConventions):
         conventions = replace(conventions, segment_row=None)  # the table has the row now
     record = {

@@ -19,7 +19,7 @@ from raypipe.models.convert.checkpoint import (
     tensor_problems,
     units_of,
 )
-from raypipe.models.family import Family, family_of, unpacked
+from raypipe.models.family import Family, family_of
 from raypipe.models.folder.adapters import (
     CONFIG,
     HALVES,
@@ -30,7 +30,7 @@ from raypipe.models.folder.adapters import (
     missing_tensors,
     summed_shapes,
 )
-from raypipe.models.folder.discover import RECORD, discover
+from raypipe.models.folder.discover import RECORD, discover, why_library
 from raypipe.models.folder.files import config_problems, read_object, tensor_shapes
 from raypipe.models.folder.model_folder import (
     PACKAGED,
@@ -41,11 +41,13 @@ from raypipe.models.folder.model_folder import (
     tried,
 )
 from raypipe.models.folder.modular import as_saved, checkpoint_shapes
+from raypipe.models.folder.modules import transformer_folder
 from raypipe.models.folder.settings import (
     AnyConventions,
     Conventions,
     PairConventions,
 )
+from raypipe.models.library import described
 from raypipe.models.limits import limit_problems
 from raypipe.models.tensors import Config, Shape
 from raypipe.models.tokenizer import read_tokenizer, tokenizer_file
@@ -81,6 +83,8 @@ class Description:
     """The record of convert, if it made the folder."""
     training: str = "not known"
     """yes, or no with the reason."""
+    proof: str = "not made"
+    """Whether raypipe computes what the model's own library does; `describe` does not ask."""
     notes: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
@@ -95,6 +99,9 @@ def describe(path: str, preset: str | None) -> Description:
     named = is_folder(folder_of(path))
     description = Description(path, str(named))
     problems = description.problems
+    why = None if path == PACKAGED or is_adapter(named) else why_library(named, preset)
+    if why is not None:
+        return _of_library(description, preset, why)
     resolved = tried(resolve_model, path, preset, problems=problems)
     folder, adapter = named, named if is_adapter(named) else None
     if adapter is not None:
@@ -134,9 +141,33 @@ def describe(path: str, preset: str | None) -> Description:
         _describe_weights(description, folder, adapter, config, conventions)
     if family is not None:
         description.training = _training(family, conventions)
-        reasons = "; ".join(unpacked(config))
-        description.notes += [f"computed by transformers: {reasons}"] if reasons else []
     description.problems = list(dict.fromkeys(problems))
+    return description
+
+
+def _of_library(description: Description, preset: str | None, why: str) -> Description:
+    """The facts of a model that sentence-transformers computes, as that library has them."""
+    folder, problems = Path(description.folder), description.problems
+    config = tried(read_object, transformer_folder(folder) / "config.json", problems=problems) or {}
+    names = {"architectures": "architectures", "model_type": "model_type", **SIZES}
+    description.architecture = {name: config.get(key) for name, key in names.items()}
+    description.notes.append(f"sentence-transformers computes this model: {why}")
+    description.training = "no: sentence-transformers computes it, and raypipe trains its own"
+    try:
+        discovered, read, sha256 = described(folder, preset)
+    except InputError as error:
+        problems += error.problems
+        return description
+    description.kind = discovered.conventions.kind
+    description.conventions = asdict(discovered.conventions)
+    description.sources = discovered.sources
+    by = f"sentence-transformers {read['sentence-transformers']}, as {read['class']}"
+    description.architecture |= {"computed by": by, "dimensions": read["dim"] or None}
+    if read.get("prompt"):
+        description.notes.append(f"each pair begins with the prompt {read['prompt']!r}")
+    description.notes += discovered.notes
+    description.weights, description.missing = {"sha256": sha256}, []
+    description.made_by = read_object(folder / "raypipe.json").get(RECORD)
     return description
 
 
@@ -217,7 +248,7 @@ def _file_facts(file: Path) -> dict[str, Any]:
     """
     shapes = tensor_shapes(file)
     with safe_open(file, framework="numpy") as opened:
-        dtypes = {str(opened.get_slice(name).get_dtype()) for name in shapes}
+        dtypes = {str(opened.get_slice(n).get_dtype()) for n in opened.keys()}  # noqa: SIM118
     return {
         "file": file.name,
         "sha256": hash_once(file),
@@ -247,7 +278,7 @@ def _training(family: Family[Any], conventions: AnyConventions | None) -> str:
         family.files.trained_names([], head=False)
     except InputError as error:
         return f"no: {error}"
-    if isinstance(conventions, Conventions) and (conventions.dense or conventions.truncate_dim):
+    if isinstance(conventions, Conventions) and conventions.truncate_dim:
         return "no: what follows pooling is not trained; its body is, with model.preset"
     if isinstance(conventions, Conventions) and conventions.query_table is not None:
         return "no: queries by a table are not trained; its body is, with model.preset: splade"

@@ -58,6 +58,13 @@ def missing_tensors(
     return of_base, sorted(of_adapter)
 
 
+MERGED = (
+    "in Python, peft.PeftModel.from_pretrained(MODEL, FOLDER).merge_and_unload()"
+    ".save_pretrained(DIR), where MODEL is its base as transformers opens it; name DIR, with the "
+    "base's tokenizer and modules.json beside the weights"
+)
+
+
 def missing_problems(
     missing: tuple[list[str], list[str]], base: Path | str, adapter: Path
 ) -> list[str]:
@@ -67,7 +74,8 @@ def missing_problems(
     return [
         *(f"{base}: the checkpoint lacks the tensor {name}, and {remedy}" for name in of_base),
         *(
-            f"{adapter}: the adapter lacks the tensor {name}; save it again with that tensor"
+            f"{adapter}: the adapter lacks the tensor {name}; save it again with that tensor. An "
+            f"encoder's adapter is merged first: {MERGED}"
             for name in of_adapter
         ),
     ]

@@ -5,11 +5,13 @@ from pathlib import Path
 from raypipe.errors import InputError
 from raypipe.models.folder.files import part_of, read_object
 from raypipe.models.folder.modular import as_saved
+from raypipe.models.folder.modules import SETTINGS
 from raypipe.models.folder.sentence_transformers import (
-    SETTINGS,
+    STATED,
     Evidence,
     check_tokenizer,
-    read_prompts,
+    default_prompt,
+    prompts_of,
     token_limit,
 )
 from raypipe.models.tensors import Config
@@ -49,9 +51,18 @@ def read_cross_encoder(folder: Path) -> Evidence:
         evidence.refusals.append(
             f"{folder / 'config.json'}: expected a head of one or two units, found {units}"
         )
-    read_prompts(folder, evidence)
+    _read_prompt(folder, evidence)
     check_tokenizer(folder, evidence, pair=True)
     return evidence
+
+
+def _read_prompt(folder: Path, evidence: Evidence) -> None:
+    """Read what `predict` puts before the first text of a pair: the default prompt alone."""
+    name = default_prompt(folder)
+    prompt = prompts_of(folder).get(name) if name else None
+    where = f"{SETTINGS}{STATED}{name}" if prompt else f"{SETTINGS}: no default prompt"
+    evidence.add(where, query_prefix=prompt or "")
+    evidence.add("predict puts no text before a passage", passage_prefix="")
 
 
 def num_labels_of(config: Config) -> int:
@@ -69,17 +80,17 @@ def num_labels_of(config: Config) -> int:
 
 
 def _read_score(folder: Path, config: Config, evidence: Evidence) -> None:
-    """Reads the activation saved by sentence-transformers; otherwise the unit's raw value."""
+    """Read the activation as `predict` does, which takes Sigmoid where none is stated."""
     part, old = "sentence_transformers", "sbert_ce_default_activation_function"
     own = part_of(config, part, folder / "config.json")
     places = [
+        (f"{SETTINGS} activation_fn", read_object(folder / SETTINGS).get("activation_fn")),
         (f"config.json {part}.activation_fn", own.get("activation_fn")),
         (f"config.json {old}", config.get(old)),
-        (f"{SETTINGS} activation_fn", read_object(folder / SETTINGS).get("activation_fn")),
     ]
     source, activation = next((place for place in places if place[1]), (None, None))
     if source is None:
-        evidence.add("no activation is stated: the unit's raw value", score="raw")
+        evidence.add("no activation is stated: sentence-transformers' Sigmoid", score="probability")
         return
     score = SCORES.get(str(activation).rpartition(".")[2])
     if score is None:

@@ -18,10 +18,17 @@ from pathlib import Path
 from typing import Any
 
 from raypipe.errors import InputError
+from raypipe.models.family import FAMILIES, UNSTATED, unpacked
 from raypipe.models.folder.cross_encoder import read_cross_encoder
 from raypipe.models.folder.files import read_object
 from raypipe.models.folder.modular import as_saved, modular_head
-from raypipe.models.folder.modules import is_sentence_transformer
+from raypipe.models.folder.modules import (
+    LATE,
+    SETTINGS,
+    is_sentence_transformer,
+    modules_of,
+    transformer_folder,
+)
 from raypipe.models.folder.sentence_transformers import (
     STATED,
     Evidence,
@@ -30,6 +37,7 @@ from raypipe.models.folder.sentence_transformers import (
 from raypipe.models.folder.settings import (
     DOCUMENTED,
     KINDS,
+    OF_WORDS,
     PRESETS,
     AnyConventions,
     Conventions,
@@ -38,10 +46,9 @@ from raypipe.models.folder.settings import (
     settings_problems,
 )
 from raypipe.models.tensors import Config, is_reranker
-from raypipe.models.whole.family import DECODERS
-from raypipe.models.whole.files import no_prompt, reads_prompts
 from raypipe.storage.records import hash_once
 
+WEIGHTS = "model.safetensors"
 RECORD = "made_by"
 """The key of raypipe.json for how the weights were made."""
 BASE = "base"
@@ -82,82 +89,100 @@ def discover(
             is trained with prompts, and nothing says which this one has.
     """
     config = as_saved(folder, read_object(folder / "config.json"))
-    given = {**(_given(folder) if preset is None else {}), **(settings or {})}
-    if "unicoil" in (preset, given.get("pooling")) or "UniCoil" in str(config.get("architectures")):
+    given, sources = given_settings(folder, preset, settings)
+    if given.get("pooling") == "unicoil" or "UniCoil" in str(config.get("architectures")):
         raise InputError(f"{folder}: {NO_UNICOIL}")
-    complete = preset is not None or _complete(given)
-    if not complete and reads_prompts(config):
-        raise InputError(f"{folder}: {_of_prompts(folder, config)}")
-    own = None if complete else _evidence(folder, config)
-    if own is None and not complete and not given:
-        _refuse_decoder(folder, config)
+    own = None if preset is not None or _complete(given) else _evidence(folder, config)
+    if own is not None and own.by_library is not None:
+        raise InputError(
+            f"{folder}: {own.by_library}: sentence-transformers computes this model from the "
+            "folder as it is, and raypipe does not"
+        )
     if own is None or given.get("kind", own.values.get("kind")) != own.values.get("kind"):
         conventions = conventions_of(folder, preset, settings=settings)
-        named = f"preset {preset}"
-        sources = {
-            name: named if preset else "raypipe.json" if name in given else "default"
-            for name in asdict(conventions)
-        }
-        found_all = Discovered(conventions, sources | dict.fromkeys(settings or (), RECIPE), [])
+        every = dict.fromkeys(asdict(conventions), "default") | sources
+        return with_known_prompts(folder, config, Discovered(conventions, every, []))
+    combined = _combine(folder, given, own)
+    combined.sources.update(dict.fromkeys(settings or (), RECIPE))
+    return with_known_prompts(folder, config, combined)
+
+
+def given_settings(
+    folder: Path, preset: str | None, settings: Mapping[str, Any] | None
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """(settings, source of each) of a preset or raypipe.json, and of a recipe, which override them.
+
+    Raises:
+        InputError: the preset is unknown, or raypipe.json is no JSON object.
+    """
+    if preset == "unicoil":
+        raise InputError(f"{folder}: {NO_UNICOIL}")
+    if preset is not None:
+        given, source = asdict(conventions_of(folder, preset)), f"preset {preset}"
     else:
-        found_all = _combine(folder, given, own)
-        found_all.sources.update(dict.fromkeys(settings or (), RECIPE))
-    _check_prompt(folder, config, found_all.conventions)
-    return _prompted(folder, config, found_all)
+        given, source = _given(folder), "raypipe.json"
+    of_recipe = dict(settings or {})
+    return given | of_recipe, dict.fromkeys(given, source) | dict.fromkeys(of_recipe, RECIPE)
 
 
-def _refuse_decoder(folder: Path, config: Config) -> None:
-    """Returns nothing if the model is no decoder, which may have been trained for anything.
+def own_settings(folder: Path) -> AnyConventions | None:
+    """The settings that the folder's own files state, whatever its raypipe.json or a recipe says;
+    None if they are not sentence-transformers', leave a setting open, or are the library's."""
+    try:
+        own = _evidence(folder, as_saved(folder, read_object(folder / "config.json")))
+        if own is None or own.by_library is not None:
+            return None
+        return _combine(folder, {}, own).conventions
+    except InputError:
+        return None
 
-    Raises:
-        InputError: it is one.
+
+def why_library(
+    folder: Path, preset: str | None, settings: Mapping[str, Any] | None = None
+) -> str | None:
+    """The reason why sentence-transformers computes a folder's model; None if raypipe does.
+
+    raypipe computes what it has the architecture, the modules and the inputs of. A folder whose
+    files cannot be read is refused by whoever reads them.
     """
-    kind = config.get("model_type")
-    if kind in DECODERS:
-        raise InputError(
-            f"{folder}: model_type {kind}: a decoder, and nothing says that its states are "
-            "embeddings: expected a modules.json with Pooling, or a raypipe.json of kind encoder, "
-            "found neither; decoders that score, such as Qwen3-Reranker, are not computed; "
-            f"{DOCUMENTED}"
-        )
-
-
-def _check_prompt(folder: Path, config: Config, conventions: AnyConventions) -> None:
-    """Returns nothing if settings have a prompt where the architecture reads one, and only there.
-
-    Raises:
-        InputError: one of them does and the other does not.
-    """
-    has = _has_prompt(conventions)
-    if has and config and not reads_prompts(config):
-        raise InputError(f"{folder}: {no_prompt(config)}")
-    if not has and reads_prompts(config):
-        raise InputError(
-            f"{folder}: kind {conventions.kind} without a prompt: {_of_prompts(folder, config)}"
-        )
-
-
-def _has_prompt(conventions: AnyConventions) -> bool:
-    return isinstance(conventions, PairConventions) and conventions.prompt is not None
-
-
-def _of_prompts(folder: Path, config: Config) -> str:
-    """The remedy for a T5 without settings, or the reason why raypipe does not compute it."""
-    if is_sentence_transformer(folder) or "EncoderModel" in str(config.get("architectures")):
+    try:
+        inner, modules = transformer_folder(folder), modules_of(folder)
+        config = as_saved(inner, read_object(inner / "config.json"))
+        stated = read_object(folder / SETTINGS)
+        given, _ = given_settings(folder, preset, settings)
+    except InputError:
+        return None
+    kind, late = config.get("model_type", UNSTATED), stated.get("model_type") in LATE
+    if late or "HF_ColBERT" in str(config.get("architectures")):
+        return "it is a model of late interaction"
+    if not config:
+        return "its first module is no transformer" if modules else None
+    if not isinstance(kind, str) or kind not in FAMILIES:
+        return f"model_type {kind!r} is not among raypipe's own ({', '.join(FAMILIES)})"
+    if variant := unpacked(config):
+        return "; ".join(variant)
+    no_words = None if FAMILIES[kind].predicts_words else f"a masked-word head of {kind}"
+    if no_words and given.get("pooling") in OF_WORDS:
+        return no_words
+    if preset is not None or _complete(given):
+        return None
+    if inner != folder and (inner / WEIGHTS).exists():
         return (
-            f"model_type {config['model_type']} is computed as a reranker alone, not as an encoder "
-            "such as GTR or Sentence-T5; name an encoder of an architecture that docs/models.md "
-            "lists"
+            f"its transformer lies in {inner.name}; raypipe model convert writes a folder that "
+            "raypipe computes itself, which is faster"
         )
-    known = (p for p, c in PRESETS.items() if _has_prompt(c))
-    return (
-        f"model_type {config['model_type']} scores a prompt, and is neither trained nor an encoder "
-        f"here; name a preset ({', '.join(known)}), or put kind, prompt, answers, relevant_label, "
-        f"score and limits in a raypipe.json beside the weights; {DOCUMENTED}"
-    )
+    if (inner / f"{WEIGHTS}.index.json").exists() and not (inner / WEIGHTS).exists():
+        return "its weights are in parts"
+    try:
+        own = _evidence(folder, config)
+    except InputError:
+        return None
+    if own is not None and own.values.get("pooling") in OF_WORDS and no_words:
+        return no_words
+    return None if own is None else own.by_library
 
 
-def _prompted(folder: Path, config: Config, discovered: Discovered) -> Discovered:
+def with_known_prompts(folder: Path, config: Config, discovered: Discovered) -> Discovered:
     """An encoder's settings with the prompts that are known of it, if its files say none.
 
     Raises:
@@ -250,7 +275,8 @@ def _combine(folder: Path, given: dict[str, Any], own: Evidence) -> Discovered:
 def _remedy(name: str, mono: bool) -> str:
     kind = "mono" if mono else "encoder"
     # One with a prompt is of an architecture that has no such files.
-    named = ", ".join(p for p, c in PRESETS.items() if c.kind == kind and not _has_prompt(c))
+    same = (p for p, c in PRESETS.items() if c.kind == kind and not getattr(c, "prompt", None))
+    named = ", ".join(same)
     return (
         f'put "{name}" in a raypipe.json beside the weights, or name a preset ({named}); '
         f"{DOCUMENTED}"

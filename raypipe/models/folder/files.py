@@ -1,5 +1,6 @@
 """A model folder's files: JSON, config.json, which the family that it names checks, and shapes."""
 
+import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,13 +9,18 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 
 from raypipe.errors import InputError
-from raypipe.models.family import family_of
+from raypipe.models.family import family_of, plain_names
 from raypipe.models.tensors import Config, Shape
-from raypipe.models.whole.files import OWN_CODE
 from raypipe.regular import check_regular
 
 MAX_JSON_BYTES = 64_000_000
 """A multilingual model's tokenizer.json has about 35 million."""
+OWN_CODE = (
+    "auto_map: expected none, found code of the model's own, which raypipe does not run; name a "
+    "model that transformers computes by itself"
+)
+FLOATS = ("F64", "F32", "F16", "BF16", "I64", "BOOL")
+"""dtypes of tensors that are numbers themselves, or counts such as positions."""
 INITIALIZER_RANGE = 0.02
 """BERT's own value, used if config.json does not state one."""
 
@@ -99,7 +105,7 @@ def initializer_range(config: Config) -> float:
 
 
 def tensor_shapes(file: Path) -> dict[str, Shape]:
-    """Shapes by saved name; does not read the tensors.
+    """Shapes by saved name, as `plain_names` gives it; does not read the tensors.
 
     Raises:
         InputError: not a safetensors file.
@@ -107,6 +113,52 @@ def tensor_shapes(file: Path) -> dict[str, Shape]:
     check_regular(file, "a safetensors file")
     try:
         with safe_open(file, framework="numpy") as opened:
-            return {n: tuple(opened.get_slice(n).get_shape()) for n in opened.keys()}  # noqa: SIM118
+            plain = plain_names(opened.keys())
+            return {plain[n]: tuple(opened.get_slice(n).get_shape()) for n in plain}
     except (SafetensorError, OSError) as error:
         raise InputError(f"{file}: not a safetensors file: {error}") from error
+
+
+def quantised_problems(folder: Path, config: Config) -> list[str]:
+    """The problem of weights that are codes of a quantisation, not numbers; none of others.
+
+    Raises:
+        InputError: a file is not a safetensors file.
+    """
+    method = part_of(config, "quantization_config", folder / "config.json").get("quant_method")
+    found = [] if method is None else [f"config.json: quantization_config of {method}"]
+    for file in sorted(folder.glob("*.safetensors")):
+        tensor_shapes(file)  # or an error
+        with safe_open(file, framework="numpy") as opened:
+            for name in opened.keys():  # noqa: SIM118
+                dtype = str(opened.get_slice(name).get_dtype())
+                if dtype not in FLOATS and len(found) < 2:
+                    found.append(f"{file.name}: {name} of {dtype}")
+    return [
+        f"{folder}: expected weights that are numbers, found those of a quantisation "
+        f"({'; '.join(found)}), which neither raypipe nor sentence-transformers computes as they "
+        "were before; name the model's folder in fp32, fp16 or bf16, from which it was made"
+    ] * bool(found)
+
+
+def sha256_of(*parts: str) -> str:
+    """SHA-256 of the hashes of several files, such as base weights and an adapter's."""
+    return hashlib.sha256(" ".join(parts).encode()).hexdigest()
+
+
+def check_unchanged(expected: str, sha256: str, actual: str) -> None:
+    """Returns nothing if a file of the folder has the hash that the driver found.
+
+    Args:
+        expected: the file and its content, with which the error begins.
+        sha256: the driver's hash.
+        actual: the hash on this node.
+
+    Raises:
+        InputError: it has another.
+    """
+    if actual != sha256:
+        raise InputError(
+            f"{expected} with SHA-256 {sha256}, as at the start, found {actual}; every node must "
+            "hold the same model folder"
+        )

@@ -4,18 +4,17 @@ Folders are found and hashed, of which a hub's are fetched. Weights are safetens
 done a folder is opened, and compared with its hashes.
 """
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from tokenizers import Tokenizer
 
 from raypipe.errors import InputError, problems_in
 from raypipe.hub_names import SCHEME, is_hub
-from raypipe.models.family import Family, family_of
+from raypipe.models.family import Family, family_of, plain_names
 from raypipe.models.folder.adapters import (
     CONFIG,
     SHIPPED,
@@ -28,12 +27,20 @@ from raypipe.models.folder.adapters import (
     missing_problems,
     missing_tensors,
 )
-from raypipe.models.folder.discover import discover
-from raypipe.models.folder.files import read_config, read_object, tensor_shapes
+from raypipe.models.folder.discover import discover, why_library
+from raypipe.models.folder.files import (
+    check_unchanged,
+    quantised_problems,
+    read_config,
+    read_object,
+    sha256_of,
+    tensor_shapes,
+)
 from raypipe.models.folder.modular import checkpoint_shapes, modular_head
 from raypipe.models.folder.modules import table_of
-from raypipe.models.folder.sentence_transformers import NORMALISE, DenseFile, layers_of
 from raypipe.models.folder.settings import (
+    BY_LIBRARY,
+    BY_LIBRARY_SPARSE,
     NOT_STATED,
     AnyConventions,
     Conventions,
@@ -42,14 +49,13 @@ from raypipe.models.folder.settings import (
     conventions_of,
 )
 from raypipe.models.hub import snapshot_of
+from raypipe.models.library import PROMPTED, described
 from raypipe.models.tensors import PICKLES, Config, no_pretraining
 from raypipe.models.tokenizer import as_first, read_tokenizer, tokenizer_file, tokenizer_sha256
-from raypipe.models.whole.family import DECODERS, ends_of
-from raypipe.models.whole.files import no_prompt, reads_prompts
 from raypipe.regular import similar
 from raypipe.storage.records import hash_file, hash_once
 from raypipe.text.inputs import Layout, Layouts
-from raypipe.text.prompts import PromptLayout, prompt_layout
+from raypipe.text.utf8 import UTF8, Utf8
 
 PACKAGED = "minilm"
 """The model that comes with raypipe's dependencies."""
@@ -83,8 +89,6 @@ class ModelFolder:
     """hf://OWNER/NAME@COMMIT if the folder is a hub's: each node opens its own snapshot of it."""
     adapter_hub: str | None = None
     """The same of the adapter."""
-    dense: tuple[DenseFile | None, ...] = ()
-    """Steps after an encoder's pooling, in order: layers, and None for a division by length."""
     query_table: str | None = None
     """SHA-256 of the table that encodes queries, if the settings name one."""
 
@@ -92,23 +96,36 @@ class ModelFolder:
         """Refuses settings with a precision in which the model is not computed.
 
         Raises:
-            InputError: int8 of an encoder, or of a model that transformers computes; or splade
-                of another family than BERT, or beside settings of an embedding.
+            InputError: int8 of an encoder; or splade beside settings of an embedding; or a prompt,
+                or a pooling, of other models than raypipe computes itself.
         """
         own = self.conventions
+        kind = self.config_read.get("model_type")
+        if isinstance(own, PairConventions) and own.prompt is not None:
+            raise InputError(
+                f"{self.path}: prompt: the settings have one, and model_type {kind} reads none; "
+                "name a preset or settings without it"
+            )
         if isinstance(own, Conventions):
             self._check_sparse(own)
-        if self.precision == "int8" and not self._takes_int8():
-            kind = "a reranker" if isinstance(self.conventions, PairConventions) else "an encoder"
+        if self.precision == "int8" and not self.takes_int8:
             raise InputError(
-                f"{self.path}: precision: int8: expected a reranker that raypipe computes itself "
-                f"(BERT, RoBERTa, XLM-RoBERTa, CamemBERT, DistilBERT, ModernBERT), found {kind} "
-                f"with model_type {self.config_read.get('model_type')!r}; set it to fp32, bf16 or "
-                "fp16"
+                f"{self.path}: precision: int8: expected a reranker that raypipe computes itself, "
+                f"found an encoder with model_type {kind!r}; set it to fp32, bf16 or fp16"
             )
 
+    @property
+    def takes_int8(self) -> bool:
+        """Whether the model may be computed in int8, in which vectors change too much."""
+        return isinstance(self.conventions, PairConventions)
+
     def _check_sparse(self, own: Conventions) -> None:
-        """Refuses a family without the head, and settings that do not go together."""
+        """Refuses settings that do not go together, and poolings that no settings have."""
+        if own.pooling in (BY_LIBRARY, BY_LIBRARY_SPARSE):
+            raise InputError(
+                f"{self.path}: pooling {own.pooling}: only of models that sentence-transformers "
+                "computes, from their own files; name another"
+            )
         if own.is_sparse and not self.family.predicts_words:
             kind = str(self.config_read.get("model_type"))
             raise no_pretraining(f"{self.path}: pooling {own.pooling}", kind)
@@ -117,20 +134,25 @@ class ModelFolder:
                 f"{self.path}: pooling {own.pooling}: expected at most {MOST_TERMS:,} word pieces "
                 f"in the vocabulary, found {self.dim:,}"
             )
-        beside = [n for n in ("normalise", "dense", "truncate_dim") if getattr(own, n)]
+        beside = [n for n in ("normalise", "truncate_dim") if getattr(own, n)]
         if own.is_sparse and beside:
             raise InputError(f"{self.path}: pooling {own.pooling}: remove {' and '.join(beside)}")
         for name in ("max_terms", "impact_scale", "query_table"):
             if getattr(own, name) is not None and not own.is_sparse:
                 raise InputError(f"{self.path}: {name}: for pooling splade only; remove it")
 
-    def _takes_int8(self) -> bool:
-        """Vectors change too much in int8 (tests/benchmarks)."""
-        return isinstance(self.conventions, PairConventions) and self.family.packed
-
     def config(self) -> dict[str, Any]:
         """config.json."""
         return dict(self.config_read)
+
+    @property
+    def by_library(self) -> bool:
+        """Whether sentence-transformers computes the model, from texts: see `models.library`."""
+        return False
+
+    def prefix(self, side: str) -> str:
+        """The text that is put before a query or passage."""
+        return self.conventions.prefix(side)
 
     @property
     def of_hub(self) -> str | None:
@@ -147,13 +169,8 @@ class ModelFolder:
         return family_of(self.config_read)
 
     def forward_config(self) -> dict[str, Any]:
-        """The values of config.json that affect a row's value, by name; part of the fingerprint.
-
-        With them are an encoder's dense layers, if it has any.
-        """
-        found = self.family.files.decisive(self.config_read)
-        steps = [NORMALISE if layer is None else layer.to_json() for layer in self.dense]
-        return {**found, "dense": steps} if steps else found
+        """The values of config.json that affect a row's value, by name; part of the fingerprint."""
+        return self.family.files.decisive(self.config_read)
 
     @property
     def dim(self) -> int:
@@ -162,9 +179,6 @@ class ModelFolder:
             return int(self.family.files.as_bert(self.config_read)["vocab_size"])
         if self.encoder.truncate_dim is not None:
             return self.encoder.truncate_dim
-        layers = [layer for layer in self.dense if layer is not None]
-        if layers:
-            return layers[-1].outer
         return int(self.family.files.as_bert(self.config_read)["hidden_size"])
 
     @property
@@ -190,7 +204,7 @@ class ModelFolder:
         own = self.conventions
         if precision.startswith("int8"):
             rest = precision.partition("+")[2] or "fp32"
-            precision = "int8" if self._takes_int8() else rest
+            precision = "int8" if self.takes_int8 else rest
         if isinstance(own, PretrainedConventions) or own.precision is not None:
             return self
         return replace(self, conventions=replace(own, precision=precision))
@@ -233,10 +247,64 @@ class ModelFolder:
         return self.conventions
 
 
+@dataclass(frozen=True, slots=True)
+class LibraryModel(ModelFolder):
+    """A model folder whose `config_read` has the facts that the library states of the model."""
+
+    def __post_init__(self) -> None:
+        """Refuses int8.
+
+        Raises:
+            InputError: the settings name it.
+        """
+        if self.precision == "int8":
+            raise InputError(
+                f"{self.path}: precision: int8: expected fp32, bf16 or fp16 of a model that "
+                "sentence-transformers computes; set it to one of them"
+            )
+
+    @property
+    def by_library(self) -> bool:
+        """True."""
+        return True
+
+    @property
+    def takes_int8(self) -> bool:
+        """False: the products are the library's."""
+        return False
+
+    @property
+    def family(self) -> NoReturn:
+        """Raises InputError: only models that raypipe computes itself have one."""
+        raise InputError(
+            f"{self.path}: expected a model that raypipe computes itself, found a "
+            f"{self.config_read['class']} that sentence-transformers computes: it is encoded with "
+            "or scored with, and neither trained nor converted"
+        )
+
+    def forward_config(self) -> dict[str, Any]:
+        """The library's facts of the model, and the versions of the library."""
+        return dict(self.config_read)
+
+    def prefix(self, side: str) -> str:
+        """The text before a query or passage, unless the library puts its prompt there itself."""
+        own = self.config_read["class"] not in ("CrossEncoder", PROMPTED)
+        return "" if own else self.conventions.prefix(side)
+
+    @property
+    def dim(self) -> int:
+        """Dimensions of an encoder's embeddings, or number of its word pieces."""
+        return int(self.config_read["dim"])
+
+    @property
+    def max_pieces(self) -> int:
+        """0: texts are not cut before the library reads them."""
+        return 0
+
+
 def measurements(model: ModelFolder) -> str | None:
     """Where a reranker was measured and what it gained, if its raypipe.json says so."""
-    folder = model.folder if model.adapter is None else model.adapter
-    path = folder / "raypipe.json"
+    path = (model.adapter or model.folder) / "raypipe.json"
     made_by = read_object(path).get("made_by") if path.exists() else None
     stated = made_by.get("measured") if isinstance(made_by, dict) else None
     return stated if isinstance(stated, str) else None
@@ -260,13 +328,15 @@ def resolve_model(
     preset: str | None = None,
     *,
     settings: Mapping[str, Any] | None = None,
+    by_library: bool = False,
 ) -> ModelFolder:
     """The model of a folder, of `minilm` (packaged all-MiniLM-L6-v2), of an included adapter, or of
     hf://OWNER/NAME@COMMIT, which is fetched to the library's cache if need be.
 
     A folder may hold an adapter; its raypipe.json names the base model.
 
-    `settings` are as in `discover`.
+    `settings` are as in `discover`. With `by_library` sentence-transformers computes the model even
+    if raypipe could.
 
     Raises:
         InputError: no such folder, no safetensors, no tokenizer, no settings, or a config.json that
@@ -277,6 +347,9 @@ def resolve_model(
     if path != PACKAGED and is_adapter(folder):
         return replace(_adapted(path, folder, preset, settings), adapter_hub=hub)
     preset = PACKAGED if path == PACKAGED and preset is None else preset
+    if by_library or (path != PACKAGED and why_library(is_folder(folder), preset, settings)):
+        discovered, read, sha256 = described(folder, preset, settings)
+        return LibraryModel(path, folder, discovered.conventions, sha256, UTF8, read, hub=hub)
     _check_files(folder)
     file = folder / "model.safetensors"
     weights = hash_once(file)  # of the body, where a head lies in folders of its own
@@ -294,21 +367,20 @@ def resolve_model(
         shapes = tried(checkpoint_shapes, folder, config, problems=problems)
     built = tried(read_tokenizer, folder, problems=problems)
     conventions = tried(_settings, folder, preset, settings, problems=problems)
+    if config is not None:
+        problems += tried(quantised_problems, folder, config, problems=problems) or []
     if config is not None and shapes is not None:
         duo = conventions is not None and conventions.kind == "duo"
         found = family_of(config).files.contradictions(config, shapes, any_segments=duo)
         problems += [f"{folder}: {problem}" for problem in found]
     if config is not None and built is not None and not problems:
         problems += _beyond_table(folder, built, config)
-    if config is not None and built is not None:
-        problems += tried(ends_problems, folder, built, config, problems=problems) or []
-    dense = tried(layers_of, folder, conventions, config, problems=problems)
     table = tried(table_of, folder, conventions, config, problems=problems)
     if config is None or shapes is None or built is None or conventions is None or problems:
         raise InputError(list(dict.fromkeys(problems)))
     tokenizer = tokenizer_sha256(built)
     model = ModelFolder(path, folder, conventions, weights, tokenizer, config)
-    return replace(model, hub=hub, dense=dense or (), query_table=table)
+    return replace(model, hub=hub, query_table=table)
 
 
 def resolve_configuration(path: str, preset: str) -> ModelFolder:
@@ -347,38 +419,10 @@ def _beyond_table(folder: Path, tokenizer: Tokenizer, config: Config) -> list[st
     ]
 
 
-def ends_problems(folder: Path, tokenizer: Tokenizer, config: Config) -> list[str]:
-    """Tokens that a decoder's tokenizer_config.json asks for and its tokenizer.json does not add.
-
-    Releases of transformers differ on who is right, and the embedding is the state of such a token.
-
-    Raises:
-        InputError: tokenizer_config.json is no object.
-    """
-    file = folder / "tokenizer_config.json"
-    stated = read_object(file) if config.get("model_type") in DECODERS else {}
-    flags = {side: stated.get(f"add_{side}_token") is True for side in ("bos", "eos")}
-    if tokenizer.post_processor is None or not any(flags.values()):
-        return []
-    try:
-        ends = dict(zip(flags, ends_of(tokenizer), strict=True))
-    except InputError as error:
-        return [f"{folder}: {problem}" for problem in error.problems]
-    where = {"bos": "before", "eos": "after"}
-    return [
-        f"{file}: add_{side}_token: expected none, as tokenizer.json adds no token "
-        f"{where[side]} a text, found true; add it to the post_processor of tokenizer.json if the "
-        "model was trained with it, or remove the key if it was not"
-        for side in flags
-        if flags[side] and ends[side] is None
-    ]
-
-
 def _adapted(
     path: str, adapter: Path, preset: str | None, settings: Mapping[str, Any] | None
 ) -> ModelFolder:
-    name = base_of(adapter)
-    if is_hub(name):
+    if is_hub(name := base_of(adapter)):
         raise InputError(
             f"{adapter}: its base {name}: expected minilm or a folder, found a hub's model, which "
             "is fetched only where a recipe or command names it; fetch it and name its folder"
@@ -395,7 +439,7 @@ def _adapted(
         raise InputError(problems)
     parts = base.weights_sha256, hash_once(adapter / WEIGHTS), hash_once(adapter / CONFIG)
     conventions = discover(adapter, preset, settings=settings).conventions
-    beside = [n for n in ("dense", "truncate_dim", "query_table") if getattr(conventions, n, None)]
+    beside = [n for n in ("truncate_dim", "query_table") if getattr(conventions, n, None)]
     if beside:
         raise InputError(f"{path}: {', '.join(beside)}: an adapter has none; remove them")
     return replace(
@@ -405,11 +449,6 @@ def _adapted(
         weights_sha256=sha256_of(*parts),
         adapter=adapter,
     )
-
-
-def sha256_of(*parts: str) -> str:
-    """SHA-256 of the hashes of several files, such as base weights and an adapter's."""
-    return hashlib.sha256(" ".join(parts).encode()).hexdigest()
 
 
 def tried(step: Callable[..., Found], *arguments: Any, problems: list[str]) -> Found | None:
@@ -482,30 +521,16 @@ def here(model: ModelFolder) -> ModelFolder:
     return model
 
 
-def check_unchanged(expected: str, sha256: str, actual: str) -> None:
-    """Returns nothing if a file of the folder has the hash that the driver found.
-
-    Args:
-        expected: the file and its content, with which the error begins.
-        sha256: the driver's hash.
-        actual: the hash on this node.
-
-    Raises:
-        InputError: it has another.
-    """
-    if actual != sha256:
-        raise InputError(
-            f"{expected} with SHA-256 {sha256}, as at the start, found {actual}; every node must "
-            "hold the same model folder"
-        )
-
-
-def open_tokenizer(model: ModelFolder) -> Tokenizer:
+def open_tokenizer(model: ModelFolder) -> Any:
     """The tokenizer without truncation and padding; special tokens are added by slicing.
+
+    It is a `Utf8` of a model that reads texts.
 
     Raises:
         InputError: it is not the tokenizer that the driver found.
     """
+    if model.by_library:
+        return Utf8()
     model = here(model)
     tokenizer = read_tokenizer(model.folder)
     file, found = tokenizer_file(model.folder), tokenizer_sha256(tokenizer)
@@ -529,8 +554,6 @@ def layouts_of(model: ModelFolder) -> Layouts:
             "text": layout_of(model, tokenizer, (0,)),
             "pair": layout_of(model, tokenizer, (0, 1)),
         }
-    if isinstance(conventions, PairConventions) and conventions.prompt is not None:
-        return {"pair": prompt_of(model, tokenizer)}
     if isinstance(conventions, PairConventions):
         return {"pair": layout_of(model, tokenizer, conventions.segments)}
     sides = ("query", "passage")
@@ -545,20 +568,6 @@ def layout_of(model: ModelFolder, tokenizer: Tokenizer, segments: Sequence[int])
     """
     with problems_in(model.folder):
         return model.family.layout(tokenizer, segments)
-
-
-def prompt_of(model: ModelFolder, tokenizer: Tokenizer) -> PromptLayout:
-    """How the prompts of a model whose settings have one are made.
-
-    Raises:
-        InputError: the model reads no prompt; or see `prompt_layout`.
-    """
-    conventions = model.reranker
-    assert conventions.prompt is not None and conventions.answers is not None
-    if not reads_prompts(model.config()):  # an adapter's, whose own folder names no architecture
-        raise InputError(f"{model.path}: {no_prompt(model.config())}")
-    with problems_in(model.folder):
-        return prompt_layout(tokenizer, conventions.prompt, conventions.answers, conventions)
 
 
 def load_weights(model: ModelFolder) -> Mapping[str, Any]:
@@ -576,10 +585,11 @@ def load_weights(model: ModelFolder) -> Mapping[str, Any]:
     if head is not None:
         sha256 = sha256_of(sha256, *map(hash_file, head.files))
     if model.adapter is not None:
-        sha256 = sha256_of(
-            sha256, hash_file(model.adapter / WEIGHTS), hash_file(model.adapter / CONFIG)
-        )
+        files = (model.adapter / WEIGHTS, model.adapter / CONFIG)
+        sha256 = sha256_of(sha256, *map(hash_file, files))
         named = f"{model.adapter} over {file}"
     check_unchanged(f"{named}: expected weights", model.weights_sha256, sha256)
-    tensors = load_file(file) | ({} if head is None else head.tensors())
+    read = load_file(file)
+    plain = plain_names(read)
+    tensors = {plain[n]: each for n, each in read.items()} | (head.tensors() if head else {})
     return tensors if model.adapter is None else merge(tensors, model.config(), model.adapter)

@@ -16,6 +16,9 @@ from raypipe.models.folder.settings import AnyConventions, Conventions, FileName
 from raypipe.models.tensors import Config
 from raypipe.storage.records import hash_once
 
+SETTINGS = "config_sentence_transformers.json"
+LATE = ("MultiVectorEncoder", "ColBERT")
+"""Models of late interaction, as sentence-transformers and PyLate name them."""
 TRANSFORMERS = ("Transformer", "MLMTransformer")
 """The first module; a sparse encoder's has the masked-word head."""
 ROUTER = "Router"

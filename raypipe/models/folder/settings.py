@@ -22,9 +22,12 @@ from raypipe.vocabulary import Precision, ScoreScale, words
 
 DOCUMENTED = 'docs/models.md, "Settings", says what each key means'
 SPLADE, SPLADE_LOG = "splade", "splade-log1p"
+BY_LIBRARY, BY_LIBRARY_SPARSE = "library", "library-sparse"
+"""The poolings of a model that sentence-transformers computes: as its folder says."""
 OF_WORDS = (SPLADE, SPLADE_LOG)
 """The poolings by the head that predicts masked words."""
 POOLINGS = ("mean", "cls", "max", "last", *OF_WORDS)
+SHOWN_POOLINGS = f"{', '.join(POOLINGS[:-1])} or {POOLINGS[-1]}"
 SEGMENT_ROWS = ("zero", "copy")
 LEAST_TOKENS = 8
 """Least length of an input of pre-training: two texts and their special tokens."""
@@ -74,7 +77,10 @@ class Conventions:
 
     __pydantic_config__ = CLOSED
     kind: Annotated[str, one_of("encoder")] = "encoder"
-    pooling: Annotated[str, one_of(*POOLINGS)]
+    pooling: Annotated[
+        str,
+        one_of(*POOLINGS, BY_LIBRARY, BY_LIBRARY_SPARSE, expected=SHOWN_POOLINGS),
+    ]
     """mean or max over all tokens, [CLS] and [SEP] included, or cls or last, one token's; splade is
     a weight a word piece: max over all tokens of log(1 + relu(logit of the masked-word head)).
     splade-log1p is log(1 + that)."""
@@ -88,11 +94,6 @@ class Conventions:
     """Word pieces of a passage, without special tokens."""
     query_prefix: Words = ""
     passage_prefix: Words = ""
-    dense: Annotated[
-        tuple[FileName, ...], Field(description="a list of folders' names, and normalise")
-    ] = ()
-    """Steps after pooling, in order: folders of dense layers, such as 2_Dense, and `normalise`.
-    The layers' content is in the fingerprint, not their folders' names."""
     truncate_dim: Annotated[
         int | None, Field(strict=True, ge=1, description="a count of dimensions or null")
     ] = None
@@ -114,21 +115,16 @@ class Conventions:
     start_weights_saw: Words = NOT_STATED
     """Training data of the weights, for tables; not part of the fingerprint."""
 
-    def __post_init__(self) -> None:
-        """A list, as JSON has it, becomes a tuple: settings are keys of mappings."""
-        if isinstance(self.dense, list):
-            object.__setattr__(self, "dense", tuple(self.dense))
-
     def to_json(self) -> dict[str, Any]:
         """The settings in a fingerprint, without names of folders: see `ModelFolder`."""
         body = _without_words(asdict(self))
-        del body["dense"], body["query_table"]
+        del body["query_table"]
         return body
 
     @property
     def is_sparse(self) -> bool:
         """Whether a vector has a weight a word piece, few of them above 0."""
-        return self.pooling in OF_WORDS
+        return self.pooling in (*OF_WORDS, BY_LIBRARY_SPARSE)
 
     def by_table(self, side: str) -> bool:
         """Whether a query or passage is encoded by a table, without a forward pass."""

@@ -5,13 +5,13 @@ It is tested, bit by bit, whether a row's result in a pass of fixed shape depend
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from raypipe.models.family import Body, Family, PackedBody
+from raypipe.models.family import Body, Family
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.gpu.passes import (
     RESIDENT_BYTES,
@@ -131,13 +131,11 @@ def open_fixed(
     Raises:
         torch.OutOfMemoryError: not even the longest input fits.
     """
-    assert body.packed
-    packed = cast(PackedBody, body)
     set_products(precision)
     request = min(budget_tokens or tokens_of_pass(device), MOST_TOKENS[device])
     tokens = max(request, work.longest, 16)
     varlen = settings.varlen or found_varlen(
-        device, DTYPES[precision], packed.width // packed.num_heads, packed.windows
+        device, DTYPES[precision], body.width // body.num_heads, body.windows
     )
 
     def build(tokens: int) -> FixedEngine:
@@ -154,7 +152,7 @@ def open_fixed(
     while True:
         try:
             engine = build(tokens)
-            proven = rows_keep_their_bytes(engine, work.layout, packed.num_words)
+            proven = rows_keep_their_bytes(engine, work.layout, body.num_words)
             break
         except torch.OutOfMemoryError:
             if tokens <= max(work.longest, 16):
@@ -189,7 +187,7 @@ def placed(
         budget_tokens: tokens in one forward pass; up to this number of rows are tested together.
         fixed: see `load_encoder`.
     """
-    if body.packed and (fixed is not None or device == "cuda"):
+    if fixed is not None or device == "cuda":
         return open_fixed(
             model.family,
             body,
@@ -206,5 +204,4 @@ def placed(
         threads=threads,
         budget_tokens=budget_tokens,
         longest=work.longest,
-        packed=body.packed,
     )

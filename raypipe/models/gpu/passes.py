@@ -271,7 +271,18 @@ def gathered(flats: list[Tensor], plan: Tensor, layout: Layout, shape: FixedShap
             segments.masked_fill_(offset >= at, layout.segments[number + 1])
     ids.masked_fill_(filler, closing)
     segments.masked_fill_(filler, layout.segments[0])
-    return Gathered(ids, offset + layout.first_position, segments, edges)
+    return Gathered(ids, _positions(ids, offset, layout.first_position), segments, edges)
+
+
+def _positions(ids: Tensor, offset: Tensor, first: int) -> Tensor:
+    """The position of each token by its offset in its input; see Layout. Filler has a first one."""
+    if not first:
+        return offset
+    padding = (ids == first - 1).long()
+    so_far = torch.cumsum(padding, 0)
+    start = torch.arange(len(ids), device=ids.device) - offset
+    skipped = so_far - so_far[start] + padding[start]
+    return torch.where(padding.bool(), first - 1, offset - skipped + first)
 
 
 def _unsigned(pieces: Tensor) -> Tensor:

@@ -298,7 +298,6 @@ def settle_on(
     threads: int,
     budget_tokens: int | None,
     longest: int,
-    packed: bool = True,
 ) -> Place:
     """The place for a model; on one thread if rows would affect each other (see `settle`).
 
@@ -311,13 +310,12 @@ def settle_on(
             tested.
         longest: tokens of the longest input, which is one forward pass even if it exceeds the
             budget.
-        packed: whether nothing but the products could make a row depend on its neighbours.
     """
     budget = min(budget_tokens or BUDGET_TOKENS[device], MOST_TOKENS[device])
     set_products(precision)
     rows = max(budget, longest)
     settled = settle(shapes, device=device, threads=threads, rows=rows)
-    numerics = numerics_class(device, precision=precision, proven=settled.proven and packed)
+    numerics = numerics_class(device, precision=precision, proven=settled.proven)
     return Place(device, budget, numerics, precision)
 
 

@@ -60,7 +60,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class ModernBert:
-    """A ModernBERT encoder's weights; see `raypipe.models.family.PackedBody`."""
+    """A ModernBERT encoder's weights; see `raypipe.models.family.Body`."""
 
     words: Tensor
     norm: Linear
@@ -85,11 +85,6 @@ class ModernBert:
     def num_segments(self) -> int:
         """One: there is no segment table."""
         return 1
-
-    @property
-    def packed(self) -> bool:
-        """Whether raypipe computes the model, which it does."""
-        return True
 
     @property
     def windows(self) -> set[int | None]:

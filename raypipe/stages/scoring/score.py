@@ -150,7 +150,7 @@ class ScoreStage(Stage):
         sides = (self.sides.queries, *[self.sides.collection] * self.model.reranker.num_passages)
         random, texts = np.random.default_rng(0), []
         for place, side in enumerate(sides):
-            prefix = self.model.conventions.prefix("passage" if place else "query")
+            prefix = self.model.prefix("passage" if place else "query")
             if keys is not None and new:
                 rows = keys[place][random.integers(0, new, SAMPLED_INPUTS)]
                 texts.append(expectations.pieces_of_rows(side, rows, self.model, prefix))
@@ -204,7 +204,7 @@ class ScoreStage(Stage):
 
         Its `run` raises RowsFailed for scores that are not finite.
         """
-        from raypipe.models.scorer import load_scorer
+        from raypipe.models.load import load_scorer
         from raypipe.stages.open_model import open_model
 
         scorer, facts = open_model(load_scorer, self.model, site, self.budget_tokens)

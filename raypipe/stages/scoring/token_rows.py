@@ -45,6 +45,7 @@ from raypipe.text.inputs import TextSlice
 
 if TYPE_CHECKING:
     from raypipe.stages.texts.text_blocks import Strings
+    from raypipe.text.utf8 import Utf8
     from raypipe.text.word_pieces import WordPieces
 
 
@@ -87,7 +88,7 @@ class PassageTokensStage(Stage):
     @property
     def spec(self) -> StageSpec:
         """The collection, the candidates, the tokenizer and its library."""
-        params = piece_settings(self.model, self.model.conventions.prefix("passage"))
+        params = piece_settings(self.model, self.model.prefix("passage"))
         params["candidates"] = self.candidates.to_json()
         stores = {"texts": self.collection, **self.candidates.stores()}
         return spec_over("tokenize-passages", 2, params, stores, produces="tokens")
@@ -104,25 +105,25 @@ class PassageTokensStage(Stage):
 
     def expected(self, expectations: Expectations) -> Expected:
         """An estimate: without the run, as if no two queries had a passage in common."""
-        sizing, prefix = expectations.sizing, self.model.conventions.prefix("passage")
+        sizing, prefix = expectations.sizing, self.model.prefix("passage")
         num_rows = min(self.candidates.expected_passages(expectations), self.collection.num_rows)
         shards = ranges(num_rows, min(sizing.shard_rows, SHARD_ROWS))
         return expected_pieces(expectations, self.collection, self.model, prefix, shards)
 
     def open(self, site: Site) -> Opened:
         """Open it: pieces of a shard's passages, uint16 or uint32 flat with offsets."""
-        from raypipe.text.word_pieces import WordPieces
+        from raypipe.text.word_pieces import word_pieces_of
 
         tokenizer, rows = open_tokenizer(self.model), self.candidates.passages()
         sample = rows[:: -(-len(rows) // SAMPLED_TEXTS) or 1]
         texts = column_of_rows(self.collection, sample, "text")
         refuse_other_inputs(tokenizer, texts, self.model)
-        run = partial(self._run, WordPieces(tokenizer), rows, site.scratch)
+        run = partial(self._run, word_pieces_of(tokenizer), rows, site.scratch)
         return Opened(run, {"tokenizers": tokenizers.__version__})
 
     def _run(
         self,
-        word_pieces: WordPieces,
+        word_pieces: WordPieces | Utf8,
         rows: Int64,
         scratch: Path,
         shard: Shard,
@@ -136,7 +137,7 @@ class PassageTokensStage(Stage):
                 found = column_of_rows(self.collection, rows[start:stop], "text")
                 yield pa.array(found, pa.string())
 
-        prefix = self.model.conventions.prefix("passage")
+        prefix = self.model.prefix("passage")
         flat, offsets = concatenate([*pieces_of(word_pieces, texts(), self.model, prefix)])
         path = scratch / f"{shard.index}.safetensors"
         write_tokens(path, flat, offsets)

@@ -37,7 +37,7 @@ class QueryTokens:
     @property
     def settings(self) -> dict[str, Json]:
         """All settings on which they depend, for a spec that names the queries."""
-        return piece_settings(self.model, self.model.conventions.prefix("query"))
+        return piece_settings(self.model, self.model.prefix("query"))
 
     @property
     def num_rows(self) -> int:
@@ -76,10 +76,10 @@ def tokenized(
     Raises:
         InputError: see refuse_other_inputs.
     """
-    from raypipe.text.word_pieces import WordPieces
+    from raypipe.text.word_pieces import word_pieces_of
 
     refuse_other_inputs(tokenizer, list(texts[:: -(-len(texts) // SAMPLED_TEXTS) or 1]), model)
-    prefix = model.conventions.prefix(side)
+    prefix = model.prefix(side)
     starts = range(0, len(texts), BATCH_ROWS)
     batches = (pa.array(texts[start : start + BATCH_ROWS], pa.string()) for start in starts)
-    return concatenate([*pieces_of(WordPieces(tokenizer), batches, model, prefix)])
+    return concatenate([*pieces_of(word_pieces_of(tokenizer), batches, model, prefix)])

@@ -15,7 +15,7 @@ import tokenizers
 from tokenizers import Tokenizer
 
 from raypipe.errors import InputError
-from raypipe.models.folder.model_folder import ModelFolder, layout_of, open_tokenizer, prompt_of
+from raypipe.models.folder.model_folder import ModelFolder, layout_of, open_tokenizer
 from raypipe.models.folder.settings import PairConventions
 from raypipe.stages.expected import Expected
 from raypipe.stages.stage import Beat, Expectations, Opened, Payload, Rows, Site, Sizing, Stage
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from raypipe.stages.reuse.division import Division, Int64
     from raypipe.stages.reuse.source import OlderStore, OpenedSource
     from raypipe.stages.texts.text_blocks import Strings, TextReader
+    from raypipe.text.utf8 import Utf8
     from raypipe.text.word_pieces import WordPieces
 
 
@@ -99,12 +100,12 @@ class TokenizeStage(Stage):
         """Open it: pieces of a shard's rows, uint16 or uint32 flat with offsets."""
         from raypipe.stages.reuse.source import OpenedSource
         from raypipe.stages.texts.text_blocks import TextReader
-        from raypipe.text.word_pieces import WordPieces
+        from raypipe.text.word_pieces import word_pieces_of
 
         tokenizer = open_tokenizer(self.model)
         self._check_slicing(tokenizer)
         source = None if self.source is None else OpenedSource(self.source)
-        word_pieces, reader = WordPieces(tokenizer), TextReader(self.texts, self.schema)
+        word_pieces, reader = word_pieces_of(tokenizer), TextReader(self.texts, self.schema)
         run = partial(self._run, word_pieces, reader, source, site.scratch)
         return Opened(run, {"tokenizers": tokenizers.__version__})
 
@@ -122,7 +123,7 @@ class TokenizeStage(Stage):
 
     def _run(
         self,
-        word_pieces: WordPieces,
+        word_pieces: WordPieces | Utf8,
         reader: TextReader,
         source: OpenedSource | None,
         scratch: Path,
@@ -188,7 +189,7 @@ def piece_settings(model: ModelFolder, prefix: str) -> dict[str, Json]:
 
 
 def pieces_of(
-    word_pieces: WordPieces, batches: Iterable[Strings], model: ModelFolder, prefix: str
+    word_pieces: WordPieces | Utf8, batches: Iterable[Strings], model: ModelFolder, prefix: str
 ) -> Iterator[tuple[Flat, Offsets]]:
     """The word pieces of each batch of texts; first those of no text, which have the dtype.
 
@@ -212,17 +213,9 @@ def refuse_other_inputs(tokenizer: Tokenizer, texts: list[str], model: ModelFold
     Raises:
         InputError: they differ; the message names the text.
     """
-    from raypipe.text.prompts import first_difference, first_other_prompt
+    from raypipe.text.prompts import first_difference
 
-    settings = model.conventions
-    if isinstance(settings, PairConventions) and settings.prompt is not None:
-        other = first_other_prompt(tokenizer, texts, prompt_of(model, tokenizer))
-        if other is not None:
-            raise InputError(
-                f"{model.folder}: the tokenizer's own pieces of the prompt with {other[:60]!r} "
-                "are not those of the prompt and of its texts one after another, which is what "
-                "this model would be given"
-            )
+    if model.by_library:
         return
     single = layout_of(model, tokenizer, (0,))
     has_pairs = model.conventions.kind in ("mono", "pretrained")

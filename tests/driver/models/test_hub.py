@@ -96,11 +96,15 @@ def test_pickles_are_refused_unfetched_with_the_command_that_converts_them(hub, 
     assert not any(name.endswith(".bin") for name in asked_for(hub))
 
 
-def test_weights_in_parts_are_named(hub, repository):
-    (repository / "model.safetensors").rename(repository / "model-00001-of-00002.safetensors")
-    commit = hub.push(NAME, repository)
-    with pytest.raises(InputError, match="model-00001-of-00002.safetensors: weights in parts"):
-        snapshot_of(f"hf://{NAME}@{commit}")
+def test_weights_in_parts_are_fetched_with_the_chat_template(hub, repository):
+    parts = [f"model-0000{part}-of-00002.safetensors" for part in (1, 2)]
+    for part in parts:
+        shutil.copy(repository / "model.safetensors", repository / part)
+    (repository / "model.safetensors").unlink()
+    for name in ("model.safetensors.index.json", "chat_template.jinja", "merges.txt"):
+        (repository / name).write_text("{}")
+    found = files_in(snapshot_of(f"hf://{NAME}@{hub.push(NAME, repository)}"))
+    assert {*parts, "model.safetensors.index.json", "chat_template.jinja", "merges.txt"} <= found
 
 
 def test_an_adapter_needs_no_weights_beside_it(hub, repository):
@@ -110,12 +114,14 @@ def test_an_adapter_needs_no_weights_beside_it(hub, repository):
     assert {"adapter_model.safetensors", "adapter_config.json"} < files_in(folder)
 
 
-def test_an_architecture_is_refused_before_its_weights_are_fetched(hub, repository):
+def test_code_of_its_own_is_refused_before_the_weights_are_fetched(hub, repository):
     config = json.loads((repository / "config.json").read_text())
-    (repository / "config.json").write_text(json.dumps(config | {"model_type": "gpt2"}))
-    commit = hub.push(NAME, repository)
-    with pytest.raises(InputError, match=f"{NAME}: config.json: model_type: .*found 'gpt2'"):
-        snapshot_of(f"hf://{NAME}@{commit}")
+    for kind in ("bert", "gpt2"):
+        body = config | {"model_type": kind, "auto_map": {"AutoModel": "a.B"}}
+        (repository / "config.json").write_text(json.dumps(body))
+        commit = hub.push(NAME, repository)
+        with pytest.raises(InputError, match=f"{NAME}: config.json: auto_map: .*code of the model"):
+            snapshot_of(f"hf://{NAME}@{commit}")
     assert "model.safetensors" not in asked_for(hub)
 
 

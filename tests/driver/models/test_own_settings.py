@@ -132,7 +132,7 @@ def test_a_start_with_layers_or_a_cut_is_refused_unless_the_recipe_says_its_sett
     from sentence_transformers.base.modules import Dense, Normalize
 
     peer(tmp_path / "layers", "bert", "mean", Dense(32, 24), Normalize())
-    told = "found 2_Dense behind its pooling, .* name model.preset or model.settings"
+    told = "sentence-transformers computes this model, .* name model.preset or model.settings"
     with pytest.raises(InputError, match=rf"model.start: \S+layers: {told}"):
         described(tmp_path / "layers", "info-nce")
     peer(tmp_path / "cut", "bert", "mean", truncate_dim=8)

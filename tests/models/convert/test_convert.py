@@ -123,6 +123,6 @@ def test_a_classifier_of_one_unit_is_a_mono_model_by_its_own_files(tmp_path):
     opened = BertForSequenceClassification.from_pretrained(tmp_path / "out").eval()
     assert logits(opened).shape == (1, 1)
     torch.testing.assert_close(logits(opened), logits(source), atol=1e-6, rtol=0)
-    assert (done.conventions.relevant_label, done.conventions.score) == (None, "raw")
+    assert (done.conventions.relevant_label, done.conventions.score) == (None, "probability")
     with pytest.raises(InputError, match="has 1 units, the settings expect two"):
         convert(folder, tmp_path / "other", preset="monobert")

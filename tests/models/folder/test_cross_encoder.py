@@ -16,7 +16,7 @@ def test_units_of_a_head_are_stated_named_or_two(config, units):
 @pytest.mark.parametrize(
     ("fields", "score", "source"),
     [
-        ({}, "raw", "no activation is stated: the unit's raw value"),
+        ({}, "probability", "no activation is stated: sentence-transformers' Sigmoid"),
         ({"sentence_transformers": None, "sbert_ce_default_activation_function": "x.Identity"},
          "raw", "config.json sbert_ce_default_activation_function"),
         ({"sentence_transformers": {"activation_fn": "a.Sigmoid"},
@@ -34,9 +34,21 @@ def test_the_first_activation_that_is_stated_counts(tmp_path, fields, score, sou
     assert list(read_cross_encoder(tmp_path).problems) == ["total_limit"]
 
 
-def test_prompts_are_the_prefixes_of_both_texts_of_a_pair(tmp_path):
+@pytest.mark.parametrize(
+    ("default", "prefix"), [(None, ""), ("query", "q: "), ("document", "d: "), ("other", "")]
+)
+def test_the_default_prompt_is_put_before_the_query_alone(tmp_path, default, prefix):
     write(tmp_path / "config.json", {"num_labels": 1, "max_position_embeddings": 8})
-    prompts = {"query": "q: ", "document": "d: "}
-    write(tmp_path / "config_sentence_transformers.json", {"prompts": prompts})
+    body = {"prompts": {"query": "q: ", "document": "d: "}, "default_prompt_name": default}
+    write(tmp_path / "config_sentence_transformers.json", body)
     found = read_cross_encoder(tmp_path)
-    assert (found.values["query_prefix"], found.values["passage_prefix"]) == ("q: ", "d: ")
+    assert (found.values["query_prefix"], found.values["passage_prefix"]) == (prefix, "")
+
+
+def test_the_activation_beside_the_prompts_comes_first(tmp_path):
+    own = {"activation_fn": "torch.nn.modules.activation.Sigmoid"}
+    config = {"num_labels": 1, "max_position_embeddings": 8, "sentence_transformers": own}
+    write(tmp_path / "config.json", config)
+    body = {"activation_fn": "torch.nn.modules.linear.Identity"}
+    write(tmp_path / "config_sentence_transformers.json", body)
+    assert read_cross_encoder(tmp_path).values["score"] == "raw"

@@ -54,7 +54,7 @@ def test_poolings_that_are_read(tmp_path, pooling, prompts, good):
         name = "cls" if pooling.get("pooling_mode") == ["cls"] else "mean"
         assert discover(folder, None).conventions.pooling == name
     else:
-        with pytest.raises(InputError, match="1_Pooling/config.json: (pooling|include_prompt)"):
+        with pytest.raises(InputError, match="its pooling (is mean and cls|leaves out prompts): "):
             discover(folder, None)
 
 

@@ -34,9 +34,9 @@ def test_the_longest_input_is_stated_or_the_lesser_of_two(
     ("body", "query", "passage", "problems"),
     [
         ({}, "", "", 0),
-        ({"prompts": {"query": "q", "passage": "p", "corpus": "c"}}, "q", "p", 0),
+        ({"prompts": {"query": "q", "passage": "p", "corpus": "c"}}, "q", "", 0),
         ({"prompts": {"document": "d", "passage": "p"}}, "", "d", 0),
-        ({"prompts": {"corpus": "c"}}, "", "c", 0),
+        ({"prompts": {"corpus": "c"}}, "", "", 0),
         ({"prompts": {"query": None}}, "", "", 0),
         ({"prompts": {"query": "q"}, "default_prompt_name": "query"}, "q", "", 0),
         ({"prompts": {"other": "o"}, "default_prompt_name": "other"}, "", "", 2),
@@ -50,6 +50,10 @@ def test_prompts_become_the_prefix_of_their_side(tmp_path, body, query, passage,
     read_prompts(tmp_path, found)
     values = (found.values["query_prefix"] or "", found.values["passage_prefix"] or "")
     assert values == (query, passage) and len(found.problems) == problems
+    unused = {"passage", "corpus"} & {*body.get("prompts", ())} and "document" not in body[
+        "prompts"
+    ]
+    assert bool(found.notes) == bool(unused)
     (tmp_path / "config_sentence_transformers.json").write_text('{"prompts": ["x"]}')
     with pytest.raises(InputError, match="prompts: expected an object"):
         read_prompts(tmp_path, Evidence())
@@ -102,17 +106,17 @@ def test_only_berts_own_inputs_are_taken(tmp_path, single, pair, alone, together
     for as_pair, good in ((False, alone), (True, together)):
         found = Evidence()
         check_tokenizer(folder, found, pair=as_pair)
-        assert (found.refusals == []) is good
+        assert (found.by_library is None) is good
     check_tokenizer(tmp_path, found := Evidence(), pair=True)
     assert found.refusals == [] and read_json(tmp_path / "none") is None
 
 
-def test_a_tokenizer_that_cannot_be_read_or_is_of_no_known_model_is_refused(tmp_path):
+def test_a_tokenizer_that_cannot_be_read_is_refused_and_one_of_no_known_model_left(tmp_path):
     folder = post_processed(tmp_path, *GOOD)
     (folder / "config.json").write_text('{"model_type": "none"}')
     assert check_tokenizer(folder, found := Evidence(), pair=False) is None
-    (told,) = found.refusals
-    assert told.startswith(f"{folder / 'tokenizer.json'}: model_type: ") and "found 'none'" in told
+    assert found.by_library.startswith("tokenizer.json: model_type: ")
+    assert "found 'none'" in found.by_library
     (folder / "tokenizer.json").write_text('{"version": "1.0"}')
     assert check_tokenizer(folder, found, pair=False) is None
-    assert len(found.refusals) == 2 and "tokenizer.json: expected" in found.refusals[1]
+    assert len(found.refusals) == 1 and "tokenizer.json: expected" in found.refusals[0]

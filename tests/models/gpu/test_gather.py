@@ -25,6 +25,7 @@ def texts_of(layout, num_inputs, longest, dtype, words):
     found = []
     for _ in layout.segments:
         flat = RNG.integers(5, words, 300).astype(dtype)
+        flat[:: RNG.integers(2, 5)] = 1  # the padding of a layout whose first position is 2
         counts = RNG.integers(0, longest + 1, num_inputs)
         counts[: min(3, num_inputs)] = 0
         found.append(TextSlice(flat, RNG.integers(0, 300 - longest, num_inputs), counts))

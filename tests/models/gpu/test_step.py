@@ -3,7 +3,7 @@
 import torch
 
 from raypipe.models.gpu.passes import FixedShape, vectors, whole
-from raypipe.models.pooling import Dense, Finishing
+from raypipe.models.pooling import Finishing
 
 
 def test_means_are_over_an_inputs_own_tokens_and_empty_inputs_do_no_harm():
@@ -18,15 +18,6 @@ def test_means_are_over_an_inputs_own_tokens_and_empty_inputs_do_no_harm():
     assert first[:3].tolist() == [[0, 1], [2, 3], [8, 9]]
     unit = vectors(shape, finishing=Finishing(normalise=True, pooling="cls"))(hidden, edges)
     torch.testing.assert_close(unit[1], torch.tensor([2.0, 3.0]) / 13**0.5)
-
-
-def test_a_dense_layer_is_one_product_of_all_rows():
-    shape = FixedShape(16, 8)
-    edges = torch.tensor([0, 1, 4, *[9] * 15, 16, 16])[: shape.num_edges]
-    dense = Dense((torch.tensor([[1.0, 2.0]]), torch.tensor([5.0])), "identity")
-    finish = vectors(shape, finishing=Finishing((dense,), pooling="last"))
-    found = finish(torch.arange(32.0).view(16, 2), edges)
-    assert found.shape == (16, 1) and found[:3, 0].tolist() == [0 + 2 + 5, 6 + 14 + 5, 16 + 34 + 5]
 
 
 def test_a_product_is_rounded_to_the_weights_dtype():

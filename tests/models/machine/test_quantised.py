@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +9,6 @@ import tiny
 import torch
 
 from raypipe.errors import InputError
-from raypipe.models.family import FAMILIES
 from raypipe.models.folder.model_folder import resolve_model
 from raypipe.models.machine import precision
 from raypipe.models.machine.device import Buffers, ProductShape, Settled, settled
@@ -192,13 +190,11 @@ def test_the_probe_of_neighbours_computes_in_integers():
     assert set(seen) == {(torch.float32, torch.int8, 3)}
 
 
-def test_only_rerankers_that_raypipe_computes_take_it(tiny_model, tiny_mono, tmp_path):
+def test_only_rerankers_take_it(tiny_model, tiny_mono, tmp_path):
     encoder, mono = resolve_model(str(tiny_model)), resolve_model(str(tiny_mono))
-    whole = replace(mono, config_read={**mono.config_read, "model_type": "mpnet"})
     for word, expected in (("int8", "fp32"), ("int8+bf16", "bf16")):
         assert mono.in_precision(word).precision == "int8"
         assert encoder.in_precision(word).precision == expected
-        assert whole.in_precision(word).precision == expected
     for model, kind in ((tiny_model, "an encoder"), (tiny_mono, "a reranker")):
         folder = shutil.copytree(model, tmp_path / kind)
         body = json.loads((folder / "raypipe.json").read_text()) | {"precision": "int8"}
@@ -206,8 +202,6 @@ def test_only_rerankers_that_raypipe_computes_take_it(tiny_model, tiny_mono, tmp
         if kind == "a reranker":
             own = resolve_model(str(folder))
             assert own.precision == own.in_precision("fp32").precision == "int8"
-            with pytest.raises(InputError, match="found a reranker with model_type 'mpnet'; set"):
-                replace(own, config_read=whole.config_read)
         else:
             with pytest.raises(InputError, match="an encoder: precision: int8: expected a rerank"):
                 resolve_model(str(folder))
@@ -218,8 +212,3 @@ def test_both_parts_of_a_precision_are_needed(monkeypatch):
     precision.refuse_unable("int8", "cpu")
     with pytest.raises(InputError, match=r"precision: int8\+bf16: expected one of fp32, int8, in"):
         precision.refuse_unable("int8+bf16", "cpu")
-
-
-def test_the_families_that_raypipe_computes_itself_offer_it():
-    packed = {kind for kind, family in FAMILIES.items() if family.packed}
-    assert packed == {"bert", "camembert", "distilbert", "modernbert", "roberta", "xlm-roberta"}

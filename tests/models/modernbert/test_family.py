@@ -12,9 +12,9 @@ from safetensors.torch import load_file, save_file
 from stage_inputs import parts_of
 
 from raypipe.errors import InputError
-from raypipe.models.convert.describe import describe
 from raypipe.models.encoder import load_encoder
-from raypipe.models.family import FAMILIES, family_of
+from raypipe.models.family import FAMILIES, unpacked
+from raypipe.models.folder.discover import why_library
 from raypipe.models.folder.model_folder import layouts_of, load_weights, open_tokenizer
 from raypipe.models.gpu.opening import FixedSettings
 from raypipe.models.modernbert.files import attention_of
@@ -167,22 +167,13 @@ VARIANTS = [
 @pytest.mark.parametrize(("changed", "told"), VARIANTS)
 def test_a_variant_is_not_packed_and_the_reason_is_told(tmp_path, changed, told):
     config = make(tmp_path, "modernbert").config.to_dict()
-    assert family_of(config).packed and FILES.own_problems(config) == []
+    assert FILES.own_problems(config) == [] == unpacked(config)
+    assert why_library(tmp_path, None) is None
     (problem,) = FILES.unpacked({**config, **changed})
     assert problem.startswith(told)
     assert problem in FILES.own_problems({**config, **changed})
-    assert not family_of({**config, **changed}).packed
-
-
-def test_a_variant_is_still_computed_by_transformers(tmp_path):
-    theirs = make(tmp_path, "modernbert", attention_bias=True, hidden_activation="silu")
-    model = opened(tmp_path, **ENCODER)
-    pieces = tokenize_batch(open_tokenizer(model), TEXTS[:1], max_pieces=512)
-    found = load_encoder(model).encode(*pieces, side="passage")[0]
-    states = theirs_of(tmp_path, theirs, TEXTS[0], limit=POSITIONS).last_hidden_state[0]
-    np.testing.assert_allclose(found, states.mean(dim=0), atol=1e-5)
-    notes = describe(str(tmp_path), None).notes
-    assert any("hidden_activation: expected gelu, found 'silu'" in note for note in notes)
+    (tmp_path / "config.json").write_text(json.dumps({**config, **changed}))
+    assert why_library(tmp_path, None) == problem
 
 
 @pytest.mark.parametrize("biased", [False, True])
@@ -276,7 +267,8 @@ def test_a_head_that_is_missing_is_drawn_with_a_normalisation_of_ones(tmp_path):
 
 def test_splade_and_pre_training_are_left_to_other_families(tmp_path):
     make(tmp_path, "modernbert")
-    with pytest.raises(InputError, match="pooling splade: expected model_type bert"):
-        opened(tmp_path, **ENCODER | {"pooling": "splade"})
+    assert why_library(tmp_path, "splade") == "a masked-word head of modernbert"
+    (tmp_path / "raypipe.json").write_text(json.dumps(ENCODER | {"pooling": "splade"}))
+    assert why_library(tmp_path, None) == "a masked-word head of modernbert"
     with pytest.raises(InputError, match="pre-training: expected model_type bert"):
         FAMILIES["modernbert"].pretraining  # noqa: B018

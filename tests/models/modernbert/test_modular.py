@@ -62,7 +62,7 @@ def test_scores_are_the_librarys_by_the_folder_alone(modular, pooling, biases):
     folder, theirs = modular(pooling, biases)
     found, model = ours(folder)
     np.testing.assert_allclose(found, theirs.predict(PAIRS), atol=1e-5)
-    assert model.family.packed and model.conventions.score == "probability"
+    assert not model.by_library and model.conventions.score == "probability"
     assert model.conventions.total_limit == POSITIONS
     told = describe(str(folder), None)
     assert told.problems == [] == told.missing and told.training == "yes"

@@ -124,7 +124,9 @@ def test_at_most_a_thousand_texts_at_equal_distances_are_compared(
 @pytest.mark.parametrize(("kind", "pairs"), [("mono", True), ("duo", False), ("encoder", False)])
 def test_a_mono_is_compared_on_pairs_and_what_differs_is_named(monkeypatch, kind, pairs):
     family = SimpleNamespace(layout=lambda tokenizer, segments: Layout(1, (2,), 2, tuple(segments)))
-    model = SimpleNamespace(conventions=SimpleNamespace(kind=kind), folder="folder", family=family)
+    model = SimpleNamespace(
+        conventions=SimpleNamespace(kind=kind), folder="folder", family=family, by_library=False
+    )
     tokenizer = SimpleNamespace(id_to_token=["[PAD]", "[CLS]", "[SEP]"].__getitem__)
     asked, answer = [], [None]
 

@@ -111,7 +111,7 @@ def test_a_modernbert_opens_too(small_recipe, train, tmp_path, opened, model, lo
     body = {"model": {"start": str(tmp_path / "start"), **model}, "loss": {"name": loss}}
     trained = train(small_recipe(**body, steps=4), tmp_path / "out")
     found = resolve_model(str(trained.model))
-    assert found.family.packed and found.config()["model_type"] == "modernbert"
+    assert not found.by_library and found.config()["model_type"] == "modernbert"
     if loss == "info-nce":
         theirs = opened.SentenceTransformer(str(trained.model), device="cpu").encode_document(TEXTS)
         own = encode_texts(found, TEXTS, side="passage", device="cpu").astype(np.float32)

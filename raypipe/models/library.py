@@ -1,0 +1,460 @@
+"""Models that sentence-transformers opens and computes: all that raypipe does not compute itself.
+
+The library reads the folder: modules, pooling, prompts, chat template, tokenizer, limits. None of
+the folder's code is run and no pickle is read, and a missing weight is named: the library itself
+would draw it. A folder is described on torch's device `meta`, without reading its weights.
+
+Such a model reads texts. Stages pass them as UTF-8 in the place of word pieces.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from functools import lru_cache
+from importlib.metadata import version
+from logging import getLogger
+from pathlib import Path
+from threading import RLock
+from typing import Any
+
+from raypipe.errors import InputError, first_line
+from raypipe.models.folder.discover import Discovered, given_settings, with_known_prompts
+from raypipe.models.folder.files import (
+    OWN_CODE,
+    part_of,
+    quantised_problems,
+    read_object,
+)
+from raypipe.models.folder.modules import LATE, SETTINGS, modules_of
+from raypipe.models.folder.sentence_transformers import (
+    STATED,
+    finishing_notes,
+    similarity_problems,
+)
+from raypipe.models.folder.settings import (
+    BY_LIBRARY,
+    BY_LIBRARY_SPARSE,
+    DOCUMENTED,
+    OF_WORDS,
+    SPLADE_LOG,
+    AnyConventions,
+    Conventions,
+    PairConventions,
+    settings_problems,
+)
+from raypipe.storage.records import canonical, digest, hash_once
+
+PROMPTED = "Prompted"
+"""A T5 that reads a prompt: the one class that is not the library's; see `prompted`."""
+LATE_CLASS = "MultiVectorEncoder"
+CLASSES = {
+    "SentenceTransformer": "encoder",
+    "SparseEncoder": "encoder",
+    "CrossEncoder": "mono",
+    LATE_CLASS: "mono",
+    PROMPTED: "mono",
+}
+"""The kind of model by the class that opens it."""
+POOLINGS = {"mean": "mean", "cls": "cls", "max": "max", "last": "lasttoken"}
+"""The library's word by raypipe's, for a transformer alone."""
+READ = (".json", ".safetensors", ".txt", ".model", ".jinja", ".metadata", ".bpe", ".tiktoken")
+"""Endings of the files that may decide a row's value."""
+NOT_READ = ("raypipe.json", "README.md")
+"""Names of files of which only the settings count, which stand in a fingerprint themselves."""
+METADATA = "artifact.metadata"
+PLACE = re.compile(r"(?:query_|document_)?\d+_\w+")
+"""The name of a module's folder."""
+PICKLE = re.compile(r"(?:pytorch|adapter)_model.*\.bin")
+MOST_NAMED = 9
+"""Missing tensors that an error names."""
+NO_LIMIT = 1 << 20
+"""Tokens of an input where neither tokenizer nor positions have a limit."""
+SCORES = {"Identity": "raw", "Sigmoid": "probability"}
+"""The score by the class of the activation that a folder names."""
+SIDES = {"query": "query", "passage": "document"}
+"""The library's names of prompts by side."""
+_opening = RLock()
+"""Opening a model changes classes of transformers for the whole process for a while."""
+
+
+def described(
+    folder: Path, preset: str | None, settings: Mapping[str, Any] | None = None
+) -> tuple[Discovered, Mapping[str, Any], str]:
+    """(settings with their sources, facts of the model, hash of its files) of a folder.
+
+    Raises:
+        InputError: as in `library_model`.
+    """
+    given, sources = given_settings(folder, preset, settings)
+    sha256 = hash_of(folder)
+    conventions, read = _described(folder, sha256, canonical(given))
+    every = dict.fromkeys(asdict(conventions), "sentence-transformers")
+    prompts = part_of(read_object(folder / SETTINGS), "prompts", folder / SETTINGS)
+    for side, name in SIDES.items():
+        if name in prompts:
+            every[f"{side}_prefix"] = f"{SETTINGS}{STATED}{name}"
+    config = read_object(folder / "config.json")
+    stated = read_object(folder / SETTINGS).get("similarity_fn_name")
+    notes = finishing_notes(getattr(conventions, "normalise", True), stated)
+    found = Discovered(conventions, every | sources, notes)
+    return with_known_prompts(folder, config, found), read, sha256
+
+
+@lru_cache(maxsize=16)
+def _described(
+    folder: Path, sha256: str, settings: bytes
+) -> tuple[AnyConventions, Mapping[str, Any]]:
+    """(settings, facts of the model); an invocation asks several times, and opening takes time."""
+    given = json.loads(settings)
+    name = class_of(folder, given)
+    bare = None if (folder / "modules.json").exists() else given.get("pooling")
+    prompted = _checked(PairConventions, given, folder) if name == PROMPTED else None
+    model = open_by_library(folder, name, prompted or bare, "meta")
+    conventions = prompted or _conventions(model, name, given, folder)
+    read: dict[str, Any] = {"class": name, "pooling": bare, "dim": _dim(model, conventions)}
+    if name == "CrossEncoder":  # predict puts no other one in front of a pair
+        read["prompt"] = model.prompts.get(model.default_prompt_name) or ""
+    versions = {each: version(each) for each in ("sentence-transformers", "transformers")}
+    return conventions, read | versions
+
+
+def hash_of(folder: Path) -> str:
+    """The hash of all files that the library may read, in the folder and those of its modules.
+
+    Raises:
+        InputError: tensors are in a pickle alone.
+    """
+    places = {folder, *(folder / place for _, place in modules_of(folder))}
+    files = [
+        file
+        for file in sorted(folder.rglob("*"))
+        if file.is_file()
+        and (
+            file.parent in places
+            or all(map(PLACE.fullmatch, file.parent.relative_to(folder).parts))
+        )
+    ]
+    safe = {file.parent for file in files if file.suffix == ".safetensors"}
+    alone = [f for f in files if PICKLE.fullmatch(f.name) and f.parent not in safe]
+    if alone:
+        raise InputError(
+            f"{alone[0]}: expected safetensors, found a pickle, which can run code. Where you "
+            "trust it, open it with the class of sentence-transformers that made it, and save it "
+            "anew: MODEL.save_pretrained(DIR) writes safetensors"
+        )
+    read = [file for file in files if file.suffix in READ and file.name not in NOT_READ]
+    return digest(canonical({str(file.relative_to(folder)): hash_once(file) for file in read}))
+
+
+def class_of(folder: Path, settings: Mapping[str, Any]) -> str:
+    """The class that opens the folder; nothing is guessed.
+
+    Raises:
+        InputError: nothing says it, the folder asks for code of its own or for files of another
+            folder, or its weights are quantised.
+    """
+    config, tokenizer = (
+        read_object(folder / name) for name in ("config.json", "tokenizer_config.json")
+    )
+    if "auto_map" in config or "auto_map" in tokenizer:
+        raise InputError(f"{folder}: {OWN_CODE}")
+    _refuse_elsewhere(folder)
+    problems = quantised_problems(folder, config)
+    if problems:
+        raise InputError(problems)
+    stated = str(read_object(folder / SETTINGS).get("model_type"))
+    stated = LATE_CLASS if stated in LATE else stated
+    modules = [name for name, _ in modules_of(folder)]
+    names = str(config.get("architectures"))
+    pooling, kind = settings.get("pooling"), settings.get("kind")
+    rules = (
+        (PROMPTED, settings.get("prompt")),
+        (stated, stated in CLASSES and (modules or stated == "CrossEncoder")),
+        ("SparseEncoder", "SpladePooling" in modules),
+        ("SentenceTransformer", modules not in ([], ["Transformer"]) or pooling in POOLINGS),
+        ("SparseEncoder", pooling in OF_WORDS),
+        (LATE_CLASS, "HF_ColBERT" in names),
+        ("CrossEncoder", "ForSequenceClassification" in names or kind == "mono"),
+    )
+    found = next((str(name) for name, applies in rules if applies), None)
+    if kind == "pretrained" or (kind == "duo" and found != PROMPTED):
+        raise InputError(
+            f"{folder}: kind {kind}: expected a BERT or a relative of it, which raypipe computes "
+            f"itself, found model_type {config.get('model_type')!r}; name a BERT"
+        )
+    if found is None:
+        raise InputError(f"{folder}: {_unknown(config, names)}; {DOCUMENTED}")
+    if found == LATE_CLASS and not modules and not (folder / METADATA).exists():
+        raise InputError(
+            f"{folder}: expected {METADATA}, which has the markers and lengths of an HF_ColBERT, "
+            "found none; put it beside the weights"
+        )
+    return found
+
+
+def _unknown(config: Mapping[str, Any], names: str) -> str:
+    """The sentence on a folder whose use nothing states."""
+    kind = config.get("model_type")
+    if kind in ("t5", "mt5"):
+        return (
+            f"model_type {kind} scores a prompt, which nothing states: name the preset monot5 or "
+            "duot5, or put kind, prompt, answers, relevant_label, score and limits in a "
+            "raypipe.json; an encoder such as GTR has a modules.json"
+        )
+    of_decoder = '; a decoder that scores, such as Qwen3-Reranker, needs {"kind": "mono"}'
+    return (
+        f"nothing says what this model of type {kind!r} is for: expected modules.json, an "
+        "architecture that ends in ForSequenceClassification, or a raypipe.json with pooling "
+        f"(mean, cls, max, last or splade) or kind mono, found neither"
+        f"{of_decoder if 'ForCausalLM' in names else ''}"
+    )
+
+
+def _refuse_elsewhere(folder: Path) -> None:
+    """Returns nothing if no file names another place for the tokenizer, which no hash would cover.
+
+    Raises:
+        InputError: one does.
+    """
+    for _, place in [("", ""), *modules_of(folder)]:
+        file = folder / place / "sentence_bert_config.json"
+        for key in ("tokenizer_name_or_path", "model_name_or_path"):
+            if read_object(file).get(key) is not None:
+                raise InputError(
+                    f"{file}: {key}: expected none, found another place for a part of the model; "
+                    "put the part into this folder and remove the key"
+                )
+
+
+def open_by_library(folder: Path, name: str, how: Any, device: str) -> Any:
+    """The model, fp32, by the libraries' own code alone; on meta without its weights.
+
+    Args:
+        folder: the model's.
+        name: of CLASSES.
+        how: the pooling of a transformer alone, or the settings of one that reads a prompt.
+        device: meta, cpu or cuda.
+
+    Raises:
+        InputError: the library cannot open it, or a weight is missing.
+    """
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    weights = _weights(device)
+    with _opening, _every_weight(folder, head=name in ("CrossEncoder", PROMPTED)):
+        try:
+            return _opened(folder, name, how, weights, device).eval()
+        except InputError:
+            raise
+        except Exception as error:  # of many kinds: whatever the libraries raise
+            why = first_line(error)
+            raise InputError(
+                f"{folder}: sentence-transformers cannot open it as {name}: {why}"
+            ) from error
+
+
+def _weights(device: str) -> dict[str, Any]:
+    """How transformers reads weights: fp32, of safetensors, and on meta none of them."""
+    import torch
+
+    read: dict[str, Any] = {"dtype": torch.float32, "use_safetensors": True}
+    return read | ({"device_map": "meta"} if device == "meta" else {})
+
+
+def _opened(folder: Path, name: str, how: Any, weights: dict[str, Any], device: str) -> Any:
+    import sentence_transformers as library
+
+    place, own = None if device == "meta" else device, {"local_files_only": True}
+    if name == PROMPTED:
+        from raypipe.models.prompted import Prompted
+
+        return Prompted(folder, how, weights).to(device)
+    opens = getattr(library, name)
+    if how in POOLINGS:
+        from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+
+        first = Transformer(str(folder), model_kwargs=weights | own)
+        pooled = Pooling(first.get_embedding_dimension(), POOLINGS[how])
+        return opens(modules=[first, pooled], device=device)
+    if how in OF_WORDS:
+        from sentence_transformers.base.modules import Transformer
+        from sentence_transformers.sparse_encoder.modules import SpladePooling
+
+        first = Transformer(str(folder), transformer_task="fill-mask", model_kwargs=weights | own)
+        pooling = SpladePooling("max", "log1p_relu" if how == SPLADE_LOG else "relu")
+        return opens(modules=[first, pooling], device=device)
+    return opens(str(folder), device=place, model_kwargs=weights, trust_remote_code=False, **own)
+
+
+@contextmanager
+def _every_weight(folder: Path, *, head: bool) -> Iterator[None]:
+    """While transformers opens models: each must have all weights that it reads.
+
+    Raises:
+        InputError: one would draw missing weights, or leave out those of further layers.
+    """
+    from transformers import PreTrainedModel
+    from transformers.utils import logging
+
+    own, level = PreTrainedModel.__dict__["from_pretrained"], logging.get_verbosity()
+    problems: list[str] = []
+
+    def reported(cls: Any, *given: Any, **more: Any) -> Any:
+        model, report = own.__func__(cls, *given, **{**more, "output_loading_info": True})
+        missing = [key for key in report["missing_keys"] if head or ".pooler." not in f".{key}"]
+        lacking = [f"{folder}: the checkpoint lacks the tensor {k}" for k in sorted(missing)]
+        rest = len(lacking) - MOST_NAMED
+        problems.extend([*lacking[:MOST_NAMED], *[f"and {rest} more tensors"] * (rest > 0)])
+        layers = {re.sub(r"\d+", "", key) for key in model.state_dict()}
+        others = [k for k in sorted(report["unexpected_keys"]) if re.sub(r"\d+", "", k) in layers]
+        problems.extend(
+            f"{folder}: {key}: no such tensor in a model of the sizes in config.json; with it, the "
+            f"checkpoint has {len(others)} of further layers"
+            for key in others[:1]
+        )
+        return model
+
+    setattr(PreTrainedModel, "from_pretrained", classmethod(reported))  # noqa: B010
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    getLogger("sentence_transformers").setLevel("ERROR")
+    try:
+        yield
+    except InputError:
+        raise
+    finally:
+        setattr(PreTrainedModel, "from_pretrained", own)  # noqa: B010
+        logging.set_verbosity(level)
+    if problems:
+        raise InputError(problems)
+
+
+def _dim(model: Any, conventions: AnyConventions) -> int:
+    """Dimensions of an encoder's vectors, for weights of word pieces those of the vocabulary."""
+    if not isinstance(conventions, Conventions):
+        return 0
+    if any(type(module).__name__ == "SpladePooling" for module in model.modules()):
+        configs: Any = (getattr(module, "config", None) for module in model.modules())
+        return next(int(each.vocab_size) for each in configs if hasattr(each, "vocab_size"))
+    return int(conventions.truncate_dim or model.get_embedding_dimension())
+
+
+def specials_of(model: Any) -> int:
+    """Number of tokens that the tokenizer puts around one text; 0 around those of a table."""
+    return int(model.tokenizer.num_special_tokens_to_add(False)) if _limit(model) else 0
+
+
+def _limit(model: Any) -> int | None:
+    """Tokens of an input: those that the tokenizer keeps, if the model has so many positions."""
+    import torch
+
+    stated = model.max_seq_length
+    if stated is not None and (not isinstance(stated, int | float) or stated < 1):
+        raise InputError(f"max_seq_length: expected a count of tokens, found {stated!r}")
+    found = [int(stated)] if stated and stated < NO_LIMIT else []
+    for name, table in model.named_modules():
+        if name.endswith("position_embeddings") and isinstance(table, torch.nn.Embedding):
+            first = 0 if table.padding_idx is None else table.padding_idx + 1
+            found.append(table.num_embeddings - first)
+    return min(found, default=None)
+
+
+def _conventions(model: Any, name: str, settings: Mapping[str, Any], folder: Path) -> Any:
+    """The model's settings under raypipe's names; the given ones come first.
+
+    Raises:
+        InputError: a setting is open, wrong, or beyond what the model can read.
+    """
+    longest = _limit(model) or NO_LIMIT
+    given = {key: value for key, value in settings.items() if key != "pooling"}
+    if CLASSES[name] == "encoder":
+        return _of_encoder(model, name, given, folder, longest)
+    values: dict[str, Any] = {"kind": "mono", "query_limit": None, "passage_limit": None}
+    values |= {"total_limit": longest}
+    if name == LATE_CLASS:
+        values |= {"relevant_label": None, "score": "raw", **_prompts(model)}
+    elif model.num_labels == 1:
+        scale = SCORES.get(type(model.activation_fn).__name__)
+        values |= {"relevant_label": None} | ({"score": scale} if scale else {})
+    elif model.num_labels > 2:
+        raise InputError(f"{folder}: expected a head of one or two units, found {model.num_labels}")
+    own: PairConventions = _checked(PairConventions, values | given, folder)
+    units = 1 if own.relevant_label is None else 2
+    if name != LATE_CLASS and model.num_labels != units:
+        raise InputError(
+            f"{folder}: the head has {model.num_labels} units, the settings (relevant_label: "
+            f"{own.relevant_label}) expect {units}"
+        )
+    _refuse_long(folder, own.total_limit, longest)
+    return own
+
+
+def _of_encoder(
+    model: Any, name: str, given: Mapping[str, Any], folder: Path, longest: int
+) -> Conventions:
+    sparse, specials = name == "SparseEncoder", specials_of(model)
+    normalised = not sparse and type(model[-1]).__name__ == "Normalize"
+    values: dict[str, Any] = {
+        "pooling": BY_LIBRARY_SPARSE if sparse else BY_LIBRARY,
+        "normalise": normalised and model.truncate_dim is None,  # else it is cut afterwards
+        "query_segment": 0,
+        "passage_segment": 0,
+        "query_limit": longest - specials,
+        "passage_limit": longest - specials,
+        "truncate_dim": None if sparse else model.truncate_dim,
+        "max_terms": model.max_active_dims if sparse else None,
+        **_prompts(model),
+    }
+    problems = similarity_problems(folder, model.similarity_fn_name, sparse=sparse)
+    if problems:
+        raise InputError(problems)
+    own: Conventions = _checked(Conventions, {**values, **given}, folder)
+    if values["normalise"] and not own.normalise:
+        raise InputError(f"{folder}: normalise: expected true, as in modules.json, found false")
+    width = model.get_embedding_dimension()
+    if own.truncate_dim is not None and own.truncate_dim > width:
+        raise InputError(
+            f"{folder}: truncate_dim: expected at most {width}, the embeddings' dimensions, found "
+            f"{own.truncate_dim}"
+        )
+    segments = {own.query_segment, own.passage_segment}
+    if segments != {0}:
+        raise InputError(
+            f"{folder}: query_segment, passage_segment: expected 0, as sentence-transformers gives "
+            f"each text alone, found {max(segments)}"
+        )
+    _refuse_long(folder, max(own.query_limit, own.passage_limit) + specials, longest)
+    return own
+
+
+def _refuse_long(folder: Path, tokens: int, longest: int) -> None:
+    if tokens > longest:
+        raise InputError(
+            f"{folder}: the settings allow {tokens} tokens, the model reads at most {longest}"
+        )
+
+
+def _prompts(model: Any) -> dict[str, str]:
+    """The prompts by which the library's encode_query and encode_document begin a text."""
+    return {f"{side}_prefix": model.prompts.get(name) or "" for side, name in SIDES.items()}
+
+
+def _checked(kinds: Any, values: Mapping[str, Any], folder: Path) -> Any:
+    """The settings with these values.
+
+    Raises:
+        InputError: they are wrong, or say what the library has no place for.
+    """
+    problems = settings_problems(kinds, values)
+    problems += [
+        f"{name}: only for a model that raypipe computes itself; remove it"
+        for name in ("first_tokenizer", "segment_row", "query_table")
+        if values.get(name)
+    ]
+    if problems:
+        raise InputError([f"{folder}: {problem}" for problem in problems])
+    return kinds(**values)

@@ -1,0 +1,149 @@
+"""Models in the layouts that people bring give their own library's numbers."""
+
+import numpy as np
+import pytest
+import sentence_transformers as library
+import torch
+from library_layouts import (
+    IDENTITY,
+    PROMPTS,
+    cross,
+    decoder_reranker,
+    dense,
+    encoded,
+    encoder,
+    ettin,
+    late,
+    mono_t5,
+    normal,
+    pylate,
+    routed,
+    scored,
+    sentence_t5,
+    splade,
+    stanford,
+    static,
+)
+from loaded_packages import loaded_after
+from tiny_t5 import their_logits, theirs
+
+TEXTS = [
+    "The lease of a shard is held by one driver.",
+    "rank",
+    "",
+    "Zürich, 東京 and naïve cafés: 42 queries/s!",
+    "it's <s> not [SEP] </s> the end, rank a.",
+    "a b  c\td\n e",
+    "passage " * 60,
+    "zebra " * 9,
+]
+ENCODERS = {
+    "BERT, mean, length 1": lambda f: encoder(f, "bert", normal),
+    "BERT, cls, prompts": lambda f: encoder(f, "bert", pooling="cls", prompts=PROMPTS),
+    "BERT, Dense": lambda f: encoder(f, "bert", dense(8), normal),
+    "BERT, Matryoshka": lambda f: encoder(f, "bert", normal, truncate_dim=8),
+    "XLM-R, max": lambda f: encoder(f, "xlm-roberta", pooling="max"),
+    "RoBERTa, weighted mean": lambda f: encoder(f, "roberta", pooling="weightedmean"),
+    "DistilBERT": lambda f: encoder(f, "distilbert", normal),
+    "MPNet, prompts": lambda f: encoder(f, "mpnet", normal, prompts=PROMPTS),
+    "ELECTRA, two poolings": lambda f: encoder(f, "electra", pooling=["cls"]),
+    "DeBERTa": lambda f: encoder(f, "deberta-v2", pooling="cls"),
+    "ModernBERT": lambda f: encoder(f, "modernbert", normal, prompts=PROMPTS),
+    "Qwen3, last": lambda f: encoder(f, "qwen3", normal, pooling="lasttoken", prompts=PROMPTS),
+    "Gemma3 in parts, Dense twice": lambda f: encoder(
+        f,
+        "gemma3_text",
+        dense(64, IDENTITY),
+        lambda w: dense(16, IDENTITY)(64),
+        normal,
+        part="20KB",
+    ),
+    "StaticEmbedding": static,
+    "Sentence-T5": sentence_t5,
+}
+SPARSE = {
+    "SPLADE of BERT": lambda f: splade(f, "bert"),
+    "SPLADE of RoBERTa": lambda f: splade(f, "roberta", "log1p_relu"),
+    "SPLADE of ModernBERT": lambda f: splade(f, "modernbert"),
+    "Router": routed,
+}
+RERANKERS = {
+    "BERT": lambda f: cross(f, "bert", activation_fn=IDENTITY()),
+    "ELECTRA with a prompt": lambda f: cross(
+        f, "electra", prompts={"web": "rank: "}, default_prompt_name="web"
+    ),
+    "Ettin": ettin,
+    "Qwen3-Reranker": decoder_reranker,
+}
+LATE = {"sentence-transformers": late, "PyLate": pylate, "Stanford": stanford}
+
+
+def pairs_of(texts):
+    return [a for a in texts for _ in texts], [b for _ in texts for b in texts]
+
+
+LONG = "Gemma3 in parts, Dense twice"
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n == LONG)) for n in ENCODERS]
+)
+def test_vectors_are_those_of_encode_query_and_encode_document(tmp_path, name):
+    folder = ENCODERS[name](tmp_path)
+    model = library.SentenceTransformer(str(folder), device="cpu")
+    again = {"normalize_embeddings": True} if name == "BERT, Matryoshka" else {}
+    for side, encode in (("query", model.encode_query), ("passage", model.encode_document)):
+        np.testing.assert_allclose(
+            encoded(folder, TEXTS, side), encode(TEXTS, **again), atol=1e-5, rtol=1e-5
+        )
+
+
+@pytest.mark.parametrize("name", SPARSE)
+def test_weights_are_those_of_a_sparse_encoder(tmp_path, name):
+    folder = SPARSE[name](tmp_path)
+    model = library.SparseEncoder(str(folder), device="cpu")
+    for side, encode in (("query", model.encode_query), ("passage", model.encode_document)):
+        expected = encode(TEXTS, convert_to_sparse_tensor=False).numpy()
+        np.testing.assert_allclose(encoded(folder, TEXTS, side), expected, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", RERANKERS)
+def test_scores_are_those_of_predict(tmp_path, name):
+    folder = RERANKERS[name](tmp_path)
+    queries, passages = pairs_of(TEXTS)
+    model = library.CrossEncoder(str(folder), device="cpu")
+    expected = model.predict([*zip(queries, passages, strict=True)])
+    np.testing.assert_allclose(scored(folder, queries, passages), expected, atol=2e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", LATE)
+def test_scores_of_late_interaction_are_those_of_similarity_pairwise(tmp_path, name):
+    folder = LATE[name](tmp_path)
+    queries, passages = pairs_of(TEXTS)
+    model = library.MultiVectorEncoder(str(folder), device="cpu")
+    expected = model.similarity_pairwise(
+        model.encode_query(queries),
+        model.encode_document(passages),
+    )
+    np.testing.assert_allclose(
+        scored(folder, queries, passages), expected.numpy(), atol=1e-5, rtol=1e-5
+    )
+
+
+def test_scores_of_a_t5_are_the_softmax_of_its_answers(tmp_path):
+    folder = mono_t5(tmp_path)
+    opened = theirs(folder)
+    short = [text for text in TEXTS if "passage" not in text and text]
+    queries, passages = pairs_of(short[:4])
+    found = scored(folder, queries, passages, query_limit=150, total_limit=400)
+    for score, query, passage in zip(found, queries, passages, strict=True):
+        logits = their_logits(opened, f"Query: {query} Document: {passage} Relevant:")
+        assert score == pytest.approx(float(torch.log_softmax(logits, 0)[1]), abs=2e-5)
+
+
+@pytest.mark.slow
+def test_a_packed_model_loads_neither_the_library_nor_transformers():
+    code = """
+import raypipe
+assert raypipe.encode(["the lease"]).shape == (1, 384)"""
+    assert loaded_after(code, "sentence_transformers", "transformers") == []

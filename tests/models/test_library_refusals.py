@@ -1,0 +1,204 @@
+"""Folders that the library would open all the same, and would draw or run what they lack."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import sentence_transformers as library
+import torch
+from drawn_models import make
+from json_files import changed
+from library_layouts import (
+    cross,
+    decoder_reranker,
+    encoded,
+    encoder,
+    late,
+    normal,
+    scored,
+    splade,
+    stanford,
+)
+from safetensors.torch import load_file, save_file
+
+from raypipe.errors import InputError
+from raypipe.models.convert.describe import describe
+from raypipe.models.folder.model_folder import resolve_model
+from raypipe.models.load import load_encoder
+from raypipe.models.machine import device
+
+SETTINGS = "config_sentence_transformers.json"
+
+
+def told(folder, **settings):
+    with pytest.raises(InputError) as caught:
+        resolve_model(str(folder), settings=settings or None)
+    assert settings or describe(str(folder), None).problems
+    return str(caught.value)
+
+
+def without(folder, part):
+    file = folder / "model.safetensors"
+    tensors = load_file(file)
+    lost = next(name for name in tensors if part in name)
+    save_file({n: t for n, t in tensors.items() if n != lost}, file, metadata={"format": "pt"})
+    return lost
+
+
+@pytest.mark.parametrize(
+    ("made", "part"),
+    [
+        (lambda f: encoder(f, "mpnet", normal), "layer.1.attention"),
+        (lambda f: splade(f, "electra"), "generator_predictions"),
+        (lambda f: cross(f, "electra"), "classifier.out_proj.weight"),
+    ],
+)
+def test_a_missing_weight_is_named_and_not_drawn(tmp_path, made, part):
+    folder = made(tmp_path)
+    lost = without(folder, part)
+    assert f"the checkpoint lacks the tensor {lost}" in told(folder)
+
+
+def test_weights_of_further_layers_are_named(tmp_path):
+    folder = encoder(tmp_path, "mpnet", normal)
+    changed(folder / "config.json", num_hidden_layers=1)
+    assert "layer.1." in told(folder) and "of the sizes in config.json" in told(folder)
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json"])
+def test_code_of_the_folder_is_not_run(tmp_path, name):
+    folder = encoder(tmp_path, "mpnet", normal)
+    changed(folder / name, auto_map={"AutoModel": "own.Model"})
+    assert "found code of the model's own" in told(folder)
+
+
+def test_a_module_of_another_package_is_not_imported(tmp_path):
+    folder = encoder(tmp_path, "mpnet", normal)
+    modules = json.loads((folder / "modules.json").read_text())
+    modules[-1]["type"] = "own_code.Module"
+    (folder / "modules.json").write_text(json.dumps(modules))
+    assert "sentence-transformers cannot open it as SentenceTransformer" in told(folder)
+
+
+def test_pickles_parts_elsewhere_and_quantised_weights_are_refused(tmp_path):
+    folder = encoder(tmp_path, "mpnet", normal)
+    (folder / "3_Dense").mkdir()
+    (folder / "3_Dense" / "pytorch_model.bin").write_bytes(b"pickle")
+    assert "expected safetensors, found a pickle" in told(folder)
+    shutil.rmtree(folder / "3_Dense")
+    changed(folder / "sentence_bert_config.json", tokenizer_name_or_path="../other")
+    assert "tokenizer_name_or_path: expected none" in told(folder)
+    changed(folder / "sentence_bert_config.json", tokenizer_name_or_path=None)
+    resolve_model(str(folder))
+    tensors = load_file(folder / "model.safetensors")
+    name = next(name for name in tensors if "layer.1" in name)
+    save_file(tensors | {name: tensors[name].to(torch.int8)}, folder / "model.safetensors")
+    assert f"those of a quantisation (model.safetensors: {name} of I8)" in told(folder)
+
+
+def test_a_quantised_bert_is_refused_too(mono):
+    changed(mono / "config.json", quantization_config={"quant_method": "bitsandbytes"})
+    assert "config.json: quantization_config of bitsandbytes" in told(mono)
+
+
+def test_an_hf_colbert_without_its_metadata_is_refused(tmp_path):
+    folder = stanford(tmp_path)
+    (folder / "artifact.metadata").unlink()
+    assert "expected artifact.metadata" in told(folder)
+
+
+def test_a_transformer_alone_says_nothing_of_its_use(tmp_path):
+    make(tmp_path / "qwen", "qwen3")
+    changed(tmp_path / "qwen" / "config.json", architectures=["Qwen3ForCausalLM"])
+    found = told(tmp_path / "qwen")
+    assert "nothing says what this model of type 'qwen3' is for" in found
+    assert 'needs {"kind": "mono"}' in found
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"passage_limit": 63}, "the settings allow 65 tokens, the model reads at most 64"),
+        ({"passage_segment": 1}, "query_segment, passage_segment: expected 0"),
+        ({"normalise": False}, "normalise: expected true, as in modules.json, found false"),
+        ({"truncate_dim": 33}, "truncate_dim: expected at most 32"),
+        ({"query_table": "a"}, "query_table: only for a model that raypipe computes itself"),
+        ({"precision": "int8"}, "precision: int8: expected fp32, bf16 or fp16"),
+        ({"kind": "duo"}, "kind duo: expected a BERT or a relative"),
+        ({"poolign": "cls"}, "poolign: did you mean pooling"),
+    ],
+)
+def test_settings_that_the_model_cannot_have_are_refused(tmp_path, settings, problem):
+    folder = encoder(tmp_path, "electra", normal)
+    assert problem in told(folder, **settings)
+
+
+@pytest.mark.parametrize("body", [{"max_seq_length": "64"}, {"max_seq_length": -3}])
+def test_a_limit_that_is_no_count_is_refused(tmp_path, body):
+    folder = encoder(tmp_path, "electra", normal)
+    changed(folder / "sentence_bert_config.json", **body)
+    assert "max_seq_length" in told(folder) or "cannot open" in told(folder)
+
+
+def test_other_similarities_are_refused_and_a_cosine_without_length_one_is_noted(tmp_path):
+    folder = encoder(tmp_path, "electra")
+    changed(folder / SETTINGS, similarity_fn_name="cosine")
+    assert "similarity_fn_name cosine" in " ".join(describe(str(folder), None).notes)
+    changed(folder / SETTINGS, similarity_fn_name="euclidean")
+    assert "similarity_fn_name: expected cosine or dot, found euclidean" in told(folder)
+
+
+def test_a_long_passage_leaves_the_end_of_the_chat_template(tmp_path):
+    folder = decoder_reranker(tmp_path)
+    model = library.CrossEncoder(str(folder), device="cpu")
+    queries, passages = ["a zebra"] * 3, ["rank " * n for n in (1, 30, 300)]
+    expected = model.predict([*zip(queries, passages, strict=True)])
+    assert len({*expected.tolist()}) > 1
+    np.testing.assert_allclose(scored(folder, queries, passages), expected, atol=1e-5)
+    cut = model.predict([*zip(queries, passages, strict=True)],
+                        processing_kwargs={"text": {"max_length": 40}})  # fmt: skip
+    np.testing.assert_allclose(scored(folder, queries, passages, total_limit=40), cut, atol=1e-5)
+
+
+def test_limits_of_a_pair_cut_the_query_first_and_then_the_passage(tmp_path):
+    folder = cross(tmp_path, "electra")
+    model = library.CrossEncoder(str(folder), device="cpu")
+    found = scored(
+        folder, ["a b c d e"], ["rank " * 40], query_limit=2, passage_limit=5, total_limit=30
+    )
+    np.testing.assert_allclose(found, model.predict([("a b", "rank " * 5)]), atol=1e-6)
+
+
+@pytest.mark.slow
+def test_rows_have_their_bits_in_any_company_where_the_class_says_so(tmp_path):
+    folder = encoder(tmp_path, "modernbert", normal)
+    opened = load_encoder(resolve_model(str(folder)))
+    texts = ["a b c", "rank " * 9, "a zebra", "the lease of a shard", "rank " * 9, "d e f"]
+    alone = np.concatenate([encoded(folder, [text], "passage") for text in texts])
+    together = encoded(folder, texts, "passage")
+    np.testing.assert_allclose(together, alone, atol=1e-6)
+    assert "unproven" in opened.numerics or np.array_equal(together, alone)
+    assert "sentence-transformers" in opened.numerics
+
+
+def test_low_precision_is_near_and_its_class_says_so(tmp_path):
+    folder = encoder(tmp_path, "electra", normal)
+    low = encoded(folder, ["a zebra", "rank"], "query", precision="bf16")
+    exact = encoded(folder, ["a zebra", "rank"], "query")
+    assert not np.array_equal(low, exact)
+    np.testing.assert_allclose(low, exact, atol=0.1)
+    opened = load_encoder(resolve_model(str(folder), settings={"precision": "bf16"}))
+    assert ", bf16" in opened.numerics
+
+
+def test_late_interaction_in_parts_is_late_interaction(tmp_path, monkeypatch):
+    from raypipe.models import library_forward
+
+    folder = late(tmp_path)
+    queries, passages = ["a zebra", "rank"] * 4, ["the lease, a b", "c", "d. e", "rank"] * 2
+    whole = scored(folder, queries, passages)
+    monkeypatch.setattr(library_forward, "PAIRS", 3)
+    monkeypatch.setattr(library_forward, "WINDOW", 2)
+    monkeypatch.setitem(device.BUDGET_TOKENS, "cpu", 1)
+    np.testing.assert_allclose(scored(folder, queries, passages), whole, atol=1e-6)
