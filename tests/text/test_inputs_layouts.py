@@ -120,7 +120,11 @@ def looped(rows, layout):
             ids += own
             segments += [layout.segments[place]] * len(own)
         columns[0] += ids
-        columns[1] += range(layout.first_position, layout.first_position + len(ids))
+        position = layout.first_position
+        for each in ids:  # as in fairseq: the padding piece is the one before the first position
+            padding = each == layout.first_position - 1
+            columns[1].append(each if padding else position)
+            position += not padding
         columns[2] += segments
         columns[3].append(len(ids))
     return tuple(columns)

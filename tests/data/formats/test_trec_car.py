@@ -49,7 +49,7 @@ def test_what_is_not_utf8_is_told_by_record_or_replaced_and_counted(tmp_path):
         RECORDS[0] + paragraph("p1", words(b"a\xffb")) + paragraph(b"\xff", words("x"))
     )
     facts = count_file(path, format="trec-car")
-    with pytest.raises(InputError, match=r"record 2, at byte 41: not UTF-8 .*with errors: replace"):
+    with pytest.raises(InputError, match=r"record 2, at byte 41: not UTF-8 .*errors=replace"):
         read(path, facts, 0, 2)
     tally = Tally()
     assert read(path, facts, 1, 2, errors="replace", tally=tally) == [("p1", "a\ufffdb")]
