@@ -319,16 +319,19 @@ def _every_weight(folder: Path, *, head: bool) -> Iterator[None]:
         return model
 
     setattr(PreTrainedModel, "from_pretrained", classmethod(reported))  # noqa: B010
+    own_logger, bars = getLogger("sentence_transformers"), logging.is_progress_bar_enabled()
+    own_level = own_logger.level
     logging.set_verbosity_error()
     logging.disable_progress_bar()
-    getLogger("sentence_transformers").setLevel("ERROR")
+    own_logger.setLevel("ERROR")
     try:
         yield
-    except InputError:
-        raise
     finally:
         setattr(PreTrainedModel, "from_pretrained", own)  # noqa: B010
         logging.set_verbosity(level)
+        own_logger.setLevel(own_level)
+        if bars:
+            logging.enable_progress_bar()
     if problems:
         raise InputError(problems)
 
