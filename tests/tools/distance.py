@@ -130,6 +130,7 @@ def _timed(verb: list[str]) -> tuple[float, float]:
 def _child(arguments: list[str]) -> str:
     """The last line that a Python process of this checkout prints."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "NO_COLOR": "1"}
+    environment["RAYPIPE_UNPROVED"] = "1"  # a tiny model's special tokens are no added ones
     command = [sys.executable, *arguments]
     with tempfile.TemporaryFile("w+") as log:
         done = subprocess.run(
