@@ -2,6 +2,7 @@
 
 import re
 import types
+from math import isfinite
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import ValidationError
@@ -102,9 +103,10 @@ def _remedy(kind: str, found: object) -> str:
         return "; give one value, and for each other value run the recipe once more"
     if kind == "float_type" and isinstance(found, str):
         try:
-            return f"; YAML reads {found} as text: write {_as_yaml(float(found))}" if found else ""
+            number = float(found)
         except ValueError:
             return ""
+        return f"; YAML reads {found} as text: write {_as_yaml(number)}" if isfinite(number) else ""
     if kind == "string_type" and isinstance(found, bool | int | float):
         return '; quote it to make it text: "..."'
     return ""

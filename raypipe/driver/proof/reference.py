@@ -39,6 +39,8 @@ from raypipe.stages.texts.query_tokens import tokenized
 from raypipe.text.inputs import Inputs, Layout, Layouts, TextSlice, cut_to, make_inputs
 
 TOLERANCE = 1e-4
+RELATIVE = 1e-5
+"""The tolerance of values beyond 10, as a part of each: fp32 has seven digits."""
 SHOWN_TOKENS = 6
 COSTLY_TOKENS = 1024
 """Of an input: of longer ones a single value is compared, which takes seconds on a core."""
@@ -401,11 +403,21 @@ def compare_values(
         difference = np.abs(ours.astype(np.float64) - theirs)
         largest = float(np.nan_to_num(difference, nan=np.inf).max(initial=0.0))
         finding["largest"] = max(finding["largest"], min(largest, 1e300))  # JSON has no infinity
-        if largest > TOLERANCE:
-            place = int(np.argmax(np.nan_to_num(difference, nan=np.inf)))
+        place = differing(ours, theirs)
+        if place is not None:
             values = f"{theirs.flat[place]:.6g}, raypipe {ours.flat[place]:.6g}"
             finding["problem"] = f"of {_shown(side, row)} it makes {values}"
             return
+
+
+def differing(ours: NDArray[np.float32], theirs: NDArray[np.float32]) -> int | None:
+    """The place of the value furthest beyond its tolerance, as NaN is; None if there is none."""
+    difference = np.abs(ours.astype(np.float64) - theirs)
+    with np.errstate(invalid="ignore"):  # of two infinite values
+        beyond = difference / np.maximum(TOLERANCE, RELATIVE * np.abs(theirs))
+    beyond = np.nan_to_num(beyond.reshape(-1), nan=np.inf)
+    place = int(np.argmax(beyond)) if beyond.size else 0
+    return place if beyond.size and beyond[place] > 1 else None
 
 
 def _shown(side: str, row: Row) -> str:

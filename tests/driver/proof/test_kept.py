@@ -5,6 +5,7 @@ import shutil
 from dataclasses import replace
 
 import drawn_models
+import numpy as np
 import pytest
 from json_files import changed, write
 from small_workspace import run_small
@@ -212,3 +213,25 @@ def test_a_folder_that_its_library_cannot_open_is_tried_again_the_next_time(mode
     (proof,) = prove({"m": resolve_model(str(model))}).values()
     assert proof.refused and "cannot open or compute it" in proof.problem
     assert records(with_proofs) == []
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "place"),
+    [
+        ([0.5, 1.00009], [0.5, 1.0], None),
+        ([0.5, 1.0002], [0.5, 1.0], 1),
+        ([3353.67, -0.2], [3353.64, -0.2], None),
+        ([3353.70, -0.2], [3353.64, -0.2], 0),
+        ([3353.64, -0.2], [3353.64, -0.2002], 1),
+        ([0.0, np.nan], [0.0, np.nan], 1),
+        ([np.inf, 0.0], [1.0, 0.0], 0),
+        ([1.0, 0.0], [np.inf, 0.0], 0),
+        ([], [], None),
+    ],
+)
+def test_values_may_differ_by_a_ten_thousandth_and_large_ones_by_a_hundred_thousandth_part(
+    ours, theirs, place
+):
+    from raypipe.driver.proof.reference import differing
+
+    assert differing(*(np.array(each, np.float32) for each in (ours, theirs))) == place
