@@ -59,14 +59,14 @@ def nearest(
     for text in texts:
         own = frozenset(words(text))
         total = weights.total(own)
-        found: Near | None = None
+        near: Near | None = None
         candidates = {n for word in weights.heaviest(own, least) for n in holders.get(word, ())}
         for number in sorted(candidates):
             shared = weights.total(own & sets[number])
             similarity = shared / (total + totals[number] - shared)
-            if similarity >= least and (found is None or similarity > found.similarity):
-                found = Near(similarity, evaluation[number])
-        yield found
+            if similarity >= least and (near is None or similarity > near.similarity):
+                near = Near(similarity, evaluation[number])
+        yield near
 
 
 class _Weights:

@@ -155,7 +155,7 @@ def text_sources(job: Job) -> list[TextSource]:
     """
     masking = job.recipe.masking
     assert masking is not None
-    found: list[TextSource] = []
+    sources: list[TextSource] = []
     before = 0
     for name, stores in zip(job.recipe.train, job.texts, strict=True):
         table = map_stretches(stores.stretches.path(stores.stretches.manifest.records[0]))
@@ -165,9 +165,9 @@ def text_sources(job: Job) -> list[TextSource]:
                 f"{table.num_stretches:,}; hold out fewer"
             )
         tokens = TokenRows(stores.tokens)
-        found.append(TextSource(table, tokens, masking.held_out, job.recipe.seed, before))
+        sources.append(TextSource(table, tokens, masking.held_out, job.recipe.seed, before))
         before += table.num_stretches
-    return found
+    return sources
 
 
 FOLLOWS, OTHER = 0, 1

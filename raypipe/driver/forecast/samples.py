@@ -104,12 +104,12 @@ class Samples:
 
 def blocks_of(num_rows: int) -> list[tuple[int, int]]:
     """[start, stop) of evenly spaced blocks, all rows of a small table."""
-    wanted = min(num_rows, ROWS)
-    number = min(NUM_BLOCKS, wanted)
-    edges = [wanted * i // max(1, number) for i in range(number + 1)]
-    gap = (num_rows - wanted) / max(1, number)
+    num_sampled = min(num_rows, ROWS)
+    number = min(NUM_BLOCKS, num_sampled)
+    edges = [num_sampled * i // max(1, number) for i in range(number + 1)]
+    gap = (num_rows - num_sampled) / max(1, number)
     starts = [round(gap * (i + 0.5)) + edges[i] for i in range(number)]
-    if wanted == num_rows:
+    if num_sampled == num_rows:
         return [(0, num_rows)] if num_rows else []
     return [(start, start + edges[i + 1] - edges[i]) for i, start in enumerate(starts)]
 
@@ -123,7 +123,7 @@ def sample_of_files(files: Sequence[Path], facts: Sequence[FileFacts], read: Rea
     Raises:
         InputError: bad records in a file that was read to its end.
     """
-    began, found, first = process_time(), list[tuple[str, ...]](), 0
+    began, records, first = process_time(), list[tuple[str, ...]](), 0
     num_rows = sum(each.num_records for each in facts)
     blocks = blocks_of(num_rows)
     for file, of_file in zip(files, facts, strict=True):
@@ -133,11 +133,11 @@ def sample_of_files(files: Sequence[Path], facts: Sequence[FileFacts], read: Rea
             for start, stop in blocks
             if start < last and stop > first
         ]
-        found += _of_file(file, of_file, own, read) if own else ()
+        records += _of_file(file, of_file, own, read) if own else ()
         first = last
-    seconds = (process_time() - began) * num_rows / max(1, len(found))
-    ids = pa.array([record[0] for record in found], pa.string())
-    return Sample([record[-1] for record in found], num_rows, mean_bytes(ids), seconds)
+    seconds = (process_time() - began) * num_rows / max(1, len(records))
+    ids = pa.array([record[0] for record in records], pa.string())
+    return Sample([record[-1] for record in records], num_rows, mean_bytes(ids), seconds)
 
 
 def sample_of_stored(texts: Stored) -> Sample:
