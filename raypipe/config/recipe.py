@@ -72,7 +72,7 @@ def _needed(recipe: Recipe, name: str) -> list[str]:
 
 
 def larger_collections(stages: Mapping[str, Kind]) -> dict[str, str | None]:
-    """For each stage the name of the larger collection that its runs come from, if there is one.
+    """The name of the larger collection that a stage's runs come from, if there is one, by stage.
 
     A stage over such a run, such as a merge, is counted with it: which passages it has, and so its
     measures, depend on what the larger collection holds. Of several names the first one counts.

@@ -37,7 +37,7 @@ class RecipeDraft(Around):
         return KINDS.get(self.word("stages", name, "do") or "")
 
     def produces(self, name: str) -> Produces | None:
-        """What a stage makes, whether the stage is valid or not; None if unknown."""
+        """The product of a stage, whether the stage is valid or not; None if unknown."""
         kind = self.kind(name)
         return kind.labels[self.labels[name]] if kind else None
 
@@ -151,7 +151,7 @@ def _earlier(
 
 
 def units_of(stages: Mapping[str, Kind | None]) -> dict[str, Unit | None]:
-    """What the run of each stage ranks; None if that is not known, as of an invalid stage."""
+    """The unit that each stage's run ranks; None if it is not known, as of an invalid stage."""
     units: dict[str, Unit | None] = {}
     for name, stage in stages.items():
         if stage is None or stage.ranks == "as its runs":

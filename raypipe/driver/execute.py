@@ -339,7 +339,7 @@ class Workers:
 
 @dataclass(frozen=True, slots=True)
 class StoreCost:
-    """What it took to make a store, whichever invocation did."""
+    """The cost of making a store, whichever invocation made it."""
 
     seconds: float | None = None
     """Computing time without loading; None if several invocations computed it, or it is unknown."""

@@ -147,7 +147,7 @@ class _Forward(ABC):
 
     @abstractmethod
     def result(self, made: Mapping[str, Tensor]) -> Tensor:
-        """What is kept of the modules' results, by row."""
+        """The part of the modules' results that is kept, by row."""
 
     @abstractmethod
     def sample(self, texts: Sequence[str]) -> Sequence[Any]:

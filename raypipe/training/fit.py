@@ -106,7 +106,7 @@ def fit(
 
 
 def _opened(job: Job, comm: Comm, device: str) -> tuple[Updates, DevMeasures]:
-    """What every step needs, opened in every worker or in none.
+    """The updates and dev measures of every step, opened in every worker or in none.
 
     A wrong dev set thus ends the training before its first step.
 

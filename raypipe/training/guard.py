@@ -41,7 +41,7 @@ class Near(NamedTuple):
 def nearest(
     texts: Sequence[str], evaluation: Sequence[str], *, threshold: float
 ) -> Iterator[Near | None]:
-    """For each text the most similar evaluation query; of equal ones the first.
+    """The most similar evaluation query of each text; the first of equal ones.
 
     It is None if no similarity reaches `threshold` - BORDER.
 
@@ -119,7 +119,7 @@ class Guard:
 
 @dataclass
 class Dropped:
-    """What the guard dropped, and why; the counts are in the examples' facts."""
+    """The guard's report: how many it dropped, by reason, as in the examples' facts."""
 
     same_query: int = 0
     near_query: int = 0

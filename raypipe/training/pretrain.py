@@ -44,7 +44,7 @@ def generator(purpose: int, seed: int, step: int, row: int) -> np.random.Generat
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What masking needs to know of the recipe and of the tokenizer."""
+    """The settings of masking, from the recipe and the tokenizer."""
 
     share: float
     mask_id: int
@@ -323,7 +323,7 @@ def summed_losses(trainee: Trainee, batch: MaskedBatch) -> tuple[Tensor, Tensor 
 
 
 class PretrainingUpdates(Updates):
-    """See Updates; a step's batch has `batch` times `accumulation` inputs."""
+    """The updates of a pre-training; a step's batch has `batch` times `accumulation` inputs."""
 
     def _open(self) -> None:
         recipe = self._job.recipe
@@ -381,7 +381,7 @@ def backward(
 
 
 def maker_of(job: Job) -> Maker:
-    """What makes the masked inputs of a training.
+    """The maker of the masked inputs of a training.
 
     Raises:
         InputError: the tokenizer has no [MASK], or a set has too few inputs.

@@ -61,10 +61,10 @@ class Reference(Protocol):
         """The inputs that the library makes, without computing anything."""
 
     def values(self, side: str, rows: Sequence[Row], batch: int) -> list[NDArray[np.float32]]:
-        """What it computes of each row, in batches of so many rows."""
+        """The values that the library computes of each row, in batches of so many rows."""
 
     def ours(self, packed: Packed, side: str, rows: Sequence[Row]) -> list[NDArray[np.float32]]:
-        """What raypipe computes that these values are compared with."""
+        """The values of raypipe, with which those of the library are compared."""
 
 
 class Packed:
@@ -150,7 +150,7 @@ class Library:
         self.tokenizer = getattr(self.opened, "tokenizer", None)
 
     def inputs(self, side: str, rows: Sequence[Row]) -> list[Input]:
-        """See Reference: the call ends where the model would begin."""
+        """The inputs that the library makes: the call ends where the model would begin."""
         handle = self.opened[0].register_forward_pre_hook(_end_with_features)
         try:
             return [self._input(side, row) for row in rows]
@@ -165,7 +165,7 @@ class Library:
         raise AssertionError("the library computes without its first module")
 
     def values(self, side: str, rows: Sequence[Row], batch: int) -> list[NDArray[np.float32]]:
-        """See Reference."""
+        """The values that sentence-transformers computes of each row."""
         more: dict[str, Any] = {"batch_size": batch, "show_progress_bar": False}
         if side == "pair":
             return list(self.opened.predict([tuple(row) for row in rows], **more)[:, None])

@@ -1,4 +1,4 @@
-"""What all trainings of an invocation share, and whether their inputs fit."""
+"""The place that all trainings of an invocation share, and whether their inputs fit it."""
 
 from dataclasses import dataclass, replace
 
