@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from raypipe.errors import InputError
 from raypipe.storage.fence import check_fence
 from raypipe.storage.files import make_folder, remove, replace_file, sync
 from raypipe.storage.records import digest, hash_file
@@ -183,8 +184,17 @@ def _files(folder: Path) -> list[str]:
 
 
 def user_cache() -> Path:
-    """The folder of what raypipe keeps for a user of this machine."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "raypipe"
+    """The folder of what raypipe keeps for a user of this machine.
+
+    Raises:
+        InputError: the user has no home, as one of a container whose number has no name.
+    """
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "raypipe"
+    except RuntimeError as error:
+        raise InputError(
+            f"user {os.getuid()}: expected a home folder, found none; set HOME or XDG_CACHE_HOME"
+        ) from error
 
 
 def _home() -> Path:

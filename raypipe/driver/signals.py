@@ -29,12 +29,13 @@ def end_on_sigterm() -> None:
     """
 
     def stop(number: int, frame: FrameType | None) -> None:
-        raise _interrupted(number)
+        raise interrupted(number)
 
     signal.signal(signal.SIGTERM, stop)
 
 
-def _interrupted(number: int) -> Interrupted:
+def interrupted(number: int) -> Interrupted:
+    """The error of an invocation that this signal ends."""
     name = signal.Signals(number).name
     return Interrupted(f"{name}: the same command resumes where this one stopped", 128 + number)
 
@@ -56,7 +57,7 @@ def interruptible() -> Iterator[Callable[[], RaypipeError | None]]:
             signal.alarm(0)  # of Ray's handler, where Ray was imported before it could be kept out
 
     def should_stop() -> RaypipeError | None:
-        return _interrupted(came[0]) if came else None
+        return interrupted(came[0]) if came else None
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -30,7 +30,7 @@ from raypipe.models.folder.files import (
     quantised_problems,
     read_object,
 )
-from raypipe.models.folder.modules import LATE, SETTINGS, modules_of
+from raypipe.models.folder.modules import LATE, ROUTES, SETTINGS, modules_of
 from raypipe.models.folder.sentence_transformers import (
     STATED,
     finishing_notes,
@@ -130,6 +130,7 @@ def hash_of(folder: Path) -> str:
         InputError: tensors are in a pickle alone.
     """
     places = {folder, *(folder / place for _, place in modules_of(folder))}
+    places |= {route for place in places for route in _routes(place)}
     files = [
         file
         for file in sorted(folder.rglob("*"))
@@ -149,6 +150,12 @@ def hash_of(folder: Path) -> str:
         )
     read = [file for file in files if file.suffix in READ and file.name not in NOT_READ]
     return digest(canonical({str(file.relative_to(folder)): hash_once(file) for file in read}))
+
+
+def _routes(place: Path) -> set[Path]:
+    """The folders of a Router's modules, whatever its routes are called; none of another module."""
+    files = (place / ROUTES, place / "config.json")  # of older releases
+    return {place / name for file in files for name in part_of(read_object(file), "types", file)}
 
 
 def class_of(folder: Path, settings: Mapping[str, Any]) -> str:

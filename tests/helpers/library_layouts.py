@@ -70,6 +70,14 @@ def static(folder):
     )
 
 
+def routes(folder):
+    """A Router of two tables, whose routes have names of their own."""
+    torch.manual_seed(0)
+    tables = {name: [StaticEmbedding(unigram(), embedding_dim=16)] for name in ("text", "other")}
+    modules = [Router(tables, default_route="text"), Normalize()]
+    return _saved(library.SentenceTransformer(modules=modules, device="cpu"), folder)
+
+
 def sentence_t5(folder):
     """T5's encoder, Dense without bias, length 1."""
     tokenizer = transformers.PreTrainedTokenizerFast(

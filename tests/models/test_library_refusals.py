@@ -16,6 +16,7 @@ from library_layouts import (
     encoder,
     late,
     normal,
+    routes,
     scored,
     splade,
     stanford,
@@ -79,6 +80,19 @@ def test_a_module_of_another_package_is_not_imported(tmp_path):
     modules[-1]["type"] = "own_code.Module"
     (folder / "modules.json").write_text(json.dumps(modules))
     assert "sentence-transformers cannot open it as SentenceTransformer" in told(folder)
+
+
+@pytest.mark.parametrize("route", ["text", "other"])
+def test_weights_of_each_route_of_a_router_are_in_the_hash_of_its_model(tmp_path, route):
+    folder = routes(tmp_path)
+    before, file = resolve_model(str(folder)), folder / f"{route}_0_StaticEmbedding"
+    tensors = load_file(file / "model.safetensors")
+    save_file({name: 2 * tensor for name, tensor in tensors.items()}, file / "model.safetensors")
+    assert resolve_model(str(folder)).weights_sha256 != before.weights_sha256
+    with pytest.raises(InputError, match="expected files"):
+        load_encoder(before)
+    (file / "model.safetensors").rename(file / "pytorch_model.bin")
+    assert "expected safetensors, found a pickle" in told(folder)
 
 
 def test_pickles_parts_elsewhere_and_quantised_weights_are_refused(tmp_path):

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import signal
 import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from raypipe.driver.mirror import user_cache
+from raypipe.driver.signals import interrupted
 from raypipe.errors import CorruptError, InputError
 from raypipe.isolation import child_environment, python_command
 from raypipe.models.folder.discover import own_settings
@@ -189,6 +191,7 @@ def prove(
 
     Raises:
         InputError: the process ended without a result.
+        Interrupted: a signal ended it.
     """
     subjects = {key: subject_of(model) for key, model in models.items() if is_packed(model)}
     names = {key: _name(subject) for key, subject in subjects.items()}
@@ -289,17 +292,19 @@ def _read(place: Storage, name: str) -> Proof:
 
 
 def _keep(name: str, proof: Proof, stores: Storage | None) -> None:
-    """Write the record where it is missing; a cache that cannot be written is done without."""
+    """Write the record where none can be read; a cache that cannot be written is done without."""
     with suppress(OSError, InputError):
-        _create(_cache(), name, proof)
+        _write(_cache(), name, proof)
     if stores is not None:
-        _create(stores, name, proof)
+        _write(stores, name, proof)
 
 
-def _create(place: Storage, name: str, proof: Proof) -> None:
-    if not place.exists(name):
-        mark_root(place)
-        place.create(name, seal({"format": FORMAT, "proof": asdict(proof)}))
+def _write(place: Storage, name: str, proof: Proof) -> None:
+    with suppress(FileNotFoundError, CorruptError, InputError):
+        _read(place, name)
+        return
+    mark_root(place)
+    place.replace(name, seal({"format": FORMAT, "proof": asdict(proof)}))
 
 
 def _compared(subjects: Sequence[Subject]) -> list[Proof]:
@@ -311,6 +316,8 @@ def _compared(subjects: Sequence[Subject]) -> list[Proof]:
         env=child_environment() | {"HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""},
         check=False,
     )
+    if -done.returncode in (signal.SIGINT, signal.SIGTERM):
+        raise interrupted(-done.returncode)  # Ctrl-C reaches the child too
     if done.returncode != 0:
         last = (done.stderr.decode(errors="replace").strip().splitlines() or ["no message"])[-1]
         named = ", ".join(subject.model.path for subject in subjects)

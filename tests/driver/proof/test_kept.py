@@ -1,5 +1,6 @@
 """When a proof is made, where it stands, and what follows from one that failed."""
 
+import os
 import shutil
 from dataclasses import replace
 
@@ -10,9 +11,10 @@ from small_workspace import run_small
 from tokenizers import Tokenizer
 
 import raypipe
+from raypipe.driver.mirror import user_cache
 from raypipe.driver.proof.proof import computable, prove, subject_of
 from raypipe.driver.proof.texts import VALUED, pairs_of, texts_of
-from raypipe.errors import InputError
+from raypipe.errors import InputError, Interrupted
 from raypipe.models.folder.model_folder import resolve_model
 from raypipe.storage.root import open_storage
 
@@ -108,6 +110,17 @@ def test_a_process_that_ends_without_a_result_is_said(tiny_model, with_proofs, m
         computable({"m": resolve_model(str(tiny_model))})
 
 
+def test_ctrl_c_that_ends_the_process_of_a_proof_is_an_interruption(
+    tiny_model, with_proofs, monkeypatch
+):
+    from raypipe.driver.proof import proof
+
+    monkeypatch.setattr(proof, "python_command", lambda module: ["sh", "-c", "kill -INT $$"])
+    with pytest.raises(Interrupted, match="SIGINT: the same command resumes") as caught:
+        computable({"m": resolve_model(str(tiny_model))})
+    assert caught.value.exit_code == 130
+
+
 def test_settings_of_a_user_change_no_proof_of_a_folder_that_its_library_opens(tmp_path):
     folder = tmp_path / "m"
     drawn_models.make(folder, "bert", units=1)
@@ -152,12 +165,30 @@ def test_a_record_is_read_from_either_place_and_a_damaged_one_counts_as_none(wit
     )
     (with_proofs / name).write_text("{}")
     assert _kept(name, None) is None and _kept(name, storage) == proof
+    _keep(name, proof, None)
+    assert _kept(name, None) == proof  # a damaged one is written anew
+    (with_proofs / name).unlink()
     (tmp_path / "stores" / name).unlink()
     assert _kept(name, storage) is None
     shutil.rmtree(with_proofs)
     with_proofs.write_text("no folder")
     _keep(name, proof, storage)
     assert _kept(name, None) is None and _kept(name, storage) == proof
+
+
+def test_a_user_without_a_home_keeps_proofs_with_the_stores_alone(
+    with_proofs, monkeypatch, tmp_path
+):
+    from raypipe.driver.proof.proof import Proof, _keep, _kept
+
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setattr(os, "getuid", lambda: 54_321)  # has no name in most containers
+    storage, proof = open_storage(str(tmp_path / "stores")), Proof("a 1", 2, 1, 0.5, 3.0, "")
+    _keep("proofs/a.json", proof, storage)
+    assert _kept("proofs/a.json", storage) == proof and _kept("proofs/a.json", None) is None
+    with pytest.raises(InputError, match="user 54321: expected a home folder"):
+        user_cache()
 
 
 @pytest.mark.parametrize("limit", [1, 6, 40])
