@@ -211,7 +211,7 @@ def in_full(error: BaseException) -> str:
 
 
 def _told(error: OSError) -> str:
-    """What the system says, and of which files."""
+    """The system's own message, with the files that it names."""
     names = [str(name) for name in (error.filename, error.filename2) if name is not None]
     where = f": {' and '.join(names)}" if names else ""
     return " ".join(f"{error.strerror or first_line(error)}{where}".split())

@@ -53,7 +53,7 @@ class Header(NamedTuple):
 
 
 def header_of(line: bytes, wanted: Mapping[str, Sequence[str]], *needed: str) -> Header | None:
-    """What a file's first line says of its columns; None if it lacks one of those needed."""
+    """The header in a file's first line; None if it lacks one of the columns needed."""
     text = line.decode(errors="replace").rstrip("\r\n")
     split = {mark: _cells(text, mark) for mark in SEPARATORS}
     for separator, names in {**split, " ": text.split()}.items():

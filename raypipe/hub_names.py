@@ -51,13 +51,13 @@ def hub_name(text: str, base: Path) -> HubName | None:
     """
     if text.startswith(SCHEME):
         rest = text.removeprefix(SCHEME)
-        found = _NAME.fullmatch(rest) or _LEGACY.fullmatch(rest)
+        match = _NAME.fullmatch(rest) or _LEGACY.fullmatch(rest)
     else:
-        found = _NAME.fullmatch(text)
+        match = _NAME.fullmatch(text)
         # A link to a folder that is not there now, such as a disk's, is here too.
-        if found is not None and os.path.lexists(base / text.split("/")[0]):
+        if match is not None and os.path.lexists(base / text.split("/")[0]):
             return None
-    return None if found is None else HubName(found["repository"], found["revision"])
+    return None if match is None else HubName(match["repository"], match["revision"])
 
 
 def is_hub(path: str) -> bool:

@@ -92,7 +92,7 @@ def words(of: object) -> tuple[str, ...]:
 
 
 def units() -> tuple[Unit, ...]:
-    """What runs and judgements can be of."""
+    """The units that runs and judgements can name."""
     return get_args(Unit)
 
 

@@ -102,7 +102,7 @@ Text = Annotated[str, StringConstraints(min_length=1)]
 
 
 class Holds(Enum):
-    """What the values of a type are, in its metadata; see `paths`."""
+    """The kind of place that a type's values are, in its metadata; see `paths`."""
 
     PLACE = "place"
     MODEL = "model"

@@ -236,9 +236,9 @@ def verb_of(text: str) -> str:
 
 
 def purpose_of(text: str) -> str:
-    """What a recipe is for: the first sentence of the comment that it begins with, without a stop.
+    """A recipe's purpose: the first sentence of the comment that it begins with, without a stop.
 
-    Of a sentence that is longer than a line, what stands before its first colon or semicolon.
+    A sentence that is longer than a line ends before its first colon or semicolon.
     """
     said = itertools.takewhile(re.compile("# \\S").match, text.splitlines())
     sentence = re.split(r"(?<=[.?]) (?=[A-Z])", " ".join(line[2:].strip() for line in said))[0]
@@ -297,7 +297,7 @@ def named_training(
 
 
 def _pipeline(recipe: str) -> tuple[str, Path, str]:
-    """See `_found`; a training recipe is refused."""
+    """The text, base and source of a pipeline recipe; a training recipe is refused."""
     found = _found(recipe)
     if verb_of(found[0]) == "train":
         raise InputError(

@@ -201,7 +201,7 @@ class RunFiles(Section):
 
     @property
     def endings(self) -> list[str]:
-        """Of the files of a run, TREC's first."""
+        """The endings of a run's files, TREC's first."""
         return [*RUN_ENDINGS[2 * self.packed :][: 1 + self.tsv]]
 
 

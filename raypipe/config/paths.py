@@ -166,7 +166,7 @@ _MODELS = (
 
 
 def recipe_inputs(recipe: Recipe | Training | PhasedTraining) -> Iterator[tuple[str, str, str]]:
-    """For each input, in the order of the recipe: (dotted key, path or URI, what is expected)."""
+    """(dotted key, path or URI, what is expected) of each input, in the order of the recipe."""
     parts = [recipe] if isinstance(recipe, Section) else [each.training for each in recipe.phases]
     for part in parts:
         for key, path in places_of(part, without=_STORES).items():

@@ -103,7 +103,7 @@ def written_phases(document: Document) -> tuple[list[Written], list[Problem]]:
     if problems:
         return [], problems
     beside = {key: value for key, value in document.data.items() if key != "phases"}
-    origins, found = frozenset(document.origins), list[Written]()
+    origins, phases = frozenset(document.origins), list[Written]()
     for number, (body, own) in enumerate(zip(document.data["phases"], named, strict=True)):
         key: Key = ("phases", number)
         earlier = [each.name for each in named[:number]]
@@ -121,12 +121,12 @@ def written_phases(document: Document) -> tuple[list[Written], list[Problem]]:
                 merged[name] = {**merged[name], **deepcopy(value)}
             else:
                 merged[name] = deepcopy(value)
-        if found:
-            problems += _begun(key, body, merged, found[0].body)
+        if phases:
+            problems += _begun(key, body, merged, phases[0].body)
         written = Written(merged, origins, number, own)
         problems += map(written.problem, unknown_phases(merged, earlier))
-        found.append(written)
-    return found, problems
+        phases.append(written)
+    return phases, problems
 
 
 def _own_keys(given: Any) -> tuple[list[Own], list[Problem]]:
@@ -134,7 +134,7 @@ def _own_keys(given: Any) -> tuple[list[Own], list[Problem]]:
     if not isinstance(given, list) or not given:
         text = f"expected a list of phases, each with a name; found {in_words(given)}"
         return [], [Problem(("phases",), text)]
-    found, problems = list[Own](), list[Problem]()
+    keys, problems = list[Own](), list[Problem]()
     for number, body in enumerate(given):
         key: Key = ("phases", number)
         if not isinstance(body, dict):
@@ -142,11 +142,11 @@ def _own_keys(given: Any) -> tuple[list[Own], list[Problem]]:
             continue
         own = {name: body[name] for name in Own.model_fields if name in body}
         try:
-            found.append(Own.model_validate(own))
+            keys.append(Own.model_validate(own))
         except ValidationError as error:
             told = structural_problems(error, own, Own)
             problems += [Problem((*key, *each.key), each.text) for each in told]
-    return found, problems
+    return keys, problems
 
 
 def trainings_of(recipe: Training | PhasedTraining) -> list[Training]:
@@ -223,12 +223,12 @@ def unknown_phases(body: Any, earlier: Sequence[str]) -> Iterator[Problem]:
     train = body.get("train") if isinstance(body, dict) else None
     for name, each in train.items() if isinstance(train, dict) else ():
         for key, others in _OF_PHASES.items():
-            found = each
+            value = each
             for part in key:
-                found = found.get(part) if isinstance(found, dict) else None
+                value = value.get(part) if isinstance(value, dict) else None
             known = [*others, *earlier]
-            if isinstance(found, str) and found not in known:
-                text = f"expected an earlier phase{did_you_mean(found, known)} there are "
+            if isinstance(value, str) and value not in known:
+                text = f"expected an earlier phase{did_you_mean(value, known)} there are "
                 yield Problem(("train", name, *key), text + listed(known))
 
 

@@ -34,7 +34,7 @@ def rounds_of(name: str, whole: Training, *, is_phase: bool) -> list[tuple[str, 
         key: each.model_copy(update={"negatives": _searched_once(each.negatives)})
         for key, each in whole.train.items()
     }
-    found = list[tuple[str, Training]]()
+    rounds = list[tuple[str, Training]]()
     number = steps_of(whole) // every
     for place in range(number):
         update = {"steps": every, "seed": whole.seed + place, "train": once}
@@ -44,8 +44,8 @@ def rounds_of(name: str, whole: Training, *, is_phase: bool) -> list[tuple[str, 
             update["model"] = whole.model.model_copy(update={"adapter": adapter})
         is_last = is_phase and place == number - 1
         own = name if is_last else f"{name}-{place + 1}"
-        found.append((own, whole.model_copy(update=update)))
-    return found
+        rounds.append((own, whole.model_copy(update=update)))
+    return rounds
 
 
 def _grown(loss: Loss) -> Loss:

@@ -37,7 +37,7 @@ class RecipeDraft(Around):
         return KINDS.get(self.word("stages", name, "do") or "")
 
     def produces(self, name: str) -> Produces | None:
-        """What a stage makes, whether the stage is valid or not; None if unknown."""
+        """The product of a stage, whether the stage is valid or not; None if unknown."""
         kind = self.kind(name)
         return kind.labels[self.labels[name]] if kind else None
 
@@ -106,13 +106,13 @@ def reference_problems(name: str, draft: RecipeDraft) -> Iterator[Problem]:
     """A problem for every name in a stage, valid or not, that does not refer to what it should."""
     kind = draft.kind(name)
     for reference in kind.references if kind else ():
-        for key, found in _found(("stages", name, *reference.key), reference, draft):
+        for key, value in _found(("stages", name, *reference.key), reference, draft):
             if reference.to == "model":
-                yield from _known(key, found, "model", draft.models)
+                yield from _known(key, value, "model", draft.models)
             elif reference.to == "query set":
-                yield from _known(key, found, "query set", draft.queries)
+                yield from _known(key, value, "query set", draft.queries)
             else:
-                yield from _earlier(key, found, name, draft, reference.to)
+                yield from _earlier(key, value, name, draft, reference.to)
 
 
 def _found(key: Key, reference: Reference, draft: RecipeDraft) -> list[tuple[Key, str]]:
@@ -151,15 +151,15 @@ def _earlier(
 
 
 def units_of(stages: Mapping[str, Kind | None]) -> dict[str, Unit | None]:
-    """What the run of each stage ranks; None if that is not known, as of an invalid stage."""
-    found: dict[str, Unit | None] = {}
+    """The unit that each stage's run ranks; None if it is not known, as of an invalid stage."""
+    units: dict[str, Unit | None] = {}
     for name, stage in stages.items():
         if stage is None or stage.ranks == "as its runs":
-            known = (found.get(run) for run in (stage.inputs if stage else ()))
-            found[name] = next((unit for unit in known if unit is not None), None)
+            known = (units.get(run) for run in (stage.inputs if stage else ()))
+            units[name] = next((unit for unit in known if unit is not None), None)
         else:
-            found[name] = stage.ranks
-    return found
+            units[name] = stage.ranks
+    return units
 
 
 def unit_problems(draft: RecipeDraft) -> Iterator[Problem]:
@@ -180,14 +180,14 @@ def _units_of_stage(
         yield Problem(key, f"{stage.do} {text}")
     expected = units[name] if stage.reads == "as the first" else stage.reads
     for run in stage.inputs:
-        found = units.get(run)
-        if draft.produces(run) == "run" and None not in (found, expected) and found != expected:
+        unit = units.get(run)
+        if draft.produces(run) == "run" and None not in (unit, expected) and unit != expected:
             remedy = (
                 "make them of it with do: documents"
                 if expected == "documents"
                 else "take their passages with do: passages"
             )
-            yield Problem(key, f"expected a run of {expected}; {run} ranks {found}: {remedy}")
+            yield Problem(key, f"expected a run of {expected}; {run} ranks {unit}: {remedy}")
 
 
 DOCUMENTS = ("msmarco-doc-v1", "msmarco-doc-v2", "jsonl")

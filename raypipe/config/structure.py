@@ -97,17 +97,17 @@ def _inside(annotation: Any, data: Any) -> Any:
     return members[0] if len(members) == 1 else KINDS[data["do"]]
 
 
-def _remedy(kind: str, found: object) -> str:
+def _remedy(kind: str, value: object) -> str:
     """The remedy where YAML reads a value as another type than its author meant, or a near word."""
-    if isinstance(found, list) and kind not in _MAPPINGS:
+    if isinstance(value, list) and kind not in _MAPPINGS:
         return "; give one value, and for each other value run the recipe once more"
-    if kind == "float_type" and isinstance(found, str):
+    if kind == "float_type" and isinstance(value, str):
         try:
-            number = float(found)
+            number = float(value)
         except ValueError:
             return ""
-        return f"; YAML reads {found} as text: write {_as_yaml(number)}" if isfinite(number) else ""
-    if kind == "string_type" and isinstance(found, bool | int | float):
+        return f"; YAML reads {value} as text: write {_as_yaml(number)}" if isfinite(number) else ""
+    if kind == "string_type" and isinstance(value, bool | int | float):
         return '; quote it to make it text: "..."'
     return ""
 
@@ -118,11 +118,11 @@ def _as_yaml(number: float) -> str:
     return text if "." in text else text.replace("e", ".0e")
 
 
-def _near(kind: str, expected: str, found: object) -> str:
+def _near(kind: str, expected: str, value: object) -> str:
     """The one of the expected words that was probably meant."""
-    if kind != "literal_error" or not isinstance(found, str):
+    if kind != "literal_error" or not isinstance(value, str):
         return ""
     known = re.findall(r"'([^']*)'", expected)
-    if FORMAT_WORDS.get(found) in known:
-        return f"; did you mean {FORMAT_WORDS[found]}?"
-    return did_you_mean(found, known).removesuffix(";")
+    if FORMAT_WORDS.get(value) in known:
+        return f"; did you mean {FORMAT_WORDS[value]}?"
+    return did_you_mean(value, known).removesuffix(";")

@@ -64,13 +64,13 @@ def _sparsity(recipe: Training) -> Iterator[Problem]:
     pooling = str((model.settings or {}).get("pooling"))
     sparse = model.preset == "splade" or pooling.startswith("splade")
     for name in SPARSITY:
-        found: Sparsity | None = getattr(recipe.loss, name)
-        if found is None:
+        sparsity: Sparsity | None = getattr(recipe.loss, name)
+        if sparsity is None:
             continue
         if known and not sparse:
             text = "only for a splade model (model.preset: splade), with a weight a word; remove it"
             yield Problem(("loss", name), text)
-        if not found.queries and not found.passages:
+        if not sparsity.queries and not sparsity.passages:
             text = "expected queries or passages above 0, found neither; give one, or remove it"
             yield Problem(("loss", name), text)
 

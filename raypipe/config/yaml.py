@@ -33,7 +33,7 @@ Key = tuple[str | int, ...]
 
 
 class Problem(NamedTuple):
-    """What is wrong with the value at a key: expected, found, remedy."""
+    """A problem with the value at a key: expected, found, remedy."""
 
     key: Key
     text: str

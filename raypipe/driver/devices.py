@@ -242,23 +242,23 @@ def gpu_capability(
     """
     import ray
 
-    asked = ray.remote(_capability).options(num_gpus=1, num_cpus=0, max_retries=3).remote()
+    task = ray.remote(_capability).options(num_gpus=1, num_cpus=0, max_retries=3).remote()
     deadline = time.monotonic() + ANSWER_SECONDS
-    while not ray.wait([asked], timeout=POLL_SECONDS)[0] and time.monotonic() < deadline:
+    while not ray.wait([task], timeout=POLL_SECONDS)[0] and time.monotonic() < deadline:
         stop = should_stop()
         if stop is not None:
-            ray.cancel(asked, force=True)
+            ray.cancel(task, force=True)
             raise stop
     try:
-        found: tuple[int, int] | None = ray.get(asked, timeout=0)
+        capability: tuple[int, int] | None = ray.get(task, timeout=0)
     except ray.exceptions.RayError as error:
-        ray.cancel(asked, force=True)
+        ray.cancel(task, force=True)
         raise IncompleteError(
             "resources.precision: auto or fastest: expected a GPU worker to tell what it can "
             "compute, found: "
             f"{first_line(error)}; try again, or name the precision: fp32, tf32, bf16 or fp16"
         ) from error
-    return found
+    return capability
 
 
 def _capability() -> tuple[int, int] | None:

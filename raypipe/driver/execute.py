@@ -115,16 +115,16 @@ class Execution:
         of_queries = name.query_set is not None or name.thing is Thing.QUERIES
         if self.reading is None or of_queries or store not in self.reading.stores:
             return None
-        found = self.reading.stored(self.workspace.stores, store)
-        if found is None:
+        stored = self.reading.stored(self.workspace.stores, store)
+        if stored is None:
             raise IncompleteError(
                 f"generation {self.reading.number} of {self.reading.name}: its store {store} was "
                 "deleted; read another generation, or re-index"
             )
         self.workspace.mark()
-        self.workspace.refer(store, found.manifest.fingerprint)
-        self._finish(name, found.manifest, None)
-        return found
+        self.workspace.refer(store, stored.manifest.fingerprint)
+        self._finish(name, stored.manifest, None)
+        return stored
 
     def part(self, folder: Path) -> Execution:
         """The same over a workspace inside this one's."""
@@ -339,7 +339,7 @@ class Workers:
 
 @dataclass(frozen=True, slots=True)
 class StoreCost:
-    """What it took to make a store, whichever invocation did."""
+    """The cost of making a store, whichever invocation made it."""
 
     seconds: float | None = None
     """Computing time without loading; None if several invocations computed it, or it is unknown."""
@@ -396,7 +396,7 @@ def older_stores(
         name: of the store to fill.
         spec: what it will hold.
     """
-    found, current = [], dict(base.stores) if base is not None else {}
+    older, current = [], dict(base.stores) if base is not None else {}
     refs = Refs() if own is None else read_refs(stores, own)
     places = [(str(name), current[str(name)])] if str(name) in current else []
     places += [(str(name), each) for each in refs.older(str(name), "")]
@@ -411,8 +411,8 @@ def older_stores(
         manifest = read_manifest(stores, store, fingerprint)
         settings = find_spec(stores, store, fingerprint)
         if manifest is not None and settings is not None and settings.reuse_key == spec.reuse_key:
-            found.append(Stored(stores, manifest))
-    return found
+            older.append(Stored(stores, manifest))
+    return older
 
 
 def _other_refs(stores: Storage, own: str | None) -> Iterator[Refs]:

@@ -81,17 +81,18 @@ def _by_table(asked: Sequence[ScoreRequest]) -> list[tuple[ScoreRequest, ...]]:
     return list(tables.values())
 
 
-def _number(asked: tuple[ScoreRequest, ...]) -> int:
+def _number(requests: tuple[ScoreRequest, ...]) -> int:
     """The number of different candidates that some of the requests ask for."""
     from raypipe.ranking.order import begins
     from raypipe.stages.run_tables import read_queries_of_run
 
-    if len(asked) == 1:
-        return asked[0].request.num_keys(asked[0].run.whole_table(schema.RUN))
+    if len(requests) == 1:
+        return requests[0].request.num_keys(requests[0].run.whole_table(schema.RUN))
     total = 0
-    for start in range(0, max(each.run.num_rows for each in asked), BLOCK):
+    for start in range(0, max(each.run.num_rows for each in requests), BLOCK):
         keys = [
-            each.request.keys(read_queries_of_run(each.run, start, start + BLOCK)) for each in asked
+            each.request.keys(read_queries_of_run(each.run, start, start + BLOCK))
+            for each in requests
         ]
         columns = [np.concatenate(parts) for parts in zip(*keys, strict=True)]
         order = np.lexsort(columns)

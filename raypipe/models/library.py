@@ -188,20 +188,20 @@ def class_of(folder: Path, settings: Mapping[str, Any]) -> str:
         (LATE_CLASS, "HF_ColBERT" in names),
         ("CrossEncoder", "ForSequenceClassification" in names or kind == "mono"),
     )
-    found = next((str(name) for name, applies in rules if applies), None)
-    if kind == "pretrained" or (kind == "duo" and found != PROMPTED):
+    class_name = next((str(name) for name, applies in rules if applies), None)
+    if kind == "pretrained" or (kind == "duo" and class_name != PROMPTED):
         raise InputError(
             f"{folder}: kind {kind}: expected a BERT or a relative of it, which raypipe computes "
             f"itself, found model_type {config.get('model_type')!r}; name a BERT"
         )
-    if found is None:
+    if class_name is None:
         raise InputError(f"{folder}: {_unknown(config, names)}; {DOCUMENTED}")
-    if found == LATE_CLASS and not modules and not (folder / METADATA).exists():
+    if class_name == LATE_CLASS and not modules and not (folder / METADATA).exists():
         raise InputError(
             f"{folder}: expected {METADATA}, which has the markers and lengths of an HF_ColBERT, "
             "found none; put it beside the weights"
         )
-    return found
+    return class_name
 
 
 def _unknown(config: Mapping[str, Any], names: str) -> str:
@@ -365,12 +365,12 @@ def _limit(model: Any) -> int | None:
     stated = model.max_seq_length
     if stated is not None and (not isinstance(stated, int | float) or stated < 1):
         raise InputError(f"max_seq_length: expected a count of tokens, found {stated!r}")
-    found = [int(stated)] if stated and stated < NO_LIMIT else []
+    limits = [int(stated)] if stated and stated < NO_LIMIT else []
     for name, table in model.named_modules():
         if name.endswith("position_embeddings") and isinstance(table, torch.nn.Embedding):
             first = 0 if table.padding_idx is None else table.padding_idx + 1
-            found.append(table.num_embeddings - first)
-    return min(found, default=None)
+            limits.append(table.num_embeddings - first)
+    return min(limits, default=None)
 
 
 def _conventions(model: Any, name: str, settings: Mapping[str, Any], folder: Path) -> Any:

@@ -147,7 +147,7 @@ class _Forward(ABC):
 
     @abstractmethod
     def result(self, made: Mapping[str, Tensor]) -> Tensor:
-        """What is kept of the modules' results, by row."""
+        """The part of the modules' results that is kept, by row."""
 
     @abstractmethod
     def sample(self, texts: Sequence[str]) -> Sequence[Any]:
@@ -319,9 +319,9 @@ class LibraryScorer(_Forward, Scorer):
         self, side: str, texts: Sequence[str], budget: int | None
     ) -> Mapping[str, Float32]:
         """The vectors of the tokens that count, float32 [L, dim], by text."""
-        own, found = self.conventions, dict[str, Float32]()
+        own, vectors = self.conventions, dict[str, Float32]()
         distinct = [*dict.fromkeys(texts)]
         for rows, states in self.results(distinct, budget=budget, side=side, limit=own.total_limit):
             for row, each in zip(rows.tolist(), states, strict=True):
-                found[distinct[row]] = each[each[:, -1] > 0, :-1]
-        return found
+                vectors[distinct[row]] = each[each[:, -1] > 0, :-1]
+        return vectors

@@ -130,12 +130,12 @@ def packed(
     scale = scale or IMPACT
     # Compared before it is a whole number: no int64 holds a large one, and NaN is beyond too.
     with np.errstate(over="ignore", invalid="ignore"):
-        found = np.rint(weights * np.float32(scale))
-    beyond = np.flatnonzero(~(found <= LARGEST).all(axis=1))
+        rounded = np.rint(weights * np.float32(scale))
+    beyond = np.flatnonzero(~(rounded <= LARGEST).all(axis=1))
     if len(beyond):
         raise RowsFailed(beyond.tolist(), f"a word's weight is beyond {LARGEST / scale:g}")
-    rows, terms = np.nonzero(found)
-    impacts = found[rows, terms].astype(np.int64)
+    rows, terms = np.nonzero(rounded)
+    impacts = rounded[rows, terms].astype(np.int64)
     if max_terms is not None:
         order = np.lexsort((terms, -impacts, rows))
         begins = np.searchsorted(rows, np.arange(len(weights)))
@@ -198,7 +198,7 @@ def sparse_lists(
         depth: K at most.
         beat: called now and then.
     """
-    found = []
+    lists = []
     for block in _parts(len(offsets) - 1, QUERIES_AT_ONCE):
         wanted = matrix(*taken(flat, offsets, block), num_words).T.tocsr()
         rows, scores = np.empty((0, len(block)), np.int64), np.empty((0, len(block)), "f4")
@@ -215,10 +215,10 @@ def sparse_lists(
                 rows = np.take_along_axis(rows, order, axis=0)
                 scores = np.take_along_axis(scores, order, axis=0)
         rows[scores <= 0] = -1
-        found.append((rows.T, scores.T))
-    if not found:
+        lists.append((rows.T, scores.T))
+    if not lists:
         return np.empty((0, 0), np.int64), np.empty((0, 0), np.float32)
-    return np.concatenate([rows for rows, _ in found]), np.concatenate([of for _, of in found])
+    return np.concatenate([rows for rows, _ in lists]), np.concatenate([of for _, of in lists])
 
 
 def matrix(flat: Flat, offsets: Offsets, num_words: int) -> csr_matrix:

@@ -82,15 +82,15 @@ class TuneStage(Stage):
     ) -> Payload:
         queries = self.queries.table(schema.QUERIES)
         qrels = read_qrels(self.qrels)
-        found: list[dict[str, Any]] = []
+        rows: list[dict[str, Any]] = []
         for k1 in self.k1:
             for b in self.b:
                 beat(())
-                value = self._value(searcher, queries, qrels, k1, b, warn=not found)
-                found.append({"k1": k1, "b": b, "value": value})
-        found.sort(key=lambda row: (-row["value"], row["k1"], row["b"]))
+                value = self._value(searcher, queries, qrels, k1, b, warn=not rows)
+                rows.append({"k1": k1, "b": b, "value": value})
+        rows.sort(key=lambda row: (-row["value"], row["k1"], row["b"]))
         path = scratch / "tune.json"
-        path.write_text(self._grid(found))
+        path.write_text(self._grid(rows))
         return Payload(path, {"rows": shard.num_rows})
 
     def _grid(self, points: Sequence[Mapping[str, Any]]) -> str:

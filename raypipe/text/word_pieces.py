@@ -262,7 +262,7 @@ class WordPieces:
 
 
 def word_pieces_of(tokenizer: Tokenizer | Utf8) -> WordPieces | Utf8:
-    """What makes the word pieces of texts, or UTF-8 in their place."""
+    """The maker of the word pieces of texts, or UTF-8 in their place."""
     return tokenizer if isinstance(tokenizer, Utf8) else WordPieces(tokenizer)
 
 

@@ -123,15 +123,15 @@ def _positive(
     the same words, so a judgement of them holds whatever their id.
     """
     num, width = passage_rows.shape
-    found = np.zeros((num, num * width), bool)
+    positive = np.zeros((num, num * width), bool)
     flat = passage_rows.reshape(-1)
     for number in np.unique(of_source):
         own = np.flatnonzero(of_source == number)
         columns = np.flatnonzero(np.repeat(of_source == number, width))
         queries, passages = query_rows[own][:, None], flat[columns][None, :]
-        found[np.ix_(own, columns)] = sources[number].examples.are_relevant(queries, passages)
-    found[np.arange(num), np.arange(num) * width] = True
-    return found
+        positive[np.ix_(own, columns)] = sources[number].examples.are_relevant(queries, passages)
+    positive[np.arange(num), np.arange(num) * width] = True
+    return positive
 
 
 def _by_text(

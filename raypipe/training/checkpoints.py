@@ -173,13 +173,13 @@ class History:
         They end before the first missing one, and at the training's end by `patience`, whenever
         that was noticed.
         """
-        found: list[Measurement] = []
+        measurements: list[Measurement] = []
         for due in self.due(step):
             known = self._read(due)
-            if known is None or self._enough(found):
+            if known is None or self._enough(measurements):
                 break
-            found.append(known)
-        return found
+            measurements.append(known)
+        return measurements
 
     def missing(self, step: int) -> list[int]:
         """The steps up to `step` whose measurement is missing and could still count."""
@@ -213,11 +213,11 @@ class History:
         if step not in self._known:
             name = self._name(step)
             try:
-                found = unseal(name, self._storage.read(name))
+                measurement = unseal(name, self._storage.read(name))
             except FileNotFoundError:
                 return None
-            check_shape(name, found, _MeasurementShape)
-            self._known[step] = found
+            check_shape(name, measurement, _MeasurementShape)
+            self._known[step] = measurement
         return self._known[step]
 
     def _name(self, step: int) -> str:

@@ -40,7 +40,7 @@ class Group(Comm):
         self.rank, self.world = dist.get_rank(), dist.get_world_size()
 
     def sum_(self, tensors: Sequence[Tensor]) -> None:
-        """See Comm."""
+        """Replace tensors by their sums over all workers."""
         flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
         dist.all_reduce(flat)
         start = 0
@@ -49,7 +49,7 @@ class Group(Comm):
             start += tensor.numel()
 
     def gathered(self, rows: Tensor) -> list[Tensor]:
-        """See Comm; workers may have different numbers of rows."""
+        """Every worker's rows, by rank; workers may have different numbers of rows."""
         counts = torch.zeros(self.world, dtype=torch.int64, device=rows.device)
         counts[self.rank] = len(rows)
         dist.all_reduce(counts)
@@ -58,7 +58,7 @@ class Group(Comm):
         return list(torch.split(every, num_rows))
 
     def barrier(self) -> None:
-        """See Comm."""
+        """Wait for all workers."""
         dist.barrier()
 
 

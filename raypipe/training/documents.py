@@ -99,11 +99,11 @@ def document_examples(
 
 def known_pairs(judged: Judged, passages: PassageMap) -> Int64:
     """Keys of all passages of known documents with their queries, sorted."""
-    found = [np.empty(0, np.int64)]
+    keys = [np.empty(0, np.int64)]
     for query, documents in judged.known.items():
         _, rows = passages.passages(np.array(sorted(documents), np.int64))
-        found.append(pair_keys(np.full(len(rows), query), rows))
-    return np.sort(np.concatenate(found))
+        keys.append(pair_keys(np.full(len(rows), query), rows))
+    return np.sort(np.concatenate(keys))
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +143,12 @@ def _drawn(
     rng: np.random.Generator,
 ) -> list[Drawn]:
     """The examples of one relevant passage, without a negative twice; none if there are too few."""
-    wanted = window.examples * window.per_example
+    num_drawn = window.examples * window.per_example
     number = len(negatives.rows)
-    if number < wanted:
+    if number < num_drawn:
         return []
-    chosen = [negatives.at(int(place)) for place in rng.choice(number, wanted, replace=False)]
-    starts = range(0, wanted, window.per_example)
+    chosen = [negatives.at(int(place)) for place in rng.choice(number, num_drawn, replace=False)]
+    starts = range(0, num_drawn, window.per_example)
     return [
         example_of(query, passage, chosen[start : start + window.per_example]) for start in starts
     ]

@@ -169,15 +169,15 @@ def permuted(positions: Int64, *, size: int, seed: int, epoch: int) -> Int64:
     mask = np.uint64((1 << half) - 1)
     shift = np.uint64(half)
     keys = _keys(seed, epoch)
-    found = positions.astype(np.uint64)
-    todo = np.ones(len(found), bool)
+    images = positions.astype(np.uint64)
+    todo = np.ones(len(images), bool)
     while todo.any():
-        left, right = found[todo] >> shift, found[todo] & mask
+        left, right = images[todo] >> shift, images[todo] & mask
         for key in keys:
             left, right = right, left ^ (_mixed(right ^ key) & mask)
-        found[todo] = (left << shift) | right
-        todo &= found >= size
-    return found.astype(np.int64)
+        images[todo] = (left << shift) | right
+        todo &= images >= size
+    return images.astype(np.int64)
 
 
 def _keys(seed: int, epoch: int) -> UInt64:

@@ -56,7 +56,7 @@ from raypipe.training.negatives import (
 
 @dataclass(frozen=True)
 class OfDocuments:
-    """What a set of documents reads besides: its qrels and runs name documents."""
+    """The further stores that a set of documents reads: its qrels and runs name documents."""
 
     map: Stored
     """The map between passages and documents."""
@@ -196,7 +196,7 @@ class ExamplesStage(Stage):
         return [Shard(0, 0, self.queries.num_rows)]
 
     def open(self, site: Site) -> Opened:
-        """See Stage; the examples, with their number and what the guard dropped as facts.
+        """The opened stage; its facts are the number of examples and what the guard dropped.
 
         Its `run` raises InputError for ids that are not in the collection or query set, and if no
         example is left.

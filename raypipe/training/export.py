@@ -44,12 +44,12 @@ ROWS_AT_ONCE = 50_000
 
 def trained_on(sources: Sequence[ExampleSource]) -> UInt64:
     """One hash for each distinct passage in the examples, relevant or not, sorted."""
-    found = []
+    hashes = []
     for source in sources:
         rows = distinct(source.examples.passage_rows.reshape(-1))
         for start in range(0, len(rows), ROWS_AT_ONCE):
-            found.append(passage_hashes(source.passages.part(rows[start : start + ROWS_AT_ONCE])))
-    return np.unique(np.concatenate(found))
+            hashes.append(passage_hashes(source.passages.part(rows[start : start + ROWS_AT_ONCE])))
+    return np.unique(np.concatenate(hashes))
 
 
 def passage_hashes(part: TextSlice) -> UInt64:

@@ -106,7 +106,7 @@ def fit(
 
 
 def _opened(job: Job, comm: Comm, device: str) -> tuple[Updates, DevMeasures]:
-    """What every step needs, opened in every worker or in none.
+    """The updates and dev measures of every step, opened in every worker or in none.
 
     A wrong dev set thus ends the training before its first step.
 
@@ -152,11 +152,11 @@ def _resume(checkpoints: Checkpoints, updates: Updates, comm: Comm) -> State:
     comm.sum_([step])
     if not int(step):
         return State()
-    found = checkpoints.at(int(step))
-    tensors = checkpoints.load(found)
+    checkpoint = checkpoints.at(int(step))
+    tensors = checkpoints.load(checkpoint)
     load_weights_(updates.trainee, tensors)
     updates.optimiser.load(tensors)
-    return State(found.step, dict(found.facts["place"]))
+    return State(checkpoint.step, dict(checkpoint.facts["place"]))
 
 
 def _measure_missing(

@@ -41,7 +41,7 @@ class Near(NamedTuple):
 def nearest(
     texts: Sequence[str], evaluation: Sequence[str], *, threshold: float
 ) -> Iterator[Near | None]:
-    """For each text the most similar evaluation query; of equal ones the first.
+    """The most similar evaluation query of each text; the first of equal ones.
 
     It is None if no similarity reaches `threshold` - BORDER.
 
@@ -59,14 +59,14 @@ def nearest(
     for text in texts:
         own = frozenset(words(text))
         total = weights.total(own)
-        found: Near | None = None
+        near: Near | None = None
         candidates = {n for word in weights.heaviest(own, least) for n in holders.get(word, ())}
         for number in sorted(candidates):
             shared = weights.total(own & sets[number])
             similarity = shared / (total + totals[number] - shared)
-            if similarity >= least and (found is None or similarity > found.similarity):
-                found = Near(similarity, evaluation[number])
-        yield found
+            if similarity >= least and (near is None or similarity > near.similarity):
+                near = Near(similarity, evaluation[number])
+        yield near
 
 
 class _Weights:
@@ -119,7 +119,7 @@ class Guard:
 
 @dataclass
 class Dropped:
-    """What the guard dropped, and why; the counts are in the examples' facts."""
+    """The guard's report: how many it dropped, by reason, as in the examples' facts."""
 
     same_query: int = 0
     near_query: int = 0

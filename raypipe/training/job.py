@@ -179,18 +179,18 @@ def conventions_of_training(model: TrainedModel) -> AnyConventions:
             )
     names = ("query_limit", "passage_limit", "total_limit", "segment_row")
     if model.preset is None:
-        found = conventions_from(model.settings or {}, "model.settings")
+        conventions = conventions_from(model.settings or {}, "model.settings")
     else:
-        found = PRESETS[model.preset]
+        conventions = PRESETS[model.preset]
     given = {name: getattr(model, name) for name in names if getattr(model, name) is not None}
-    if isinstance(found, PairConventions):
-        label = 1 if found.relevant_label is None else found.relevant_label
+    if isinstance(conventions, PairConventions):
+        label = 1 if conventions.relevant_label is None else conventions.relevant_label
         given["relevant_label"] = None if model.head == 1 else label
-        if found.kind == "duo":
+        if conventions.kind == "duo":
             given.setdefault("segment_row", "copy")
-    elif isinstance(found, Conventions) and "total_limit" in given:
+    elif isinstance(conventions, Conventions) and "total_limit" in given:
         raise InputError("model.total_limit: an encoder has query_limit and passage_limit")
-    changed = replace(found, **given)
+    changed = replace(conventions, **given)
     problems = conventions_problems(changed)
     if problems:
         raise InputError([f"model.{problem}" for problem in problems])

@@ -27,7 +27,7 @@ def cross_entropy(units_BU: Tensor, targets_B: Tensor, *, relevant_label: int | 
 
 
 def multi_label_margin(scores_QP: Tensor, positive_QP: Tensor) -> Tensor:
-    """For each query, the sum over positives j and others i of max(0, 1 - (s_j - s_i)), over P.
+    """The sum over positives j and others i of max(0, 1 - (s_j - s_i)), over P, of each query.
 
     Source: Zhan et al. 2020 (RepBERT), Eq. 4, as torch.nn.MultiLabelMarginLoss computes it.
     """

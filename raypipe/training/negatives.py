@@ -96,11 +96,11 @@ class Taught:
 
     def of_pairs(self, query_rows: Int64, passage_rows: Int64) -> Float32:
         """The score of each pair, float32, NaN for a missing one."""
-        wanted = pair_keys(query_rows, passage_rows)
+        keys = pair_keys(query_rows, passage_rows)
         if not len(self._keys):
-            return np.full(len(wanted), np.nan, np.float32)
-        places = np.searchsorted(self._keys, wanted).clip(max=len(self._keys) - 1)
-        found: Float32 = np.where(self._keys[places] == wanted, self._scores[places], np.nan)
+            return np.full(len(keys), np.nan, np.float32)
+        places = np.searchsorted(self._keys, keys).clip(max=len(self._keys) - 1)
+        found: Float32 = np.where(self._keys[places] == keys, self._scores[places], np.nan)
         return found.astype(np.float32)
 
 
@@ -182,14 +182,14 @@ def pool(
     known: set[int],
 ) -> list[Negative]:
     """All possible negatives of a query."""
-    found: dict[int, Negative] = {}
+    by_passage: dict[int, Negative] = {}
     for number, (run, of_query) in enumerate(zip(runs, spans, strict=True)):
         start, stop = of_query.get(query, (0, 0))
         passages, ranks = run.passage_rows[start:stop], run.ranks[start:stop]
         for passage, rank in zip(passages.tolist(), ranks.tolist(), strict=True):
             if window.first <= rank <= window.last and passage not in known:
-                found.setdefault(passage, (passage, number, rank))
-    return list(found.values())
+                by_passage.setdefault(passage, (passage, number, rank))
+    return list(by_passage.values())
 
 
 def reached(
@@ -203,12 +203,12 @@ def reached(
     """The relevant passages that are used in examples."""
     if window.relevant_last is None:
         return relevant
-    found: set[int] = set()
+    rows: set[int] = set()
     for run, of_query in zip(runs, spans, strict=True):
         start, stop = of_query.get(query, (0, 0))
         near = run.ranks[start:stop] <= window.relevant_last
-        found.update(run.passage_rows[start:stop][near].tolist())
-    kept = [passage for passage in relevant if passage in found]
+        rows.update(run.passage_rows[start:stop][near].tolist())
+    kept = [passage for passage in relevant if passage in rows]
     short.beyond_runs += len(relevant) - len(kept)
     return kept
 
@@ -337,14 +337,14 @@ def labelled_examples(
         last: the last rank that is used.
         refused: query rows that must not be trained on.
     """
-    wanted, seen = _pairs(relevant), _pairs(known)
+    relevant_pairs, seen = _pairs(relevant), _pairs(known)
     nears = [run.upto(last) for run in runs]
     queries = np.concatenate([near.query_rows for near in nears])
     passages = np.concatenate([near.passage_rows for near in nears])
     ranks = np.concatenate([near.ranks for near in nears])
     numbers = np.repeat(np.arange(len(nears)), [len(near.ranks) for near in nears])
     keys = pair_keys(queries, passages)
-    is_relevant = np.isin(keys, wanted)
+    is_relevant = np.isin(keys, relevant_pairs)
     usable = (is_relevant | ~np.isin(keys, seen)) & ~np.isin(queries, sorted(refused))
     _, firsts = np.unique(keys, return_index=True)
     kept = firsts[usable[firsts]]
@@ -380,12 +380,12 @@ def with_first_stages(
     queries = np.repeat(examples.query_rows, examples.num_passages).astype(np.int64)
     passages = examples.passage_rows.reshape(-1).astype(np.int64)
     chosen = np.repeat(_choices(examples.query_rows, len(runs) + none, seed), examples.num_passages)
-    found = np.zeros(len(passages), np.float32)
+    first_stage = np.zeros(len(passages), np.float32)
     for number, run in enumerate(runs):
         own = chosen == number
         scores = Taught(_normalised(run, last)).of_pairs(queries[own], passages[own])
-        found[own] = np.nan_to_num(scores)
-    return replace(examples, first_stage=found.reshape(examples.passage_rows.shape))
+        first_stage[own] = np.nan_to_num(scores)
+    return replace(examples, first_stage=first_stage.reshape(examples.passage_rows.shape))
 
 
 def _choices(query_rows: Int32, number: int, seed: int) -> Int64:

@@ -74,29 +74,29 @@ def peer_notes(conventions: AnyConventions) -> list[str]:
     return []
 
 
-def _encoder(found: Conventions, width: int, num_specials: int) -> PeerFiles:
-    longest = max(found.query_limit, found.passage_limit) + num_specials
+def _encoder(conventions: Conventions, width: int, num_specials: int) -> PeerFiles:
+    longest = max(conventions.query_limit, conventions.passage_limit) + num_specials
     place, steps = MODULES, [("Transformer", ""), ("Pooling", "1_Pooling")]
-    if found.is_sparse:
+    if conventions.is_sparse:
         place = SPARSE_MODULES
         steps = [("MLMTransformer", ""), ("SpladePooling", "1_SpladePooling")]
-    steps += [("Normalize", "2_Normalize")] if found.normalise else []
+    steps += [("Normalize", "2_Normalize")] if conventions.normalise else []
     modules = [
         {"idx": number, "name": str(number), "path": path, "type": f"{place}.{name}"}
         for number, (name, path) in enumerate(steps)
     ]
     # Without model_type a SparseEncoder puts an autoencoder behind the weights.
-    sparse = {"model_type": "SparseEncoder", "max_active_dims": found.max_terms}
-    prompts = {"query": found.query_prefix, "document": found.passage_prefix}
+    sparse = {"model_type": "SparseEncoder", "max_active_dims": conventions.max_terms}
+    prompts = {"query": conventions.query_prefix, "document": conventions.passage_prefix}
     files = {
         "modules.json": modules,
-        f"{steps[1][1]}/config.json": _pooling(found.pooling, width),
+        f"{steps[1][1]}/config.json": _pooling(conventions.pooling, width),
         "sentence_bert_config.json": {"max_seq_length": longest, "do_lower_case": False},
         "config_sentence_transformers.json": {
             "prompts": prompts,
             "default_prompt_name": None,
             "similarity_fn_name": "dot",
-            **(sparse if found.is_sparse else {}),
+            **(sparse if conventions.is_sparse else {}),
         },
     }
     return PeerFiles(files, {}, longest)
@@ -114,48 +114,49 @@ def _pooling(pooling: str, width: int) -> Mapping[str, Any]:
     return {"word_embedding_dimension": width, **keys}
 
 
-def _notes_of_encoder(found: Conventions) -> list[str]:
-    if not opens(found):
+def _notes_of_encoder(conventions: Conventions) -> list[str]:
+    if not opens(conventions):
         return [
             "sentence-transformers cannot open it: it puts every text in segment 0, and this "
-            f"model's queries are in segment {found.query_segment}, its passages in segment "
-            f"{found.passage_segment}."
+            f"model's queries are in segment {conventions.query_segment}, its passages in segment "
+            f"{conventions.passage_segment}."
         ]
-    if found.query_limit == found.passage_limit:
+    if conventions.query_limit == conventions.passage_limit:
         return []
     return [
-        f"raypipe cuts queries at {found.query_limit} word pieces and passages at "
-        f"{found.passage_limit}; sentence-transformers has one limit, the larger one."
+        f"raypipe cuts queries at {conventions.query_limit} word pieces and passages at "
+        f"{conventions.passage_limit}; sentence-transformers has one limit, the larger one."
     ]
 
 
-def _notes_of_cross_encoder(found: PairConventions) -> list[str]:
+def _notes_of_cross_encoder(conventions: PairConventions) -> list[str]:
     notes = []
-    if found.query_limit is not None or found.passage_limit is not None:
+    if conventions.query_limit is not None or conventions.passage_limit is not None:
         notes.append(
-            f"raypipe cuts queries at {found.query_limit} word pieces and then passages; "
+            f"raypipe cuts queries at {conventions.query_limit} word pieces and then passages; "
             "sentence-transformers cuts the longer of the two."
         )
-    if found.query_prefix or found.passage_prefix:
+    if conventions.query_prefix or conventions.passage_prefix:
         notes.append(
-            f"raypipe puts {found.query_prefix!r} before queries and {found.passage_prefix!r} "
-            "before passages; CrossEncoder puts nothing there."
+            f"raypipe puts {conventions.query_prefix!r} before queries and "
+            f"{conventions.passage_prefix!r} before passages; CrossEncoder puts nothing there."
         )
-    if found.first_tokenizer:
+    if conventions.first_tokenizer:
         notes.append(
             "raypipe makes word pieces as BERT's first code does, with a run of Chinese characters "
             "as one word; CrossEncoder makes each character a word."
         )
-    if found.relevant_label is not None:
+    if conventions.relevant_label is not None:
         notes.append(
             "CrossEncoder returns both units; raypipe's score is the "
-            f"{'logit' if found.score == 'raw' else found.score} of unit {found.relevant_label}"
-            + ("." if found.score == "raw" else " after a softmax over both.")
+            f"{'logit' if conventions.score == 'raw' else conventions.score} of unit "
+            f"{conventions.relevant_label}"
+            + ("." if conventions.score == "raw" else " after a softmax over both.")
         )
-    if found.blend:
+    if conventions.blend:
         notes.append(
-            f"raypipe ranks by the model's log odds and {found.blend:g} times the first stage's "
-            "score, from 0 to 1; CrossEncoder knows of no first stage."
+            f"raypipe ranks by the model's log odds and {conventions.blend:g} times the first "
+            "stage's score, from 0 to 1; CrossEncoder knows of no first stage."
         )
     return notes
 
@@ -172,13 +173,13 @@ def add_peer_files(folder: Path, conventions: AnyConventions, start: ModelFolder
     single = layout_of(start, open_tokenizer(start), (0,))
     sparse = conventions.is_sparse
     width = sizes["vocab_size" if sparse else "hidden_size"]
-    found = peer_files(conventions, width=width, num_specials=single.num_specials)
-    for name, body in found.files.items():
+    peer = peer_files(conventions, width=width, num_specials=single.num_specials)
+    for name, body in peer.files.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(json.dumps(body, indent=2) + "\n")
-    _merge(folder / "config.json", found.config)
-    if found.longest is not None:
-        _merge(folder / "tokenizer_config.json", {"model_max_length": found.longest})
+    _merge(folder / "config.json", peer.config)
+    if peer.longest is not None:
+        _merge(folder / "tokenizer_config.json", {"model_max_length": peer.longest})
 
 
 def _merge(file: Path, more: dict[str, object]) -> None:

@@ -44,7 +44,7 @@ def generator(purpose: int, seed: int, step: int, row: int) -> np.random.Generat
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What masking needs to know of the recipe and of the tokenizer."""
+    """The settings of masking, from the recipe and the tokenizer."""
 
     share: float
     mask_id: int
@@ -155,7 +155,7 @@ def text_sources(job: Job) -> list[TextSource]:
     """
     masking = job.recipe.masking
     assert masking is not None
-    found: list[TextSource] = []
+    sources: list[TextSource] = []
     before = 0
     for name, stores in zip(job.recipe.train, job.texts, strict=True):
         table = map_stretches(stores.stretches.path(stores.stretches.manifest.records[0]))
@@ -165,9 +165,9 @@ def text_sources(job: Job) -> list[TextSource]:
                 f"{table.num_stretches:,}; hold out fewer"
             )
         tokens = TokenRows(stores.tokens)
-        found.append(TextSource(table, tokens, masking.held_out, job.recipe.seed, before))
+        sources.append(TextSource(table, tokens, masking.held_out, job.recipe.seed, before))
         before += table.num_stretches
-    return found
+    return sources
 
 
 FOLLOWS, OTHER = 0, 1
@@ -323,7 +323,7 @@ def summed_losses(trainee: Trainee, batch: MaskedBatch) -> tuple[Tensor, Tensor 
 
 
 class PretrainingUpdates(Updates):
-    """See Updates; a step's batch has `batch` times `accumulation` inputs."""
+    """The updates of a pre-training; a step's batch has `batch` times `accumulation` inputs."""
 
     def _open(self) -> None:
         recipe = self._job.recipe
@@ -381,7 +381,7 @@ def backward(
 
 
 def maker_of(job: Job) -> Maker:
-    """What makes the masked inputs of a training.
+    """The maker of the masked inputs of a training.
 
     Raises:
         InputError: the tokenizer has no [MASK], or a set has too few inputs.

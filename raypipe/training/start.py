@@ -64,27 +64,27 @@ def pretraining_tensors(
         InputError: the checkpoint lacks a tensor and `draw_missing` is off, a tensor has another
             shape, or its decoder is not its table of word embeddings.
     """
-    wanted = _shapes(config, next_sentence=next_sentence)
+    shapes = _shapes(config, next_sentence=next_sentence)
     generator, std = torch.Generator().manual_seed(seed), initializer_range(config)
-    found = {} if checkpoint is None else _named(checkpoint, config)
-    missing = [name for name in wanted if name not in found]
+    tensors = {} if checkpoint is None else _named(checkpoint, config)
+    missing = [name for name in shapes if name not in tensors]
     if checkpoint is not None and missing and not draw_missing:
         raise InputError([lacking(name) for name in missing])
-    drawn = {name: wanted[name] for name in missing}
+    drawn = {name: shapes[name] for name in missing}
     if checkpoint is None:
         drawn |= _pooler(config)
     for name, shape in drawn.items():
-        found[name] = _drawn(name, shape, generator, std)
+        tensors[name] = _drawn(name, shape, generator, std)
     problems = [
-        f"{name}: expected shape {list(shape)}, found {list(found[name].shape)}"
-        for name, shape in wanted.items()
-        if tuple(found[name].shape) != shape
+        f"{name}: expected shape {list(shape)}, found {list(tensors[name].shape)}"
+        for name, shape in shapes.items()
+        if tuple(tensors[name].shape) != shape
     ]
     if problems:
         raise InputError(problems)
     return PretrainingTensors(
-        {name: found[name] for name in wanted},
-        {name: tensor for name, tensor in found.items() if name not in wanted},
+        {name: tensors[name] for name in shapes},
+        {name: tensor for name, tensor in tensors.items() if name not in shapes},
     )
 
 
@@ -345,12 +345,12 @@ def start_from_(trainee: Trainee, folder: Path, *, sha256: str) -> None:
         )
     saved = {n.removeprefix(PEFT): t for n, t in load(data).items()}
     for name, weight in trainee.weights.items():
-        found = saved.get(name)
-        if found is None and "lora_" not in name:
+        tensor = saved.get(name)
+        if tensor is None and "lora_" not in name:
             continue
-        if found is None or (found.shape != weight.shape and "embeddings" not in name):
-            shape = "none" if found is None else list(found.shape)
+        if tensor is None or (tensor.shape != weight.shape and "embeddings" not in name):
+            shape = "none" if tensor is None else list(tensor.shape)
             raise InputError(f"{folder}: {name}: expected {list(weight.shape)}, found {shape}")
-        if found.shape == weight.shape:
+        if tensor.shape == weight.shape:
             with torch.no_grad():
-                weight.copy_(found)
+                weight.copy_(tensor)

@@ -394,9 +394,9 @@ class Updates:
         """That of a step. With several batches, a pass without gradients over all of them comes
         before the first: the penalty's gradient needs the mean over all of the step's texts."""
         recipe = self._job.recipe
-        found = penalty_of(recipe.loss, number)
-        if found is None or recipe.accumulation == 1:
-            return found
+        penalty = penalty_of(recipe.loss, number)
+        if penalty is None or recipe.accumulation == 1:
+            return penalty
         sums = None
         for part in range(recipe.accumulation):
             batch, draw = self._batch(number, part), (recipe.seed, number, part)
@@ -406,7 +406,7 @@ class Updates:
         self._comm.sum_([sums])
         num_queries = recipe.batch * recipe.accumulation
         counts = sums.new_tensor([num_queries, num_queries * batch.num_passages])
-        return replace(found, means=sums / counts[:, None])
+        return replace(penalty, means=sums / counts[:, None])
 
 
 def _taken(weights: Sequence[Tensor]) -> list[Tensor]:

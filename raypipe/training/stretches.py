@@ -135,11 +135,11 @@ class StretchesStage(Stage):
         return [Shard(0, 0, self.tokens.num_rows)]
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
-        """See Stage."""
+        """The estimated bytes of the table, BYTES for each stretch."""
         return BYTES * (num_rows + self.tokens.num_bytes // (2 * self.limit))
 
     def open(self, site: Site) -> Opened:
-        """See Stage; the table, with the number of stretches and of their pieces as facts.
+        """The opened stage, whose facts are the number of stretches and that of their pieces.
 
         Its `run` raises InputError if no stretch is left.
         """

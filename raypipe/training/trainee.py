@@ -38,14 +38,14 @@ class LowRank:
 def drawn(names: list[str], base: Mapping[str, Tensor], rank: int, seed: int) -> dict[str, Tensor]:
     """Initial `NAME.lora_A.weight` [rank, in] and `NAME.lora_B.weight` [out, rank]."""
     generator = torch.Generator().manual_seed(seed)
-    found = {}
+    tensors = {}
     for name in names:
         num_out, num_in = base[f"{name}.weight"].shape
         bound = math.sqrt(1 / num_in)  # kaiming_uniform with a = sqrt(5), as in peft
         uniform = torch.rand(rank, num_in, generator=generator)
-        found[f"{name}.lora_A.weight"] = (2 * uniform - 1) * bound
-        found[f"{name}.lora_B.weight"] = torch.zeros(num_out, rank)
-    return found
+        tensors[f"{name}.lora_A.weight"] = (2 * uniform - 1) * bound
+        tensors[f"{name}.lora_B.weight"] = torch.zeros(num_out, rank)
+    return tensors
 
 
 def updates_of(weights: Mapping[str, Tensor], scale: float) -> Updates:

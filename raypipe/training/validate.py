@@ -172,7 +172,7 @@ def _columns(run: pa.Table) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArr
 
 
 def _keys(trainee: Trainee, data: DevData) -> Keys:
-    """What is scored: the first k candidates, their pairs, or all passages of k documents."""
+    """The keys to score: the first k candidates, their pairs, or all passages of k documents."""
     if data.documents is not None:
         run = _columns(data.documents.run)
         return singles(*run, k0=len(run[0]))

@@ -1,1 +1,1 @@
-"""What a recipe will take, before it is run: tokens, inferences, disk and time."""
+"""The cost of a recipe, before it is run: tokens, inferences, disk and time."""

@@ -46,7 +46,7 @@ class BadSample(InputError):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What one store will take of this invocation; nothing of one that is there."""
+    """The cost of one store in this invocation; nothing if it is there."""
 
     store: str
     rows: float
@@ -70,7 +70,7 @@ class Line:
         return None if self.model_seconds is None else self.other_seconds + self.model_seconds
 
     def to_json(self) -> dict[str, Any]:
-        """For `--json`."""
+        """The line as `--json` prints it."""
         return {
             "rows": round(self.rows),
             "tokens": round(self.tokens),
@@ -112,7 +112,7 @@ class Forecast:
 
     @property
     def inputs(self) -> "list[ModelInputs]":
-        """What models will read."""
+        """The inputs that models will read."""
         return [line.inputs for line in self.lines if line.inputs is not None]
 
     def with_rates(self, rates: "Mapping[Key, Rate]", notes: Sequence[str] = ()) -> "Forecast":
@@ -131,7 +131,7 @@ class Forecast:
         return Forecast(lines, by_store, [*notes, *self.notes])
 
     def hours(self, workers: int, cores: int) -> float | None:
-        """Of the clock, from the first store to the last; None where a rate is not known.
+        """Hours of the clock, from the first store to the last; None where a rate is not known.
 
         A store's work is shared by as many workers, or cores for what no model computes, as it has
         shards. Start-up and evaluation are not in it.
@@ -146,7 +146,7 @@ class Forecast:
         return seconds / 3600
 
     def to_json(self) -> dict[str, Any]:
-        """For `--json`."""
+        """The forecast as `--json` prints it."""
         return {
             "stages": {line.store: line.to_json() for line in self.lines},
             "totals": self.totals,
@@ -169,7 +169,7 @@ class Forecast:
 
 @dataclass
 class Walk:
-    """See Stores; nothing is written to `storage`."""
+    """Stores as they will be (a `Stores`); nothing is written to `storage`."""
 
     storage: Storage
     """The stores to look for existing ones in."""
@@ -182,11 +182,11 @@ class Walk:
     _stored: dict[tuple[StoreName, str], Stored] = field(default_factory=dict)
 
     def fixed(self, name: StoreName) -> Stored | None:
-        """See Stores; no generation is read."""
+        """None, since a forecast reads no generation."""
         return None
 
     def find(self, name: StoreName, spec: StageSpec) -> Stored | None:
-        """See Stores; a store that is expected counts as complete."""
+        """The store of this specification; one that is expected counts as complete."""
         key = (name, spec.fingerprint())
         if key in self._stored:
             return self._stored[key]
@@ -234,7 +234,7 @@ def _line(name: StoreName, stored: Stored) -> Line:
 
 
 def _rest(line: Line, expected: Expected, left: float) -> Line:
-    """What the rest of a store takes, of which an interrupted invocation has committed a part."""
+    """The cost of the rest of a store, if an interrupted invocation has committed a part."""
     inputs = expected.inputs
     if inputs is not None:
         inputs = replace(inputs, number=inputs.number * left) if inputs.number else None
@@ -311,7 +311,7 @@ def run_forecast(
     workspace: Workspace,
     compute: Callable[[StoreName, Stage], Stored],
 ) -> Forecast | None:
-    """What the run will take; None where an input is bad.
+    """The forecast of a run; None where an input is bad.
 
     Only the count of the records and the query sets are computed for it, as the run would first;
     see `make_forecast` for the arguments.

@@ -35,7 +35,7 @@ class Plan:
 
     @property
     def hours(self) -> float | None:
-        """See `Forecast.hours`."""
+        """Hours of the clock on the devices chosen; None where a rate is not known."""
         return self.forecast.hours(self.chosen.num_actors, num_cores())
 
     def to_json(self) -> dict[str, Any]:
@@ -44,7 +44,7 @@ class Plan:
         return {**self.forecast.to_json(), "hours": self.hours, "device": device}
 
     def text(self) -> Text:
-        """For people: what is not there yet by store, the totals, notes."""
+        """The table for people: what is not there yet by store, the totals, notes."""
         forecast, totals = self.forecast, self.forecast.totals
         header = ["store", "rows", "tokens", "inferences", "MB", "seconds"]
         stores = [

@@ -42,7 +42,7 @@ class Rate:
     """`log` or `probe`."""
 
     def to_json(self) -> dict[str, Any]:
-        """For `--json`."""
+        """The rate as `--json` prints it."""
         return {"tokens_per_second": round(self.tokens_per_second), "by": self.by}
 
 

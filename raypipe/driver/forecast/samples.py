@@ -33,7 +33,7 @@ are moved to the checkpoint before them, and where there is none to the beginnin
 
 @dataclass
 class Samples:
-    """See Expectations.
+    """The expectations of a forecast, from samples of its texts.
 
     Each table of texts is sampled once, and its sample tokenised once by each tokenizer.
     """
@@ -46,7 +46,7 @@ class Samples:
     _pieces: dict[tuple[object, ...], tuple[TextSlice, float]] = field(default_factory=dict)
 
     def has(self, stored: Stored) -> bool:
-        """See Expectations."""
+        """Whether the store is there, so that its payloads can be read."""
         return stored.origin not in self._expected
 
     def add(self, stored: Stored, expected: Expected) -> None:
@@ -58,11 +58,11 @@ class Samples:
         self._stages.setdefault(spec.reuse_key, []).append(stage)
 
     def earlier(self, reuse_key: str) -> Sequence[Stage]:
-        """See Expectations."""
+        """The stages before this one with a `reuse_key`, in the order of the recipe."""
         return self._stages.get(reuse_key, ())
 
     def sample(self, texts: Stored) -> Sample:
-        """See Expectations."""
+        """The sample of a table of texts, which its stage made if the table is not there."""
         if texts.origin in self._expected:
             sample = self._expected[texts.origin].sample
             assert sample is not None  # as every table of texts has
@@ -72,14 +72,14 @@ class Samples:
         return self._samples[texts.origin]
 
     def pieces(self, texts: Stored, model: ModelFolder, prefix: str) -> tuple[TextSlice, float]:
-        """See Expectations."""
+        """The word pieces of the sampled texts, and the CPU seconds that each text took."""
         key = (texts.origin, *piece_settings(model, prefix).values())
         if key not in self._pieces:
             self._pieces[key] = tokenized_sample(self.sample(texts), model, prefix)
         return self._pieces[key]
 
     def stored_pieces(self, tokens: Stored) -> TextSlice:
-        """See Expectations."""
+        """The word pieces of some rows of a store of them, expected or there."""
         if tokens.origin in self._expected:
             pieces = self._expected[tokens.origin].pieces
             assert pieces is not None  # as every store of word pieces has
@@ -89,13 +89,13 @@ class Samples:
     def sample_files(
         self, files: Sequence[Path], facts: Sequence[FileFacts], read: ReadRecords
     ) -> Sample:
-        """See Expectations."""
+        """Some records of counted files."""
         return sample_of_files(files, facts, read)
 
     def pieces_of_rows(
         self, texts: Stored, rows: NDArray[np.int64], model: ModelFolder, prefix: str
     ) -> TextSlice:
-        """See Expectations."""
+        """The word pieces of rows of a table that is there, in this order."""
         distinct, places = np.unique(rows, return_inverse=True)
         found = column_of_rows(texts, distinct, "text", _COLUMNS[texts.spec.produces])
         pieces, _ = tokenized_sample(Sample(found, len(found)), model, prefix)
@@ -104,18 +104,18 @@ class Samples:
 
 def blocks_of(num_rows: int) -> list[tuple[int, int]]:
     """[start, stop) of evenly spaced blocks, all rows of a small table."""
-    wanted = min(num_rows, ROWS)
-    number = min(NUM_BLOCKS, wanted)
-    edges = [wanted * i // max(1, number) for i in range(number + 1)]
-    gap = (num_rows - wanted) / max(1, number)
+    num_sampled = min(num_rows, ROWS)
+    number = min(NUM_BLOCKS, num_sampled)
+    edges = [num_sampled * i // max(1, number) for i in range(number + 1)]
+    gap = (num_rows - num_sampled) / max(1, number)
     starts = [round(gap * (i + 0.5)) + edges[i] for i in range(number)]
-    if wanted == num_rows:
+    if num_sampled == num_rows:
         return [(0, num_rows)] if num_rows else []
     return [(start, start + edges[i + 1] - edges[i]) for i, start in enumerate(starts)]
 
 
 def sample_of_files(files: Sequence[Path], facts: Sequence[FileFacts], read: ReadRecords) -> Sample:
-    """Of the records that a stage will read.
+    """A sample of the records that a stage will read.
 
     Of a large compressed file the first records stand for all. Bad records are left out, and the
     file is not compared with its count, unless it is read to its end: the stage will do both.
@@ -123,7 +123,7 @@ def sample_of_files(files: Sequence[Path], facts: Sequence[FileFacts], read: Rea
     Raises:
         InputError: bad records in a file that was read to its end.
     """
-    began, found, first = process_time(), list[tuple[str, ...]](), 0
+    began, records, first = process_time(), list[tuple[str, ...]](), 0
     num_rows = sum(each.num_records for each in facts)
     blocks = blocks_of(num_rows)
     for file, of_file in zip(files, facts, strict=True):
@@ -133,15 +133,15 @@ def sample_of_files(files: Sequence[Path], facts: Sequence[FileFacts], read: Rea
             for start, stop in blocks
             if start < last and stop > first
         ]
-        found += _of_file(file, of_file, own, read) if own else ()
+        records += _of_file(file, of_file, own, read) if own else ()
         first = last
-    seconds = (process_time() - began) * num_rows / max(1, len(found))
-    ids = pa.array([record[0] for record in found], pa.string())
-    return Sample([record[-1] for record in found], num_rows, mean_bytes(ids), seconds)
+    seconds = (process_time() - began) * num_rows / max(1, len(records))
+    ids = pa.array([record[0] for record in records], pa.string())
+    return Sample([record[-1] for record in records], num_rows, mean_bytes(ids), seconds)
 
 
 def sample_of_stored(texts: Stored) -> Sample:
-    """Of a table that is there: its last column, and the length of its first, the ids."""
+    """A sample of a table that is there: its last column, and the length of its ids, the first."""
     columns = _COLUMNS[texts.spec.produces]
     parts = [texts.table(columns, start, stop) for start, stop in blocks_of(texts.num_rows)]
     table = pa.concat_tables([columns.empty_table(), *parts])
@@ -160,7 +160,7 @@ def tokenized_sample(sample: Sample, model: ModelFolder, prefix: str) -> tuple[T
 
 
 def pieces_of_stored(tokens: Stored) -> TextSlice:
-    """Those of some rows of a store that is there."""
+    """The word pieces of some rows of a store that is there."""
     parts = [tokens.tokens(start, stop) for start, stop in blocks_of(tokens.num_rows)]
     flat, offsets = concatenate(parts)
     return TextSlice(flat, offsets[:-1], np.diff(offsets))

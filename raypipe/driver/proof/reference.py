@@ -63,10 +63,10 @@ class Reference(Protocol):
         """The inputs that the library makes, without computing anything."""
 
     def values(self, side: str, rows: Sequence[Row], batch: int) -> list[NDArray[np.float32]]:
-        """What it computes of each row, in batches of so many rows."""
+        """The values that the library computes of each row, in batches of so many rows."""
 
     def ours(self, packed: Packed, side: str, rows: Sequence[Row]) -> list[NDArray[np.float32]]:
-        """What raypipe computes that these values are compared with."""
+        """The values of raypipe, with which those of the library are compared."""
 
 
 class Packed:
@@ -152,7 +152,7 @@ class Library:
         self.tokenizer = getattr(self.opened, "tokenizer", None)
 
     def inputs(self, side: str, rows: Sequence[Row]) -> list[Input]:
-        """See Reference: the call ends where the model would begin."""
+        """The inputs that the library makes: the call ends where the model would begin."""
         handle = self.opened[0].register_forward_pre_hook(_end_with_features)
         try:
             return [self._input(side, row) for row in rows]
@@ -167,7 +167,7 @@ class Library:
         raise AssertionError("the library computes without its first module")
 
     def values(self, side: str, rows: Sequence[Row], batch: int) -> list[NDArray[np.float32]]:
-        """See Reference."""
+        """The values that sentence-transformers computes of each row."""
         more: dict[str, Any] = {"batch_size": batch, "show_progress_bar": False}
         if side == "pair":
             return list(self.opened.predict([tuple(row) for row in rows], **more)[:, None])
@@ -234,12 +234,12 @@ class Bare:
 
     def _pieces(self, texts: list[str], side: str) -> TextSlice:
         prefix, most = self._packed.model.conventions.prefix(side), self._packed.model.max_pieces
-        found = [
+        pieces = [
             self.tokenizer(prefix + text, add_special_tokens=False)["input_ids"][:most]
             for text in texts
         ]
-        counts = np.array([len(ids) for ids in found], np.int64)
-        flat = np.array([number for ids in found for number in ids], np.uint32)
+        counts = np.array([len(ids) for ids in pieces], np.int64)
+        flat = np.array([number for ids in pieces for number in ids], np.uint32)
         return TextSlice(flat, np.cumsum(counts) - counts, counts)
 
     @torch.inference_mode()
@@ -258,14 +258,14 @@ class Bare:
         given = {"input_ids": torch.tensor([ids]), "attention_mask": torch.ones(1, len(ids)).long()}
         if self._packed.model.family.files.HAS_SEGMENTS:
             given["token_type_ids"] = torch.tensor([segments])
-        found = self._model(**given)
+        output = self._model(**given)
         if not isinstance(own, Conventions):
-            logits = found.logits.double().numpy()
+            logits = output.logits.double().numpy()
             return np.asarray(scores_of(logits, self._packed.model.reranker), np.float32)
         if not own.is_sparse:
-            states: NDArray[np.float32] = found.last_hidden_state[0].numpy().reshape(-1)
+            states: NDArray[np.float32] = output.last_hidden_state[0].numpy().reshape(-1)
             return states
-        weights = torch.log1p(torch.relu(found.logits)).amax(1)[0]
+        weights = torch.log1p(torch.relu(output.logits)).amax(1)[0]
         weights = torch.log1p(weights) if own.pooling == SPLADE_LOG else weights
         return np.asarray(weights.numpy())
 
@@ -282,15 +282,15 @@ def hidden_states(packed: Packed, side: str, rows: Sequence[Row]) -> list[NDArra
     """A family's last hidden states of each input, flat."""
     model, made = packed.model, packed.made(side, rows)
     body = model.family.read(load_weights(model), model.config())
-    found = []
+    values = []
     edges = np.cumsum(made.lengths)[:-1]
     parts = (np.split(part, edges) for part in (made.ids, made.positions, made.segments))
     for columns in zip(*parts, strict=True):
         ids, positions, segments = map(torch.from_numpy, columns)
         groups = groups_of(np.array([len(ids)]))
         states = model.family.forward(body, ids, positions, segments, groups, attend_by_length)
-        found.append(states.numpy().reshape(-1))
-    return found
+        values.append(states.numpy().reshape(-1))
+    return values
 
 
 def prove(subject: Subject, threads: int) -> dict[str, Any]:
@@ -340,7 +340,7 @@ def cases_of(packed: Packed, added: Sequence[str], *, own: bool) -> list[Cases]:
     """All inputs that are compared; `own` as in Subject: no library has a bare folder's table."""
     tokenizer, settings = packed.tokenizer, packed.model.conventions
     if isinstance(settings, Conventions):
-        found = []
+        all_cases = []
         for side in SIDES:
             texts = texts_of(tokenizer, settings.limit(side), added)
             cases = Cases(side, *([(text,) for text in part] for part in texts))
@@ -348,8 +348,8 @@ def cases_of(packed: Packed, added: Sequence[str], *, own: bool) -> list[Cases]:
                 cases = Cases(side, (), (), [*cases.short, *cases.full, *cases.others])
             elif side == "query" and settings.query_limit == settings.passage_limit:
                 cases = cases.with_full(0)  # passages have one
-            found.append(cases)
-        return found
+            all_cases.append(cases)
+        return all_cases
     pair = packed.model.reranker
     room = pair.total_limit - packed.layouts["pair"].num_specials
     of_query = pair.query_limit or room // 2

@@ -50,18 +50,18 @@ class CollectionFiles:
         """Every store of the collection by its role: passages and ids, and those of documents."""
         split = self.collection.split
         if split is None:
-            found = {Role.PASSAGES: self._ensure(Role.PASSAGES, self._converted())}
+            stores = {Role.PASSAGES: self._ensure(Role.PASSAGES, self._converted())}
         elif split.by == "given":
-            found = self._given()
+            stores = self._given()
         else:
-            found = self._split()
+            stores = self._split()
         whole = split is not None and split.by != "given"  # then rows are no records of files
         # An earlier count, of other files, where only settings are compared.
         counts = [facts.num_records for facts in self.facts]
         named = zip([f"{file}: {self._unit(file)}" for file in self.files], counts, strict=False)
         dense = has_dense_ids(self.facts) and split is None
-        ids = ids_stage(found[Role.PASSAGES], dense, () if whole else tuple(named))
-        return {**found, Role.IDS: self._ensure(Role.IDS, ids)}
+        ids = ids_stage(stores[Role.PASSAGES], dense, () if whole else tuple(named))
+        return {**stores, Role.IDS: self._ensure(Role.IDS, ids)}
 
     def _unit(self, file: Path) -> str:
         """The word for the file's records in messages."""
@@ -103,17 +103,19 @@ class CollectionFiles:
     def _records(self, what: What) -> RecordsStage:
         from raypipe.stages.documents.convert import RecordsStage
 
-        wanted = self.collection
-        fields = None if wanted.fields is None else wanted.fields.model_dump(exclude_none=True)
+        collection = self.collection
+        fields = (
+            None if collection.fields is None else collection.fields.model_dump(exclude_none=True)
+        )
         return RecordsStage(
             self.files,
             self.facts,
-            wanted.format,
-            wanted.errors,
+            collection.format,
+            collection.errors,
             self.sources,
             what=what,
             fields=fields,
-            delimiter=None if wanted.split is None else wanted.split.delimiter,
+            delimiter=None if collection.split is None else collection.split.delimiter,
         )
 
     def _ensure(self, role: Role, stage: Stage) -> Stored:

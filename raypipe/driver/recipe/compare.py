@@ -91,13 +91,13 @@ def _keys_of(difference: _Difference, changed: Sequence[ChangedKey]) -> Sequence
     store, changes, _ = difference
     last = {change.field.rpartition(".")[2] for change in changes}
     values = [(change.old, change.new) for change in changes]
-    found = [
+    keys = [
         each
         for each in changed
         if each.key.rpartition(".")[2] in last or (each.old, each.new) in values
     ]
-    if found:
-        return found
+    if keys:
+        return keys
     parts = {*re.split("[@.]", store)}
     return [each for each in changed if parts & {*each.key.split(".")[1:2]}] or changed
 

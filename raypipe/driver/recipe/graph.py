@@ -220,12 +220,12 @@ class Graph:
 
     def _fixed(self) -> dict[Role, Stored] | None:
         """The collection's stores in a generation, if it has them all."""
-        wanted = [Role.PASSAGES, Role.IDS]
+        roles = [Role.PASSAGES, Role.IDS]
         if self.recipe.collection.split is not None:
-            wanted += [Role.DOCUMENTS, Role.MAP]
-        found = {role: self.stores.fixed(of_collection(role)) for role in wanted}
+            roles += [Role.DOCUMENTS, Role.MAP]
+        found = {role: self.stores.fixed(of_collection(role)) for role in roles}
         complete = {role: stored for role, stored in found.items() if stored is not None}
-        return complete if len(complete) == len(wanted) else None
+        return complete if len(complete) == len(roles) else None
 
     def _prepared(self) -> dict[Role, Stored]:
         return counted_collection(self.recipe.collection, self.stores, self.sources).passages()

@@ -79,21 +79,25 @@ def read_first(recipe: Recipe, others: Sequence[str] = ()) -> Mapping[tuple[str,
 
 def collection_problems(recipe: Recipe) -> list[str]:
     """Problems of the first records of the collection's files; the rest is the workers' to find."""
-    wanted, split = recipe.collection, recipe.collection.split
-    fields = None if wanted.fields is None else wanted.fields.model_dump(exclude_none=True)
-    kind = get_format(wanted.format, fields)
+    collection, split = recipe.collection, recipe.collection.split
+    fields = None if collection.fields is None else collection.fields.model_dump(exclude_none=True)
+    kind = get_format(collection.format, fields)
     whole = split is not None and split.by != "given"
     parse = kind.document if whole else kind.parse
     problems: list[str] = []
     if parse is not None:
-        files = _tried(kind.files, [Path(path) for path in wanted.input], problems)
+        files = _tried(kind.files, [Path(path) for path in collection.input], problems)
         if files is not None:
             if split is not None and split.delimiter is not None and kind.parse is not None:
                 parse = partial(_in_document, kind.parse, split.delimiter)
                 kind = replace(kind, parse=parse)
-            read = partial(first_problems, kind=kind, parse=parse, errors=wanted.errors)
+            read = partial(first_problems, kind=kind, parse=parse, errors=collection.errors)
             found = _tried(read, files, problems) or []
-            if wanted.format == "jsonl" and fields is None and any(map(_NO_FIELD.search, found)):
+            if (
+                collection.format == "jsonl"
+                and fields is None
+                and any(map(_NO_FIELD.search, found))
+            ):
                 found.append(_OTHER_FIELDS)
             problems += found
     return problems

@@ -316,7 +316,7 @@ class OpenedDev:
 
 
 def unit_of(keys: TrainingSet | DevSet) -> Unit:
-    """What the judgements and the runs of a set name."""
+    """The unit that the judgements and the runs of a set name."""
     return "passages" if keys.documents is None else "documents"
 
 

@@ -1,4 +1,4 @@
-"""What all trainings of an invocation share, and whether their inputs fit."""
+"""The place that all trainings of an invocation share, and whether their inputs fit it."""
 
 from dataclasses import dataclass, replace
 
@@ -65,12 +65,12 @@ def start_model(recipe: Training) -> ModelFolder:
             BERT.
     """
     try:
-        found = _start(address(recipe.model.start, recipe.model.revision), recipe)
+        model = _start(address(recipe.model.start, recipe.model.revision), recipe)
         trained = conventions_of_training(recipe.model)
-        layouts_of(replace(found, conventions=trained))
+        layouts_of(replace(model, conventions=trained))
     except InputError as error:
         raise InputError([f"model.start: {problem}" for problem in error.problems]) from error
-    return found
+    return model
 
 
 def _start(path: str, recipe: Training) -> ModelFolder:

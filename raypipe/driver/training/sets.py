@@ -41,10 +41,10 @@ from raypipe.training.stretches import StretchesStage
 def with_ids(recipe: Training, folder: Path) -> Training:
     """The recipe with each file of texts replaced by a collection, queries and triples of ids."""
     collections, train = dict(recipe.collections), dict(recipe.train)
-    for name, wanted in recipe.train.items():
-        if wanted.texts is None:
+    for name, training_set in recipe.train.items():
+        if training_set.texts is None:
             continue
-        own, source = folder / name, Path(wanted.texts)
+        own, source = folder / name, Path(training_set.texts)
         note = own / "made-from.json"
         for file in (*FILES, note.name):
             sweep_beside(own / file)  # they are written once: no later write sweeps there
@@ -61,7 +61,7 @@ def with_ids(recipe: Training, folder: Path) -> Training:
             "queries": str((own / "queries.tsv").absolute()),
             "triples": str((own / "triples.tsv").absolute()),
         }
-        train[name] = wanted.model_copy(update=update)
+        train[name] = training_set.model_copy(update=update)
     return recipe.model_copy(update={"collections": collections, "train": train})
 
 
@@ -224,9 +224,9 @@ def with_length(recipe: Training, sets: Sets, say: Callable[[str], None]) -> Tra
     if recipe.epochs is None:
         return recipe
     num_examples = sum(facts["examples"] for facts in sets.facts.values())
-    found = recipe.with_steps(num_examples)
-    say(f"train: {recipe.epochs:g} epochs of {num_examples:,} examples: {steps_of(found):,} steps")
-    problems = [f"{dotted(problem.key)}: {problem.text}" for problem in schedule_problems(found)]
+    whole = recipe.with_steps(num_examples)
+    say(f"train: {recipe.epochs:g} epochs of {num_examples:,} examples: {steps_of(whole):,} steps")
+    problems = [f"{dotted(problem.key)}: {problem.text}" for problem in schedule_problems(whole)]
     if problems:
         raise InputError(problems)
-    return found
+    return whole

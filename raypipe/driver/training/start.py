@@ -65,21 +65,21 @@ def with_own_settings(recipe: Training | PhasedTraining) -> Training | PhasedTra
             "neither trains nor keeps; name model.preset or model.settings to train the body of a "
             "BERT, or a relative of it, without what follows"
         )
-    found = opened.conventions
+    conventions = opened.conventions
 
-    if isinstance(found, Conventions) and found.query_table is not None:
+    if isinstance(conventions, Conventions) and conventions.query_table is not None:
         raise InputError(
             f"model.start: {start}: expected queries that the model encodes, found those by the "
-            f"table in {found.query_table}, which a training neither trains nor keeps; name "
+            f"table in {conventions.query_table}, which a training neither trains nor keeps; name "
             "model.preset: splade to train its body for both"
         )
 
     def described(training: Training) -> dict[str, Any]:
-        return {} if kind_of(training.model) is not None else _settings(training, found)
+        return {} if kind_of(training.model) is not None else _settings(training, conventions)
 
     made = with_model(recipe, described)
     problems = [
-        f"{dotted(problem.key)}: {problem.text} ({start} is of kind {found.kind})"
+        f"{dotted(problem.key)}: {problem.text} ({start} is of kind {conventions.kind})"
         for each in trainings_of(made)
         for problem in training_problems(each)
     ]

@@ -54,7 +54,7 @@ from raypipe.training.start import drawn_lines
 
 @dataclass
 class Trained:
-    """What is printed after a training."""
+    """The summary, table and model folder of a training, for its last lines."""
 
     summary: dict[str, Any]
     table: Text
@@ -282,7 +282,7 @@ def finish(
 
 
 def seen_at_start(job: Job) -> str:
-    """What the starting weights were trained on, including those of a starting adapter."""
+    """The data that the starting weights were trained on, including those of a starting adapter."""
     model = job.recipe.model
     base, adapter = model.start_saw or starting_weights(job.start), model.adapter
     if adapter is None or adapter.start is None:

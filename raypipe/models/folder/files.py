@@ -126,19 +126,19 @@ def quantised_problems(folder: Path, config: Config) -> list[str]:
         InputError: a file is not a safetensors file.
     """
     method = part_of(config, "quantization_config", folder / "config.json").get("quant_method")
-    found = [] if method is None else [f"config.json: quantization_config of {method}"]
+    quantised = [] if method is None else [f"config.json: quantization_config of {method}"]
     for file in sorted(folder.glob("*.safetensors")):
         tensor_shapes(file)  # or an error
         with safe_open(file, framework="numpy") as opened:
             for name in opened.keys():  # noqa: SIM118
                 dtype = str(opened.get_slice(name).get_dtype())
-                if dtype not in FLOATS and len(found) < 2:
-                    found.append(f"{file.name}: {name} of {dtype}")
+                if dtype not in FLOATS and len(quantised) < 2:
+                    quantised.append(f"{file.name}: {name} of {dtype}")
     return [
         f"{folder}: expected weights that are numbers, found those of a quantisation "
-        f"({'; '.join(found)}), which neither raypipe nor sentence-transformers computes as they "
-        "were before; name the model's folder in fp32, fp16 or bf16, from which it was made"
-    ] * bool(found)
+        f"({'; '.join(quantised)}), which neither raypipe nor sentence-transformers computes as "
+        "they were before; name the model's folder in fp32, fp16 or bf16, from which it was made"
+    ] * bool(quantised)
 
 
 def sha256_of(*parts: str) -> str:

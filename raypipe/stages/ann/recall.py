@@ -42,7 +42,7 @@ def recall_stage(
         fetched = excluded.depth(depth, shard.start, shard.stop, embeddings.num_rows)
         rows, _ = exact_lists(queries, blocks, depth=fetched, site=site, beat=beat)
         table = read_queries_of_run(run, shard.start, shard.stop)
-        owners, found = table["query_row"].to_numpy(), table["passage_row"].to_numpy()
+        owners, passages = table["query_row"].to_numpy(), table["passage_row"].to_numpy()
         recalls: dict[int, list[float]] = {min(CUTOFF, depth): [], depth: []}
         for query, exact in zip(chosen, rows, strict=True):
             first, last = np.searchsorted(owners, (query, query + 1))
@@ -52,7 +52,7 @@ def recall_stage(
                 wanted = exact[:cutoff]
                 if len(wanted):
                     values.append(
-                        float(np.isin(wanted, found[first : min(last, first + cutoff)]).mean())
+                        float(np.isin(wanted, passages[first : min(last, first + cutoff)]).mean())
                     )
         means = {str(k): float(np.mean(values)) for k, values in recalls.items() if values}
         path = site.scratch / "recall.json"

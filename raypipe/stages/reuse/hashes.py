@@ -64,7 +64,7 @@ class TextHashes:
 
     def first_rows(self, hashes: Hashes) -> Int64:
         """The first row with each hash, int64 [n]; -1 if there is none."""
-        found = np.full(len(hashes), -1, np.int64)
+        first = np.full(len(hashes), -1, np.int64)
         waiting = np.arange(len(hashes))
         places = np.searchsorted(self._sorted, hashes[:, 0])
         while len(waiting):  # a second turn only if two texts agree in 64 bits
@@ -74,9 +74,9 @@ class TextHashes:
             waiting, places = waiting[same], places[same]
             rows = self._rows[places].astype(np.int64)
             whole = self.hashes[rows, 1] == hashes[waiting, 1]
-            found[waiting[whole]] = rows[whole]
+            first[waiting[whole]] = rows[whole]
             waiting, places = waiting[~whole], places[~whole] + 1
-        return found
+        return first
 
     def copies(self) -> Int64:
         """The rows whose text an earlier row has too, with the first row that has it.

@@ -99,12 +99,12 @@ class OpenedSource:
 
     def rows(self, rows: Int64) -> Int64:
         """The older row with the text of each of these rows, int64 [n]; -1 if there is none."""
-        found = self._before.first_rows(self._now.hashes[rows])
+        older = self._before.first_rows(self._now.hashes[rows])
         if not len(self._records):
             return np.full(len(rows), -1, np.int64)
-        place = np.searchsorted(self._stops, found, side="right").clip(max=len(self._stops) - 1)
-        inside = (found >= self._starts[place]) & (found < self._stops[place])
-        return np.where(inside & ~np.isin(found, self._skipped), found, -1)
+        place = np.searchsorted(self._stops, older, side="right").clip(max=len(self._stops) - 1)
+        inside = (older >= self._starts[place]) & (older < self._stops[place])
+        return np.where(inside & ~np.isin(older, self._skipped), older, -1)
 
     def by_record(self, rows: Int64) -> list[tuple[Record, Int64]]:
         """Older rows, ascending and each once, with the shard that holds them."""

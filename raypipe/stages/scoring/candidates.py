@@ -146,11 +146,11 @@ class RunCandidates:
 
     def passages(self) -> Int64:
         """The rows of their passages, each once."""
-        found = [np.empty(0, np.int64)]
+        parts = [np.empty(0, np.int64)]
         for table in self._tables("passage_row", "rank"):
             rows = table["passage_row"].to_numpy()
-            found.append(np.unique(rows[table["rank"].to_numpy() <= self.request.k]))
-        return np.unique(np.concatenate(found))
+            parts.append(np.unique(rows[table["rank"].to_numpy() <= self.request.k]))
+        return np.unique(np.concatenate(parts))
 
     def expected_rows(self, expectations: Expectations) -> int:
         """The number of candidates that there will be."""

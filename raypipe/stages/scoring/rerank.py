@@ -54,13 +54,13 @@ def rerank_stage(
         from raypipe.stages.run_tables import read_queries_of_run
 
         lines = read_queries_of_run(run, shard.start, shard.stop)
-        wanted = request.keys(lines)
+        keys = request.keys(lines)
         queries = (shard.start, shard.stop)
-        scores, failed = scored.find(wanted, queries, what=f"{name}, {shard}")
+        scores, failed = scored.find(keys, queries, what=f"{name}, {shard}")
         if blend is not None:
-            scores = blend.of_run(lines, wanted, scores, last=request.k)
+            scores = blend.of_run(lines, keys, scores, last=request.k)
         return rerank_by_key(
-            lines, wanted, scores, k=request.k, tail=tail, scored_by=name, failed=failed
+            lines, keys, scores, k=request.k, tail=tail, scored_by=name, failed=failed
         )
 
     stores = {"run": run} | sides.stores()

@@ -47,14 +47,14 @@ class Scored:
         """
         from raypipe.ranking.candidates import missing, positions
 
-        held = self.table(*queries)
-        places = positions(wanted, keys_of(held))
+        table = self.table(*queries)
+        places = positions(wanted, keys_of(table))
         scores = np.full(len(places), np.nan, np.float32)
-        found = places >= 0
-        scores[found] = held["score"].to_numpy()[places[found]]
+        is_scored = places >= 0
+        scores[is_scored] = table["score"].to_numpy()[places[is_scored]]
         skipped = rows_of(self.candidates, self.stored.manifest.skipped_rows)
-        failed = ~found & ~missing(wanted, skipped)
-        lacking = int((~found & ~failed).sum())
+        failed = ~is_scored & ~missing(wanted, skipped)
+        lacking = int((~is_scored & ~failed).sum())
         if lacking:
             raise IncompleteError(
                 f"{what}: {lacking} of {len(places)} candidates have no score; score them first: "

@@ -63,16 +63,16 @@ class TokenRows:
     def part(self, rows: Int64) -> TextSlice:
         """The pieces of these rows, in order, as one text of each input."""
         distinct, inverse = np.unique(rows, return_inverse=True)
-        found: list[tuple[Flat, Offsets]] = []
+        parts: list[tuple[Flat, Offsets]] = []
         for record in self._stored.manifest.records:
             low, high = np.searchsorted(distinct, [record.shard.start, record.shard.stop])
             if low < high:
                 if record.sha256 not in self._mapped:
                     self._mapped[record.sha256] = map_tokens(self._stored.path(record))
-                found.append(
+                parts.append(
                     taken(*self._mapped[record.sha256], distinct[low:high] - record.shard.start)
                 )
-        flat, offsets = concatenate(found)
+        flat, offsets = concatenate(parts)
         assert len(offsets) == len(distinct) + 1
         return TextSlice(flat, offsets[:-1][inverse], np.diff(offsets)[inverse])
 

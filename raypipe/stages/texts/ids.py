@@ -92,7 +92,7 @@ def column_of_rows(
     `columns` is the schema of the store, passages unless it says otherwise.
     """
     distinct, inverse = np.unique(rows, return_inverse=True)
-    found: list[str] = []
+    ids: list[str] = []
     position = 0
     for record in collection.manifest.records:
         first = record.shard.start
@@ -103,9 +103,9 @@ def column_of_rows(
             end = int(np.searchsorted(distinct, stop))
             path = collection.path(record)
             values = _column(path, start - first, stop - first, column, columns)
-            found += values.take(distinct[position:end] - start).to_pylist()
+            ids += values.take(distinct[position:end] - start).to_pylist()
             position = end
-    return [found[place] for place in inverse.tolist()]
+    return [ids[place] for place in inverse.tolist()]
 
 
 def id_index(collection: Stored, ids: Stored) -> IdIndex:

@@ -220,8 +220,8 @@ def refuse_other_inputs(tokenizer: Tokenizer, texts: list[str], model: ModelFold
     single = layout_of(model, tokenizer, (0,))
     has_pairs = model.conventions.kind in ("mono", "pretrained")
     pair = layout_of(model, tokenizer, (0, 1)) if has_pairs else None
-    found = first_difference(tokenizer, texts, single, pair)
-    if found is not None:
+    text = first_difference(tokenizer, texts, single, pair)
+    if text is not None:
         (after,) = single.behind
         first, last = (
             [str(tokenizer.id_to_token(n)) for n in ids] for ids in (single.before, after)
@@ -229,6 +229,6 @@ def refuse_other_inputs(tokenizer: Tokenizer, texts: list[str], model: ModelFold
         shown = " ".join([*first, "pieces", *last])
         of_pair = "" if pair is None else f" (of a pair, with segments {pair.segments})"
         raise InputError(
-            f"{model.folder}: the tokenizer's own input for {found[:60]!r} is not {shown}"
+            f"{model.folder}: the tokenizer's own input for {text[:60]!r} is not {shown}"
             f"{of_pair}, which is what this model would be given"
         )

@@ -58,9 +58,10 @@ def test_a_model_is_proved_once_before_its_first_row_and_the_proof_stands_with_t
 
 
 @pytest.mark.slow
-def test_a_model_that_differs_is_computed_nowhere_and_one_place_says_so(
+def test_a_model_that_differs_with_settings_that_no_library_has_is_computed_nowhere(
     model, with_proofs, raypipe_here, tmp_path
 ):
+    changed(model / "raypipe.json", passage_segment=1)
     folder, cased = model, {"tokenizer_class": "BertTokenizer", "do_lower_case": False}
     changed(folder / "tokenizer_config.json", **cased)
     with pytest.raises(InputError) as caught:

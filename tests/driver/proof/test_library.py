@@ -1,0 +1,88 @@
+"""A packed model whose proof failed is its library's: its values, stores and forecast."""
+
+import json
+
+import drawn_models
+import numpy as np
+import pytest
+from json_files import changed, write
+from peer_encoders import peer
+from sentence_transformers import CrossEncoder, SentenceTransformer
+from small_workspace import IDS, SMALL, TEXTS, run_small
+
+import raypipe
+
+pytestmark = pytest.mark.slow
+TOKENIZER = "tokenizer_config.json"
+LEFT = {"truncation_side": "left"}
+CASED = {"tokenizer_class": "BertTokenizer", "do_lower_case": False}
+SPLIT = {"split_special_tokens": True}
+QUERY = "A zebra"
+PASSAGES = ["the Zebra " * 60, "a lease [SEP] of shards", "", "rank a query"]
+
+
+@pytest.fixture
+def encoder(tmp_path):
+    """A folder of sentence-transformers whose long texts lose their beginning."""
+    peer(tmp_path / "m", "bert", "mean")
+    changed(tmp_path / "m" / TOKENIZER, **LEFT)
+    return tmp_path / "m"
+
+
+@pytest.mark.parametrize("edits", [LEFT, CASED, SPLIT])
+def test_an_encoder_whose_proof_fails_has_the_librarys_embeddings(tmp_path, with_proofs, edits):
+    peer(tmp_path / "m", "bert", "mean")
+    changed(tmp_path / "m" / TOKENIZER, **edits)
+    theirs = SentenceTransformer(str(tmp_path / "m"), device="cpu").encode_document(PASSAGES)
+    found = raypipe.encode(PASSAGES, model=tmp_path / "m")
+    assert np.abs(found - theirs).max() < 2e-3  # stored as fp16
+    found = raypipe.encode(PASSAGES, model=tmp_path / "m", prompts={"query": "", "passage": "a "})
+    theirs = SentenceTransformer(str(tmp_path / "m"), device="cpu").encode(
+        ["a " + text for text in PASSAGES]
+    )
+    assert np.abs(found - theirs).max() < 2e-3
+
+
+def test_a_bare_encoder_whose_proof_fails_has_the_librarys_embeddings(tmp_path, with_proofs):
+    drawn_models.make(tmp_path / "m", "bert")
+    write(tmp_path / "m" / "raypipe.json", {**drawn_models.ENCODER, "passage_limit": 40})
+    changed(tmp_path / "m" / TOKENIZER, **CASED)
+    model = SentenceTransformer(str(tmp_path / "m"), device="cpu")  # pools the mean
+    model.max_seq_length = 42
+    found = raypipe.encode(PASSAGES, model=tmp_path / "m")
+    assert np.abs(found - model.encode(PASSAGES)).max() < 2e-3
+
+
+@pytest.mark.parametrize("edits", [LEFT, {"model_input_names": ["input_ids", "attention_mask"]}])
+def test_a_reranker_whose_proof_fails_has_the_librarys_scores(tmp_path, with_proofs, edits):
+    drawn_models.make(tmp_path / "m", "bert", units=1)
+    changed(tmp_path / "m" / TOKENIZER, **edits)
+    pairs = [(QUERY, passage) for passage in PASSAGES]
+    theirs = CrossEncoder(str(tmp_path / "m"), device="cpu").predict(pairs)
+    np.testing.assert_allclose(raypipe.score(pairs, model=tmp_path / "m"), theirs, atol=1e-5)
+
+
+def test_stores_and_forecast_are_those_of_the_librarys_model_and_nothing_is_proved_again(
+    encoder, with_proofs, raypipe_here, tmp_path
+):
+    work, _, said = run_small(tmp_path, encoder)
+    (line,) = (each for each in said if "sentence-transformers computes it" in each)
+    assert line.startswith("models.tiny: ") and "it reads" in line
+    model = SentenceTransformer(str(encoder), device="cpu")
+    own = model.encode_query(["a zebra"]) @ model.encode_document(TEXTS).T
+    ranked = [IDS[n] for n in np.argsort(-own[0])[:2]]
+    run = (work / "runs" / "dev" / "dense.trec").read_text().splitlines()
+    assert [each.split()[2] for each in run if each.startswith("q1 ")] == ranked
+    (tmp_path / "recipe.yaml").write_text(SMALL.format(folder=tmp_path, model=encoder))
+    recipe = tmp_path / "recipe.yaml"
+    planned = raypipe_here("plan", recipe, "--out", work)
+    assert planned.returncode == 0 and "proving" not in planned.stderr
+    frozen = raypipe_here("pipeline", recipe, "--out", work, "--frozen")
+    assert frozen.returncode == 0, frozen.stderr
+    _, _, said = run_small(tmp_path, encoder)
+    assert not [each for each in said if "proving" in each]
+    stages = json.loads((work / "summary.json").read_text())["stages"]
+    computed = [name for name, stage in stages.items() if not stage["reused"]]
+    assert computed == ["count@collection"]  # its file is another one
+    shown = raypipe_here("model", "show", encoder)
+    assert shown.returncode == 0 and "sentence-transformers computes it" in shown.stdout
