@@ -186,7 +186,7 @@ def test_limits_of_a_pair_cut_the_query_first_and_then_the_passage(tmp_path):
 
 @pytest.mark.slow
 def test_rows_have_their_bits_in_any_company_where_the_class_says_so(tmp_path):
-    folder = encoder(tmp_path, "modernbert", normal)
+    folder = encoder(tmp_path, "electra", normal)
     opened = load_encoder(resolve_model(str(folder)))
     texts = ["a b c", "rank " * 9, "a zebra", "the lease of a shard", "rank " * 9, "d e f"]
     alone = np.concatenate([encoded(folder, [text], "passage") for text in texts])

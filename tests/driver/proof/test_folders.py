@@ -43,10 +43,6 @@ ENCODERS = {
     "max": ({POOLING: {"pooling_mode": "max"}}, None),
     "last": ({POOLING: {"pooling_mode": "lasttoken"}}, None),
     "another task": ({LENGTH: {"transformer_task": "fill-mask"}}, "cannot open or compute it"),
-    "int8 weights": (
-        {CONFIG: {"quantization_config": {"quant_method": "bitsandbytes", "load_in_8bit": True}}},
-        "cannot open or compute it",
-    ),
 }
 OF_BERT = {
     "cased": ({TOKENIZER: {"tokenizer_class": "BertTokenizer", "do_lower_case": False}}, "reads"),
