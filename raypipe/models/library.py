@@ -252,7 +252,7 @@ def open_by_library(folder: Path, name: str, how: Any, device: str) -> Any:
     """
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     weights = _weights(device)
-    with _opening, _every_weight(folder, head=name in ("CrossEncoder", PROMPTED)):
+    with _opening, every_weight(folder, head=name in ("CrossEncoder", PROMPTED)):
         try:
             return _opened(folder, name, how, weights, device).eval()
         except InputError:
@@ -298,8 +298,12 @@ def _opened(folder: Path, name: str, how: Any, weights: dict[str, Any], device: 
 
 
 @contextmanager
-def _every_weight(folder: Path, *, head: bool) -> Iterator[None]:
+def every_weight(folder: Path, *, head: bool) -> Iterator[None]:
     """While transformers opens models: each must have all weights that it reads.
+
+    Args:
+        folder: named in problems.
+        head: whether a missing pooler is a problem, as a head reads it.
 
     Raises:
         InputError: one would draw missing weights, or leave out those of further layers.

@@ -151,7 +151,8 @@ def otherwise(model: ModelFolder, proof: Proof) -> str:
     return (
         f"{model.path}: raypipe computes this model otherwise than {proof.library} does, and so "
         f"not at all; {proof.problem.rstrip('.')}. Encode or score with the library itself and "
-        "bring its embeddings or run, or save the model anew with it"
+        "bring its embeddings or run, or write its weights anew with `raypipe model convert "
+        f"{model.path} --out DIR`, under the names that the library reads"
     )
 
 

@@ -13,6 +13,7 @@ import pickle
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
@@ -32,6 +33,7 @@ from raypipe.models.folder.model_folder import (
     open_tokenizer,
 )
 from raypipe.models.folder.settings import SPLADE_LOG, Conventions, PairConventions
+from raypipe.models.library import every_weight
 from raypipe.models.packed import attend_by_length, groups_of
 from raypipe.models.scorer import load_scorer, scores_of
 from raypipe.models.tensors import expected_units, with_third_segment
@@ -299,14 +301,17 @@ def prove(subject: Subject, threads: int) -> dict[str, Any]:
     finding: dict[str, Any] = {"inputs": 0, "values": 0, "largest": 0.0, "problem": ""}
     try:
         packed = Packed(model, threads)
-        reference: Reference = Library(model) if subject.own else Bare(packed)
+        pair = isinstance(model.conventions, PairConventions)
+        whole = model.adapter is None  # an adapter brings a head that its base lacks
+        with every_weight(model.folder, head=pair) if whole else nullcontext():
+            reference: Reference = Library(model) if subject.own else Bare(packed)
         for cases in cases_of(packed, added_tokens(reference), own=subject.own):
             if not finding["problem"]:
                 compare_inputs(finding, packed, reference, cases)
             if not finding["problem"]:
                 compare_values(finding, packed, reference, cases)
     except RaypipeError as error:
-        finding["problem"] = str(error)
+        finding["problem"] = first_line(error)
     except Exception as error:  # of many kinds: whatever the library raises over a folder
         finding["problem"] = f"it cannot open or compute it: {first_line(error)}"
         finding["refused"] = True

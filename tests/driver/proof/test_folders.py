@@ -266,3 +266,17 @@ def test_a_head_of_three_units_is_refused_and_one_of_two_is_compared_by_its_logi
     subject, found = finding(tmp_path / "two", {})
     assert not subject.own
     check(found, None)
+
+
+def test_weights_under_names_that_the_library_does_not_find_are_to_be_converted(folders, tmp_path):
+    from safetensors.torch import load_file, save_file
+
+    folder = folders("bert", True, tmp_path / "m")
+    tensors = load_file(folder / "model.safetensors")
+    renamed = {f"_orig_mod.{name}": tensor for name, tensor in tensors.items()}
+    save_file(renamed, folder / "model.safetensors", metadata={"format": "pt"})
+    _, found = finding(folder, {})
+    check(found, "the checkpoint lacks the tensor bert.embeddings")
+    convert(folder, tmp_path / "out")
+    _, found = finding(tmp_path / "out", {})
+    check(found, None)

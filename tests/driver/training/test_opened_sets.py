@@ -34,6 +34,7 @@ def opened(given, collection, made=Path(), **phases):
     """The graph of one collection after its sets have asked for all that they read."""
     body = {"name": given.name, "collection": given.collections[collection]}
     own = {"training": given, "workspace": None, "phases": phases, "made": made}
+    own["say"] = lambda line: None
     graph = Planned(Recipe(format=1, **body), None, **own)
     for name, keys in given.train.items():
         if keys.collection == collection:

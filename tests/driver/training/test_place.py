@@ -59,9 +59,12 @@ def test_workers_are_no_more_than_the_gpus_of_this_machine():
         check_fits(two, TINY, chosen("cuda", 1), HERE)
 
 
-def test_an_architecture_that_is_not_trained_is_refused_by_name():
-    other = SimpleNamespace(**{**vars(TINY), "family": FAMILIES["electra"]})
-    with pytest.raises(InputError, match="^model.start: model_type electra: .* and not trained$"):
+@pytest.mark.slow
+def test_an_architecture_that_is_not_trained_is_refused_by_name(tmp_path):
+    from library_layouts import encoder
+
+    other = resolve_model(str(encoder(tmp_path, "electra")))
+    with pytest.raises(InputError, match="^model.start: .* neither trained nor converted$"):
         check_fits(recipe(), other, chosen(), HERE)
 
 
