@@ -42,7 +42,10 @@ ENCODERS = {
     "cls": ({POOLING: {"pooling_mode": "cls"}}, None),
     "max": ({POOLING: {"pooling_mode": "max"}}, None),
     "last": ({POOLING: {"pooling_mode": "lasttoken"}}, None),
-    "another task": ({LENGTH: {"transformer_task": "fill-mask"}}, "cannot open or compute it"),
+    "another task": (
+        {LENGTH: {"transformer_task": "fill-mask"}},
+        "the checkpoint lacks the tensor",
+    ),
 }
 OF_BERT = {
     "cased": ({TOKENIZER: {"tokenizer_class": "BertTokenizer", "do_lower_case": False}}, "reads"),
