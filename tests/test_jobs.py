@@ -259,7 +259,7 @@ def test_a_killed_driver_leaves_no_success_and_the_next_job_completes(
     assert ",STRICT" in told or "mkl" not in told, told
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.fault(
     5, "a submitted job whose head is killed: its client fails, and another head's job completes"
 )
@@ -338,7 +338,7 @@ def test_a_folder_that_is_not_shared_is_found_before_work_starts(head, files, tm
 
 @pytest.mark.slow
 @pytest.mark.jvm
-@pytest.mark.parametrize("isolated", [pytest.param(True, marks=pytest.mark.long), False])
+@pytest.mark.parametrize("isolated", [True, False])
 def test_of_a_jobs_working_directory_raypipe_alone_is_taken(head, files, tmp_path, isolated):
     """A `sitecustomize.py` there is run by Python itself, before any script, but for `python -I`.
 

@@ -144,8 +144,8 @@ def calm(invoke):
     return runs_of(out, names)
 
 
-WHEN = [(), *4 * [pytest.mark.long]]
-"""Of five words one is tried by default: in every slot, as both models."""
+WHEN = [(), pytest.mark.slow, *3 * [pytest.mark.long]]
+"""Of five words one is tried by default, one in the slow part: in every slot, as both models."""
 
 
 @pytest.mark.parametrize(

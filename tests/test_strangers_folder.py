@@ -254,7 +254,7 @@ def imported_by_python(folder: Path) -> list[str]:
     return done.stdout.split()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.ray
 @pytest.mark.jvm
 def test_where_raypipe_lies_in_the_current_folder_it_alone_is_taken(models, tmp_path):

@@ -62,7 +62,10 @@ CLASSES = {
 """The kind of model by the class that opens it."""
 POOLINGS = {"mean": "mean", "cls": "cls", "max": "max", "last": "lasttoken"}
 """The library's word by raypipe's, for a transformer alone."""
-READ = (".json", ".safetensors", ".txt", ".model", ".jinja", ".metadata", ".bpe", ".tiktoken")
+READ = (
+    *(".json", ".safetensors", ".txt", ".model", ".jinja", ".metadata"),
+    *(".bpe", ".tiktoken", ".vocab", ".spm"),
+)
 """Endings of the files that may decide a row's value."""
 NOT_READ = ("raypipe.json", "README.md")
 """Names of files of which only the settings count, which stand in a fingerprint themselves."""

@@ -95,7 +95,7 @@ def run(folder, *more, **environment):
     )
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_part_runs_on_a_cpu_and_is_tuned_once(tmp_path):
     first = run(tmp_path, "--part", "duo", "--precision", "fp32", "--out", "one")
     assert first.returncode == 0, first.stderr
@@ -125,7 +125,7 @@ def test_what_there_is_no_time_for_is_named(tmp_path):
         assert f"Not run, out of time: {name}" in spent.stdout
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_row_that_passes_the_limit_is_cut_off_and_the_rows_before_it_are_written(tmp_path):
     """The hook makes the second case hang for ever; the limit, of weeks, is reached there."""
     (tmp_path / "sitecustomize.py").write_text(HANGS)
@@ -138,7 +138,7 @@ def test_a_row_that_passes_the_limit_is_cut_off_and_the_rows_before_it_are_writt
     assert "Not run, out of time: duo, tiny, fp32 (cut off)." in done.stdout
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_search_is_set_beside_its_products_and_faiss_and_its_products_are_tuned_once(tmp_path):
     first = run(tmp_path, "--part", "search", "--out", "one")
     assert first.returncode == 0, first.stderr
@@ -160,7 +160,7 @@ def test_search_is_set_beside_its_products_and_faiss_and_its_products_are_tuned_
     assert later["way"] == found["products"]["way"] and later["tried"] == {}
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_without_faiss_it_is_left_out_by_name(tmp_path):
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['faiss'] = None\n")
     done = run(tmp_path, "--part", "search", "--out", "one", PYTHONPATH=str(tmp_path))
@@ -193,7 +193,7 @@ def test_a_ratio_is_that_of_one_round_and_a_comparison_has_one_at_least():
     assert [*map(len, rates.rounds(work, 3, until=0.0).values())] == [1, 1]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_whole_runs_in_small_on_a_cpu(tmp_path):
     """An hour at 3.60 dollars: a million inputs at r a second cost 1000 / r dollars."""
     done = run(tmp_path, "--precision", "fp32", "--price", "3.6", "--out", "whole")

@@ -75,7 +75,6 @@ def test_a_job_whose_head_is_killed_says_so_and_goes_on_on_another(
     assert durable_bytes(out) == calm
 
 
-@pytest.mark.long
 @pytest.mark.fault(4, "one of two nodes killed for good while it encodes: the bytes of a calm job")
 def test_a_job_that_loses_one_of_two_nodes_ends_on_the_other(recipe, tmp_path):
     calm, out = tmp_path / "calm", tmp_path / "out"

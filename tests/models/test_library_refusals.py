@@ -26,6 +26,7 @@ from safetensors.torch import load_file, save_file
 from raypipe.errors import InputError
 from raypipe.models.convert.describe import describe
 from raypipe.models.folder.model_folder import resolve_model
+from raypipe.models.library import hash_of
 from raypipe.models.load import load_encoder
 from raypipe.models.machine import device
 
@@ -216,3 +217,14 @@ def test_late_interaction_in_parts_is_late_interaction(tmp_path, monkeypatch):
     monkeypatch.setattr(library_forward, "WINDOW", 2)
     monkeypatch.setitem(device.BUDGET_TOKENS, "cpu", 1)
     np.testing.assert_allclose(scored(folder, queries, passages), whole, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["spiece.model", "source.spm", "vocab.vocab", "merges.txt", "chat_template.jinja", "a.bpe"],
+)
+def test_each_file_that_a_tokenizer_may_read_is_in_the_hash_of_its_model(tmp_path, name):
+    (tmp_path / name).write_bytes(b"one")
+    before = hash_of(tmp_path)
+    (tmp_path / name).write_bytes(b"two")
+    assert hash_of(tmp_path) != before

@@ -15,12 +15,11 @@ import os
 import pickle
 import signal
 import subprocess
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from raypipe.driver.mirror import user_cache
@@ -31,8 +30,9 @@ from raypipe.models.folder.discover import own_settings
 from raypipe.models.folder.model_folder import ModelFolder, here, resolve_model
 from raypipe.models.folder.modules import table_of
 from raypipe.models.folder.settings import Conventions, PairConventions, PretrainedConventions
+from raypipe.models.library import hash_of
 from raypipe.package import package_sha256
-from raypipe.storage.records import FORMAT, canonical, digest, hash_once, seal, unseal_format
+from raypipe.storage.records import FORMAT, canonical, digest, seal, unseal_format
 from raypipe.storage.root import mark_root, open_storage
 from raypipe.storage.storage import Storage
 
@@ -40,8 +40,6 @@ UNPROVED = "RAYPIPE_UNPROVED"
 """The environment variable with which models are computed without their proof."""
 FOLDER = "proofs"
 LIBRARIES = ("sentence-transformers", "transformers", "tokenizers", "torch")
-READ = (".json", ".txt", ".model", ".jinja", ".vocab", ".bpe")
-"""Ends of the names of files, beside the weights, that a library may read."""
 
 
 class Subject(NamedTuple):
@@ -242,7 +240,7 @@ def _name(subject: Subject) -> str:
     model = subject.model
     folders = [folder for folder in (model.folder, model.adapter) if folder is not None]
     body = {
-        "files": [_files(folder) for folder in folders],
+        "files": [hash_of(folder) for folder in folders],
         "weights": model.weights_sha256,
         "tokenizer": model.tokenizer_sha256,
         "config": model.forward_config(),
@@ -253,17 +251,6 @@ def _name(subject: Subject) -> str:
         "raypipe": package_sha256(),
     }
     return f"{FOLDER}/{digest(canonical(body))}.json"
-
-
-def _files(folder: Path) -> dict[str, str]:
-    """Hashes of the files of a folder and of the folders in it that a library may read."""
-    files = [*folder.iterdir(), *(each for part in folder.iterdir() for each in _inside(part))]
-    read = sorted(file for file in files if file.suffix in READ and file.is_file())
-    return {str(file.relative_to(folder)): hash_once(file) for file in read}
-
-
-def _inside(part: Path) -> Iterable[Path]:
-    return part.iterdir() if part.is_dir() else ()
 
 
 @cache
