@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from packaged_recipes import EXPERIMENTS
 
-from raypipe.config import recipe_names
+from raypipe.config.load import recipe_names
 
 FOLDER = Path(__file__).parent.parent / "docs" / "analysis"
 TABLES = sorted(FOLDER.glob("*/*.json"))

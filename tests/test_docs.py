@@ -8,8 +8,8 @@ import typer
 from packaged_recipes import EXPERIMENTS
 
 from raypipe.cli.main import app
-from raypipe.config import recipe_names
-from raypipe.config import verb_of as recipe_verb
+from raypipe.config.load import recipe_names
+from raypipe.config.load import verb_of as recipe_verb
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted((ROOT / "docs").rglob("*.md"))

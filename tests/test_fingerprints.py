@@ -25,7 +25,7 @@ from safetensors.numpy import save_file
 from tokenizers import Tokenizer
 
 from raypipe.cluster.inline import InlineBackend
-from raypipe.config import load_recipe, load_training, recipe_names, recipe_text, verb_of
+from raypipe.config.load import load_recipe, load_training, recipe_names, recipe_text, verb_of
 from raypipe.config.paths import places_of
 from raypipe.config.phases import trainings_of
 from raypipe.driver.devices import Devices

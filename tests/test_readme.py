@@ -135,7 +135,7 @@ def test_the_files_to_hand_in_are_refused_whole_where_a_rule_is_broken(tmp_path)
     import yaml
 
     from raypipe import schema
-    from raypipe.config import recipe_text
+    from raypipe.config.load import recipe_text
     from raypipe.evaluation.exports import write_msmarco
 
     recipe = yaml.safe_load(recipe_text("msmarco-passage"))

@@ -5,8 +5,7 @@ import random
 import pytest
 from small_training import train
 
-from raypipe.config import load_recipe
-from raypipe.config.load import recipe_text
+from raypipe.config.load import load_recipe, recipe_text
 from raypipe.driver.execute import Watcher
 from raypipe.driver.pipeline import Options, run_pipeline
 

@@ -21,7 +21,7 @@ import yaml
 from packaging.requirements import Requirement
 
 from raypipe.cli.main import app
-from raypipe.config import load_recipe
+from raypipe.config.load import load_recipe
 from raypipe.driver.generations.drift import limits_of
 from raypipe.driver.summaries import new_summary, write_summary
 from raypipe.driver.workspace import Workspace

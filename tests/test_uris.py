@@ -2,7 +2,7 @@
 
 import pytest
 
-from raypipe.config import load_recipe, load_training
+from raypipe.config.load import load_recipe, load_training
 from raypipe.errors import InputError
 from raypipe.storage.root import open_storage
 from raypipe.uris import has_secret, redacted

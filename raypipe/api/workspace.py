@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from raypipe import config, numerics, schema
+from raypipe import numerics, schema
 from raypipe.api.inputs import (
     Given,
     Texts,
@@ -25,6 +25,9 @@ from raypipe.api.inputs import (
     number_of,
     texts_of,
 )
+from raypipe.config.load import load_recipe, named_recipe
+from raypipe.config.recipe import Recipe
+from raypipe.config.resolved import read_resolved
 from raypipe.config.rules import units_of
 from raypipe.driver.mirror import mirror_of
 from raypipe.driver.upkeep.status import line_of_generations, open_workspace
@@ -49,7 +52,7 @@ if TYPE_CHECKING:
 
 
 def run(
-    recipe: config.Recipe | str | Path | Mapping[str, Any],
+    recipe: Recipe | str | Path | Mapping[str, Any],
     out: str | Path = "raypipe-work",
     *,
     overrides: Mapping[str, Any] | None = None,
@@ -101,7 +104,7 @@ class Invocation:
     """The content of summary.json."""
     table: str = field(repr=False)
     """The table of measures as Markdown; empty if nothing was measured."""
-    recipe: config.Recipe = field(repr=False)
+    recipe: Recipe = field(repr=False)
 
     @cached_property
     def runs(self) -> dict[str, dict[str, pa.Table]]:
@@ -152,7 +155,7 @@ def open_index(folder: str | Path, generation: int | None = None) -> "Index":
             opened_generation = Generation(name, 0, workspace.refs())
         else:
             opened_generation = end.enter_context(held_generation(stores, name, number))
-        recipe = config.load_recipe(config.read_resolved(path), source=str(path))
+        recipe = load_recipe(read_resolved(path), source=str(path))
         return Index(OpenedStores(stores, opened_generation, recipe, end.pop_all()))
 
 
@@ -387,7 +390,7 @@ class OpenedStores:
 
     stores: Storage
     generation: Generation
-    recipe: config.Recipe
+    recipe: Recipe
     """That of the last invocation in the workspace."""
     end: ExitStack = field(default_factory=ExitStack)
 
@@ -454,7 +457,7 @@ class OpenedStores:
         return with_ids(run, queries, ranked)
 
 
-def inline_by_default(recipe: config.Recipe) -> config.Recipe:
+def inline_by_default(recipe: Recipe) -> Recipe:
     """The recipe, set to run in this process without Ray unless it names a backend."""
     resources = recipe.resources
     if "backend" in resources.model_fields_set:
@@ -464,23 +467,23 @@ def inline_by_default(recipe: config.Recipe) -> config.Recipe:
 
 
 def load(
-    recipe: config.Recipe | str | Path | Mapping[str, Any],
+    recipe: Recipe | str | Path | Mapping[str, Any],
     overrides: Mapping[str, Any] | None = None,
-) -> config.Recipe:
+) -> Recipe:
     """The checked recipe; see `run`.
 
     Raises:
         InputError: every problem found, each with file, line, dotted key and remedy.
     """
-    if isinstance(recipe, config.Recipe):
+    if isinstance(recipe, Recipe):
         if overrides:
             raise InputError("overrides: the recipe is loaded already; give them where it is read")
         return recipe
     texts = [] if overrides is None else _texts_of(overrides)
     if isinstance(recipe, Mapping):
         keys = json.loads(json.dumps(dict(recipe), default=_plain))
-        return config.load_recipe(keys, overrides=texts, env=os.environ)
-    return config.named_recipe(str(recipe), overrides=texts, env=os.environ)
+        return load_recipe(keys, overrides=texts, env=os.environ)
+    return named_recipe(str(recipe), overrides=texts, env=os.environ)
 
 
 def _texts_of(overrides: Mapping[str, Any]) -> list[str]:

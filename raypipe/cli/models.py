@@ -11,7 +11,7 @@ import typer
 
 from raypipe.cli.options import AsJson, OpenCluster, Out, RecipeName, Verbose
 from raypipe.cli.terminal import print_result
-from raypipe.config import named_training
+from raypipe.config.load import named_training
 from raypipe.config.phases import PhasedTraining
 from raypipe.config.training import Training
 from raypipe.errors import InputError

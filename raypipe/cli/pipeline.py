@@ -18,14 +18,8 @@ from raypipe.cli.options import (
     RecipeName,
 )
 from raypipe.cli.terminal import print_result, say, show, show_columns
-from raypipe.config import (
-    Recipe,
-    named_recipe,
-    purpose_of,
-    recipe_names,
-    recipe_text,
-    verb_of,
-)
+from raypipe.config.load import named_recipe, purpose_of, recipe_names, recipe_text, verb_of
+from raypipe.config.recipe import Recipe
 from raypipe.errors import InputError, Interrupted, LimitError, RaypipeError, ending_of
 from raypipe.vocabulary import LEAST_GENERATIONS, TableFormat, listed
 

@@ -12,7 +12,8 @@ from raypipe.cli.models import execute_training, tell_model
 from raypipe.cli.options import AsJson, OpenCluster, Out
 from raypipe.cli.pipeline import execute, tell_run
 from raypipe.cli.terminal import print_result, show
-from raypipe.config import Recipe, load_recipe, load_training, recipe_text
+from raypipe.config.load import load_recipe, load_training, recipe_text
+from raypipe.config.recipe import Recipe
 from raypipe.errors import IncompleteError, InputError, LimitError
 from raypipe.evaluation.tables import brief
 

@@ -4,9 +4,9 @@ import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from raypipe.config import Recipe
 from raypipe.config.parts import CarTopics, QuerySet
 from raypipe.config.paths import places_of, relocated
+from raypipe.config.recipe import Recipe
 from raypipe.data.files import ASIDE
 from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from raypipe import schema
-from raypipe.config import Collection, Evaluate, resolved_yaml
-from raypipe.config.parts import RUN_ENDINGS
+from raypipe.config.parts import RUN_ENDINGS, Collection, Evaluate
 from raypipe.config.recipe import larger_collections
+from raypipe.config.resolved import resolved_yaml
 from raypipe.driver.execute import StageResult, StoreCost, read_cost
 from raypipe.driver.recipe.fit import excluded_line, fit_in_stores
 from raypipe.driver.recipe.graph import Graph

@@ -11,8 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from raypipe.config import Recipe, read_resolved
 from raypipe.config.parts import Model
+from raypipe.config.recipe import Recipe
+from raypipe.config.resolved import read_resolved
 from raypipe.driver.inputs import has_copies
 from raypipe.errors import InputError
 from raypipe.hub_names import NEWEST, SCHEME, HubName, address, is_hub

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from raypipe.config import Recipe, missing_inputs, resolved_yaml, select
-from raypipe.config.paths import places_of
+from raypipe.config.paths import missing_inputs, places_of
+from raypipe.config.recipe import Recipe, select
+from raypipe.config.resolved import resolved_yaml
 from raypipe.driver.devices import Devices
 from raypipe.driver.execute import Execution, StageResult, Watcher
 from raypipe.driver.forecast.forecast import Forecast, check_forecast, run_forecast

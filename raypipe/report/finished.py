@@ -12,8 +12,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from raypipe import schema
-from raypipe.config import Recipe, load_recipe, read_resolved
-from raypipe.config.recipe import larger_collections
+from raypipe.config.load import load_recipe
+from raypipe.config.recipe import Recipe, larger_collections
+from raypipe.config.resolved import read_resolved
 from raypipe.config.rules import units_of
 from raypipe.driver.inputs import with_local_files
 from raypipe.driver.recipe.read_first import read_first

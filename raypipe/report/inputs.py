@@ -8,10 +8,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from raypipe.config import Collection, Recipe
-from raypipe.config.parts import PACKAGED_MODELS
+from raypipe.config.parts import PACKAGED_MODELS, Collection
 from raypipe.config.paths import recipe_inputs
 from raypipe.config.phases import PhasedTraining, trainings_of
+from raypipe.config.recipe import Recipe
 from raypipe.config.training import Training
 from raypipe.data.formats.json_lines import OBJECTS
 from raypipe.data.formats.registry import get_format

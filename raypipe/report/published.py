@@ -8,9 +8,10 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field, ValidationError
 
-from raypipe.config import Recipe, named_recipe, named_training, recipe_text, verb_of
 from raypipe.config.fields import Section
+from raypipe.config.load import named_recipe, named_training, recipe_text, verb_of
 from raypipe.config.phases import PhasedTraining
+from raypipe.config.recipe import Recipe
 from raypipe.config.training import Training
 from raypipe.config.words import did_you_mean, listed
 from raypipe.config.yaml import parse_yaml

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from raypipe.config import Recipe
 from raypipe.config.phases import PhasedTraining
+from raypipe.config.recipe import Recipe
 from raypipe.driver.summaries import read_results
 from raypipe.errors import IncompleteError
 from raypipe.markdown import Table, Value

@@ -7,7 +7,7 @@ import pytest
 from loaded_packages import loaded_after
 
 import raypipe
-from raypipe.config import load_recipe
+from raypipe.config.load import load_recipe
 from raypipe.driver.execute import Watcher
 from raypipe.driver.generations.past import history
 from raypipe.driver.pipeline import Options, run_pipeline

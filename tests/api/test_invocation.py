@@ -4,7 +4,7 @@ import pytest
 from small_workspace import write_small
 
 import raypipe
-from raypipe.config import load_recipe
+from raypipe.config.load import load_recipe
 from raypipe.driver.execute import Watcher
 from raypipe.driver.pipeline import run_pipeline
 from raypipe.errors import CorruptError, InputError, RaypipeError, RefusedError, ending_of

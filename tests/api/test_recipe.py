@@ -3,7 +3,7 @@ from loaded_packages import HEAVY, loaded_after
 
 from raypipe import config
 from raypipe.api.workspace import inline_by_default, load
-from raypipe.config import resolved_yaml
+from raypipe.config.resolved import resolved_yaml
 from raypipe.errors import InputError
 
 

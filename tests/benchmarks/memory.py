@@ -220,7 +220,7 @@ def passages(folder: Path, size: int) -> None:
 
 
 def pipeline(folder: Path, *, until: str, more: str = "") -> None:
-    from raypipe.config import load_recipe
+    from raypipe.config.load import load_recipe
     from raypipe.driver.execute import Watcher
     from raypipe.driver.pipeline import Options, run_pipeline
 

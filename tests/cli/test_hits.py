@@ -9,7 +9,7 @@ from rich.cells import cell_len
 import raypipe
 from raypipe.cli.main import run
 from raypipe.cli.stages import text_of_hits
-from raypipe.config import load_recipe
+from raypipe.config.load import load_recipe
 from raypipe.driver.execute import Watcher
 from raypipe.driver.pipeline import Options, run_pipeline
 

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from raypipe.cli.main import run
-from raypipe.config import load_recipe, recipe_text
+from raypipe.config.load import load_recipe, recipe_text
 
 PASSAGES = "a\tread a csv file\nb\tunpack zip archives\nc\tlog messages of a program\n"
 

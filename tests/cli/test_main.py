@@ -11,7 +11,7 @@ import typer
 from recipes import dense, write_files
 
 from raypipe.cli.main import Ended, app, run_and_tell
-from raypipe.config import load_recipe
+from raypipe.config.load import load_recipe
 from raypipe.driver.execute import Watcher
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.errors import CorruptError, InputError, Interrupted, LimitError, RefusedError

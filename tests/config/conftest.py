@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from raypipe.config import load_recipe
+from raypipe.config.load import load_recipe
 from raypipe.errors import InputError
 
 RECIPE = """\

@@ -2,7 +2,7 @@
 
 import pytest
 
-from raypipe.config import load_recipe
+from raypipe.config.load import load_recipe
 from raypipe.errors import InputError
 
 HOSTILE = ["../x", "/etc/x", "a/b", "a\0b", "a\nb", "a b", "..", ".", "", "~", "a" * 65, "\u0430"]

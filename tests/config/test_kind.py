@@ -2,7 +2,7 @@
 
 import pytest
 
-from raypipe.config import load_recipe
+from raypipe.config.load import load_recipe
 from raypipe.config.paths import places_of, relocated
 from raypipe.kinds.registry import KINDS, labels_of
 

@@ -4,7 +4,7 @@ import pydantic
 import pytest
 import yaml
 
-from raypipe.config import load_recipe
+from raypipe.config.load import load_recipe
 from raypipe.errors import InputError
 from raypipe.kinds.fuse import Fuse
 

@@ -6,7 +6,7 @@ import time
 import pytest
 from hostile_recipes import MERGES
 
-from raypipe.config import load_recipe, load_training, named_recipe, named_training, verb_of
+from raypipe.config.load import load_recipe, load_training, named_recipe, named_training, verb_of
 from raypipe.errors import InputError
 
 HOSTILE = {

@@ -1,6 +1,6 @@
 import pytest
 
-from raypipe.config import load_recipe
+from raypipe.config.load import load_recipe
 from raypipe.config.yaml import apply_overrides, parse_yaml
 from raypipe.kinds.fuse import Fuse
 from raypipe.kinds.search import Bm25Search

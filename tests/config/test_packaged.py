@@ -8,17 +8,17 @@ import pytest
 from packaged_recipes import ENV, EXPERIMENTS, packaged
 
 import raypipe.config
-from raypipe.config import (
+from raypipe.config.load import (
     load_recipe,
     load_training,
-    missing_inputs,
     purpose_of,
     recipe_names,
     recipe_text,
-    resolved_yaml,
     verb_of,
 )
+from raypipe.config.paths import missing_inputs
 from raypipe.config.phases import resolved_training
+from raypipe.config.resolved import resolved_yaml
 from raypipe.errors import InputError
 
 DATA = Path(os.environ.get("RAYPIPE_DATA", Path(__file__).parents[2] / "../shared/data"))

@@ -4,8 +4,9 @@ from itertools import permutations
 
 from packaged_recipes import ENV, experiment, packaged
 
-from raypipe.config import Recipe, load_recipe, load_training, recipe_names, recipe_text
+from raypipe.config.load import load_recipe, load_training, recipe_names, recipe_text
 from raypipe.config.phases import Phase, PhasedTraining, trainings_of
+from raypipe.config.recipe import Recipe
 from raypipe.kinds.aggregate import Aggregate
 from raypipe.kinds.fuse import Fuse
 from raypipe.kinds.score import DuoScore, MonoScore

@@ -1,6 +1,7 @@
 from pathlib import Path
 
-from raypipe.config import load_recipe, missing_inputs
+from raypipe.config.load import load_recipe
+from raypipe.config.paths import missing_inputs
 
 
 def test_relative_paths_belong_to_the_base_and_others_stay(text: str, tmp_path: Path):

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from tables_of_text import cases, write_anew, written
 
-from raypipe.config import load_recipe, load_training, resolved_yaml, verb_of
+from raypipe.config.load import load_recipe, load_training, verb_of
 from raypipe.config.phases import resolved_training
+from raypipe.config.resolved import resolved_yaml
 from raypipe.errors import InputError
 from raypipe.kinds.registry import KINDS, labels_of
 

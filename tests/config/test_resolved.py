@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from raypipe.config import load_recipe, read_resolved, resolved_yaml
 from raypipe.config.fields import Source
+from raypipe.config.load import load_recipe
 from raypipe.config.recipe import Recipe
+from raypipe.config.resolved import read_resolved, resolved_yaml
 from raypipe.errors import InputError
 
 

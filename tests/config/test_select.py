@@ -1,6 +1,7 @@
 import pytest
 
-from raypipe.config import load_recipe, select
+from raypipe.config.load import load_recipe
+from raypipe.config.recipe import select
 from raypipe.errors import InputError
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from raypipe.config import load_recipe, load_training, verb_of
+from raypipe.config.load import load_recipe, load_training, verb_of
 
 DOCS = Path(__file__).parents[2] / "docs"
 BLOCK = re.compile(r"^```yaml\n([\s\S]*?)^```$|((?:^    .*\n)+)", re.MULTILINE)

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raypipe.config import load_recipe
+from raypipe.config.load import load_recipe
 from raypipe.config.yaml import Document, escaped, expand
 
 

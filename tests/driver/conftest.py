@@ -11,7 +11,7 @@ from mended_inputs import COLLECTION, QRELS, QUERIES, RUN
 from small_invocation import RECIPE as INVOCABLE
 from small_workspace import run_small
 
-from raypipe.config import load_recipe
+from raypipe.config.load import load_recipe
 from raypipe.driver.execute import Watcher
 from raypipe.driver.pipeline import Options, run_pipeline
 

@@ -6,7 +6,7 @@ import pytest
 from small_invocation import RECIPE, Watching
 
 from raypipe.cli.main import run
-from raypipe.config import load_recipe
+from raypipe.config.load import load_recipe
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.upkeep.gc import delete, find_garbage
 from raypipe.driver.upkeep.status import open_workspace

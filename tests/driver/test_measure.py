@@ -1,6 +1,6 @@
 from types import SimpleNamespace
 
-from raypipe.config import Evaluate
+from raypipe.config.parts import Evaluate
 from raypipe.driver.execute import StoreCost
 from raypipe.driver.measure import _ms, notes_of
 from raypipe.driver.recipe.system import Chain

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from killed_jobs import durable_bytes
 
-from raypipe.config import load_recipe
+from raypipe.config.load import load_recipe
 from raypipe.driver.execute import Watcher
 from raypipe.driver.pipeline import Options, run_pipeline
 

@@ -3,7 +3,7 @@
 import pytest
 from car_files import page_2, paragraph, section, under, with_head, words
 
-from raypipe.config import load_recipe
+from raypipe.config.load import load_recipe
 from raypipe.driver.execute import Watcher
 from raypipe.driver.pipeline import run_pipeline
 from raypipe.errors import InputError

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from raypipe import schema
-from raypipe.config import load_recipe
+from raypipe.config.load import load_recipe
 from raypipe.data import official as known
 from raypipe.driver.execute import Watcher
 from raypipe.driver.pipeline import Options, run_pipeline

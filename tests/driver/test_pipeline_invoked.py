@@ -8,7 +8,7 @@ import threading
 import pytest
 from small_invocation import RECIPE, Watching
 
-from raypipe.config import load_recipe
+from raypipe.config.load import load_recipe
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.upkeep.status import open_workspace
 from raypipe.errors import InputError, Interrupted, RefusedError

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from raypipe.cli.main import run as raypipe
-from raypipe.config import load_recipe
+from raypipe.config.load import load_recipe
 from raypipe.driver.execute import Watcher
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.errors import RefusedError

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from raypipe import schema
-from raypipe.config import load_recipe
+from raypipe.config.load import load_recipe
 from raypipe.driver.execute import Watcher
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.errors import InputError

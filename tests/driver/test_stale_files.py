@@ -3,7 +3,7 @@
 import pytest
 from small_workspace import SMALL, run_small, write_small
 
-from raypipe.config import load_recipe
+from raypipe.config.load import load_recipe
 from raypipe.driver.execute import Watcher
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.summaries import read_summary

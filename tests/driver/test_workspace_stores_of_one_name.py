@@ -1,6 +1,6 @@
 """Scores of one model in two scales: two stores of one name, and both are kept."""
 
-from raypipe.config import load_recipe
+from raypipe.config.load import load_recipe
 from raypipe.driver.execute import Watcher
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.upkeep.gc import find_garbage

@@ -6,7 +6,8 @@ from fuzzing import fuzz, many, read_or_refused
 from mutants_of import mutants_of, structures_of
 from training_text import RECIPE
 
-from raypipe.config import load_recipe, load_training, read_resolved, resolved_yaml, verb_of
+from raypipe.config.load import load_recipe, load_training, verb_of
+from raypipe.config.resolved import read_resolved, resolved_yaml
 
 PIPELINE = """\
 format: 1

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from raypipe.config import Recipe, load_recipe, recipe_text
+from raypipe.config.load import load_recipe, recipe_text
+from raypipe.config.recipe import Recipe
 
 EXPERIMENTS = sorted((Path(__file__).parents[2] / "docs" / "experiments").glob("*.yaml"))
 

@@ -3,7 +3,7 @@
 import yaml
 from safetensors.torch import load_file
 
-from raypipe.config import load_training
+from raypipe.config.load import load_training
 from raypipe.driver.execute import Watcher
 from raypipe.driver.training.train import run_training
 

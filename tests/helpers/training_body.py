@@ -2,7 +2,7 @@
 
 import json
 
-from raypipe.config import load_training
+from raypipe.config.load import load_training
 
 BODY = {
     "format": 1, "name": "mine",

@@ -7,7 +7,7 @@ import yaml
 from small_documents import write_inputs
 from small_workspace import run_small
 
-from raypipe.config import load_recipe
+from raypipe.config.load import load_recipe
 from raypipe.driver.execute import Watcher
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.report.finished import open_finished

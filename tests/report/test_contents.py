@@ -12,7 +12,7 @@ from small_documents import recipe_of, write_inputs
 
 import raypipe
 from raypipe.cli.main import run
-from raypipe.config import load_recipe
+from raypipe.config.load import load_recipe
 from raypipe.driver.execute import Watcher
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.evaluation.tables import OUTSIDE, as_json, markdown

@@ -3,7 +3,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from raypipe.config import load_recipe
+from raypipe.config.load import load_recipe
 from raypipe.driver.summaries import write_results, write_summary
 from raypipe.errors import IncompleteError, InputError
 from raypipe.evaluation.measures import evaluate

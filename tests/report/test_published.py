@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 from packaged_recipes import ENV
 
-from raypipe.config import Recipe, named_recipe, named_training, recipe_text, verb_of
+from raypipe.config.load import named_recipe, named_training, recipe_text, verb_of
 from raypipe.config.paths import recipe_inputs
+from raypipe.config.recipe import Recipe
 from raypipe.config.training import Training
 from raypipe.errors import InputError
 from raypipe.evaluation.names import parse_measures

@@ -11,7 +11,7 @@ from made_up_papers import FAST, LIMITS, TINY, write_papers
 from masked_texts import make_pretrained
 
 from raypipe.cli.main import run
-from raypipe.config import recipe_text, verb_of
+from raypipe.config.load import recipe_text, verb_of
 from raypipe.report.published import reproduction
 
 pytestmark = [pytest.mark.long, pytest.mark.jvm, pytest.mark.timeout(1800)]

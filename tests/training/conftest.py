@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from raypipe.config import load_training
+from raypipe.config.load import load_training
 from raypipe.driver.training.place import start_model
 from raypipe.storage.posix import PosixStorage
 from raypipe.training.job import Job

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from raypipe.config import Recipe
+from raypipe.config.recipe import Recipe
 from raypipe.driver.devices import Devices
 from raypipe.driver.execute import older_stores, size_of
 from raypipe.driver.forecast.samples import Samples

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from raypipe.cluster.inline import InlineBackend
-from raypipe.config import Recipe, missing_inputs, select
+from raypipe.config.paths import missing_inputs
+from raypipe.config.recipe import Recipe, select
 from raypipe.driver.devices import Devices, num_cores
 from raypipe.driver.execute import Execution, Watcher
 from raypipe.driver.forecast.forecast import Forecast, make_forecast

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from raypipe.config import Recipe, read_resolved
-from raypipe.config.resolved import ChangedKey, changed_keys
+from raypipe.config.recipe import Recipe
+from raypipe.config.resolved import ChangedKey, changed_keys, read_resolved
 from raypipe.driver.recipe.graph import Graph
 from raypipe.driver.summaries import read_results, read_summary, undamaged
 from raypipe.driver.workspace import Workspace

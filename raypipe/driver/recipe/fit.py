@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from raypipe import schema
-from raypipe.config import Recipe
 from raypipe.config.fields import OWN_ID
+from raypipe.config.recipe import Recipe
 from raypipe.data.formats.registry import get_format
 from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries

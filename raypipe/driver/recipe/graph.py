@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from raypipe import schema
-from raypipe.config import Recipe
+from raypipe.config.recipe import Recipe
 from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries
 from raypipe.driver.devices import Devices

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from raypipe.config import Recipe
 from raypipe.config.fields import OWN_ID
+from raypipe.config.recipe import Recipe
 from raypipe.data.formats.fields import document_before
 from raypipe.data.formats.registry import Passage, get_format
 from raypipe.data.qrels import read_qrels

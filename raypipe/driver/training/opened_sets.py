@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from raypipe.config import Model, QuerySet, load_recipe
 from raypipe.config.fields import Section
-from raypipe.config.parts import PACKAGED_MODELS
+from raypipe.config.load import load_recipe
+from raypipe.config.parts import PACKAGED_MODELS, Model, QuerySet
 from raypipe.config.rounds import LAST
 from raypipe.config.training import DevSet, Mine, Negatives, TrainDocuments, Training, TrainingSet
 from raypipe.data.qrels import read_qrels

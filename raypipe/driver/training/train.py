@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from raypipe.config import missing_inputs
+from raypipe.config.paths import missing_inputs
 from raypipe.config.phases import PhasedTraining, resolved_training, trainings_of
 from raypipe.config.training import Training
 from raypipe.config.training_rules import kind_of

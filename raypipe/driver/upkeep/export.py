@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from raypipe import schema
-from raypipe.config import read_resolved
+from raypipe.config.resolved import read_resolved
 from raypipe.driver.proof.proof import computable
 from raypipe.driver.workspace import Workspace
 from raypipe.engines.lucene.index import ROWS_FILE, unpack_folder

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from raypipe.config import read_resolved
+from raypipe.config.resolved import read_resolved
 from raypipe.config.yaml import parse_yaml
 from raypipe.driver.mirror import address_of
 from raypipe.driver.summaries import read_results, read_summary

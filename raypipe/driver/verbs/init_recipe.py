@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from raypipe.config import load_recipe, recipe_text
+from raypipe.config.load import load_recipe, recipe_text
 from raypipe.config.parts import PACKAGED_MODELS
 from raypipe.config.yaml import parse_yaml
 from raypipe.data.formats.registry import format_of

@@ -5,10 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from raypipe.config import Recipe, load_recipe, read_resolved, recipe_text
 from raypipe.config.fields import OWN_ID
+from raypipe.config.load import load_recipe, recipe_text
 from raypipe.config.parts import PACKAGED_MODELS, Model
-from raypipe.config.recipe import WrittenRecipe
+from raypipe.config.recipe import Recipe, WrittenRecipe
+from raypipe.config.resolved import read_resolved
 from raypipe.config.rules import DOCUMENTS
 from raypipe.config.words import did_you_mean, listed
 from raypipe.config.yaml import parse_yaml

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from raypipe.config import Recipe
+from raypipe.config.recipe import Recipe
 from raypipe.errors import InputError
 from raypipe.models.folder.model_folder import packaged_folder
 from raypipe.storage.compression import COMPRESSED_SUFFIXES, open_binary

@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from raypipe.config import recipe_text
+from raypipe.config.load import recipe_text
 from raypipe.storage.files import replace_file
 
 RECIPES = ("msmarco-passage", "msmarco-multistage")

@@ -4,8 +4,7 @@ from pathlib import Path
 
 from training_text import RECIPE
 
-from raypipe.config import load_training, recipe_text
-from raypipe.config.load import verb_of
+from raypipe.config.load import load_training, recipe_text, verb_of
 from raypipe.config.paths import missing_inputs
 from raypipe.config.phases import PhasedTraining, resolved_training
 

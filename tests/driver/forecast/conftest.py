@@ -5,7 +5,7 @@ import random
 import pytest
 from foreseen_recipe import RECIPE
 
-from raypipe.config import load_recipe
+from raypipe.config.load import load_recipe
 
 WORDS = ("lease", "shard", "zebra", "rank", "run", "query", "passage", "the", "a", "of")
 NUM_PASSAGES, NUM_QUERIES = 230, 12

@@ -9,7 +9,7 @@ from foreseen_recipe import RECIPE
 from sparse_models import make_routed
 
 from raypipe.cli.main import run as command
-from raypipe.config import load_recipe
+from raypipe.config.load import load_recipe
 from raypipe.driver.execute import Watcher
 from raypipe.driver.forecast.plan import make_plan
 from raypipe.driver.pipeline import Options, run_pipeline

@@ -5,7 +5,7 @@ from pytest import approx
 from small_documents import document, recipe_of, write_inputs
 from sparse_models import make_splade
 
-from raypipe.config import load_recipe
+from raypipe.config.load import load_recipe
 from raypipe.driver.forecast.plan import make_plan
 from raypipe.text.split import Splitting, passages_of
 

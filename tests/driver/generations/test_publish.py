@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from recipes import dense, write_files
 
-from raypipe.config import load_recipe
+from raypipe.config.load import load_recipe
 from raypipe.driver.execute import Execution, Watcher
 from raypipe.driver.generations import publish as publishing
 from raypipe.driver.pipeline import Options, run_pipeline

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from raypipe.config import load_recipe
+from raypipe.config.load import load_recipe
 from raypipe.driver.inputs import with_copies
 from raypipe.errors import InputError
 from raypipe.storage.bucket import BucketStorage

@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from raypipe.config import load_recipe
+from raypipe.config.load import load_recipe
 from raypipe.driver.place import sizing_of
 from raypipe.driver.recipe.graph import graph_at
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from raypipe.config import load_recipe
+from raypipe.config.load import load_recipe
 from raypipe.driver.execute import Execution, Watcher, check_space
 from raypipe.driver.pipeline import run_pipeline
 from raypipe.driver.workspace import Workspace

@@ -6,7 +6,7 @@ import shutil
 import drawn_models
 import pytest
 
-from raypipe.config import load_recipe
+from raypipe.config.load import load_recipe
 from raypipe.config.parts import Model
 from raypipe.driver.models import open_or_tell, opened, unfit
 from raypipe.errors import InputError

@@ -7,7 +7,7 @@ import yaml
 from peer_encoders import peer
 from sparse_models import make_routed
 
-from raypipe.config import load_training
+from raypipe.config.load import load_training
 from raypipe.driver.training.start import with_own_settings
 from raypipe.errors import InputError
 from raypipe.models.folder.settings import Conventions, PairConventions

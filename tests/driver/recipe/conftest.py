@@ -5,7 +5,7 @@ import shutil
 import numpy as np
 import pytest
 
-from raypipe.config import load_recipe
+from raypipe.config.load import load_recipe
 from raypipe.driver.execute import Watcher
 from raypipe.driver.pipeline import Options, run_pipeline
 

@@ -9,7 +9,7 @@ from small_documents import document, recipe_of, write_documents, write_inputs
 
 import raypipe
 from raypipe import schema
-from raypipe.config import load_recipe
+from raypipe.config.load import load_recipe
 from raypipe.driver.execute import Watcher
 from raypipe.driver.forecast.plan import make_plan
 from raypipe.driver.pipeline import Options, run_pipeline

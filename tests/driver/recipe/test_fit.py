@@ -5,7 +5,7 @@ import pytest
 
 from raypipe import schema
 from raypipe.cli.main import run
-from raypipe.config import load_recipe
+from raypipe.config.load import load_recipe
 from raypipe.driver.execute import Watcher
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.recipe import fit

@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from raypipe.config import load_recipe
+from raypipe.config.load import load_recipe
 from raypipe.driver.recipe.compare import refuse_changes
 from raypipe.driver.upkeep.status import open_workspace
 from raypipe.errors import RefusedError

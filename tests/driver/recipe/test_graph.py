@@ -2,7 +2,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from raypipe.config import load_recipe
+from raypipe.config.load import load_recipe
 from raypipe.driver.recipe.graph import Graph
 from raypipe.driver.recipe.system import Chain, System
 from raypipe.kinds.encode import Encode

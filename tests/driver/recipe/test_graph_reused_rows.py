@@ -9,7 +9,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from plain_stores import SMALL, StubEncoder, StubScorer, built, rows_of
 
-from raypipe.config import load_recipe
+from raypipe.config.load import load_recipe
 from raypipe.stages.stage import Sizing
 from raypipe.storage.posix import PosixStorage
 

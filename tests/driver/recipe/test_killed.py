@@ -12,7 +12,7 @@ import yaml
 from killed_jobs import durable_bytes
 from small_documents import recipe_of, write_inputs
 
-from raypipe.config import load_recipe
+from raypipe.config.load import load_recipe
 from raypipe.kinds.registry import KINDS
 
 KILLED = 86

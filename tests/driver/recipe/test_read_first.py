@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from raypipe.config import Evaluate
+from raypipe.config.parts import Evaluate
 from raypipe.driver.pipeline import run_pipeline
 from raypipe.driver.recipe.read_first import read_first
 from raypipe.errors import InputError

@@ -8,7 +8,7 @@ from small_training import phases_of
 from stopped_training import stopped_at
 
 import raypipe
-from raypipe.config import load_training
+from raypipe.config.load import load_training
 from raypipe.errors import InputError, Interrupted
 from raypipe.storage.records import unseal
 from raypipe.training.examples import map_examples

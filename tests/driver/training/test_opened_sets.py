@@ -6,7 +6,8 @@ from types import SimpleNamespace
 import pytest
 from training_body import recipe
 
-from raypipe.config import Recipe, load_training
+from raypipe.config.load import load_training
+from raypipe.config.recipe import Recipe
 from raypipe.driver.training.opened_sets import CollectionGraph, OpenedDev, OpenedSet, model_name
 from raypipe.driver.training.sets import stretches_stage
 

@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 from small_training import phases_of
 from stopped_training import stopped_at
 
-from raypipe.config import load_training
+from raypipe.config.load import load_training
 from raypipe.driver.training import phases
 from raypipe.driver.upkeep.gc import find_garbage
 from raypipe.driver.upkeep.status import open_workspace, status

@@ -5,7 +5,7 @@ import json
 import pytest
 from small_training import phases_of
 
-from raypipe.config import load_training
+from raypipe.config.load import load_training
 from raypipe.driver.training import phases
 from raypipe.errors import InputError
 

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from raypipe.config import load_training
+from raypipe.config.load import load_training
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError
 

@@ -4,7 +4,7 @@ import pytest
 import yaml
 from small_training import train as train_saying
 
-from raypipe.config import load_training
+from raypipe.config.load import load_training
 from raypipe.errors import InputError
 
 
@@ -82,7 +82,7 @@ def test_a_guard_that_would_leave_out_nothing_is_refused(
 def test_what_a_workspace_of_score_kept_below_its_candidates_teaches_nothing(
     small_recipe, train, small_files, tiny_model, tiny_mono, tmp_path
 ):
-    from raypipe.config import load_recipe
+    from raypipe.config.load import load_recipe
     from raypipe.driver.execute import Watcher
     from raypipe.driver.pipeline import Options, run_pipeline
 

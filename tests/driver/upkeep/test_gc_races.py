@@ -9,7 +9,7 @@ import pytest
 from beside import let_run
 from recipes import dense, write_files
 
-from raypipe.config import load_recipe
+from raypipe.config.load import load_recipe
 from raypipe.driver.execute import Watcher
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.upkeep.gc import delete, find_garbage

@@ -7,7 +7,7 @@ from car_files import page, paragraph, section, under, words
 from left_files import WAYS, end_holders, files_in, follow, listed, pattern_of
 
 from raypipe.cli.main import run as command
-from raypipe.config import load_recipe
+from raypipe.config.load import load_recipe
 from raypipe.driver.execute import Watcher
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.upkeep.gc import delete, find_garbage

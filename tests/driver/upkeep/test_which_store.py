@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from raypipe.cli.main import run as run_verb
-from raypipe.config import load_recipe
+from raypipe.config.load import load_recipe
 from raypipe.driver.execute import Watcher
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.upkeep.export import export, which_store

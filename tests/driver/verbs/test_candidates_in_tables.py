@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from raypipe.cli.main import run as command
-from raypipe.config import load_recipe
+from raypipe.config.load import load_recipe
 from raypipe.driver.execute import Watcher
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.upkeep.export import export

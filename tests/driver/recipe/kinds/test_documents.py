@@ -8,7 +8,7 @@ import pytest
 from small_documents import recipe_of, write_inputs
 
 import raypipe
-from raypipe.config import load_recipe
+from raypipe.config.load import load_recipe
 from raypipe.data.qrels import read_qrels
 from raypipe.driver.execute import Watcher
 from raypipe.driver.pipeline import Options, run_pipeline

@@ -15,7 +15,7 @@ from stage_inputs import parts_of
 
 import raypipe
 from raypipe.cli.main import run as command
-from raypipe.config import load_recipe
+from raypipe.config.load import load_recipe
 from raypipe.driver.execute import Watcher
 from raypipe.driver.forecast.plan import make_plan
 from raypipe.driver.pipeline import Options, run_pipeline

@@ -3,7 +3,7 @@ import shutil
 
 import pytest
 
-from raypipe.config import load_recipe
+from raypipe.config.load import load_recipe
 from raypipe.data.python_docs import build
 from raypipe.data.python_docs.build import PythonDocs
 from raypipe.driver.inputs import with_files, with_local_files

@@ -1,7 +1,7 @@
 import pytest
 from car_files import page, section, under
 
-from raypipe.config import load_recipe
+from raypipe.config.load import load_recipe
 from raypipe.driver.inputs import with_topics
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, RefusedError
