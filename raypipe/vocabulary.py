@@ -87,8 +87,8 @@ MEASURES = ("nDCG@10", "RR@10", "AP", "R@1000")
 
 
 def words(of: object) -> tuple[str, ...]:
-    """The words of one of the types above, in their order."""
-    return get_args(of)
+    """The words of one of the types above, a `Literal` or a union of some, in their order."""
+    return tuple(word for part in get_args(of) for word in get_args(part) or (part,))
 
 
 def units() -> tuple[Unit, ...]:

@@ -51,6 +51,8 @@ class Graph:
     """URIs of inputs by the paths of their copies, for nodes that do not share the workspace."""
     _stored: dict[StoreName, Stored] = field(default_factory=dict)
     _systems: dict[tuple[str, str | None], System] = field(default_factory=dict)
+    _excluding: set[str] = field(default_factory=set)
+    """The query sets whose excluded passages the stage that is being made asked for."""
 
     def store(
         self,
@@ -113,7 +115,14 @@ class Graph:
                 made = stage.make(self, name, inputs)
             else:
                 assert query_set is not None  # only an index has none
+                self._excluding.clear()
                 made = stage.make(self, name, query_set, inputs)
+                # A ranking of other rankings has only what these left.
+                left_out = any(one.produces != "index" for one in inputs.values())
+                left_out |= self.recipe.queries[query_set].exclude is None
+                assert left_out or query_set in self._excluding, (
+                    f"{stage.do}: asks for no graph.excluded(query_set), and would rank those too"
+                )
             lines = [line for one in (*inputs.values(), made) for line in one.approximate]
             self._systems[key] = replace(made, approximate=tuple(dict.fromkeys(lines)))
         return self._systems[key]
@@ -156,6 +165,7 @@ class Graph:
 
     def excluded(self, name: str, unit: Unit = "passages") -> Excluded:
         """The passages, or documents, without a place in a query set's rankings."""
+        self._excluding.add(name)
         exclude = self.recipe.queries[name].exclude
         if exclude is None:
             return NOTHING

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from raypipe.errors import InputError
 from raypipe.evaluation.run_files.columns import places
 from raypipe.evaluation.run_files.lines import (
+    TEXT_FORMATS,
     TREC_COLUMNS,
     LineProblems,
     line_blocks,
@@ -69,7 +70,7 @@ def form_of(path: Path, *, undecided: str | None = None) -> str:
             return earlier.trec_or_refused(path, fitting)
     if "qrels" in fitting:
         raise InputError(f"{path}: these are qrels (query 0 passage relevance); expected a run")
-    form = next(each for each in ("trec", "three", "colbert", "top1000") if each in fitting)
+    form = next(each for each in ("trec", "three", *TEXT_FORMATS) if each in fitting)
     return _of_three(path, undecided) if form == "three" else form
 
 

@@ -41,7 +41,8 @@ class First(Kind):
         from raypipe.stages.first import first_stage
 
         store, sides = of_stage(name, query_set), graph.sides(query_set)
-        stored = graph.store(store, lambda: first_stage(name, sides, self.depth))
+        excluded = graph.excluded(query_set)
+        stored = graph.store(store, lambda: first_stage(name, sides, self.depth, excluded))
         return System(name, "run", stored, Chain((store,)), "collection", "none")
 ''',
     "stages/first.py": '''\
@@ -56,13 +57,14 @@ from raypipe.stages.tables import TableStage
 from raypipe.storage.store import spec_over
 
 
-def first_stage(name, sides, depth):
+def first_stage(name, sides, depth, excluded):
     def block(shard):
-        rows = np.tile(np.arange(depth), (shard.num_rows, 1))
-        scores = np.tile(np.linspace(1, 0.5, depth, dtype=np.float32), (shard.num_rows, 1))
-        return dense_table(shard.start, rows, scores, scored_by=name)
+        places = excluded.depth(depth, shard.start, shard.stop)
+        rows = np.tile(np.arange(places), (shard.num_rows, 1))
+        scores = np.tile(np.linspace(1, 0.5, places, dtype=np.float32), (shard.num_rows, 1))
+        return excluded.cut(dense_table(shard.start, rows, scores, scored_by=name), depth)
 
-    params, stores = {"depth": depth, "name": name}, sides.stores()
+    params, stores = {"depth": depth, "name": name}, sides.stores() | excluded.stores()
     spec = partial(spec_over, "first", 1, params, stores, produces="run")
     return TableStage(name, spec, stores, block, lambda: depth * sides.queries.num_rows)
 ''',
@@ -200,6 +202,39 @@ def test_its_run_is_exported_with_ids(command, finished, place):
     table = pq.read_table(place / "exported" / "run.parquet")
     assert table["passage_id"].to_pylist() == ["p0", "p1", "p2"] * 2
     assert table["query_id"].to_pylist() == ["q1"] * 3 + ["q2"] * 3
+
+
+def test_passages_without_a_place_are_left_out_of_its_run(command, place):
+    (place / "q.tsv").write_text("p1\tone\np4\ttwo\n")
+    (place / "own.txt").write_text("p1 0 p0 1\n")
+    sets = "queries={test: {file: q.tsv, qrels: own.txt, exclude: own-id}}"
+    command("pipeline", "recipe.yaml", "--out", "excluding", sets)
+    run = (place / "excluding" / "runs" / "test" / "start.trec").read_text().splitlines()
+    assert [line.split()[2] for line in run] == ["p0", "p2", "p3", "p0", "p1", "p2"]
+
+
+def test_a_kind_that_would_rank_them_is_a_bug_of_its_own(place):
+    copied, sets = place / "forgetful", "queries={test: {file: q.tsv, exclude: own-id}}"
+    shutil.copytree(place / "raypipe", copied / "raypipe")
+    kind = copied / "raypipe" / "kinds" / "first.py"
+    text = kind.read_text().replace("graph.excluded(query_set)", "NOTHING")
+    kind.write_text(text + "\n\nfrom raypipe.stages.excluded import NOTHING\n")
+    (place / "q.tsv").write_text("p1\tone\np4\ttwo\n")
+    words = [
+        sys.executable,
+        "-P",
+        "-m",
+        "raypipe",
+        "pipeline",
+        "recipe.yaml",
+        "--out",
+        "forgot",
+        sets,
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(copied)}
+    done = subprocess.run(words, cwd=place, env=environment, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "first: asks for no graph.excluded(query_set)" in done.stderr
 
 
 @pytest.mark.slow
