@@ -376,18 +376,22 @@ def write_python_docs(folder: Path, docs: PythonDocs) -> None:
 
     `collection.tsv` (id TAB text), and for each split `queries.SPLIT.tsv` (id TAB text) and
     `qrels.SPLIT.txt` (TREC: query_id 0 passage_id relevance). `test-400` beside them has 400 of the
-    test queries, or all where there are fewer: those whose ids have the smallest SHA-256. The
-    folder is created if missing.
+    test queries, or all where there are fewer, drawn by the SHA-256 of `test-400 ID`. That of the
+    id alone has chosen the sections, the last of them by their size. The folder is created if
+    missing.
     """
     folder.mkdir(parents=True, exist_ok=True)
     _write_lines(folder / "collection.tsv", [f"{key}\t{text}" for key, text in docs.passages])
     for split, queries in docs.queries.items():
         _write_queries(folder, split, queries, docs.qrels[split])
-    ids = sorted((key for key, _ in docs.queries["test"]), key=_stable_hash)
+    name = f"test-{NUM_DRAWN}"
+    ids = sorted(
+        (key for key, _ in docs.queries["test"]), key=lambda i: _stable_hash(f"{name} {i}")
+    )
     drawn = {*ids[:NUM_DRAWN]}
     queries = [row for row in docs.queries["test"] if row[0] in drawn]
     qrels = [row for row in docs.qrels["test"] if row[0] in drawn]
-    _write_queries(folder, f"test-{NUM_DRAWN}", queries, qrels)
+    _write_queries(folder, name, queries, qrels)
 
 
 def _write_queries(

@@ -144,7 +144,7 @@ def test_files_are_tab_separated_and_trec(tmp_path: Path, small: PythonDocs) -> 
     assert zero == "0"
 
 
-def test_the_quickstart_ranks_the_400_test_queries_of_the_smallest_hashes(tmp_path: Path) -> None:
+def test_the_quickstart_ranks_400_test_queries_drawn_by_a_hash_of_its_own(tmp_path: Path) -> None:
     names = [f"n.say{number}" for number in range(500)]
     queries: dict[str, list[tuple[str, str]]] = {"train": [("m.go", "m go")], "dev": []}
     queries["test"] = [(name, f"words of {name}") for name in names]
@@ -152,7 +152,8 @@ def test_the_quickstart_ranks_the_400_test_queries_of_the_smallest_hashes(tmp_pa
     qrels["test"] = [(name, f"{name}#{part}", 1) for name in names for part in (1, 2)]
     docs = PythonDocs(version="x", passages=[], queries=queries, qrels=qrels, facts={})
     write_python_docs(tmp_path, docs)
-    largest = sorted(names, key=lambda name: hashlib.sha256(name.encode()).hexdigest())[400:]
+    keys = {name: hashlib.sha256(f"test-400 {name}".encode()).hexdigest() for name in names}
+    largest = sorted(names, key=keys.__getitem__)[400:]
     expected = [name for name in names if name not in largest]
     drawn = (tmp_path / "queries.test-400.tsv").read_text()
     assert drawn == "".join(f"{name}\twords of {name}\n" for name in expected)
