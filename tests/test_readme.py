@@ -127,7 +127,9 @@ def run_in(folder, command):
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment)
 
 
-def test_the_files_to_hand_in_are_refused_whole_where_a_rule_is_broken(tmp_path):
+def test_the_files_to_hand_in_are_refused_whole_where_a_rule_is_broken(
+    tmp_path, monkeypatch, raypipe_here
+):
     """The command of docs/cluster.md on runs of one query: too few queries, nothing written."""
     import json
 
@@ -147,14 +149,15 @@ def test_the_files_to_hand_in_are_refused_whole_where_a_rule_is_broken(tmp_path)
         write_msmarco(pa.Table.from_pylist(rows, schema.RUN_FILE), folder / "fused.tsv")
     metadata = {"team": "a", "model_description": "b", "paper": "", "code": "", "type": "reranking"}
     (tmp_path / "metadata.json").write_text(json.dumps(metadata))
-    (command,) = shown("raypipe leaderboard pack", commands_of(CLUSTER))
-    done = run_in(tmp_path, command)
+    (command,) = (each[3:] for each in shown("raypipe leaderboard pack", commands_of(CLUSTER)))
+    monkeypatch.chdir(tmp_path)
+    done = raypipe_here(*command)
     assert done.returncode == 2
     for side, size in (("dev", "6,980"), ("eval", "6,837")):
         assert f"{side}: query set: expected {size} ({side}) queries; found 1" in done.stderr
         assert f"{side}: rows: 1 queries have fewer than 1,000 rows" in done.stderr
     assert not (tmp_path / "msmarco" / "leaderboard").exists()
-    done = run_in(tmp_path, [*command, "--task", "local"])
+    done = raypipe_here(*command, "--task", "local")
     assert done.returncode == 0, done.stderr
     written = sorted((tmp_path / "msmarco/leaderboard/submissions/20261121-fused").iterdir())
     assert [path.name for path in written] == ["dev.txt.bz2", "eval.txt.bz2"]

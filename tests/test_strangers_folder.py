@@ -1,5 +1,6 @@
 """Nothing of the folder in which raypipe runs is run, though its files have names of modules."""
 
+import contextlib
 import json
 import shutil
 import subprocess
@@ -12,7 +13,7 @@ from canaries import console_script, environment, put_canaries
 from safetensors.torch import load_file
 from small_training import phases_of
 
-from raypipe.cli.main import app
+from raypipe.cli.main import app, run
 from raypipe.package import FOLDER
 
 RECIPE = """
@@ -152,10 +153,9 @@ def models(tiny_model, tiny_mono, tiny_duo):
 @pytest.fixture(scope="module")
 def folder(models, tmp_path_factory):
     made = Folder(tmp_path_factory.mktemp("folder"), models)
-    done = made.run(
-        [*made.raypipe, "pipeline", "recipe.yaml", "--out", "work", "resources.backend=inline"]
-    )
-    assert done.returncode == 0, done.stderr
+    with contextlib.chdir(made.place):  # in this process: nothing strange lies there yet
+        done = run(["pipeline", "recipe.yaml", "--out", "work", "resources.backend=inline"])
+    assert done == (0, "complete")
     put_canaries(made.place, made.log)
     return made
 

@@ -132,8 +132,9 @@ class QuerySet(Section):
     exclude: ExcludedPlace | None = None
     """Passages that take no place in a query's rankings: `own-id` for the passage of the query's
     own id, as BEIR's evaluation has it, or a file of queries and passages (docs/collections.md)."""
-    builtin: Literal["dev", "test", "train"] | None = None
-    """Instead of a file: the set of python-docs."""
+    builtin: Literal["dev", "test", "test-400", "train"] | None = None
+    """Instead of a file: a set of python-docs. `test-400` has 400 of the test queries, drawn by a
+    hash."""
     report: Annotated[bool, Source(OWN)] = True
     """False for queries used only for tuning: they appear in no run file and no table."""
 

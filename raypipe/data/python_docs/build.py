@@ -293,6 +293,8 @@ def _doubles(texts: dict[str, str], splits: dict[str, str]) -> set[str]:
 STANDARD_PASSAGES = 6000
 """Encoding them with MiniLM takes about a minute on two cores."""
 SMALLEST_PASSAGES = 100
+NUM_DRAWN = 400
+"""Test queries that the quickstart ranks, so that it ends in a minute and a half on two cores."""
 Facts = dict[str, int | dict[str, int]]
 
 
@@ -373,14 +375,31 @@ def write_python_docs(folder: Path, docs: PythonDocs) -> None:
     """Write the collection in the MS MARCO layout, UTF-8, the same bytes for the same docs.
 
     `collection.tsv` (id TAB text), and for each split `queries.SPLIT.tsv` (id TAB text) and
-    `qrels.SPLIT.txt` (TREC: query_id 0 passage_id relevance). The folder is created if missing.
+    `qrels.SPLIT.txt` (TREC: query_id 0 passage_id relevance). `test-400` beside them has 400 of the
+    test queries, or all where there are fewer, drawn by the SHA-256 of `test-400 ID`. That of the
+    id alone has chosen the sections, the last of them by their size. The folder is created if
+    missing.
     """
     folder.mkdir(parents=True, exist_ok=True)
     _write_lines(folder / "collection.tsv", [f"{key}\t{text}" for key, text in docs.passages])
     for split, queries in docs.queries.items():
-        _write_lines(folder / f"queries.{split}.tsv", [f"{key}\t{text}" for key, text in queries])
-        rows = [f"{query} 0 {passage} {grade}" for query, passage, grade in docs.qrels[split]]
-        _write_lines(folder / f"qrels.{split}.txt", rows)
+        _write_queries(folder, split, queries, docs.qrels[split])
+    name = f"test-{NUM_DRAWN}"
+    ids = sorted(
+        (key for key, _ in docs.queries["test"]), key=lambda i: _stable_hash(f"{name} {i}")
+    )
+    drawn = {*ids[:NUM_DRAWN]}
+    queries = [row for row in docs.queries["test"] if row[0] in drawn]
+    qrels = [row for row in docs.qrels["test"] if row[0] in drawn]
+    _write_queries(folder, name, queries, qrels)
+
+
+def _write_queries(
+    folder: Path, name: str, queries: list[tuple[str, str]], qrels: list[tuple[str, str, int]]
+) -> None:
+    _write_lines(folder / f"queries.{name}.tsv", [f"{key}\t{text}" for key, text in queries])
+    rows = [f"{query} 0 {passage} {grade}" for query, passage, grade in qrels]
+    _write_lines(folder / f"qrels.{name}.txt", rows)
 
 
 def _write_lines(path: Path, lines: list[str]) -> None:

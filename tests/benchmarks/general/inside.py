@@ -3,9 +3,10 @@
     python tests/benchmarks/general/inside.py OUT MODEL dev GENERAL
     python tests/benchmarks/general/inside.py OUT MODEL test GENERAL QUICKSTART
 
-GENERAL holds what sources.py wrote and the workspaces runs-SOURCE, QUICKSTART is that of `raypipe
-quickstart`. Prints each order's nDCG@10 over the first 20 of the fused run, and for dev the mean by
-which the scale of an update is chosen: of f's and s's order, over both sources.
+GENERAL holds what sources.py wrote and the workspaces runs-SOURCE, QUICKSTART that of `raypipe
+pipeline quickstart queries.test.builtin=test`. Prints each order's nDCG@10 over the first 20 of the
+fused run, and for dev the mean by which the scale of an update is chosen: of f's and s's order,
+over both sources.
 """
 
 import sys

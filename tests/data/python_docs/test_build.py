@@ -133,8 +133,8 @@ def test_files_are_tab_separated_and_trec(tmp_path: Path, small: PythonDocs) -> 
     write_python_docs(tmp_path, small)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "collection.tsv",
-        *(f"qrels.{split}.txt" for split in ("dev", "test", "train")),
-        *(f"queries.{split}.tsv" for split in ("dev", "test", "train")),
+        *(f"qrels.{split}.txt" for split in ("dev", "test-400", "test", "train")),
+        *(f"queries.{split}.tsv" for split in ("dev", "test-400", "test", "train")),
     ]
     lines = (tmp_path / "collection.tsv").read_bytes().decode().split("\n")
     assert [tuple(line.split("\t")) for line in lines[:-1]] == small.passages
@@ -142,6 +142,23 @@ def test_files_are_tab_separated_and_trec(tmp_path: Path, small: PythonDocs) -> 
     query_id, zero, passage_id, grade = (tmp_path / "qrels.test.txt").read_text().split()[:4]
     assert (query_id, passage_id, int(grade)) == small.qrels["test"][0]
     assert zero == "0"
+
+
+def test_the_quickstart_ranks_400_test_queries_drawn_by_a_hash_of_its_own(tmp_path: Path) -> None:
+    names = [f"n.say{number}" for number in range(500)]
+    queries: dict[str, list[tuple[str, str]]] = {"train": [("m.go", "m go")], "dev": []}
+    queries["test"] = [(name, f"words of {name}") for name in names]
+    qrels: dict[str, list[tuple[str, str, int]]] = {"train": [("m.go", "m.go#1", 1)], "dev": []}
+    qrels["test"] = [(name, f"{name}#{part}", 1) for name in names for part in (1, 2)]
+    docs = PythonDocs(version="x", passages=[], queries=queries, qrels=qrels, facts={})
+    write_python_docs(tmp_path, docs)
+    keys = {name: hashlib.sha256(f"test-400 {name}".encode()).hexdigest() for name in names}
+    largest = sorted(names, key=keys.__getitem__)[400:]
+    expected = [name for name in names if name not in largest]
+    drawn = (tmp_path / "queries.test-400.tsv").read_text()
+    assert drawn == "".join(f"{name}\twords of {name}\n" for name in expected)
+    judged = (tmp_path / "qrels.test-400.txt").read_text()
+    assert judged == "".join(f"{name} 0 {name}#{part} 1\n" for name in expected for part in (1, 2))
 
 
 def test_the_version_is_the_implementation_and_the_full_version(docs: PythonDocs) -> None:
@@ -219,6 +236,7 @@ def test_a_collection_of_a_draft_is_counted_and_written(tmp_path):
         "queries.train.tsv": "m.go\tm go\n", "queries.dev.tsv": "",
         "queries.test.tsv": "n.say\tn say\n", "qrels.train.txt": "m.go 0 m.go#1 1\n",
         "qrels.dev.txt": "", "qrels.test.txt": "n.say 0 n.say#1 1\n",
+        "queries.test-400.tsv": "n.say\tn say\n", "qrels.test-400.txt": "n.say 0 n.say#1 1\n",
     }  # fmt: skip
 
 

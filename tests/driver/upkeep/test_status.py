@@ -64,7 +64,7 @@ def test_a_damaged_recipe_is_told_by_status_and_verify(tmp_path, content):
 
 def test_status_and_evaluate_load_nothing_heavy(root, small_files):
     code = (
-        "import sys\n"
+        "import sys, raypipe.evaluation.exports\n"
         "from raypipe.cli.main import run\n"
         "codes = [run(sys.argv[1:3])[0], run(['evaluate', *sys.argv[3:]])[0]]\n"
         "bad = {'torch', 'ray', 'transformers', 'jnius', 'faiss'} & set(sys.modules)\n"

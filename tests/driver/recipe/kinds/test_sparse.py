@@ -37,7 +37,6 @@ collection: {{format: msmarco-v1, input: {files}/passages.tsv}}
 queries: {{test: {{file: {files}/queries.tsv, qrels: {files}/qrels.txt}}}}
 models: {{splade: {{path: {model}{more}}}}}
 stages:
-  lucene: {{do: index}}
   weights: {{do: encode, model: splade}}
   splade: {{do: search, index: weights, depth: 20}}
 evaluate: {{measures: ["nDCG@10"]}}
@@ -165,8 +164,8 @@ def test_word_pieces_are_named_by_their_ids_whatever_ids_are_not_used(world, tmp
     del vocabulary["zebra"]  # a hole; and the last ids stand for no word
     del vocabulary[max(vocabulary, key=vocabulary.__getitem__)]
     (other / "tokenizer.json").write_text(json.dumps(tokenizer))
-    run_pipeline(recipe(**{"models.splade.path": other}), tmp_path / "out", Options(),
-                 watcher=Watcher())  # fmt: skip
+    both = recipe(stage="\n  lucene: {do: index}", **{"models.splade.path": other})
+    run_pipeline(both, tmp_path / "out", Options(), watcher=Watcher())
     export(tmp_path / "out/stores/weights", "pyserini", tmp_path / "e", model=str(other))
     found = json.loads((tmp_path / "e/vectors.jsonl").open().readline())["vector"]
     flat, offsets = packed(*[impacts_of(other, world[2][:1], "passage") / np.float32(100)], None)
