@@ -144,7 +144,7 @@ def _load_longeval(name: str) -> Any:
     """The data set by its own package, which registers it with ir_datasets and fetches it.
 
     Raises:
-        InputError: that package is not installed.
+        InputError: that package is not installed, or cannot fetch the data set.
         KeyError: it has no data set of this id.
     """
     try:
@@ -158,3 +158,8 @@ def _load_longeval(name: str) -> Any:
         return ir_datasets_longeval.load(name)
     except ValueError as error:
         raise KeyError(name) from error
+    except OSError as error:
+        raise InputError(
+            f"{name}: ir_datasets_longeval could not fetch it ({type(error).__name__}); fetch it "
+            "where there is a network, or name its files in the recipe"
+        ) from error

@@ -33,6 +33,13 @@ def test_ids_of_longeval_are_loaded_by_their_own_package(monkeypatch, tmp_path):
     with pytest.raises(InputError, match="longeval-web/x: ir_datasets has no dataset of this id"):
         irds.files([Path("longeval-web/x")])
 
+    def offline(name):
+        raise ConnectionError("no route")
+
+    package.load = offline
+    with pytest.raises(InputError, match=r"longeval-web/x: .* could not fetch it \(Connection"):
+        irds.files([Path("longeval-web/x")])
+
 
 class Doc:
     def __init__(self, doc_id, title, body):
