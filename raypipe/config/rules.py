@@ -299,6 +299,9 @@ def collection_problems(collection: Collection) -> Iterator[Problem]:
     if collection.max_passages and not python_docs:
         text = f"for format python-docs only, not {collection.format}; remove it"
         yield Problem(("collection", "max_passages"), text)
+    if collection.snapshots is not None and collection.format in ("python-docs", "ir-datasets"):
+        text = f"a folder of files; {collection.format} reads none: remove it"
+        yield Problem(("collection", "snapshots"), text)
     yield from documents_problems(collection)
 
 
