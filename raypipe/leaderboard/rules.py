@@ -132,7 +132,7 @@ def read_run_lines(path: Path, *, form: str = "", break_ties: BreakTies = "id") 
         return of_table(read_run(path, break_ties=break_ties), path)
     lines = read_lines(path, form)
     assert lines.rank is not None
-    separators, tags = _raw(path, form, strict=form == board_form)
+    separators, tags = _raw(path, form, strict=board_form in ("any", form))
     rank = lines.rank.astype(np.float64)
     return RunLines(
         path, form, lines.queries, lines.passages, rank, lines.score, lines.number, separators, tags
@@ -251,6 +251,9 @@ def _form(run: RunLines, board: Board) -> Finding:
         form = "trec or msmarco" if board.form == "any" else board.form
         detail = f"{run.path.name} is not a {form} file; pack writes one from it"
         return does_not_apply(rule, detail)
+    if run.separators and run.form == "trec" and board.form == "any":
+        detail = f"trec, {len(run.rank):,} lines, which trec_eval reads, but not every script"
+        return holds(rule, f"{detail}: {run.separators}")
     if run.separators and run.form == "trec":
         return broken(rule, f"{run.path}: {run.separators}; {_rewrite(run)} writes it anew")
     if run.separators:
@@ -264,15 +267,14 @@ def _ids(run: RunLines, board: Board) -> tuple[int | None, Finding]:
     names = [str(name) for name in run.passages.names.to_pylist()]
     if not board.depths:
         return None, does_not_apply(rule, "any id is accepted")
-    best: list[str] = names
-    depth: int | None = None
+    best, own, depth = names, "", next(iter(board.depths.values()))
     for pattern, rows in board.depths.items():
         strangers = [name for name in names if not re.fullmatch(pattern, name)]
         if len(strangers) < len(best) or not strangers:
-            best, depth = strangers, rows
+            best, own, depth = strangers, pattern, rows
     if best:
-        patterns = " or ".join(board.depths)
-        detail = f"{len(best):,} ids are not of the form {patterns}, first {best[0]!r}"
+        patterns = f"{own}, as the others are" if own else " or ".join(board.depths)
+        detail = f"{len(best):,} ids are not of the form {patterns}; first {best[0]!r}"
         return depth, broken(rule, detail)
     if board.num_passages is not None:
         beyond = [name for name in names if int(name) >= board.num_passages or _padded(name)]
@@ -408,6 +410,8 @@ def _query_set(
 def _scores(run: RunLines, board: Board, break_ties: BreakTies) -> Finding:
     """Checks the scores: trec_eval sorts by score, then descending id, and ignores ranks."""
     rule = "scores"
+    if run.form == "table":
+        return does_not_apply(rule, "only those of a TREC file can contradict its ranks")
     if run.form != "trec" or run.score is None:
         return does_not_apply(rule, "the file has none")
     order = np.lexsort((run.rank, run.queries.codes))

@@ -77,6 +77,15 @@ def test_trec_rag_measures_what_its_overviews_report(tmp_path, capsys):
     assert {n: float(v) for n, v in values.items()} == pytest.approx(expected)
 
 
+def test_ids_of_two_collections_in_one_run_are_told_as_such(tmp_path, capsys):
+    run = write(tmp_path / "run", lines_of(("1", [SHARD, SEGMENT, SHARD + "1"], [3, 2, 1])))
+    _, told = checked(capsys, run, "trec-rag")
+    assert told["passage ids"] == (
+        "BROKEN passage ids: 1 ids are not of the form shard_[0-9]{5}_[0-9]+, as the others are; "
+        f"first '{SEGMENT}'"
+    )
+
+
 def packed(tmp_path, run, task, *more):
     pack = ["leaderboard", "pack", "--eval", str(run), "--id", "mine", "--task", str(task)]
     code = command([*pack, "--out", str(tmp_path / "out"), *map(str, more)])[0]
@@ -110,6 +119,11 @@ def test_local_reads_the_scores_and_the_tag_of_a_trec_file(tmp_path, capsys):
     for change, rule in (((" 2 3 ", " 2 3.5 "), "scores"), (("1 mine", "1 yours"), "tag")):
         code, told = checked(capsys, write(tmp_path / "bad", good.replace(*change)), "local")
         assert code == 2 and told[rule].startswith("BROKEN")
+    _, told = checked(capsys, write(tmp_path / "long", good.replace("mine", "my run")), "local")
+    assert told["file format"].startswith("ok file format: trec, 3 lines, which trec_eval reads, ")
+    assert told["file format"].endswith("found 'q Q0 a 1 3 my run'")
+    _, told = checked(capsys, write(tmp_path / "three", "q\ta\t1.5\nq\tb\t0.5\n"), "local")
+    assert told["scores"] == "- scores: only those of a TREC file can contradict its ranks"
     code, told = checked(capsys, write(tmp_path / "tsv", "q\ta\t1\nq\tb\t2\n"), "local")
     assert (code, told["tag"]) == (0, "- tag: the file has none")
 
