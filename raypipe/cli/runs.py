@@ -9,7 +9,7 @@ import typer
 from raypipe.cli.options import MEASURED, AsJson, Measures, Qrels, Ties, missing, refuse_missing
 from raypipe.cli.terminal import print_result
 from raypipe.errors import InputError, in_one_cell
-from raypipe.leaderboard.boards import BOARDS, Board
+from raypipe.leaderboard.boards import BOARDS, Board, read_board
 from raypipe.markdown import Table, Text
 from raypipe.storage.files import appearing
 
@@ -124,8 +124,17 @@ def _write_per_query(path: Path, comparisons: "Compared", names: list[str], base
         out.write("".join(lines).encode())
 
 
-*_TASKS, _LAST_TASK = BOARDS
-Task = Annotated[str, typer.Option(help=f"Board: {', '.join(_TASKS)} or {_LAST_TASK}.")]
+Task = Annotated[
+    str, typer.Option(help=f"Board: {', '.join(BOARDS)}, or a YAML file with one of your own.")
+]
+Judgements = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--qrels",
+        metavar="[NAME=]FILE",
+        help="Judgements, to compute the board's measures; with a name where it has several.",
+    ),
+]
 Fewer = Annotated[
     bool, typer.Option("--allow-fewer-rows", help="Accept queries with fewer rows than usual.")
 ]
@@ -154,9 +163,7 @@ def check(
     queries: Annotated[
         Path | None, typer.Option(help="The queries that the run must cover.")
     ] = None,
-    qrels: Annotated[
-        Path | None, typer.Option(help="Judgements, to compute the board's own measure.")
-    ] = None,
+    qrels: Judgements = None,
     allow_fewer_rows: Fewer = False,
     break_ties: Ties = "id",
     as_json: AsJson = False,
@@ -166,8 +173,9 @@ def check(
     from raypipe.leaderboard.submission import RunSide, verdict
 
     board = _board(task)
-    refuse_missing(run, queries, qrels)
-    side = RunSide(run=run, queries=queries, qrels=qrels, break_ties=break_ties)
+    judgements = _judgements(board, qrels or [])
+    refuse_missing(run, queries, *judgements.values())
+    side = RunSide(run=run, queries=queries, qrels=judgements, break_ties=break_ties)
     findings = verdict(board, side, fewer_rows=allow_fewer_rows).findings
     print_result({"rules": [f.to_json() for f in findings]}, _text(findings), as_json=as_json)
     refuse_broken(findings)
@@ -183,15 +191,15 @@ def pack(
         Path, typer.Option("--out", help="Folder for the submission, usually the workspace.")
     ],
     dev: Annotated[
-        Path | None, typer.Option(help="The dev run; required by MS MARCO's boards.")
+        Path | None, typer.Option(help="The dev run, which --qrels then judges, for MS MARCO.")
     ] = None,
     metadata: Annotated[
-        Path | None, typer.Option(help="Metadata, JSON; required by MS MARCO's boards.")
+        Path | None, typer.Option(help="What the board asks for, as `template` prints it.")
     ] = None,
     task: Task = "msmarco-passage",
     dev_queries: Annotated[Path | None, typer.Option(help="The dev queries.")] = None,
     eval_queries: Annotated[Path | None, typer.Option(help="The eval queries.")] = None,
-    qrels: Annotated[Path | None, typer.Option(help="Judgements of the dev queries.")] = None,
+    qrels: Judgements = None,
     fill_dev: Annotated[
         Path | None, typer.Option(help="A run that fills dev queries with too few rows.")
     ] = None,
@@ -210,18 +218,28 @@ def pack(
     from raypipe.leaderboard.submission import pack as packed
 
     board = _board(task)
-    files = [("--dev", dev), ("--metadata", metadata)]
-    lacking = [f"{flag}: missing; {task} requires it" for flag, path in files if path is None]
-    if board.metadata and lacking:
+    judgements = _judgements(board, qrels or [])
+    facts = board.facts
+    required = [
+        ("--dev", dev or "dev" not in board.query_sets),
+        ("--metadata", metadata or facts is None or not facts.asked),
+        ("--qrels", judgements or facts is None or "figure" not in facts.fields.values()),
+    ]
+    if lacking := [f"{flag}: missing; {task} requires it" for flag, given in required if not given]:
         raise InputError(lacking)
-    refuse_missing(
-        eval_run, dev, metadata, dev_queries, eval_queries, qrels, fill_dev, fill_eval, submissions
+    files = [eval_run, dev, metadata, dev_queries, eval_queries, *judgements.values()]
+    refuse_missing(*files, fill_dev, fill_eval, submissions)
+    of_eval = RunSide(
+        run=eval_run,
+        queries=eval_queries,
+        qrels={} if dev else judgements,
+        fill=fill_eval,
+        break_ties=break_ties,
     )
-    of_eval = RunSide(run=eval_run, queries=eval_queries, fill=fill_eval, break_ties=break_ties)
     sides = {"eval": of_eval}
     if dev is not None:
         of_dev = RunSide(
-            run=dev, queries=dev_queries, qrels=qrels, fill=fill_dev, break_ties=break_ties
+            run=dev, queries=dev_queries, qrels=judgements, fill=fill_dev, break_ties=break_ties
         )
         sides = {"dev": of_dev, **sides}
     submission = packed(
@@ -243,9 +261,28 @@ def pack(
 
 
 def _board(task: str) -> Board:
-    if task not in BOARDS:
-        raise InputError(f"--task: expected one of {', '.join(BOARDS)}; found {task!r}")
-    return BOARDS[task]
+    if task in BOARDS:
+        return BOARDS[task]
+    if task.endswith((".yaml", ".yml")):
+        return read_board(Path(task))
+    expected = f"expected one of {', '.join(BOARDS)}, or a YAML file with one of your own"
+    raise InputError(f"--task: {expected}; found {task!r}")
+
+
+def _judgements(board: Board, given: list[str]) -> dict[str, Path]:
+    """Name -> file of each set of judgements; one without a name where the board has no names."""
+    if not given:
+        return {}
+    if not board.judgements:
+        if len(given) > 1:
+            raise InputError(f"--qrels: expected one file for {board.task}; found {len(given)}")
+        return {"": Path(given[0])}
+    names = {name.lower(): name for name in board.judgements}
+    files = {names.get(word.partition("=")[0].lower()): word.partition("=")[2] for word in given}
+    if {*files} != {*board.judgements} or len(given) != len(files):
+        expected = " and ".join(f"--qrels {name}=FILE" for name in board.judgements)
+        raise InputError(f"--qrels: expected {expected}; found {' '.join(given)}")
+    return {name: Path(files[name]) for name in board.judgements}
 
 
 def _text(findings: "list[Finding]") -> str:
