@@ -359,6 +359,7 @@ def _reindex_snapshots(recipe: Recipe, out: Path, options: "Options", as_json: b
     """Run the snapshots of a folder; print the line of each, and what changed between them."""
     from raypipe.driver.progress import to_stderr
     from raypipe.driver.snapshots import reindex_snapshots
+    from raypipe.report.ir_metadata import draft_metadata
     from raypipe.report.page import to_text
     from raypipe.report.snapshots import over_snapshots
 
@@ -368,6 +369,8 @@ def _reindex_snapshots(recipe: Recipe, out: Path, options: "Options", as_json: b
         return _publish(recipe, out, options, None)
 
     record = reindex_snapshots(recipe, out, options, run, to_stderr)
+    for left in draft_metadata(out):
+        to_stderr(f"{left}: you have edited it, so it is left as it is")
     if as_json:
         print(json.dumps(record), flush=True)
         return

@@ -1,12 +1,22 @@
 """The commands compare and leaderboard. They load neither torch, Ray nor Java."""
 
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from raypipe.cli.options import MEASURED, AsJson, Measures, Qrels, Ties, missing, refuse_missing
+from raypipe.cli.options import (
+    MEASURED,
+    READ,
+    AsJson,
+    Measures,
+    Qrels,
+    Ties,
+    missing,
+    refuse_missing,
+)
 from raypipe.cli.terminal import print_result
 from raypipe.errors import InputError, in_one_cell
 from raypipe.leaderboard.boards import BOARDS, Board, read_board
@@ -16,6 +26,7 @@ from raypipe.storage.files import appearing
 if TYPE_CHECKING:
     from raypipe.evaluation.compare import Compared, Comparison
     from raypipe.leaderboard.rules import Finding
+    from raypipe.leaderboard.submission import Submission
 
 
 def compare(
@@ -124,6 +135,8 @@ def _write_per_query(path: Path, comparisons: "Compared", names: list[str], base
         out.write("".join(lines).encode())
 
 
+LONGEVAL = "longeval"
+"""The task whose hand-in is a folder of runs."""
 Task = Annotated[
     str, typer.Option(help=f"Board: {', '.join(BOARDS)}, or a YAML file with one of your own.")
 ]
@@ -147,18 +160,46 @@ group = typer.Typer(
 
 
 @group.command()
-def template(task: Task = "msmarco-passage") -> None:
-    """Print the metadata that a board asks for, as JSON to be filled in for pack."""
+def template(
+    folder: Annotated[
+        Path | None,
+        typer.Argument(metavar=f"[{READ}]", help="A workspace with snapshots, for longeval."),
+    ] = None,
+    task: Task = "msmarco-passage",
+    query_set: Annotated[
+        str | None, typer.Option("--queries", help="The query set; by default the only one.")
+    ] = None,
+    system: Annotated[
+        str | None, typer.Option(help="The stage that is handed in; by default the last one.")
+    ] = None,
+) -> None:
+    """Print the metadata that a board asks for, to be filled in for pack."""
     import json
 
     from raypipe.leaderboard.submission import metadata_template
 
-    print(json.dumps(metadata_template(_board(task)), indent=2))
+    if task != LONGEVAL:
+        if folder or query_set or system:
+            raise InputError(f"--task {task}: no workspace is read for it; name the task alone")
+        print(json.dumps(metadata_template(_board(task)), indent=2))
+        return
+    from raypipe.leaderboard.longeval import metadata_text
+    from raypipe.report.ir_metadata import ir_metadata
+
+    if folder is None:
+        raise InputError(f"--task {task}: expected the workspace with its snapshots")
+    print(metadata_text(ir_metadata(folder, query_set, system)), end="")
 
 
 @group.command()
 def check(
-    run: Annotated[Path, typer.Argument(help="A run file: TREC, MS MARCO or Parquet.")],
+    run: Annotated[
+        Path,
+        typer.Argument(
+            help="A run file: TREC, MS MARCO or Parquet; for longeval a folder with "
+            "SNAPSHOT/run.txt.gz."
+        ),
+    ],
     task: Task,
     queries: Annotated[
         Path | None, typer.Option(help="The queries that the run must cover.")
@@ -173,6 +214,12 @@ def check(
     from raypipe.leaderboard.submission import RunSide, verdict
 
     board = _board(task)
+    if task == LONGEVAL:
+        _refuse_given(task, {"--queries": queries, "--qrels": qrels})
+        from raypipe.leaderboard.longeval import check as check_longeval
+
+        _print_and_refuse(check_longeval(run, break_ties=break_ties), as_json)
+        return
     judgements = _judgements(board, qrels or [])
     refuse_missing(run, queries, *judgements.values())
     side = RunSide(run=run, queries=queries, qrels=judgements, break_ties=break_ties)
@@ -183,7 +230,9 @@ def check(
 
 @group.command()
 def pack(
-    eval_run: Annotated[Path, typer.Option("--eval", help="The run to submit.")],
+    eval_run: Annotated[
+        Path, typer.Option("--eval", help="The run to submit; for longeval its folder.")
+    ],
     id: Annotated[
         str, typer.Option(help="Submission id, yyyymmdd-name; for a TREC task the run tag.")
     ],
@@ -218,6 +267,22 @@ def pack(
     from raypipe.leaderboard.submission import pack as packed
 
     board = _board(task)
+    if task == LONGEVAL:
+        others: dict[str, object] = {
+            "--dev": dev,
+            "--dev-queries": dev_queries,
+            "--eval-queries": eval_queries,
+        }
+        others |= {"--fill-dev": fill_dev, "--fill-eval": fill_eval, "--qrels": qrels}
+        _refuse_given(task, others)
+        refuse_missing(metadata)
+        from raypipe.leaderboard.longeval import pack as pack_longeval
+
+        packed_folder = pack_longeval(
+            eval_run, submission=id, metadata=metadata, out=out, break_ties=break_ties
+        )
+        _print_submission(packed_folder, as_json)
+        return
     judgements = _judgements(board, qrels or [])
     facts = board.facts
     required = [
@@ -251,6 +316,10 @@ def pack(
         fewer_rows=allow_fewer_rows,
         earlier=[submissions] if submissions else [],
     )
+    _print_submission(submission, as_json)
+
+
+def _print_submission(submission: "Submission", as_json: bool) -> None:
     blocks = [f"{name}\n{_text(of_side)}" for name, of_side in submission.findings.items()]
     body = {
         "folder": str(submission.folder),
@@ -258,6 +327,27 @@ def pack(
         "rules": {name: [f.to_json() for f in of] for name, of in submission.findings.items()},
     }
     print_result(body, "\n".join([*blocks, f"written: {submission.folder}"]), as_json=as_json)
+
+
+def _print_and_refuse(findings: "dict[str, list[Finding]]", as_json: bool) -> None:
+    """Print the findings about several runs; raise InputError if a rule is broken."""
+    from raypipe.leaderboard.rules import refuse_broken
+
+    rules = {name: [f.to_json() for f in of] for name, of in findings.items()}
+    text = "\n".join(f"{name}\n{_text(of_run)}" for name, of_run in findings.items())
+    print_result({"rules": rules}, text, as_json=as_json)
+    refuse_broken([replace(f, rule=f"{n}: {f.rule}") for n, of in findings.items() for f in of])
+
+
+def _refuse_given(task: str, options: Mapping[str, object]) -> None:
+    """Returns nothing if none of the options is given.
+
+    Raises:
+        InputError: those that are.
+    """
+    given = [f"{option}: not for --task {task}; leave it out" for option, v in options.items() if v]
+    if given:
+        raise InputError(given)
 
 
 def _board(task: str) -> Board:

@@ -26,7 +26,8 @@ from raypipe.driver.summaries import now
 from raypipe.driver.upkeep.status import open_workspace
 from raypipe.errors import InputError
 from raypipe.package import VERSION
-from raypipe.storage.files import replace_file, replacing
+from raypipe.storage.compression import replacing_compressed
+from raypipe.storage.files import replace_file
 from raypipe.storage.generations import read_generation
 from raypipe.storage.records import Json, digest
 from raypipe.uris import in_bucket
@@ -218,7 +219,13 @@ def _entry(snapshot: Snapshot, out: Path, outcome: Outcome, made_of: str) -> dic
             store: {"copied": made["copied"], **made["computed"]}
             for store, made in summary["stages"].items()
         },
-        "systems": {each: [*systems] for each, systems in summary["systems"].items()},
+        "systems": {
+            query_set: {
+                name: {"model": facts["model"], "start_weights": facts["start_weights"]}
+                for name, facts in systems.items()
+            }
+            for query_set, systems in summary["systems"].items()
+        },
         "measures": summary["measures"],
     }
 
@@ -228,6 +235,6 @@ def _pack(out: Path, query_set: str, system: str, snapshot: str) -> None:
     target = run_of(out, query_set, system, snapshot)
     run = out / "runs" / query_set / f"{system}.trec"
     packed = run.with_name(f"{run.name}.gz")
-    with run.open("rb") if run.exists() else gzip.open(packed) as source, replacing(target) as file:
-        with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as stream:
+    with run.open("rb") if run.exists() else gzip.open(packed) as source:
+        with replacing_compressed(target) as stream:
             shutil.copyfileobj(source, stream, 1 << 20)

@@ -232,6 +232,8 @@ BOARDS = {
                 },
             ),
         ),
+        # CLEF: a folder with a run of each snapshot; its own files are in `longeval.py`.
+        Board(task="longeval", depths={r"\S+": 1000}, scores="not rising"),
         Board(task="local", form="any", scores="not rising"),
     )
 }

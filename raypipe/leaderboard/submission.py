@@ -340,16 +340,23 @@ def _write(
                 f"{metadata_file}: it exists with other metadata; give a new id, or remove it"
             )
         if target.exists():
-            _refuse_other_bytes(target, beside)
+            refuse_other_bytes(target, beside)
         else:
             appear(beside, target)
         if metadata_file:
             replace_file(metadata_file, text)
 
 
-def _refuse_other_bytes(standing: Path, new: Path) -> None:
-    before = {path.name: path.read_bytes() for path in standing.iterdir()}
-    after = {path.name: path.read_bytes() for path in new.iterdir()}
+def refuse_other_bytes(standing: Path, new: Path) -> None:
+    """Returns nothing if a submission's folder holds what would be written.
+
+    Raises:
+        InputError: it holds something else.
+    """
+    before, after = (
+        {path.relative_to(each): path.read_bytes() for path in each.rglob("*") if path.is_file()}
+        for each in (standing, new)
+    )
     if before != after:
         raise InputError(
             f"{standing}: a submission of this id exists with other runs; give a new id, or "
@@ -407,7 +414,7 @@ def check_metadata(
     if not board.dated:
         rules = ("embargo", "two in 30 days")
         others = [does_not_apply(rule, f"{board.task} has no such rule") for rule in rules]
-        return [_tag(submission), facts, *others]
+        return [check_tag(submission), facts, *others]
     day = _day(submission)
     return [
         _id(submission, day),
@@ -426,7 +433,8 @@ def _day(submission: str) -> date | None:
         return None
 
 
-def _tag(submission: str) -> Finding:
+def check_tag(submission: str) -> Finding:
+    """Whether a submission's id can be the tag of its runs."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", submission):
         detail = f"expected letters, digits, hyphens, dots and underscores; found {submission!r}"
         return broken("id", detail)
