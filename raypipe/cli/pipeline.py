@@ -169,7 +169,7 @@ def table(
 
 GROUPS = {
     "For your own collection, and to begin with; `raypipe init` writes a recipe for your files:": (
-        *("english", "quickstart", "quickstart-train", "python-docs"),
+        *("english", "quickstart", "quickstart-train", "python-docs", "longeval"),
     ),
     "For figures in minutes, on small public collections; RAYPIPE_DATA names their folder:": (
         *("nfcorpus", "msmarco-v2-dl21", "dl21-first-stages", "car-test200"),
@@ -212,10 +212,13 @@ def recipes(
         left = [each for each in left if each not in chosen]
         print("\n" * (number > 0) + group)
         texts = {each: recipe_text(each) for each in chosen}
-        lines = [
-            [name, f"raypipe {verb_of(text)}", purpose_of(text)] for name, text in texts.items()
-        ]
+        lines = [[name, f"raypipe {_verb(text)}", purpose_of(text)] for name, text in texts.items()]
         show_columns([["recipe", "command", "what it is for"], *lines])
+
+
+def _verb(text: str) -> str:
+    """The verb that runs a packaged recipe: a folder of snapshots is for reindex."""
+    return "reindex" if "\n  snapshots: " in text else verb_of(text)
 
 
 def execute(

@@ -23,6 +23,7 @@ ENV |= {
     "GENERAL": "/general",
     "TAUGHT": "/taught",
     "SOURCE": "/general/docs",
+    "LONGEVAL": "/longeval",
 }
 
 
