@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import pytest
 import torch
+import yaml
 from growing import write_snapshot
 
 from raypipe.cli.main import run
@@ -165,6 +166,16 @@ def test_the_walk_through_snapshots_is_followed_to_its_end(tmp_path, inline):
         row = next(line for line in lines if re.match(rf"\| {system} +\| nDCG@10 +\| 2025", line))
         assert re.search(r"[+-]0\.\d{4}", row)
     packed = tmp_path / "work/leaderboard/submissions/zebras-fused"
+    method = yaml.safe_load((packed / "ir-metadata.yml").read_text())["method"]
+    assert method["indexing"] == {
+        "tokenizer": "Lucene's analyzer for en; that of minilm",
+        "stemmer": "Porter",
+        "stopwords": "Lucene's English list",
+    }
+    (retrieval,) = method["retrieval"]
+    flags = ("lexical", "deep_neural_model", "dense_neural_model")
+    assert all(retrieval[flag] is True for flag in flags)
+    assert retrieval["sparse_neural_model"] is retrieval["single_stage_retrieval"] is False
     assert sorted(path.name for path in packed.iterdir()) == [
         "2024-11",
         "2025-01",

@@ -20,7 +20,7 @@ from raypipe.config import Recipe, missing_inputs
 from raypipe.config.parts import QuerySet
 from raypipe.config.paths import SNAPSHOT, places_of, relocated
 from raypipe.data.files import natural_key
-from raypipe.driver.mirror import copy_out
+from raypipe.driver.mirror import address_of
 from raypipe.driver.pipeline import Options, Outcome
 from raypipe.driver.summaries import now
 from raypipe.driver.upkeep.status import open_workspace
@@ -110,6 +110,11 @@ def reindex_snapshots(
         RaypipeError: whatever ended a snapshot's invocation; those before it stay complete.
     """
     snapshots = snapshots_of(recipe)
+    if in_bucket(address := address_of(out)):
+        raise InputError(
+            f"--out {address}: the runs of snapshots are written to a folder; name one. Its "
+            "stores may be in a bucket, by the recipe's key `stores`"
+        )
     folder = Path(recipe.collection.snapshots or "")
     if folder.resolve() == (out / FOLDER).resolve():
         raise InputError(
@@ -151,7 +156,6 @@ def read_record(folder: Path) -> dict[str, Any] | None:
 def _write_record(out: Path, recipe: Recipe, complete: Mapping[str, Any]) -> None:
     body = {"format": FORMAT, "recipe": recipe.name, "snapshots": complete}
     replace_file(out / FOLDER / RECORD, json.dumps(body, indent=1).encode() + b"\n")
-    copy_out(out)
 
 
 def _made_of(recipe: Recipe) -> str:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from raypipe.config import Recipe, load_recipe, read_resolved
-from raypipe.driver.mirror import copy_out
 from raypipe.driver.models import opened
 from raypipe.driver.snapshots import FOLDER, read_record
 from raypipe.errors import InputError
@@ -64,7 +63,6 @@ def draft_metadata(folder: Path) -> list[Path]:
             beside = folder / FOLDER / query_set / system
             if not write_draft(beside, ir_metadata(folder, query_set, system)):
                 left.append(beside / METADATA)
-    copy_out(folder)
     return left
 
 

@@ -135,6 +135,15 @@ def test_one_that_was_published_and_never_recorded_is_published_once(folder):
 
 
 @pytest.mark.slow
+def test_a_run_that_was_deleted_is_written_again_and_nothing_is_published(folder):
+    assert reindex(folder) == 0
+    before = runs(folder)
+    (folder / "work/snapshots/test/dense/lag-10/run.txt.gz").unlink()
+    assert reindex(folder) == 0
+    assert runs(folder) == before and len(generations(folder)) == 3
+
+
+@pytest.mark.slow
 def test_a_changed_snapshot_is_run_again_and_those_after_it_are_published_after_it(folder):
     assert reindex(folder) == 0
     (folder / "snapshots/lag-9/documents/part-1.jsonl").write_text(json.dumps(paper(99)) + "\n")
@@ -190,6 +199,11 @@ def test_only_reindex_runs_snapshots_and_not_into_their_own_folder(folder, capsy
     assert "`raypipe reindex` alone runs the snapshots" in capsys.readouterr().err
     assert reindex(folder, out="") == 2
     assert "runs would be written there; name another --out" in capsys.readouterr().err
+    mirror = folder / "mirror"
+    mirror.mkdir()
+    (mirror / ".mirrors").write_text("s3://bucket/work")
+    assert reindex(folder, out="mirror") == 2
+    assert "--out s3://bucket/work: the runs of snapshots" in capsys.readouterr().err
 
 
 @pytest.mark.slow
