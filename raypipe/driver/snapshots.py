@@ -30,7 +30,7 @@ from raypipe.storage.compression import replacing_compressed
 from raypipe.storage.files import replace_file
 from raypipe.storage.generations import read_generation
 from raypipe.storage.records import Json, digest
-from raypipe.uris import in_bucket
+from raypipe.uris import dataset_id, in_bucket
 
 FOLDER, RECORD, RUN = "snapshots", "snapshots.json", "run.txt.gz"
 FORMAT = 1
@@ -85,12 +85,18 @@ def _snapshot(recipe: Recipe, name: str) -> Snapshot:
             field
             for field in ("qrels", "document_qrels")
             if SNAPSHOT in (getattr(recipe.queries[key], field) or "")
-            and not Path(getattr(query_set, field)).exists()
+            and _is_missing(getattr(query_set, field))
         ]
         unjudged += [f"queries.{key}.{field}" for field in lacking]
         update = {**dict.fromkeys(lacking), **({"only_judged": False} if lacking else {})}
         queries[key] = query_set.model_copy(update=update)
     return Snapshot(name, located.model_copy(update={"queries": queries}), unjudged)
+
+
+def _is_missing(place: str) -> bool:
+    """Whether a file of this machine is not there; buckets and data sets are looked at later."""
+    is_file = not in_bucket(place) and dataset_id(place) is None
+    return is_file and not Path(place).exists()
 
 
 Run = Callable[[Recipe, Options], Outcome]

@@ -175,6 +175,11 @@ def test_places_may_name_the_snapshot_or_be_the_same_for_all(folder):
     assert all(gzip.decompress(each).count(b"q0 Q0") == 8 for each in runs(folder).values())
 
 
+def test_judgements_of_a_data_set_are_asked_for_by_the_snapshot_and_not_left_out(folder, capsys):
+    assert reindex(folder, "queries.test.qrels=irds:nowhere/{snapshot}") == 2
+    assert "nowhere/lag-2: " in capsys.readouterr().err  # no such id, or no such package
+
+
 def test_what_no_snapshot_can_be_run_with_is_told_before_any_work(folder, capsys):
     for name in ("lag-2", "lag-10"):
         (folder / "snapshots" / name / "documents").rename(folder / name)
