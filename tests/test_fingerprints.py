@@ -136,8 +136,8 @@ def of_pipeline(text, name, folder):
             queries |= files
         text = yaml.safe_dump(body, sort_keys=False)
     recipe = load_recipe(text, env=variables(folder), source=name)
-    if recipe.collection.snapshots is not None:  # of any of them the stores are alike
-        whole = recipe.collection.model_copy(update={"snapshots": None})
+    if recipe.collection.snapshots:  # of any of them the stores are alike
+        whole = recipe.collection.model_copy(update={"snapshots": ()})
         recipe = recipe.model_copy(update={"collection": whole})
         recipe = relocated(recipe, lambda place: place.replace(SNAPSHOT, "first"))
     write_inputs(places_of(recipe), lambda key: recipe.collection.format)

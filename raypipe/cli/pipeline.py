@@ -336,7 +336,7 @@ def reindex(
         max_drift=tuple(max_drift or ()),
         keep=keep,
     )
-    if named.collection.snapshots is not None:
+    if named.collection.snapshots:
         _reindex_snapshots(named, out, options, as_json)
         return
     outcome = _publish(named, out, options, as_json)

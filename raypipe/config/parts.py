@@ -87,10 +87,11 @@ class Collection(Section):
     input: Annotated[tuple[Location, ...], OneOrMore] = ()
     """Files and folders, or ids for ir-datasets. For python-docs: folders with installed packages,
     whose docstrings are read; none for Python's own documentation."""
-    snapshots: Location | None = None
+    snapshots: Annotated[tuple[Location, ...], OneOrMore] = ()
     """A folder with a folder for each snapshot of a changing collection, which `raypipe reindex`
     runs in the order of their names. `{snapshot}` in a place stands for that name, and relative
-    places of `input` and of the queries are in the snapshot's folder."""
+    places of `input` and of the queries are in the snapshot's folder. For ir-datasets: the names
+    themselves, in order."""
     fields: Fields | None = None
     """For jsonl, csv, parquet and ir-datasets: what is what in a record, by its field's name. Each
     record is a passage, or with `split` a document."""

@@ -108,8 +108,10 @@ def absolute(recipe: Part, base: Path) -> Part:
     Raises:
         InputError: a revision is named twice, or of a folder.
     """
-    snapshots = recipe.collection.snapshots if isinstance(recipe, Recipe) else None
-    inside = base if snapshots is None else base / snapshots.removeprefix("file://") / SNAPSHOT
+    inside = base
+    if isinstance(recipe, Recipe) and recipe.collection.format != "ir-datasets":
+        for folder in recipe.collection.snapshots:
+            inside = base / folder.removeprefix("file://") / SNAPSHOT
 
     def locate(key: str, path: str) -> str:
         path = path.removeprefix("file://")
@@ -204,7 +206,7 @@ def missing_inputs(
             for problem in missing_inputs(phase.training)
         ]
         return list(dict.fromkeys(told))
-    if isinstance(recipe, Recipe) and recipe.collection.snapshots is not None:
+    if isinstance(recipe, Recipe) and recipe.collection.snapshots:
         return [
             "collection.snapshots: `raypipe reindex` alone runs the snapshots of a folder; for one "
             "of them, remove the key and name its files"

@@ -299,8 +299,10 @@ def collection_problems(collection: Collection) -> Iterator[Problem]:
     if collection.max_passages and not python_docs:
         text = f"for format python-docs only, not {collection.format}; remove it"
         yield Problem(("collection", "max_passages"), text)
-    if collection.snapshots is not None and collection.format in ("python-docs", "ir-datasets"):
-        text = f"a folder of files; {collection.format} reads none: remove it"
+    if collection.snapshots and python_docs:
+        yield Problem(("collection", "snapshots"), "python-docs has no snapshots; remove it")
+    elif len(collection.snapshots) > 1 and collection.format != "ir-datasets":
+        text = f"expected one folder, found {len(collection.snapshots)}; names are for ir-datasets"
         yield Problem(("collection", "snapshots"), text)
     yield from documents_problems(collection)
 

@@ -51,20 +51,15 @@ class Snapshot:
 def snapshots_of(recipe: Recipe) -> list[Snapshot]:
     """The snapshots of the recipe's folder, in the natural order of their names.
 
-    Judgements may be missing in a snapshot's folder: then its runs are not measured.
+    Of ir_datasets they are those that the recipe names. Judgements may be missing in a snapshot's
+    folder: then its runs are not measured.
 
     Raises:
         InputError: no such folder, none in it, or every other input that a snapshot lacks.
     """
-    assert recipe.collection.snapshots is not None
-    folder = Path(recipe.collection.snapshots)
-    expected = "expected a folder of this machine with a folder for each snapshot"
-    if in_bucket(str(folder)) or not folder.is_dir():
-        raise InputError(f"collection.snapshots: {folder}: {expected}")
-    inside = [path for path in folder.iterdir() if path.is_dir() and path.name[0] != "."]
-    if not inside:
-        raise InputError(f"collection.snapshots: {folder}: {expected}, found none")
-    snapshots = [_snapshot(recipe, path.name) for path in sorted(inside, key=natural_key)]
+    named, of_datasets = recipe.collection.snapshots, recipe.collection.format == "ir-datasets"
+    names = named if of_datasets else _folders_in(Path(named[0]))
+    snapshots = [_snapshot(recipe, name) for name in names]
     problems = [
         f"snapshot {snapshot.name}: {problem}"
         for snapshot in snapshots
@@ -75,8 +70,19 @@ def snapshots_of(recipe: Recipe) -> list[Snapshot]:
     return snapshots
 
 
+def _folders_in(folder: Path) -> list[str]:
+    expected = "expected a folder of this machine with a folder for each snapshot"
+    if in_bucket(str(folder)) or not folder.is_dir():
+        raise InputError(f"collection.snapshots: {folder}: {expected}")
+    inside = [path for path in folder.iterdir() if path.is_dir() and path.name[0] != "."]
+    if not inside:
+        raise InputError(f"collection.snapshots: {folder}: {expected}, found none")
+    return [path.name for path in sorted(inside, key=natural_key)]
+
+
 def _snapshot(recipe: Recipe, name: str) -> Snapshot:
-    collection = recipe.collection.model_copy(update={"snapshots": None})
+    inputs = tuple(place.replace(SNAPSHOT, name) for place in recipe.collection.input)
+    collection = recipe.collection.model_copy(update={"snapshots": (), "input": inputs})
     alone = recipe.model_copy(update={"collection": collection})
     located = relocated(alone, lambda place: place.replace(SNAPSHOT, name))
     queries, unjudged = dict[str, QuerySet](), list[str]()
@@ -121,7 +127,7 @@ def reindex_snapshots(
             f"--out {address}: the runs of snapshots are written to a folder; name one. Its "
             "stores may be in a bucket, by the recipe's key `stores`"
         )
-    folder = Path(recipe.collection.snapshots or "")
+    folder = Path(recipe.collection.snapshots[0])
     if folder.resolve() == (out / FOLDER).resolve():
         raise InputError(
             f"collection.snapshots: {folder}: runs would be written there; name another --out"

@@ -6,9 +6,12 @@ import os
 import shutil
 import subprocess
 import sys
+from collections import namedtuple
+from types import ModuleType
 
 import psutil
 import pytest
+import yaml
 from growing import SNAPSHOTS, paper, write_growing
 from killed_jobs import REPOSITORY, killed
 from patience import until
@@ -178,6 +181,50 @@ def test_places_may_name_the_snapshot_or_be_the_same_for_all(folder):
 def test_judgements_of_a_data_set_are_asked_for_by_the_snapshot_and_not_left_out(folder, capsys):
     assert reindex(folder, "queries.test.qrels=irds:nowhere/{snapshot}") == 2
     assert "nowhere/lag-2: " in capsys.readouterr().err  # no such id, or no such package
+
+
+class Set:
+    """A data set as ir_datasets has it, in which each paper and query is a tuple with names."""
+
+    def __init__(self, numbers, queries, qrels):
+        papers = [Paper(**paper(n)) for n in numbers]
+        self.docs_iter, self.has_docs = lambda: papers, lambda: True
+        self.queries_iter, self.has_queries = lambda: queries, lambda: True
+        self.qrels_iter, self.has_qrels = lambda: qrels, lambda: True
+
+
+class Paper(namedtuple("Paper", "id title abstract authors")):
+    doc_id = property(lambda self: self.id)
+
+    def default_text(self):
+        return f"{self.title} {self.abstract}" if self.abstract else self.title
+
+
+class Query(namedtuple("Query", "query_id text")):
+    def default_text(self):
+        return self.text
+
+
+@pytest.mark.slow
+def test_snapshots_of_ir_datasets_are_named_in_order(folder, monkeypatch):
+    qrel = namedtuple("Qrel", "query_id doc_id relevance")
+    queries, qrels = [Query("q0", "zebra of")], [qrel("q0", "8", 1)]
+    sets = {f"longeval-x/{n}": Set(range(n, 20 + n), queries, qrels) for n in (1, 2)}
+    package = ModuleType("ir_datasets_longeval")
+    package.load = sets.__getitem__
+    monkeypatch.setitem(sys.modules, "ir_datasets", ModuleType("ir_datasets"))
+    monkeypatch.setitem(sys.modules, "ir_datasets_longeval", package)
+    recipe = yaml.safe_load((folder / "growing.yaml").read_text())
+    snapshots = {"format": "ir-datasets", "snapshots": ["2", "1"]}
+    recipe["collection"] = {**snapshots, "input": "longeval-x/{snapshot}"}
+    place = "irds:longeval-x/{snapshot}"
+    recipe["queries"]["test"] = {"file": place, "qrels": place}
+    (folder / "growing.yaml").write_text(yaml.safe_dump(recipe, sort_keys=False))
+    assert reindex(folder) == 0
+    entries = record(folder)
+    assert [*entries] == ["2", "1"] and all(entry["measures"] for entry in entries.values())
+    assert (entries["1"]["added"], entries["1"]["removed"]) == (1, 1)
+    assert reindex(folder) == 0 and len(generations(folder)) == 2
 
 
 def test_what_no_snapshot_can_be_run_with_is_told_before_any_work(folder, capsys):
