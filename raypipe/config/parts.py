@@ -90,10 +90,10 @@ class Collection(Section):
     snapshots: Annotated[tuple[Location, ...], OneOrMore] = ()
     """A folder with a folder for each snapshot of a changing collection, which `raypipe reindex`
     runs in the order of their names. `{snapshot}` in a place stands for that name, and relative
-    places of `input` and of the queries are in the snapshot's folder. For ir-datasets: the names
-    themselves, in order."""
+    places of `input` and of the queries are in the snapshot's folder. With ir-datasets, the
+    names themselves, in order."""
     fields: Fields | None = None
-    """For jsonl, csv, parquet and ir-datasets: what is what in a record, by its field's name. Each
+    """The names of a record's fields or columns, for jsonl, csv, parquet and ir-datasets. Each
     record is a passage, or with `split` a document."""
     split: Split | None = None
     """For documents only: every stage but `documents` works over the passages."""

@@ -51,7 +51,7 @@ class Snapshot:
 def snapshots_of(recipe: Recipe) -> list[Snapshot]:
     """The snapshots of the recipe's folder, in the natural order of their names.
 
-    Of ir_datasets they are those that the recipe names. Judgements may be missing in a snapshot's
+    A recipe over ir_datasets names them itself. Judgements may be missing in a snapshot's
     folder: then its runs are not measured.
 
     Raises:

@@ -81,8 +81,9 @@ def change(
     """The mean of `values` minus the mean of `before`, each over its own queries.
 
     The interval is the percentile bootstrap over the queries of either: a resample's means are over
-    the drawn queries that each has. Of the same queries it is `difference`, of none in common an
-    interval of two independent samples. Wins, ties and losses are of the queries that both have.
+    the drawn queries that each has. Over the same queries this is `difference`, and without a query
+    in common the interval of two independent samples. Wins, ties and losses count the queries that
+    both have.
 
     Source: Efron and Tibshirani 1993, chapters 8 and 13.
     """

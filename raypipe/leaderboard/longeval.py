@@ -76,8 +76,8 @@ def check(
     """
     runs = runs_in(folder)
     own = [_metadata(folder / METADATA if metadata is None else metadata)]
-    found = {name: _checked(run, break_ties).findings for name, run in runs.items()}
-    return {"ir-metadata": own, **found}
+    findings = {name: _checked(run, break_ties).findings for name, run in runs.items()}
+    return {"ir-metadata": own, **findings}
 
 
 def runs_in(folder: Path) -> dict[str, Path]:
@@ -172,11 +172,11 @@ def _values(body: Any, keys: Sequence[str]) -> list[Any]:
     if not keys:
         return [body]
     parts = body if isinstance(body, list) else [body]
-    found = (
+    of_parts = (
         _values(part[keys[0]], keys[1:]) if isinstance(part, dict) and keys[0] in part else [None]
         for part in parts
     )
-    return [value for values in found for value in values]
+    return [value for values in of_parts for value in values]
 
 
 def pack(
