@@ -13,7 +13,7 @@ Value = str | int | float | None
 SMALLEST_P = 0.0001
 COARSE = ("ms/query", "inferences", "computed", "seconds")
 """Beginnings of the names of columns whose numbers have one digit after the point, or none."""
-SIGNED = ("difference", "low", "high")
+SIGNED = ("difference", "relative change", "low", "high")
 """Columns of differences, which have a sign."""
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """Control characters, and those that turn the direction of the text after them."""

@@ -19,7 +19,9 @@ Format = Literal[
     "python-docs",
 ]
 """Formats of a collection. msmarco-v1 means id TAB text, whatever the collection; the two of
-documents, and jsonl with named fields, are split into passages."""
+documents are split into passages, and jsonl with named fields may be."""
+WITH_FIELDS = ("jsonl", "csv", "parquet", "ir-datasets")
+"""Formats whose records have named fields, which a recipe's `fields` may choose."""
 FORMAT_WORDS = {"tsv": "msmarco-v1", "msmarco": "msmarco-v1", "msmarco-passage": "msmarco-v1"}
 FORMAT_WORDS |= dict.fromkeys(("json", "ndjson", "jsonlines"), "jsonl")
 FORMAT_WORDS |= {"text": "txt", "pq": "parquet", "irds": "ir-datasets", "car": "trec-car"}

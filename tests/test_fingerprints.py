@@ -26,7 +26,7 @@ from tokenizers import Tokenizer
 
 from raypipe.cluster.inline import InlineBackend
 from raypipe.config.load import load_recipe, load_training, recipe_names, recipe_text, verb_of
-from raypipe.config.paths import places_of
+from raypipe.config.paths import SNAPSHOT, places_of, relocated
 from raypipe.config.phases import trainings_of
 from raypipe.driver.devices import Devices
 from raypipe.driver.execute import Execution, Watcher
@@ -57,6 +57,7 @@ IDS = {
     "msmarco-doc-v2": [f"msmarco_doc_00_{number}" for number in range(16)],
     "trec-car": [f"{number:040x}" for number in range(16)],
     "beir": [f"b{number}" for number in range(16)],
+    "jsonl": [f"j{number}" for number in range(16)],
 }
 NOT_COMPUTED = {"index", "impact-index", "encode", "score", "rerank", "pairs", "aggregate"}
 """Kinds of stages that need Java, or a model or its scores."""
@@ -135,6 +136,10 @@ def of_pipeline(text, name, folder):
             queries |= files
         text = yaml.safe_dump(body, sort_keys=False)
     recipe = load_recipe(text, env=variables(folder), source=name)
+    if recipe.collection.snapshots:  # of any of them the stores are alike
+        whole = recipe.collection.model_copy(update={"snapshots": ()})
+        recipe = recipe.model_copy(update={"collection": whole})
+        recipe = relocated(recipe, lambda place: place.replace(SNAPSHOT, "first"))
     write_inputs(places_of(recipe), lambda key: recipe.collection.format)
     for stage in recipe.stages.values():
         if isinstance(stage, Encode | DuoScore) or hasattr(stage, "k0"):
@@ -243,6 +248,9 @@ def collection(form, ids):
                 for each, text in pairs
             ]
             return {"msmarco_doc_00.gz": lines_of(rows)}
+        case "jsonl":
+            rows = [{"id": each, "title": "of", "abstract": text} for each, text in pairs]
+            return {"papers.jsonl": lines_of(rows)}
         case "beir":
             return {
                 "corpus.jsonl": lines_of(

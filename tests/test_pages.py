@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 import pytest
 import torch
+import yaml
+from growing import write_snapshot
 
 from raypipe.cli.main import run
 
@@ -148,6 +150,37 @@ def test_the_walk_through_nights_is_followed_to_its_end(here):
     (back,) = {line for line in lines if line.startswith("generation 6, ")}
     assert back.endswith(", 7 passages, the content of generation 2")
     assert lines[-1] == "every file has the bytes that were written"
+
+
+@pytest.mark.jvm
+@pytest.mark.slow
+def test_the_walk_through_snapshots_is_followed_to_its_end(tmp_path, inline):
+    write_snapshot(tmp_path / "snapshots/2024-11", [*range(40)], {0: 3, 1: 7, 2: 11})
+    write_snapshot(tmp_path / "snapshots/2025-01", [*range(2, 46)], {0: 5, 1: 7, 3: 41})
+    printed = follow(tmp_path, "reindexing.md", "A folder of snapshots: LongEval")
+    lines = [line for text in printed for line in text.splitlines()]
+    generations = [line for line in lines if "passages, snapshot " in line]
+    assert "40 passages, snapshot 2024-11" in generations[0]
+    assert "44 passages, snapshot 2025-01, 6 added, 2 removed" in generations[1]
+    for system in ("bm25", "dense", "fused"):
+        row = next(line for line in lines if re.match(rf"\| {system} +\| nDCG@10 +\| 2025", line))
+        assert re.search(r"[+-]0\.\d{4}", row)
+    packed = tmp_path / "work/leaderboard/submissions/zebras-fused"
+    method = yaml.safe_load((packed / "ir-metadata.yml").read_text())["method"]
+    assert method["indexing"] == {
+        "tokenizer": "Lucene's analyzer for en; that of minilm",
+        "stemmer": "Porter",
+        "stopwords": "Lucene's English list",
+    }
+    (retrieval,) = method["retrieval"]
+    flags = ("lexical", "deep_neural_model", "dense_neural_model")
+    assert all(retrieval[flag] is True for flag in flags)
+    assert retrieval["sparse_neural_model"] is retrieval["single_stage_retrieval"] is False
+    assert sorted(path.name for path in packed.iterdir()) == [
+        "2024-11",
+        "2025-01",
+        "ir-metadata.yml",
+    ]
 
 
 def bare(folder, to, *names):

@@ -21,6 +21,7 @@ from raypipe.cli.terminal import print_result, say, show, show_columns
 from raypipe.config.load import named_recipe, purpose_of, recipe_names, recipe_text, verb_of
 from raypipe.config.recipe import Recipe
 from raypipe.errors import InputError, Interrupted, LimitError, RaypipeError, ending_of
+from raypipe.markdown import joined
 from raypipe.vocabulary import LEAST_GENERATIONS, TableFormat, listed
 
 if TYPE_CHECKING:
@@ -139,12 +140,19 @@ def table(
     """Print the results table of a finished pipeline, for a paper or a program."""
     from raypipe.evaluation.tables import in_format, markdown
     from raypipe.report.finished import open_finished
+    from raypipe.report.page import to_text
     from raypipe.report.results import results, write_beside
+    from raypipe.report.snapshots import over_snapshots
 
     finished = open_finished(folder)
+    is_shown = out is None and written is None
+    moved = [to_text(section) for section in over_snapshots(folder, query_set) if is_shown]
+    if moved and not finished.summary["measures"]:  # of the last snapshot
+        show(joined(moved, apart=True))
+        return
     tables = results(finished, query_set, measures.replace(",", " ").split())
-    if out is None and written is None:
-        show(markdown(tables).trimmed())
+    if is_shown:
+        show(joined([markdown(tables).trimmed(), *moved], apart=True))
         return
     text = in_format(tables, written or "md")
     if out is None:
@@ -155,7 +163,7 @@ def table(
 
 GROUPS = {
     "For your own collection, and to begin with; `raypipe init` writes a recipe for your files:": (
-        *("english", "quickstart", "quickstart-train", "python-docs"),
+        *("english", "quickstart", "quickstart-train", "python-docs", "longeval"),
     ),
     "For figures in minutes, on small public collections; RAYPIPE_DATA names their folder:": (
         *("nfcorpus", "msmarco-v2-dl21", "dl21-first-stages", "car-test200"),
@@ -198,10 +206,13 @@ def recipes(
         left = [each for each in left if each not in chosen]
         print("\n" * (number > 0) + group)
         texts = {each: recipe_text(each) for each in chosen}
-        lines = [
-            [name, f"raypipe {verb_of(text)}", purpose_of(text)] for name, text in texts.items()
-        ]
+        lines = [[name, f"raypipe {_verb(text)}", purpose_of(text)] for name, text in texts.items()]
         show_columns([["recipe", "command", "what it is for"], *lines])
+
+
+def _verb(text: str) -> str:
+    """The verb that runs a packaged recipe: a folder of snapshots is for reindex."""
+    return "reindex" if "\n  snapshots: " in text else verb_of(text)
 
 
 def execute(
@@ -295,8 +306,12 @@ def reindex(
     allow_open_cluster: OpenCluster = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run a recipe over a changed collection and publish the result as the next generation."""
-    named = named_recipe(recipe, overrides=overrides or [], env=os.environ)
+    """Run a recipe over a changed collection and publish the result as the next generation.
+
+    `snapshots=FOLDER`, short for `collection.snapshots=FOLDER`, does so for each folder in FOLDER.
+    """
+    changed = [f"collection.{o}" if o.startswith("snapshots=") else o for o in overrides or ()]
+    named = named_recipe(recipe, overrides=changed, env=os.environ)
     if accept is not None:
         if accept and not accept.isdecimal():
             raise InputError(
@@ -315,17 +330,48 @@ def reindex(
         max_drift=tuple(max_drift or ()),
         keep=keep,
     )
+    if named.collection.snapshots:
+        _reindex_snapshots(named, out, options, as_json)
+        return
+    outcome = _publish(named, out, options, as_json)
+    tell_run(outcome, out)
+
+
+def _publish(recipe: Recipe, out: Path, options: "Options", as_json: bool | None) -> "Outcome":
+    """Run a recipe, and print its table and the line of its generation."""
     try:
-        outcome = execute(named, out, options, as_json=as_json, last=False)
+        outcome = execute(recipe, out, options, as_json=as_json, last=False)
     except LimitError:
-        if keep is not None:  # night after night may be refused
+        if options.keep is not None:  # night after night may be refused
             _delete_retired(out)
         raise
     if not as_json:
         print(line_of(outcome.summary["generation"]), flush=True)
-    if keep is not None:
+    if options.keep is not None:
         _delete_retired(out)
-    tell_run(outcome, out)
+    return outcome
+
+
+def _reindex_snapshots(recipe: Recipe, out: Path, options: "Options", as_json: bool) -> None:
+    """Run the snapshots of a folder; print the line of each, and what changed between them."""
+    from raypipe.driver.progress import to_stderr
+    from raypipe.driver.snapshots import reindex_snapshots
+    from raypipe.report.ir_metadata import draft_metadata
+    from raypipe.report.page import to_text
+    from raypipe.report.snapshots import over_snapshots
+
+    def run(recipe: Recipe, options: "Options") -> "Outcome":
+        if as_json:
+            return execute(recipe, out, options, as_json=None, last=False)
+        return _publish(recipe, out, options, None)
+
+    record = reindex_snapshots(recipe, out, options, run, to_stderr)
+    for left in draft_metadata(out):
+        to_stderr(f"{left}: you have edited it, so it is left as it is")
+    if as_json:
+        print(json.dumps(record), flush=True)
+        return
+    show(joined([to_text(section) for section in over_snapshots(out)], apart=True))
 
 
 def _delete_retired(out: Path) -> None:
@@ -383,6 +429,8 @@ def line_of(generation: dict[str, Any]) -> str:
         return f"generation {number} stays current: nothing changed"
     refused = " (refused)" if generation.get("refused") else ""
     parts = [f"generation {number}{refused}", generation["made"], f"{passages:,} passages"]
+    if "snapshot" in generation:
+        parts.append(f"snapshot {generation['snapshot']}")
     if "rolled_back_to" in generation:
         return ", ".join([*parts, f"the content of generation {generation['rolled_back_to']}"])
     if "added" in generation:

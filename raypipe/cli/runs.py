@@ -1,21 +1,32 @@
 """The commands compare and leaderboard. They load neither torch, Ray nor Java."""
 
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from raypipe.cli.options import MEASURED, AsJson, Measures, Qrels, Ties, missing, refuse_missing
+from raypipe.cli.options import (
+    MEASURED,
+    READ,
+    AsJson,
+    Measures,
+    Qrels,
+    Ties,
+    missing,
+    refuse_missing,
+)
 from raypipe.cli.terminal import print_result
 from raypipe.errors import InputError, in_one_cell
-from raypipe.leaderboard.boards import BOARDS, Board
+from raypipe.leaderboard.boards import BOARDS, Board, read_board
 from raypipe.markdown import Table, Text
 from raypipe.storage.files import appearing
 
 if TYPE_CHECKING:
     from raypipe.evaluation.compare import Compared, Comparison
     from raypipe.leaderboard.rules import Finding
+    from raypipe.leaderboard.submission import Submission
 
 
 def compare(
@@ -124,8 +135,19 @@ def _write_per_query(path: Path, comparisons: "Compared", names: list[str], base
         out.write("".join(lines).encode())
 
 
-*_TASKS, _LAST_TASK = BOARDS
-Task = Annotated[str, typer.Option(help=f"Board: {', '.join(_TASKS)} or {_LAST_TASK}.")]
+LONGEVAL = "longeval"
+"""The task whose hand-in is a folder of runs."""
+Task = Annotated[
+    str, typer.Option(help=f"Board: {', '.join(BOARDS)}, or a YAML file with one of your own.")
+]
+Judgements = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--qrels",
+        metavar="[NAME=]FILE",
+        help="Judgements, to compute the board's measures; with a name where it has several.",
+    ),
+]
 Fewer = Annotated[
     bool, typer.Option("--allow-fewer-rows", help="Accept queries with fewer rows than usual.")
 ]
@@ -138,25 +160,51 @@ group = typer.Typer(
 
 
 @group.command()
-def template(task: Task = "msmarco-passage") -> None:
-    """Print the metadata that a board asks for, as JSON to be filled in for pack."""
+def template(
+    folder: Annotated[
+        Path | None,
+        typer.Argument(metavar=f"[{READ}]", help="A workspace with snapshots, for longeval."),
+    ] = None,
+    task: Task = "msmarco-passage",
+    query_set: Annotated[
+        str | None, typer.Option("--queries", help="The query set; by default the only one.")
+    ] = None,
+    system: Annotated[
+        str | None, typer.Option(help="The stage that is handed in; by default the last one.")
+    ] = None,
+) -> None:
+    """Print the metadata that a board asks for, to be filled in for pack."""
     import json
 
     from raypipe.leaderboard.submission import metadata_template
 
-    print(json.dumps(metadata_template(_board(task)), indent=2))
+    if task != LONGEVAL:
+        if folder or query_set or system:
+            raise InputError(f"--task {task}: no workspace is read for it; name the task alone")
+        print(json.dumps(metadata_template(_board(task)), indent=2))
+        return
+    from raypipe.leaderboard.longeval import metadata_text
+    from raypipe.report.ir_metadata import ir_metadata
+
+    if folder is None:
+        raise InputError(f"--task {task}: expected the workspace with its snapshots")
+    print(metadata_text(ir_metadata(folder, query_set, system)), end="")
 
 
 @group.command()
 def check(
-    run: Annotated[Path, typer.Argument(help="A run file: TREC, MS MARCO or Parquet.")],
+    run: Annotated[
+        Path,
+        typer.Argument(
+            help="A run file: TREC, MS MARCO or Parquet; for longeval a folder with "
+            "SNAPSHOT/run.txt.gz."
+        ),
+    ],
     task: Task,
     queries: Annotated[
         Path | None, typer.Option(help="The queries that the run must cover.")
     ] = None,
-    qrels: Annotated[
-        Path | None, typer.Option(help="Judgements, to compute the board's own measure.")
-    ] = None,
+    qrels: Judgements = None,
     allow_fewer_rows: Fewer = False,
     break_ties: Ties = "id",
     as_json: AsJson = False,
@@ -166,8 +214,15 @@ def check(
     from raypipe.leaderboard.submission import RunSide, verdict
 
     board = _board(task)
-    refuse_missing(run, queries, qrels)
-    side = RunSide(run=run, queries=queries, qrels=qrels, break_ties=break_ties)
+    if task == LONGEVAL:
+        _refuse_given(task, {"--queries": queries, "--qrels": qrels})
+        from raypipe.leaderboard.longeval import check as check_longeval
+
+        _print_and_refuse(check_longeval(run, break_ties=break_ties), as_json)
+        return
+    judgements = _judgements(board, qrels or [])
+    refuse_missing(run, queries, *judgements.values())
+    side = RunSide(run=run, queries=queries, qrels=judgements, break_ties=break_ties)
     findings = verdict(board, side, fewer_rows=allow_fewer_rows).findings
     print_result({"rules": [f.to_json() for f in findings]}, _text(findings), as_json=as_json)
     refuse_broken(findings)
@@ -175,7 +230,9 @@ def check(
 
 @group.command()
 def pack(
-    eval_run: Annotated[Path, typer.Option("--eval", help="The run to submit.")],
+    eval_run: Annotated[
+        Path, typer.Option("--eval", help="The run to submit; for longeval its folder.")
+    ],
     id: Annotated[
         str, typer.Option(help="Submission id, yyyymmdd-name; for a TREC task the run tag.")
     ],
@@ -183,15 +240,15 @@ def pack(
         Path, typer.Option("--out", help="Folder for the submission, usually the workspace.")
     ],
     dev: Annotated[
-        Path | None, typer.Option(help="The dev run; required by MS MARCO's boards.")
+        Path | None, typer.Option(help="The dev run, which --qrels then judges, for MS MARCO.")
     ] = None,
     metadata: Annotated[
-        Path | None, typer.Option(help="Metadata, JSON; required by MS MARCO's boards.")
+        Path | None, typer.Option(help="What the board asks for, as `template` prints it.")
     ] = None,
     task: Task = "msmarco-passage",
     dev_queries: Annotated[Path | None, typer.Option(help="The dev queries.")] = None,
     eval_queries: Annotated[Path | None, typer.Option(help="The eval queries.")] = None,
-    qrels: Annotated[Path | None, typer.Option(help="Judgements of the dev queries.")] = None,
+    qrels: Judgements = None,
     fill_dev: Annotated[
         Path | None, typer.Option(help="A run that fills dev queries with too few rows.")
     ] = None,
@@ -210,18 +267,44 @@ def pack(
     from raypipe.leaderboard.submission import pack as packed
 
     board = _board(task)
-    files = [("--dev", dev), ("--metadata", metadata)]
-    lacking = [f"{flag}: missing; {task} requires it" for flag, path in files if path is None]
-    if board.metadata and lacking:
+    if task == LONGEVAL:
+        others: dict[str, object] = {
+            "--dev": dev,
+            "--dev-queries": dev_queries,
+            "--eval-queries": eval_queries,
+        }
+        others |= {"--fill-dev": fill_dev, "--fill-eval": fill_eval, "--qrels": qrels}
+        _refuse_given(task, others)
+        refuse_missing(metadata)
+        from raypipe.leaderboard.longeval import pack as pack_longeval
+
+        packed_folder = pack_longeval(
+            eval_run, submission=id, metadata=metadata, out=out, break_ties=break_ties
+        )
+        _print_submission(packed_folder, as_json)
+        return
+    judgements = _judgements(board, qrels or [])
+    facts = board.facts
+    required = [
+        ("--dev", dev or "dev" not in board.query_sets),
+        ("--metadata", metadata or facts is None or not facts.asked),
+        ("--qrels", judgements or facts is None or "figure" not in facts.fields.values()),
+    ]
+    if lacking := [f"{flag}: missing; {task} requires it" for flag, given in required if not given]:
         raise InputError(lacking)
-    refuse_missing(
-        eval_run, dev, metadata, dev_queries, eval_queries, qrels, fill_dev, fill_eval, submissions
+    files = [eval_run, dev, metadata, dev_queries, eval_queries, *judgements.values()]
+    refuse_missing(*files, fill_dev, fill_eval, submissions)
+    of_eval = RunSide(
+        run=eval_run,
+        queries=eval_queries,
+        qrels={} if dev else judgements,
+        fill=fill_eval,
+        break_ties=break_ties,
     )
-    of_eval = RunSide(run=eval_run, queries=eval_queries, fill=fill_eval, break_ties=break_ties)
     sides = {"eval": of_eval}
     if dev is not None:
         of_dev = RunSide(
-            run=dev, queries=dev_queries, qrels=qrels, fill=fill_dev, break_ties=break_ties
+            run=dev, queries=dev_queries, qrels=judgements, fill=fill_dev, break_ties=break_ties
         )
         sides = {"dev": of_dev, **sides}
     submission = packed(
@@ -233,6 +316,10 @@ def pack(
         fewer_rows=allow_fewer_rows,
         earlier=[submissions] if submissions else [],
     )
+    _print_submission(submission, as_json)
+
+
+def _print_submission(submission: "Submission", as_json: bool) -> None:
     blocks = [f"{name}\n{_text(of_side)}" for name, of_side in submission.findings.items()]
     body = {
         "folder": str(submission.folder),
@@ -242,10 +329,50 @@ def pack(
     print_result(body, "\n".join([*blocks, f"written: {submission.folder}"]), as_json=as_json)
 
 
+def _print_and_refuse(findings: "dict[str, list[Finding]]", as_json: bool) -> None:
+    """Print the findings about several runs; raise InputError if a rule is broken."""
+    from raypipe.leaderboard.rules import refuse_broken
+
+    rules = {name: [f.to_json() for f in of] for name, of in findings.items()}
+    text = "\n".join(f"{name}\n{_text(of_run)}" for name, of_run in findings.items())
+    print_result({"rules": rules}, text, as_json=as_json)
+    refuse_broken([replace(f, rule=f"{n}: {f.rule}") for n, of in findings.items() for f in of])
+
+
+def _refuse_given(task: str, options: Mapping[str, object]) -> None:
+    """Returns nothing if none of the options is given.
+
+    Raises:
+        InputError: those that are.
+    """
+    given = [f"{option}: not for --task {task}; leave it out" for option, v in options.items() if v]
+    if given:
+        raise InputError(given)
+
+
 def _board(task: str) -> Board:
-    if task not in BOARDS:
-        raise InputError(f"--task: expected one of {', '.join(BOARDS)}; found {task!r}")
-    return BOARDS[task]
+    if task in BOARDS:
+        return BOARDS[task]
+    if task.endswith((".yaml", ".yml")):
+        return read_board(Path(task))
+    expected = f"expected one of {', '.join(BOARDS)}, or a YAML file with one of your own"
+    raise InputError(f"--task: {expected}; found {task!r}")
+
+
+def _judgements(board: Board, given: list[str]) -> dict[str, Path]:
+    """Name -> file of each set of judgements; one without a name where the board has no names."""
+    if not given:
+        return {}
+    if not board.judgements:
+        if len(given) > 1:
+            raise InputError(f"--qrels: expected one file for {board.task}; found {len(given)}")
+        return {"": Path(given[0])}
+    names = {name.lower(): name for name in board.judgements}
+    files = {names.get(word.partition("=")[0].lower()): word.partition("=")[2] for word in given}
+    if {*files} != {*board.judgements} or len(given) != len(files):
+        expected = " and ".join(f"--qrels {name}=FILE" for name in board.judgements)
+        raise InputError(f"--qrels: expected {expected}; found {' '.join(given)}")
+    return {name: Path(files[name]) for name in board.judgements}
 
 
 def _text(findings: "list[Finding]") -> str:

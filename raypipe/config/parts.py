@@ -33,12 +33,14 @@ Words = Annotated[int, Field(ge=0, le=10**12)]
 
 
 class Fields(Section):
-    """The names of the fields in JSON lines."""
+    """The names of the fields, or columns, of the records."""
 
     id: Text
     body: Text
-    """The text of a document; for `by: given`, that of a passage."""
+    """The text of a passage, or of a document."""
     title: Text | None = None
+    """In front of the text, with a blank, and so are headings. Where a title is named, a body that
+    is null is empty."""
     headings: Text | None = None
     document: Text | None = None
     """For `by: given`: the id of the document that a passage is part of."""
@@ -85,8 +87,14 @@ class Collection(Section):
     input: Annotated[tuple[Location, ...], OneOrMore] = ()
     """Files and folders, or ids for ir-datasets. For python-docs: folders with installed packages,
     whose docstrings are read; none for Python's own documentation."""
+    snapshots: Annotated[tuple[Location, ...], OneOrMore] = ()
+    """A folder with a folder for each snapshot of a changing collection, which `raypipe reindex`
+    runs in the order of their names. `{snapshot}` in a place stands for that name, and relative
+    places of `input` and of the queries are in the snapshot's folder. With ir-datasets, the
+    names themselves, in order."""
     fields: Fields | None = None
-    """For jsonl only: its lines are documents then, which `split` makes passages of."""
+    """The names of a record's fields or columns, for jsonl, csv, parquet and ir-datasets. Each
+    record is a passage, or with `split` a document."""
     split: Split | None = None
     """For documents only: every stage but `documents` works over the passages."""
     errors: Annotated[Literal["strict", "replace"], Source(OWN)] = "strict"
@@ -96,6 +104,11 @@ class Collection(Section):
         Count | None, Source(f"a minute of encoding on two cores, {OWN}", value=6000)
     ] = None
     """For python-docs only: at most this number of passages, in whole sections."""
+
+    @property
+    def field_names(self) -> dict[str, str] | None:
+        """The names of the fields, by what they are."""
+        return None if self.fields is None else self.fields.model_dump(exclude_none=True)
 
 
 class CarTopics(Section):

@@ -103,18 +103,28 @@ def absolute(recipe: Part, base: Path) -> Part:
 
     The URI of a file becomes its path; other URIs and ids are unchanged. A model's path may be a
     hub's name, which becomes hf://OWNER/NAME; whether it is one may depend on a folder being there.
+    With a folder of snapshots, the relative paths of passages and queries are in each of these.
 
     Raises:
         InputError: a revision is named twice, or of a folder.
     """
+    inside = base
+    if isinstance(recipe, Recipe) and recipe.collection.format != "ir-datasets":
+        for folder in recipe.collection.snapshots:
+            inside = base / folder.removeprefix("file://") / SNAPSHOT
 
-    def locate(path: str) -> str:
+    def locate(key: str, path: str) -> str:
         path = path.removeprefix("file://")
         if "://" in path or dataset_id(path) is not None:
             return path
-        return os.path.abspath(base / path)
+        is_inside = key.startswith(("collection.input.", "queries."))
+        return os.path.abspath((inside if is_inside else base) / path)
 
-    return relocated(_with_hub_names(recipe, base), locate)
+    return _walked(_with_hub_names(recipe, base), locate, "")
+
+
+SNAPSHOT = "{snapshot}"
+"""Stands in a place for the name of each snapshot."""
 
 
 def _with_hub_names(recipe: Part, base: Path) -> Part:
@@ -148,6 +158,7 @@ def _with_hub_names(recipe: Part, base: Path) -> Part:
 _EXPECTED = {
     "file": "a queries file",
     "queries": "a queries file",
+    "snapshots": "a folder of snapshots",
     "qrels": "a qrels file",
     "document_qrels": "a qrels file",
     "exclude": "own-id, or a file of queries and passages",
@@ -195,6 +206,11 @@ def missing_inputs(
             for problem in missing_inputs(phase.training)
         ]
         return list(dict.fromkeys(told))
+    if isinstance(recipe, Recipe) and recipe.collection.snapshots:
+        return [
+            "collection.snapshots: `raypipe reindex` alone runs the snapshots of a folder; for one "
+            "of them, remove the key and name its files"
+        ]
     problems = []
     for key, name, wanted in recipe_inputs(recipe):
         if not collection and key.startswith("collection."):

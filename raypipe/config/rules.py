@@ -10,13 +10,13 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from raypipe.config.parts import CarTopics, Collection, Model, QuerySet, Split
+from raypipe.config.parts import CarTopics, Collection, Fields, Model, QuerySet, Split
 from raypipe.config.words import did_you_mean, listed
 from raypipe.config.yaml import Key, Problem
 from raypipe.kinds.kind import Around, Kind, Produces, Reference
 from raypipe.kinds.registry import KINDS, Written, labels_of
 from raypipe.names import ROOT_FOLDERS
-from raypipe.vocabulary import Unit
+from raypipe.vocabulary import WITH_FIELDS, Unit
 
 T = TypeVar("T")
 
@@ -203,16 +203,19 @@ _DEFAULTS = {
 def documents_problems(collection: Collection) -> Iterator[Problem]:
     """The broken rules of `fields` and `split`, under the key `collection`."""
     form, fields, split = collection.format, collection.fields, collection.split
-    if fields is not None and form != "jsonl":
-        yield Problem(("collection", "fields"), f"for format jsonl only, not {form}; remove it")
+    if fields is not None and form not in WITH_FIELDS:
+        text = f"for the formats {listed(WITH_FIELDS)}, not {form}; remove it"
+        yield Problem(("collection", "fields"), text)
     by_id = split is not None and split.delimiter is not None
     if fields is None and form == "jsonl" and split is not None and not by_id:
         text = "missing; expected the names of the fields, at least id and body"
         yield Problem(("collection", "fields"), text)
     if split is None:
-        if form in DOCUMENTS and (form != "jsonl" or fields is not None):
+        if form in DOCUMENTS and form != "jsonl":
             text = "missing; these are documents, and stages work over passages: write split: {}"
             yield Problem(("collection", "split"), text)
+        if fields is not None:
+            yield from _not_read(fields, ("document", "spans"), "without split by: given")
         return
     expected = WITH_HOMES if split.by == "given" else DOCUMENTS
     if by_id:
@@ -225,12 +228,14 @@ def documents_problems(collection: Collection) -> Iterator[Problem]:
         yield Problem(("collection", "fields", "document"), text)
     if fields is not None:
         others = ("title", "headings") if split.by == "given" else ("spans",)
-        for name in others:
-            if getattr(fields, name) is not None:
-                yield Problem(
-                    ("collection", "fields", name), f"not read with by: {split.by}; remove it"
-                )
+        yield from _not_read(fields, others, f"with by: {split.by}")
     yield from _of_split(split)
+
+
+def _not_read(fields: Fields, names: Sequence[str], where: str) -> Iterator[Problem]:
+    for name in names:
+        if getattr(fields, name) is not None:
+            yield Problem(("collection", "fields", name), f"not read {where}; remove it")
 
 
 def _of_delimiter(collection: Collection, split: Split) -> Iterator[Problem]:
@@ -294,6 +299,11 @@ def collection_problems(collection: Collection) -> Iterator[Problem]:
     if collection.max_passages and not python_docs:
         text = f"for format python-docs only, not {collection.format}; remove it"
         yield Problem(("collection", "max_passages"), text)
+    if collection.snapshots and python_docs:
+        yield Problem(("collection", "snapshots"), "python-docs has no snapshots; remove it")
+    elif len(collection.snapshots) > 1 and collection.format != "ir-datasets":
+        text = f"expected one folder, found {len(collection.snapshots)}; names are for ir-datasets"
+        yield Problem(("collection", "snapshots"), text)
     yield from documents_problems(collection)
 
 

@@ -5,10 +5,9 @@ import types
 from math import isfinite
 from typing import Annotated, Any, Union, get_args, get_origin
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from raypipe.config.fields import Section
 from raypipe.config.words import did_you_mean, in_words, listed
 from raypipe.config.yaml import Key, Problem
 from raypipe.kinds.registry import KINDS
@@ -39,12 +38,12 @@ _NAMED = sorted(KINDS)
 _MAPPINGS = ("dict_type", "model_type", "model_attributes_type")
 
 
-def structural_problems(error: ValidationError, data: Any, root: type[Section]) -> list[Problem]:
+def structural_problems(error: ValidationError, data: Any, root: type[BaseModel]) -> list[Problem]:
     """One problem for each thing pydantic found in the data of a whole recipe of type `root`."""
     return [_problem(details, data, root) for details in error.errors(include_url=False)]
 
 
-def _problem(details: ErrorDetails, data: Any, root: type[Section]) -> Problem:
+def _problem(details: ErrorDetails, data: Any, root: type[BaseModel]) -> Problem:
     kind, key = details["type"], _key(details["loc"])
     if kind == "extra_forbidden":
         fields = section_at(root, key[:-1], data).model_fields
@@ -74,17 +73,17 @@ def _key(loc: tuple[str | int, ...]) -> Key:
     return (*loc[:2], *loc[3:]) if loc[:1] == ("stages",) else loc
 
 
-def section_at(root: type[Section], key: Key, data: Any) -> type[Section]:
+def section_at(root: type[BaseModel], key: Key, data: Any) -> type[BaseModel]:
     """The pydantic model of the mapping at a key of the data."""
     here: Any = root
     for name in key:
         data = data[name] if isinstance(data, dict) else None
-        if isinstance(here, type) and issubclass(here, Section):
+        if isinstance(here, type) and issubclass(here, BaseModel):
             fields = {field.alias or own: field for own, field in here.model_fields.items()}
             here = _inside(fields[str(name)].annotation, data)
         else:  # a mapping from names to models
             here = _inside(get_args(here)[1], data)
-    return here if isinstance(here, type) and issubclass(here, Section) else root
+    return here if isinstance(here, type) and issubclass(here, BaseModel) else root
 
 
 def _inside(annotation: Any, data: Any) -> Any:

@@ -50,7 +50,11 @@ def from_json(fields: Mapping[str, Any]) -> FileFacts:
 
 
 def count_file(
-    path: Path, *, format: str, checkpoint_records: int = CHECKPOINT_RECORDS
+    path: Path,
+    *,
+    format: str,
+    fields: Mapping[str, str] | None = None,
+    checkpoint_records: int = CHECKPOINT_RECORDS,
 ) -> FileFacts:
     """The facts of one file, from one pass over its raw bytes in bounded memory.
 
@@ -60,7 +64,7 @@ def count_file(
     Raises:
         InputError: no such file or format, truncated or damaged data.
     """
-    kind = get_format(format)
+    kind = get_format(format, fields)
     sha256, md5 = hashlib.sha256(), hashlib.md5(usedforsecurity=False)
     num_bytes = 0
 

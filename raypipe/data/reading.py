@@ -1,7 +1,7 @@
 """Reads the passages, or other records, in a range of records of one input file."""
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -37,6 +37,7 @@ def read_records(
     path: Path,
     *,
     format: str,
+    fields: Mapping[str, str] | None = None,
     start: int,
     stop: int,
     facts: FileFacts,
@@ -52,6 +53,7 @@ def read_records(
     Args:
         path: the file that `facts` describes.
         format: a name in `formats.FORMATS`.
+        fields: the names of the fields, of a format that takes them.
         start: first record, from 0.
         stop: one past the last record; at most `facts.num_records`.
         facts: from `count_file` on the same file.
@@ -65,7 +67,7 @@ def read_records(
         InputError: records that cannot be parsed, the first ten by line and a count.
         CorruptError: the file is not the counted one, or changed while it was read.
     """
-    kind = get_format(format)
+    kind = get_format(format, fields)
     if kind.stream is None:
         assert kind.parse is not None
         yield from read_parsed(

@@ -65,6 +65,8 @@ class Options:
     max_drift: tuple[str, ...] = ()
     keep: int | None = None
     """Retire all but so many generations; gc deletes what only they used."""
+    snapshot: str | None = None
+    """The name of the snapshot that is published."""
 
 
 @dataclass
@@ -191,7 +193,9 @@ def run_pipeline(
                 from raypipe.driver.generations.publish import Built, Publication
 
                 seconds = time.monotonic() - began
-                built = Built(graph, systems, execution.results, measured, seconds)
+                built = Built(
+                    graph, systems, execution.results, measured, seconds, options.snapshot
+                )
                 publication = Publication(next_number, base, limits)
                 _publish(workspace, publication, built, options.keep, summary, say)
             _remove_stale(recipe, selected, options, workspace, summary, say)

@@ -1,49 +1,107 @@
-"""The boards, each with its rules and the measure of its script.
+"""The table of tasks: each board's rules, measures and files; a user's own from a YAML file.
 
 `local` is not a leaderboard: it has only the rules of every run file.
 """
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic_core import PydanticCustomError
+
+from raypipe.errors import InputError
 
 if TYPE_CHECKING:  # the help of commands names the boards, and loads no tables for it
     import pyarrow as pa
 
 
-@dataclass(frozen=True, slots=True)
-class Measure:
-    """The measure that the script of a board computes."""
-
-    name: str
-    """Such as MRR @10."""
-    compute: "Callable[[Mapping[str, Sequence[str]], pa.Table], tuple[float, int]]"
-    """(value, number of queries) of rankings, given qrels (schema.QRELS)."""
+def _expected(text: str) -> PydanticCustomError:
+    return PydanticCustomError("expected", "{expected}", {"expected": text})
 
 
-@dataclass(frozen=True, slots=True)
-class Board:
-    """The rules of one board, as numbers and patterns."""
+def _pattern(pattern: str) -> str:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise _expected(f"a regular expression ({error})") from None
+    return pattern
 
-    task: str
-    form: str
-    """msmarco (query TAB passage TAB rank) or trec (six columns)."""
-    depths: tuple[tuple[re.Pattern[str], int], ...]
-    """Pattern of its passage ids -> largest number of rows per query with such ids."""
-    num_passages: int | None = None
+
+_KINDS = ("text", "any text", "optional", "date", "figure")
+
+
+def _kind(value: Any) -> Any:
+    words = value if isinstance(value, list) and value else [None]
+    if value not in _KINDS and not all(isinstance(word, str) for word in words):
+        raise _expected(f"{', '.join(_KINDS)}, or a list of words")
+    return value
+
+
+Pattern = Annotated[str, AfterValidator(_pattern)]
+Count = Annotated[int, Field(ge=1)]
+Kind = Annotated[str | list[str], BeforeValidator(_kind)]
+"""A field of a file of facts: a text that says something, one that may be empty, one that may be
+left out, a day as YYYY-MM-DD, a measure that raypipe computes, or one of the listed words."""
+
+
+class Facts(BaseModel):
+    """A JSON file of facts that a board takes beside the run."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_-]*\.json$")]
+    """Its name in the submission's folder."""
+    fields: dict[str, Kind]
+    """Its fields, in order."""
+
+    @property
+    def asked(self) -> dict[str, Kind]:
+        """The fields that a user fills in."""
+        return {name: kind for name, kind in self.fields.items() if kind != "figure"}
+
+
+class Board(BaseModel):
+    """The rules of one task, as numbers and patterns."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+    task: Annotated[str, Field(min_length=1)]
+    form: Literal["trec", "msmarco", "any"] = "trec"
+    """msmarco (query TAB passage TAB rank), trec (six columns), or any that a run may have."""
+    depths: dict[Pattern, Count | None] = {}
+    """Pattern of its passage ids -> largest number of rows per query with such ids, if there is
+    one."""
+    num_passages: Count | None = None
     """Ids are 0 to n - 1."""
-    numbered_queries: bool = False
-    """Whether query ids are whole numbers."""
-    query_sets: tuple[tuple[str, int], ...] = ()
-    """Its query sets by name, with their numbers of queries."""
-    measure: Measure | None = None
-    """Measure that its script computes on dev; None if there is none."""
+    query_ids: Pattern | None = None
+    """Pattern of its query ids."""
+    query_sets: dict[str, Count] = {}
+    """Its query sets by name, with their numbers of queries; with `dev`, pack takes a dev run."""
+    scores: Literal["falling", "not rising"] = "falling"
+    """Whether a TREC file may repeat the score of the line above."""
+    measures: list[str] = []
+    """Measures that `--qrels` computes, in the notation of ir_measures, or of `SCRIPTS`."""
+    judgements: list[str] = []
+    """Names of its sets of judgements, if it has several; each measures by all measures."""
     full_rows: bool = False
     """Whether its script warns if a query has fewer rows than allowed."""
-    metadata: bool = False
-    """Whether it requires an id of the form yyyymmdd-name and a metadata file."""
+    facts: Facts | None = None
+    """The file of facts that it takes beside the run."""
+    dated: bool = False
+    """Whether ids have the form yyyymmdd-name, at most two in 30 days, with the facts beside the
+    folder as ID-NAME; an embargo may be asked for."""
+    closed: Annotated[int, Field(ge=1992)] | None = None
+    """The year since which it takes no runs."""
+
+    @property
+    def figures(self) -> list[str]:
+        """The names of its figures: measures, after their set of judgements if it has several."""
+        return [
+            f"{judgements} {measure}".strip()
+            for judgements in self.judgements or [""]
+            for measure in self.measures
+        ]
 
 
 def reciprocal_rank(
@@ -70,45 +128,158 @@ def reciprocal_rank(
     return total / len(relevant), len(relevant)
 
 
-def mrr(cutoff: int) -> Measure:
-    """The mean reciprocal rank of the first passages, by MS MARCO's scripts."""
-    return Measure(f"MRR @{cutoff}", partial(reciprocal_rank, cutoff=cutoff))
+Script = Callable[[Mapping[str, Sequence[str]], "pa.Table"], tuple[float, int]]
+"""(value, number of queries) of rankings, given qrels (schema.QRELS)."""
+SCRIPTS: dict[str, Script] = {
+    f"MRR @{cutoff}": partial(reciprocal_rank, cutoff=cutoff) for cutoff in (10, 100)
+}
+"""Measures that only a board's own script computes so, by the name that it prints."""
 
-
-_NUMBER = re.compile(r"[0-9]+")
-_V1_DOCUMENT = re.compile(r"D[0-9]+")
-_V2 = re.compile(r"msmarco_(passage|doc)_[0-9]+_[0-9]+")
-_PARAGRAPH = re.compile(r"[0-9a-f]{40}")
+_NUMBER = "[0-9]+"
+_UNPADDED = "0|[1-9][0-9]*"
+_V1_DOCUMENT = "D[0-9]+"
+_MSMARCO_FACTS = Facts(
+    name="metadata.json",
+    fields={
+        "team": "text",
+        "model_description": "text",
+        "paper": "any text",
+        "code": "any text",
+        "type": ["full ranking", "reranking"],
+        "embargo_until": "optional",
+    },
+)
 
 BOARDS = {
     board.task: board
     for board in (
         # ms_marco_eval.py: whole numbers, 1,000 places; run_eval.py: lines = queries x 1,000.
         Board(
-            "msmarco-passage",
-            "msmarco",
-            ((_NUMBER, 1000),),
+            task="msmarco-passage",
+            form="msmarco",
+            depths={_NUMBER: 1000},
             num_passages=8_841_823,
-            numbered_queries=True,
-            query_sets=(("dev", 6980), ("eval", 6837)),
-            measure=mrr(10),
+            query_ids=_UNPADDED,
+            query_sets={"dev": 6980, "eval": 6837},
+            measures=["MRR @10"],
             full_rows=True,
-            metadata=True,
+            facts=_MSMARCO_FACTS,
+            dated=True,
+            closed=2022,
         ),
         # The document script: string ids, MaxMRRRank 100, a warning above 100 rows.
         Board(
-            "msmarco-doc",
-            "msmarco",
-            ((_V1_DOCUMENT, 100),),
-            numbered_queries=True,
-            query_sets=(("dev", 5193), ("eval", 5793)),
-            measure=mrr(100),
+            task="msmarco-doc",
+            form="msmarco",
+            depths={_V1_DOCUMENT: 100},
+            query_ids=_UNPADDED,
+            query_sets={"dev": 5193, "eval": 5793},
+            measures=["MRR @100"],
             full_rows=True,
-            metadata=True,
+            facts=_MSMARCO_FACTS,
+            dated=True,
+            closed=2022,
         ),
         # TREC DL 2019-20 rank v1 to depth 1,000, 2021-23 v2 to depth 100.
-        Board("trec-dl", "trec", ((_V2, 100), (_NUMBER, 1000), (_V1_DOCUMENT, 1000))),
-        Board("trec-car", "trec", ((_PARAGRAPH, 1000),)),
-        Board("local", "msmarco", ()),
+        Board(
+            task="trec-dl",
+            depths={
+                "msmarco_(passage|doc)_[0-9]+_[0-9]+": 100,
+                _NUMBER: 1000,
+                _V1_DOCUMENT: 1000,
+            },
+            measures=["nDCG@10"],
+            closed=2023,
+        ),
+        Board(
+            task="trec-car",
+            depths={"[0-9a-f]{40}": 1000},
+            measures=["AP", "Rprec", "RR"],
+            closed=2019,
+        ),
+        # 2024-25 rank segments of MS MARCO v2.1; 2026 ranks ClimbMix, each topic to its own depth.
+        Board(
+            task="trec-rag",
+            depths={
+                r"msmarco_v2\.1_doc_[0-9]+_[0-9]+#[0-9]+_[0-9]+": 100,
+                "shard_[0-9]{5}_[0-9]+": None,
+            },
+            scores="not rising",
+            measures=["nDCG@20", "nDCG@30", "R@100"],
+        ),
+        # Its README: eight figures of trec_eval -c, against evidence and against gold documents.
+        Board(
+            task="browsecomp-plus",
+            depths={_NUMBER: None},
+            query_sets={"eval": 830},
+            scores="not rising",
+            measures=["nDCG@10", "Recall@5", "Recall@100", "Recall@1000"],
+            judgements=["Evidence", "Gold"],
+            facts=Facts(
+                name="browsecomp-plus.json",
+                fields={
+                    "Retriever": "text",
+                    "Evidence nDCG@10": "figure",
+                    "Evidence Recall@5": "figure",
+                    "Evidence Recall@100": "figure",
+                    "Evidence Recall@1000": "figure",
+                    "Gold nDCG@10": "figure",
+                    "Gold Recall@5": "figure",
+                    "Gold Recall@100": "figure",
+                    "Gold Recall@1000": "figure",
+                    "Link": "text",
+                    "Evaluation Date": "date",
+                },
+            ),
+        ),
+        # CLEF: a folder with a run of each snapshot; its own files are in `longeval.py`.
+        Board(task="longeval", depths={r"\S+": 1000}, scores="not rising"),
+        Board(task="local", form="any", scores="not rising"),
     )
 }
+
+
+def read_board(path: Path) -> Board:
+    """A task of a user's own: the same entry in a YAML file; `task` is the file's name unless set.
+
+    Raises:
+        InputError: every problem of the file, with its line: unknown keys, values of another type,
+            patterns and measures that are none, and figures that no measure gives.
+    """
+    from raypipe.config.structure import structural_problems
+    from raypipe.config.yaml import Problem, parse_yaml
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"--task {path}: cannot be read: {error}") from None
+    document = parse_yaml(text, origin=lambda line: f"{path}: line {line}")
+    if isinstance(document.data, dict):
+        document.data.setdefault("task", path.stem)
+    problems = list(document.problems)
+    try:
+        board = Board.model_validate(document.data)
+    except ValidationError as error:
+        problems += structural_problems(error, document.data, Board)
+    else:
+        problems += [Problem(key, told) for key, told in _contradictions(board)]
+    if problems:
+        raise InputError([document.describe(problem) for problem in problems])
+    return board
+
+
+def _contradictions(board: Board) -> list[tuple[tuple[str, ...], str]]:
+    """(key, message) of each measure that is none, and of each figure that no measure gives."""
+    from raypipe.evaluation.names import parse_measures
+
+    problems: list[tuple[tuple[str, ...], str]] = []
+    try:
+        parse_measures([name for name in board.measures if name not in SCRIPTS] or ["nDCG@10"])
+    except InputError as error:
+        problems += [(("measures",), told) for told in error.problems]
+    for name, kind in (board.facts.fields if board.facts else {}).items():
+        if kind == "figure" and name not in board.figures:
+            expected = ", ".join(board.figures) or "measures"
+            told = f"no measure gives this figure; expected one of {expected}"
+            problems.append((("facts", "fields", name), told))
+    return problems

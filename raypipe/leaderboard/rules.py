@@ -120,19 +120,19 @@ def read_run_lines(path: Path, *, form: str = "", break_ties: BreakTies = "id") 
 
     Args:
         path: see `read_run`.
-        form: the board's; where it is msmarco, a third column that may be ranks or scores is ranks.
+        form: the board's; unless it is trec, a third column that may be ranks or scores is ranks.
         break_ties: see `read_run`.
 
     Raises:
         InputError: a file that is not a run.
     """
     board_form = form
-    form = form_of(path, undecided="msmarco" if form == "msmarco" else None)
+    form = form_of(path, undecided="msmarco" if form in ("msmarco", "any") else None)
     if form not in ("trec", "msmarco"):
         return of_table(read_run(path, break_ties=break_ties), path)
     lines = read_lines(path, form)
     assert lines.rank is not None
-    separators, tags = _raw(path, form, strict=form == board_form)
+    separators, tags = _raw(path, form, strict=board_form in ("any", form))
     rank = lines.rank.astype(np.float64)
     return RunLines(
         path, form, lines.queries, lines.passages, rank, lines.score, lines.number, separators, tags
@@ -197,6 +197,19 @@ def _tags(path: Path, block: bytes) -> dict[str, None]:
     return dict.fromkeys(word.decode(errors="replace") for word in words)
 
 
+def check_open(board: Board) -> Finding:
+    """Whether the board takes runs, as far as its entry says."""
+    rule = "board"
+    if board.closed is not None:
+        detail = (
+            f"closed since {board.closed}: it takes no runs; its rules are checked all the same"
+        )
+        return does_not_apply(rule, detail)
+    if board.form == "any":
+        return does_not_apply(rule, "none: these are the rules of every run file")
+    return holds(rule, f"{board.task} takes runs, as far as is known")
+
+
 def check_lines(
     run: RunLines,
     board: Board,
@@ -234,9 +247,13 @@ def check_lines(
 
 def _form(run: RunLines, board: Board) -> Finding:
     rule = "file format"
-    if run.form == "table" or (run.form != board.form and board.task != "local"):
-        detail = f"{run.path.name} is not a {board.form} file; pack writes one from it"
+    if run.form == "table" or board.form not in ("any", run.form):
+        form = "trec or msmarco" if board.form == "any" else board.form
+        detail = f"{run.path.name} is not a {form} file; pack writes one from it"
         return does_not_apply(rule, detail)
+    if run.separators and run.form == "trec" and board.form == "any":
+        detail = f"trec, {len(run.rank):,} lines, which trec_eval reads, but not every script"
+        return holds(rule, f"{detail}: {run.separators}")
     if run.separators and run.form == "trec":
         return broken(rule, f"{run.path}: {run.separators}; {_rewrite(run)} writes it anew")
     if run.separators:
@@ -250,15 +267,14 @@ def _ids(run: RunLines, board: Board) -> tuple[int | None, Finding]:
     names = [str(name) for name in run.passages.names.to_pylist()]
     if not board.depths:
         return None, does_not_apply(rule, "any id is accepted")
-    best: list[str] = names
-    depth = board.depths[0][1]
-    for pattern, rows in board.depths:
-        strangers = [name for name in names if not pattern.fullmatch(name)]
+    best, own, depth = names, "", next(iter(board.depths.values()))
+    for pattern, rows in board.depths.items():
+        strangers = [name for name in names if not re.fullmatch(pattern, name)]
         if len(strangers) < len(best) or not strangers:
-            best, depth = strangers, rows
+            best, own, depth = strangers, pattern, rows
     if best:
-        patterns = " or ".join(pattern.pattern for pattern, _ in board.depths)
-        detail = f"{len(best):,} ids are not of the form {patterns}, first {best[0]!r}"
+        patterns = f"{own}, as the others are" if own else " or ".join(board.depths)
+        detail = f"{len(best):,} ids are not of the form {patterns}; first {best[0]!r}"
         return depth, broken(rule, detail)
     if board.num_passages is not None:
         beyond = [name for name in names if int(name) >= board.num_passages or _padded(name)]
@@ -273,15 +289,17 @@ def _ids(run: RunLines, board: Board) -> tuple[int | None, Finding]:
 
 def _query_ids(run: RunLines, board: Board) -> Finding:
     rule = "query ids"
-    if not board.numbered_queries:
+    if board.query_ids is None:
         return does_not_apply(rule, "any id without blanks is accepted")
-    strangers = [name for name in run.query_ids if not re.fullmatch(r"[0-9]+", name)]
-    if strangers:
-        return broken(rule, f"{len(strangers):,} are not whole numbers, first {strangers[0]!r}")
-    padded = [name for name in run.query_ids if _padded(name)]
-    if padded:  # for the script 007 is 7, for judgements and queries files it is not
+    strangers = [name for name in run.query_ids if not re.fullmatch(board.query_ids, name)]
+    # For a script 007 is 7, for judgements and queries files it is not.
+    padded = [name for name in strangers if re.fullmatch(board.query_ids, name.lstrip("0") or "0")]
+    if strangers and len(padded) == len(strangers):
         detail = f"{len(padded):,} begin with a zero, first {padded[0]!r}; write them without it"
         return broken(rule, detail)
+    if strangers:
+        detail = f"{len(strangers):,} are not of the form {board.query_ids}"
+        return broken(rule, f"{detail}, first {strangers[0]!r}")
     return holds(rule, f"{len(run.query_ids):,} queries")
 
 
@@ -379,7 +397,7 @@ def _query_set(
             )
             return broken(rule, detail)
         return holds(rule, f"the {len(query_ids):,} queries named")
-    sizes = [(name, n) for name, n in board.query_sets if query_set in (None, name)]
+    sizes = [(name, n) for name, n in board.query_sets.items() if query_set in (None, name)]
     if not sizes:
         return does_not_apply(rule, "no queries were named to compare with")
     fitting = [name for name, size in sizes if size == len(query_ids)]
@@ -392,24 +410,35 @@ def _query_set(
 def _scores(run: RunLines, board: Board, break_ties: BreakTies) -> Finding:
     """Checks the scores: trec_eval sorts by score, then descending id, and ignores ranks."""
     rule = "scores"
+    if run.form == "table":
+        return does_not_apply(rule, "only those of a TREC file can contradict its ranks")
     if run.form != "trec" or run.score is None:
         return does_not_apply(rule, "the file has none")
-    if board.task == "local":
-        return does_not_apply(rule, "not read")
     order = np.lexsort((run.rank, run.queries.codes))
     codes, score = run.queries.codes[order], run.score[order]
     same = codes[1:] == codes[:-1]
     rising, tied = same & ~(score[1:] <= score[:-1]), same & (score[1:] == score[:-1])
-    if rising.any() or (tied.any() and break_ties == "id"):
-        places = np.flatnonzero(rising | tied)
+    may_tie = board.scores == "not rising"
+    wrong = rising if may_tie or break_ties == "rank" else rising | tied
+    if wrong.any():
+        places = np.flatnonzero(rising if may_tie else rising | tied)
         remedy = f"; {_rewrite(run)} writes that order"
         if not rising.any():
             remedy = f"; --break-ties rank keeps the file's order of them{remedy}"
+        told = "score higher than" if may_tie else "do not score below"
         detail = (
-            f"{len(places):,} lines do not score below the line above in float32; first: query "
-            f"{run.query_ids[codes[places[0]]]}; trec_eval would order them by id{remedy}"
+            f"{len(places):,} lines {told} the line above in float32; first: query "
+            f"{run.query_ids[codes[places[0]]]}; trec_eval would order them by "
+            f"{'score' if may_tie else 'id'}{remedy}"
         )
         return broken(rule, detail)
+    if tied.any() and may_tie:
+        order_of_ties = "keeps in the file's order" if break_ties == "rank" else "orders by id"
+        detail = (
+            f"never rising with the rank; {int(tied.sum()):,} lines score the same as the line "
+            f"above, which pack {order_of_ties}"
+        )
+        return holds(rule, detail)
     if tied.any():
         detail = (
             f"{int(tied.sum()):,} lines score the same as the line above; their order in the file "
@@ -421,8 +450,10 @@ def _scores(run: RunLines, board: Board, break_ties: BreakTies) -> Finding:
 
 def _tag(run: RunLines, board: Board) -> Finding:
     rule = "tag"
-    if board.form != "trec" or run.form != "trec":
+    if run.form != "trec":
         return does_not_apply(rule, "the file has none")
+    if board.form == "msmarco":
+        return does_not_apply(rule, "the board's files have none")
     if len(run.tags) != 1:
         return broken(rule, f"expected one tag; found {', '.join(run.tags)}")
     return holds(rule, run.tags[0])

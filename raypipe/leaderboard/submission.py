@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from functools import partial
 from pathlib import Path
@@ -18,12 +18,13 @@ from raypipe.data.queries import read_queries
 from raypipe.errors import InputError
 from raypipe.evaluation.exports import lowered, write_msmarco, write_trec
 from raypipe.evaluation.run_files.runs import read_run
-from raypipe.leaderboard.boards import BOARDS, Board
+from raypipe.leaderboard.boards import BOARDS, SCRIPTS, Board, Kind
 from raypipe.leaderboard.rules import (
     Finding,
     RunLines,
     broken,
     check_lines,
+    check_open,
     does_not_apply,
     holds,
     of_table,
@@ -34,8 +35,6 @@ from raypipe.regular import check_folder, check_regular
 from raypipe.storage.files import appear, folder_beside, replace_file
 from raypipe.vocabulary import BreakTies
 
-FIELDS = ("team", "model_description", "paper", "code", "type")
-TYPES = ("full ranking", "reranking")
 EMBARGO_MONTHS = 9
 DAYS = 30
 MOST = 2
@@ -88,7 +87,8 @@ class RunSide:
 
     run: Path
     queries: Path | None = None
-    qrels: Path | None = None
+    qrels: Mapping[str, Path] = field(default_factory=dict)
+    """Its judgements by the board's names of them; the name is empty where a board has no names."""
     fill: Path | None = None
     """An earlier run whose rows fill queries with too few."""
     break_ties: BreakTies = "id"
@@ -103,9 +103,9 @@ class Verdict:
     filled: Filled | None
     """None if a rule is broken."""
     scores: Scores | None
-    """Scores of those rows; None if the board needs none."""
-    measure: float | None
-    """Value of the measure that the board's script computes; None if it was not computed."""
+    """Scores of those rows for a TREC file; None if the rows leave as MS MARCO's."""
+    figures: dict[str, float]
+    """Values of the board's measures (`Board.figures`); none if the side has no judgements."""
 
 
 def verdict(
@@ -127,7 +127,8 @@ def verdict(
     queries = None if side.queries is None else [query for query, _ in read_queries(side.queries)]
     lines = read_run_lines(side.run, form=board.form, break_ties=side.break_ties)
     check = partial(check_lines, board=board, queries=queries, query_set=query_set)
-    findings = check(lines, fewer_rows=fewer_rows, break_ties=side.break_ties)
+    findings = [check_open(board)]
+    findings += check(lines, fewer_rows=fewer_rows, break_ties=side.break_ties)
     filled = scores = None
     if side.fill is not None:
         findings = [finding for finding in findings if finding.rule not in FILLED_RULES]
@@ -141,8 +142,8 @@ def verdict(
             findings.append(holds("filled", f"{rows} from {side.fill.name}"))
     if not all(finding.ok for finding in findings):
         filled = None
-    measured, measure = _measured(board, side, filled)
-    return Verdict([*findings, *measured], filled, scores, measure)
+    measured, figures = _measured(board, side, filled)
+    return Verdict([*findings, *measured], filled, scores, figures)
 
 
 FILLED_RULES = ("passage ids", "query ids", "rows", "query set")
@@ -152,18 +153,20 @@ FILLED_RULES = ("passage ids", "query ids", "rows", "query set")
 def filled_run(
     board: Board, side: RunSide, lines: RunLines, queries: Sequence[str] | None
 ) -> tuple[Filled, Scores | None]:
-    """The rankings to write, and their scores if the board needs them.
+    """The rankings to write, and their scores if they are written as a TREC file.
 
     `queries` are the ids of the side's queries, if it has them.
     """
-    if lines.form == "trec":  # the scores decide, as in trec_eval
+    form = lines.form
+    if form == "trec":  # the scores decide, as in trec_eval
         lines = _read_ranking(side.run, board, side.break_ties)
     rankings = lines.rankings()
     before = None if side.fill is None else _read_ranking(side.fill, board, side.break_ties)
     earlier = before.rankings() if before is not None else {}
     named = list(dict.fromkeys([*(queries or ()), *rankings]))
     filled = fill(rankings, earlier, queries=named, depth=_depth(board, rankings))
-    return filled, _scores(filled, lines, before) if board.form == "trec" else None
+    writes_trec = board.form == "trec" or (board.form == "any" and form == "trec")
+    return filled, _scores(filled, lines, before) if writes_trec else None
 
 
 def _scores(filled: Filled, own: RunLines, earlier: RunLines | None) -> Scores:
@@ -186,7 +189,7 @@ def _read_ranking(path: Path, board: Board, break_ties: BreakTies) -> RunLines:
 
 def _depth(board: Board, rankings: Mapping[str, Sequence[str]]) -> int | None:
     first = next((passages[0] for passages in rankings.values() if passages), "")
-    return next((rows for pattern, rows in board.depths if pattern.fullmatch(first)), None)
+    return next((n for pattern, n in board.depths.items() if re.fullmatch(pattern, first)), None)
 
 
 def rows_to_write(filled: Filled, scores: Scores | None) -> pa.Table:
@@ -211,7 +214,7 @@ class Submission:
     findings: dict[str, list[Finding]]
     """The findings by side (dev, eval) and for `submission`."""
     measure: dict[str, float]
-    """The measure that the board's script will compute on dev."""
+    """The board's figures, on dev if there is a dev run."""
 
 
 def pack(
@@ -226,8 +229,8 @@ def pack(
 ) -> Submission:
     """Check every rule, then write the files of the submission.
 
-    They are out/leaderboard/submissions/ID/{dev,eval}.txt.bz2 (for a TREC task .trec),
-    submissions/ID-metadata.json and leaderboard/check.json.
+    They are out/leaderboard/submissions/ID/{dev,eval}.txt.bz2 (TREC files: .trec), the board's file
+    of facts, and leaderboard/check.json.
 
     Raises:
         InputError: every broken rule, and nothing is written; the id exists with other files; or
@@ -245,77 +248,115 @@ def pack(
     refuse_broken(
         [replace(f, rule=f"{name}: {f.rule}") for name, each in findings.items() for f in each]
     )
-    tables, measure = {}, {}
-    for name, of_side in verdicts.items():
-        assert of_side.filled is not None
-        tables[name] = rows_to_write(of_side.filled, of_side.scores)
-        if of_side.measure is not None and board.measure is not None:
-            measure[board.measure.name] = of_side.measure
-    _write(board, folder, submission, tables, body if board.metadata else None)
+    figures = {name: v for of_side in verdicts.values() for name, v in of_side.figures.items()}
+    _write(board, folder, submission, verdicts, _facts(board, body, figures))
     check = {
         "task": board.task,
         "id": submission,
-        "measure": measure,
+        "measure": figures,
         "rules": {name: [f.to_json() for f in each] for name, each in findings.items()},
     }
     replace_file(out / "leaderboard" / "check.json", json.dumps(check, indent=1).encode() + b"\n")
-    return Submission(folder / submission, findings, measure)
+    return Submission(folder / submission, findings, figures)
 
 
 def _measured(
     board: Board, side: RunSide, filled: Filled | None
-) -> tuple[list[Finding], float | None]:
-    """The finding about the measure, and its value; none of a run with a broken rule."""
+) -> tuple[list[Finding], dict[str, float]]:
+    """The findings about the measures, and the figures; none of a run with a broken rule."""
     rule = "measure"
-    if board.measure is None:
-        return [does_not_apply(rule, f"{board.task} has no script of its own")], None
-    if side.qrels is None:
-        return [does_not_apply(rule, "no qrels were named")], None
+    if not board.measures:
+        detail = f"{board.task} names none; `raypipe evaluate` computes any"
+        return [does_not_apply(rule, detail)], {}
+    if not side.qrels:
+        return [does_not_apply(rule, "no qrels were named")], {}
     if filled is None:
-        return [], None
-    qrels = read_qrels(side.qrels)
-    if not set(qrels["query_id"].to_pylist()) & set(filled.rankings):
-        return [broken(rule, f"{side.qrels} judges no query of the run")], None
-    value, num = board.measure.compute(filled.rankings, qrels)
-    detail = f"{board.measure.name}: {value!r} over {num:,} queries of the qrels"
-    return [holds(rule, detail)], value
+        return [], {}
+    findings, figures = list[Finding](), {}
+    for judgements, path in side.qrels.items():
+        qrels = read_qrels(path)
+        if not set(qrels["query_id"].to_pylist()) & set(filled.rankings):
+            findings.append(broken(rule, f"{path} judges no query of the run"))
+            continue
+        for measure, (value, num) in _values(board.measures, filled, qrels).items():
+            figure = f"{judgements} {measure}".strip()
+            figures[figure] = value
+            findings.append(holds(rule, f"{figure}: {value!r} over {num:,} queries of the qrels"))
+    return findings, figures
+
+
+def _values(
+    measures: Sequence[str], filled: Filled, qrels: pa.Table
+) -> dict[str, tuple[float, int]]:
+    """Measure -> (value, number of queries), by the board's script or else by ir_measures."""
+    from raypipe.evaluation.measures import evaluate
+
+    named = [measure for measure in measures if measure not in SCRIPTS]
+    if named:
+        measured = evaluate(rows_to_write(filled, None), qrels, named, warn=False)
+    return {
+        measure: SCRIPTS[measure](filled.rankings, qrels)
+        if measure in SCRIPTS
+        else (measured.mean[measure], measured.num_topics[measure])
+        for measure in measures
+    }
+
+
+def _facts(
+    board: Board, given: Mapping[str, Any], figures: Mapping[str, float]
+) -> dict[str, Any] | None:
+    """The board's file of facts, figures to four digits as trec_eval prints them."""
+    if board.facts is None:
+        return None
+    values = {**given, **{name: round(value, 4) for name, value in figures.items()}}
+    return {name: values[name] for name in board.facts.fields if name in values}
 
 
 def _write(
     board: Board,
     folder: Path,
     submission: str,
-    tables: Mapping[str, pa.Table],
-    metadata: Mapping[str, Any] | None,
+    verdicts: Mapping[str, Verdict],
+    facts: Mapping[str, Any] | None,
 ) -> None:
     """Write everything under another name first; the folder of the id appears complete."""
-    target, metadata_file = folder / submission, folder / f"{submission}-metadata.json"
+    target = folder / submission
+    text = json.dumps(facts, indent=2, ensure_ascii=False).encode() + b"\n"
     with folder_beside(target) as beside:
-        for name, table in tables.items():
-            if board.form == "trec":
+        for name, of_side in verdicts.items():
+            assert of_side.filled is not None
+            table = rows_to_write(of_side.filled, of_side.scores)
+            if of_side.scores is not None:
                 write_trec(table, beside / f"{name}.trec", tag=submission)
             else:
                 write_msmarco(table, beside / f"{name}.txt.bz2")
-        text = json.dumps(dict(metadata or {}), indent=2, ensure_ascii=False) + "\n"
-        if (
-            metadata_file.exists()
-            and metadata is not None
-            and metadata_file.read_bytes() != text.encode()
-        ):
+        metadata_file = None
+        if board.facts is not None and board.dated:
+            metadata_file = folder / f"{submission}-{board.facts.name}"
+        elif board.facts is not None:
+            (beside / board.facts.name).write_bytes(text)
+        if metadata_file and metadata_file.exists() and metadata_file.read_bytes() != text:
             raise InputError(
                 f"{metadata_file}: it exists with other metadata; give a new id, or remove it"
             )
         if target.exists():
-            _refuse_other_bytes(target, beside)
+            refuse_other_bytes(target, beside)
         else:
             appear(beside, target)
-        if metadata is not None:
-            replace_file(metadata_file, text.encode())
+        if metadata_file:
+            replace_file(metadata_file, text)
 
 
-def _refuse_other_bytes(standing: Path, new: Path) -> None:
-    before = {path.name: path.read_bytes() for path in standing.iterdir()}
-    after = {path.name: path.read_bytes() for path in new.iterdir()}
+def refuse_other_bytes(standing: Path, new: Path) -> None:
+    """Returns nothing if a submission's folder holds what would be written.
+
+    Raises:
+        InputError: it holds something else.
+    """
+    before, after = (
+        {path.relative_to(each): path.read_bytes() for path in each.rglob("*") if path.is_file()}
+        for each in (standing, new)
+    )
     if before != after:
         raise InputError(
             f"{standing}: a submission of this id exists with other runs; give a new id, or "
@@ -324,17 +365,19 @@ def _refuse_other_bytes(standing: Path, new: Path) -> None:
 
 
 def metadata_template(board: Board) -> dict[str, str]:
-    """The metadata of a submission with every field a board asks for, to be filled in.
+    """The facts that a board asks a user for, to be filled in.
 
-    `pack` refuses it while team and model_description are empty. The type is one of two.
+    `pack` refuses it while texts that have to say something are empty. Of a list of words, it has
+    the first.
 
     Raises:
         InputError: the board asks for none.
     """
-    if not board.metadata:
-        asking = ", ".join(task for task, other in BOARDS.items() if other.metadata)
+    if board.facts is None:
+        asking = ", ".join(task for task, other in BOARDS.items() if other.facts)
         raise InputError(f"--task {board.task}: it asks for no metadata; expected one of {asking}")
-    return {name: "" for name in FIELDS} | {"type": TYPES[0]}
+    asked = board.facts.asked.items()
+    return {n: kind[0] if isinstance(kind, list) else "" for n, kind in asked if kind != "optional"}
 
 
 def read_metadata(path: Path) -> dict[str, Any]:
@@ -343,15 +386,14 @@ def read_metadata(path: Path) -> dict[str, Any]:
     Raises:
         InputError: it is not a JSON object.
     """
+    expected = f"{path}: expected a JSON object, as `raypipe leaderboard template` prints it"
     check_regular(path)
     try:
         body = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
-        raise InputError(
-            f"{path}: expected a JSON object with {', '.join(FIELDS)}; {error}"
-        ) from None
+        raise InputError(f"{expected}; {error}") from None
     if not isinstance(body, dict):
-        raise InputError(f"{path}: expected a JSON object with {', '.join(FIELDS)}")
+        raise InputError(expected)
     return body
 
 
@@ -366,14 +408,17 @@ def check_metadata(
         metadata: the content of the metadata file.
         earlier: folders with ID-metadata.json files of earlier submissions.
     """
-    rules = ("id", "metadata", "embargo", "two in 30 days")
-    if not board.metadata:
-        others = [does_not_apply(rule, f"{board.task} has no such rule") for rule in rules[1:]]
-        return [_tag(submission), *others]
+    facts = does_not_apply("metadata", f"{board.task} asks for none")
+    if board.facts is not None:
+        facts = _fields(board.facts.asked, metadata)
+    if not board.dated:
+        rules = ("embargo", "two in 30 days")
+        others = [does_not_apply(rule, f"{board.task} has no such rule") for rule in rules]
+        return [check_tag(submission), facts, *others]
     day = _day(submission)
     return [
         _id(submission, day),
-        _fields(metadata),
+        facts,
         _embargo(metadata, day),
         _frequency(submission, day, metadata, earlier),
     ]
@@ -388,7 +433,8 @@ def _day(submission: str) -> date | None:
         return None
 
 
-def _tag(submission: str) -> Finding:
+def check_tag(submission: str) -> Finding:
+    """Whether a submission's id can be the tag of its runs."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", submission):
         detail = f"expected letters, digits, hyphens, dots and underscores; found {submission!r}"
         return broken("id", detail)
@@ -401,24 +447,36 @@ def _id(submission: str, day: date | None) -> Finding:
     return holds("id", submission)
 
 
-def _fields(metadata: Mapping[str, Any]) -> Finding:
-    wrong = [name for name in FIELDS if not isinstance(metadata.get(name), str)]
-    empty = [name for name in ("team", "model_description") if metadata.get(name) == ""]
-    unknown = sorted(set(metadata) - {*FIELDS, "embargo_until"})
+def _fields(asked: Mapping[str, Kind], metadata: Mapping[str, Any]) -> Finding:
+    required = [name for name, kind in asked.items() if kind != "optional"]
+    given = {name: v for name in required if isinstance(v := metadata.get(name), str)}
+    wrong = [name for name in required if name not in given]
+    empty = [name for name, value in given.items() if value == "" and asked[name] == "text"]
+    unknown = sorted(set(metadata) - set(asked))
     problems = []
     if wrong:
         problems.append(f"expected texts for {', '.join(wrong)}")
     if empty:
-        problems.append(f"{', '.join(empty)} is empty")
+        problems.append(f"{', '.join(empty)} {'is' if len(empty) == 1 else 'are'} empty")
     if unknown:
         problems.append(f"unknown keys {', '.join(unknown)}")
-    if "type" not in wrong and metadata["type"] not in TYPES:
-        problems.append(
-            f"type: expected {' or '.join(map(repr, TYPES))}; found {metadata['type']!r}"
-        )
+    for name, value in given.items():
+        kind = asked[name]
+        if isinstance(kind, list) and value not in kind:
+            expected = " or ".join(map(repr, kind))
+            problems.append(f"{name}: expected {expected}; found {value!r}")
+        if kind == "date" and not _is_day(value):
+            problems.append(f"{name}: expected a day as YYYY-MM-DD; found {value!r}")
     if problems:
         return broken("metadata", "; ".join(problems))
-    return holds("metadata", metadata["team"])
+    return holds("metadata", next(iter(given.values()), ""))
+
+
+def _is_day(text: str) -> bool:
+    try:
+        return date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
 
 
 def _embargo(metadata: Mapping[str, Any], day: date | None) -> Finding:

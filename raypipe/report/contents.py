@@ -10,6 +10,7 @@ from raypipe.report.first_stages import depth, fusion
 from raypipe.report.page import PAGE, ReportSection, write_page
 from raypipe.report.queries import queries
 from raypipe.report.results import overview
+from raypipe.report.snapshots import over_snapshots
 from raypipe.report.tradeoff import tradeoff
 from raypipe.report.training import (
     TrainedFolder,
@@ -29,13 +30,15 @@ def report(finished: Finished) -> Path:
         InputError: no query set was measured.
     """
     measured = list(finished.summary["measures"])
-    if not measured:
+    moved = over_snapshots(finished.workspace.folder)
+    if not measured and not moved:
         raise InputError(
             f"{finished.workspace.folder}: no query set was measured; add qrels and evaluate to "
             "the recipe, and run it again"
         )
     trainings = trainings_of(finished)
     sections = [part for query_set in measured for part in _of(finished, query_set)]
+    sections += moved
     sections += [training(trained, name) for name, trained in trainings.items()]
     sections.append(making(finished))
     made_from = finished.summary.get("made_from", {}).get("sha256", "")

@@ -16,7 +16,7 @@ PAGE = "report.html"
 TWINS = "analysis"
 _OWN = re.compile(
     r"((overview(-of-documents)?|depth|tradeoff-of-[^.]+|training-size|fusion|movers"
-    r"|queries(-of-documents)?"
+    r"|queries(-of-documents)?|snapshots"
     r"|forecast|side-by-side(-of-documents)?)\..+|training-of-[^.]+)\.json"
 )
 """The names of twins; other files in the folder are left alone."""
@@ -26,6 +26,7 @@ HEADINGS = {
     "overview": "Results",
     "depth": "Recall and reranking by depth",
     "fusion": "First stages merged",
+    "snapshots": "Over snapshots",
     "queries": "Query by query",
     "making": "How it was made",
 }

@@ -7,7 +7,7 @@ import pytest
 from small_board import GOOD, write
 
 from raypipe.cli.main import run
-from raypipe.leaderboard.boards import BOARDS, Board, Measure
+from raypipe.leaderboard.boards import BOARDS, SCRIPTS, Board
 
 
 @pytest.mark.slow
@@ -81,7 +81,8 @@ def test_a_board_with_a_script_of_its_own_is_one_entry(tmp_path, monkeypatch, ca
         judged = {*zip(*(qrels[name].to_pylist() for name in qrels.column_names[:2]), strict=True)}
         return sum((query, found[0]) in judged for query, found in rankings.items()) / 4, 3
 
-    monkeypatch.setitem(BOARDS, "mine", Board("mine", "msmarco", (), measure=Measure("A", firsts)))
+    monkeypatch.setitem(SCRIPTS, "A", firsts)
+    monkeypatch.setitem(BOARDS, "mine", Board(task="mine", form="msmarco", measures=["A"]))
     path = str(write(tmp_path / "run", "q1\ta\t1\nq1\tb\t2\nq2\tb\t1\n"))
     qrels = str(write(tmp_path / "qrels", "q1 0 a 1\nq2 0 a 1\nq3 0 a 1\n"))
     given = ["--task", "mine", "--qrels", qrels]
@@ -89,7 +90,7 @@ def test_a_board_with_a_script_of_its_own_is_one_entry(tmp_path, monkeypatch, ca
     assert "ok     measure: A: 0.25 over 3 queries of the qrels\n" in capsys.readouterr().out
     for task, told in (
         ("mine", "no qrels were named"),
-        ("local", "local has no script of its own"),
+        ("local", "local names none; `raypipe evaluate` computes any"),
     ):
         assert run(["leaderboard", "check", path, "--task", task])[0] == 0
         assert capsys.readouterr().out.endswith(f"\n  -      measure: {told}\n")

@@ -51,6 +51,8 @@ def pieces():
             text = fenced or textwrap.dedent(indented)
             if KEY.match(text):
                 piece = yaml.safe_load(text)
+                if "depths" in piece:  # a task of a leaderboard, which tests/leaderboard reads
+                    continue
                 yield pytest.param(piece, id=f"{page.stem}-{'-'.join(piece)}"[:60])
 
 

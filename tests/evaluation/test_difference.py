@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from raypipe.evaluation.significance import difference, differences, randomisation_tests
+from raypipe.evaluation.significance import change, difference, differences, randomisation_tests
 
 
 def test_the_difference_is_the_first_minus_the_second():
@@ -46,3 +46,27 @@ def test_differences_together_are_those_of_each_pair_to_the_last_bit():
     pairs = [(of_query[0], of_query[1]), (of_query[2], of_query[1]), (of_query[3], of_query[3])]
     assert differences(pairs, seed=5) == [difference(*pair, seed=5) for pair in pairs]
     assert differences([]) == []
+
+
+def test_a_change_over_the_same_queries_is_the_difference():
+    rng = np.random.default_rng(7)
+    now, before = ({str(n): v for n, v in enumerate(rng.random(60))} for _ in range(2))
+    found, expected = change(now, before), difference(now, before)
+    assert found.signs == expected.signs
+    assert found.mean == pytest.approx(expected.mean)
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
+
+
+def test_a_change_over_other_queries_is_that_of_the_means_of_each():
+    found = change({"1": 0.5, "2": 1.0, "3": 0.9}, {"2": 0.25, "3": 0.9, "4": 0.05})
+    assert found.mean == pytest.approx(0.8 - 0.4)
+    assert found.signs == "1/1/0"  # queries 2 and 3
+    apart = change({"1": 1.0}, {"2": 0.25})  # every resample that has both
+    assert (apart.mean, apart.low, apart.high, apart.signs) == (0.75, 0.75, 0.75, "0/0/0")
+
+
+def test_the_interval_over_other_queries_is_that_of_two_samples():
+    # Each mean of 100 values 0 or 1 has a standard error of 0.05, their difference of 0.071.
+    now = {str(n): float(n % 2) for n in range(100)}
+    found = change(now, {f"b{n}": float(n % 2) for n in range(100)})
+    assert (found.low, found.high) == pytest.approx((-0.139, 0.139), abs=0.012)

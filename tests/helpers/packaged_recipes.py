@@ -24,6 +24,7 @@ ENV |= {
     "GENERAL": "/general",
     "TAUGHT": "/taught",
     "SOURCE": "/general/docs",
+    "LONGEVAL": "/longeval",
 }
 
 

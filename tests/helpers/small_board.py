@@ -1,17 +1,16 @@
 """A leaderboard of three queries, and its metadata."""
 
-from dataclasses import replace
-
 from raypipe.leaderboard.boards import BOARDS
 
 PASSAGE = BOARDS["msmarco-passage"]
 
 
-SMALL = replace(
-    PASSAGE,
-    depths=((PASSAGE.depths[0][0], 3),),
-    num_passages=100,
-    query_sets=(("dev", 2), ("eval", 1)),
+SMALL = PASSAGE.model_copy(
+    update={
+        "depths": dict.fromkeys(PASSAGE.depths, 3),
+        "num_passages": 100,
+        "query_sets": {"dev": 2, "eval": 1},
+    }
 )
 """msmarco-passage with 3 rows a query, 2 dev queries and 1 eval query."""
 

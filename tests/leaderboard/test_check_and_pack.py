@@ -2,7 +2,6 @@
 
 import json
 import re
-from dataclasses import replace
 
 import pytest
 from small_board import GOOD, METADATA, SMALL, write
@@ -38,10 +37,10 @@ OF_ONE_TASK = {"tag": "small-trec", "file format": "small"}
 @pytest.fixture
 def boards(monkeypatch):
     """A board of MS MARCO's form and one of TREC's, with the same ids and depth."""
-    small = replace(SMALL, task="small", query_sets=())
+    small = SMALL.model_copy(update={"task": "small", "query_sets": {}})
     monkeypatch.setitem(BOARDS, "small", small)
-    trec = replace(small, task="small-trec", form="trec", metadata=False)
-    monkeypatch.setitem(BOARDS, "small-trec", trec)
+    of_trec = {"task": "small-trec", "form": "trec", "facts": None, "dated": False}
+    monkeypatch.setitem(BOARDS, "small-trec", small.model_copy(update=of_trec))
 
 
 @pytest.mark.parametrize("more", [[], ["--allow-fewer-rows"], ["--break-ties", "rank"]], ids=str)

@@ -156,7 +156,7 @@ def test_two_others_within_30_days_are_too_many(tmp_path, others, ok):
 def test_metadata_that_are_no_object_are_refused(tmp_path, text):
     path = tmp_path / "m.json"
     path.write_text(text)
-    with pytest.raises(InputError, match="expected a JSON object with team"):
+    with pytest.raises(InputError, match="JSON object, as `raypipe leaderboard template`"):
         read_metadata(path)
     with pytest.raises(InputError, match="expected a JSON object"):
         read_metadata(tmp_path / "absent.json")

@@ -21,7 +21,7 @@ def sides(tmp_path):
     write(tmp_path / "qrels", "7 0 11 1\n9 0 5 1\n")
     write(tmp_path / "metadata.json", json.dumps(METADATA))
     return {
-        "dev": RunSide(run=tmp_path / "dev.tsv", qrels=tmp_path / "qrels"),
+        "dev": RunSide(run=tmp_path / "dev.tsv", qrels={"": tmp_path / "qrels"}),
         "eval": RunSide(run=tmp_path / "eval.tsv"),
     }
 
@@ -168,7 +168,7 @@ def test_a_made_up_run_of_full_size_is_packed(raypipe_data, tmp_path):
             "dev": RunSide(
                 run=tmp_path / "dev.tsv",
                 queries=topics / "topics.msmarco-passage.dev-subset.txt.gz",
-                qrels=topics / "qrels.msmarco-passage.dev-subset.txt.gz",
+                qrels={"": topics / "qrels.msmarco-passage.dev-subset.txt.gz"},
             ),
             "eval": RunSide(run=tmp_path / "eval.tsv"),
         },

@@ -6,18 +6,11 @@ import json
 import pytest
 
 from raypipe.errors import InputError
-from raypipe.leaderboard.boards import BOARDS, Board, mrr
+from raypipe.leaderboard.boards import BOARDS
 from raypipe.leaderboard.submission import RunSide, pack
 
-SMALL = Board(
-    "msmarco-passage",
-    "msmarco",
-    ((BOARDS["msmarco-passage"].depths[0][0], 3),),
-    num_passages=100,
-    query_sets=(("dev", 1),),
-    measure=mrr(10),
-    full_rows=True,
-    metadata=True,
+SMALL = BOARDS["msmarco-passage"].model_copy(
+    update={"depths": {"[0-9]+": 3}, "num_passages": 100, "query_sets": {"dev": 1}}
 )
 METADATA = {"team": "t", "model_description": "d", "paper": "", "code": "", "type": "reranking"}
 ID = "20261120-mine"

@@ -41,6 +41,11 @@ def titled(*front: str, text: str) -> str:
     return " ".join([*filter(None, front), text])
 
 
+def joined(*texts: str) -> str:
+    """The texts with a blank between them; empty ones are left out."""
+    return " ".join(filter(None, texts))
+
+
 def document_before(delimiter: str, passage_id: str) -> str:
     """The id of a passage's document: what is in front of the delimiter.
 

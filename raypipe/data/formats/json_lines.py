@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raypipe import foreign
-from raypipe.data.formats.fields import json_id, json_object, json_text, titled
+from raypipe.data.formats.fields import joined, json_id, json_object, json_text, titled
 from raypipe.data.records import BOM, MAX_LINE_BYTES, chunks
 from raypipe.data.split import LINES, Counted, RecordSplit, counted
 from raypipe.errors import InputError, shown
@@ -77,9 +77,17 @@ def document_of(record: bytes, fields: Mapping[str, str]) -> Document:
 
 
 def passage_of(record: bytes, fields: Mapping[str, str]) -> tuple[str, str]:
-    """The id and the body of a JSON line that is a passage; see `document_of`."""
+    """The id of a JSON line that is a passage, and its title, headings and body in one text.
+
+    Null stands for an empty title or headings, and beside a title for an empty body too.
+
+    Raises:
+        ValueError: see `document_of`.
+    """
     values = json_object(record)
-    return json_id(values, fields["id"]), json_text(values, fields["body"])
+    front = [_text_or_null(values, fields.get(name)) for name in ("title", "headings")]
+    read_body = _text_or_null if "title" in fields else json_text
+    return json_id(values, fields["id"]), joined(*front, read_body(values, fields["body"]))
 
 
 def home_of(record: bytes, fields: Mapping[str, str]) -> tuple[str, str]:

@@ -21,6 +21,7 @@ from raypipe.data.records import lines
 from raypipe.data.split import LINES, RecordSplit
 from raypipe.errors import InputError
 from raypipe.storage.compression import open_binary
+from raypipe.vocabulary import WITH_FIELDS
 
 EXPECTED = (
     "lines of id TAB text (.tsv), a header such as docno,text (.csv), JSON lines (.jsonl), "
@@ -151,12 +152,24 @@ FORMATS = {
 
 
 def get_format(name: str, fields: Mapping[str, str] | None = None) -> Format:
-    """The format of that name; of `jsonl`, with the fields that it reads.
+    """The format of that name; one of `WITH_FIELDS` with the fields that it reads.
 
     Raises:
         InputError: no such format; the message suggests the nearest name.
     """
-    if fields is not None and name == "jsonl":
+    if fields is not None and name in WITH_FIELDS:
+        return _with_fields(name, fields)
+    if name in FORMATS:
+        return FORMATS[name]
+    nearest = get_close_matches(name, FORMATS, n=1)
+    hint = f"; did you mean {nearest[0]}?" if nearest else ""
+    raise InputError(f"format {name!r} is not one of {', '.join(FORMATS)}{hint}")
+
+
+def _with_fields(name: str, fields: Mapping[str, str]) -> Format:
+    if name == "ir-datasets":
+        return Format(name=name, files=irds.files, stream=partial(irds.stream, fields=fields))
+    if name == "jsonl":
         return Format(
             name=name,
             files=_JSON_FILES,
@@ -165,11 +178,20 @@ def get_format(name: str, fields: Mapping[str, str] | None = None) -> Format:
             document=partial(json_lines.document_of, fields=fields),
             home=partial(json_lines.home_of, fields=fields) if "document" in fields else None,
         )
-    if name in FORMATS:
-        return FORMATS[name]
-    nearest = get_close_matches(name, FORMATS, n=1)
-    hint = f"; did you mean {nearest[0]}?" if nearest else ""
-    raise InputError(f"format {name!r} is not one of {', '.join(FORMATS)}{hint}")
+    names = tables.names_in(fields)
+    if name == "csv":
+        return Format(
+            name=name,
+            files=partial(tables.csv_files, names=names),
+            split=tables.csv_split(names),
+            parse=partial(tables.parse_csv, names=names),
+        )
+    return Format(
+        name=name,
+        files=partial(tables.parquet_files, names=names),
+        split=tables.row_split(names),
+        parse=partial(tables.parse_row, names=names),
+    )
 
 
 def format_of(path: Path, *, documents: bool = False) -> str:

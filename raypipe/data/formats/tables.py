@@ -10,7 +10,7 @@ import hashlib
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from raypipe import foreign
 from raypipe.data.files import find_files
-from raypipe.data.formats.fields import checked_id, titled
+from raypipe.data.formats.fields import checked_id, joined, titled
 from raypipe.data.records import BOM, MAX_LINE_BYTES, chunks, lines
 from raypipe.data.split import LINES, Counted, RecordSplit, counted
 from raypipe.errors import InputError
@@ -30,6 +30,26 @@ from raypipe.regular import check_ratio, check_regular, reading_parquet
 from raypipe.storage.compression import open_binary
 
 MAGIC = b"PAR1"
+Names = tuple[tuple[str, tuple[str, ...]], ...]
+"""Our columns of a passage, each with the names that a file may give it."""
+ANY_NAMES: Names = tuple(foreign.PASSAGES.items())
+_PARTS = {"id": "passage_id", "title": "title", "headings": "headings", "body": "text"}
+"""Key of a recipe's `fields` -> our column."""
+
+
+def names_in(fields: Mapping[str, str]) -> Names:
+    """The columns that a recipe's `fields` name; capitals do not matter."""
+    parts = [(own, fields[key]) for key, own in _PARTS.items() if key in fields]
+    return tuple((own, (name.strip().lower(),)) for own, name in parts)
+
+
+def _needed(names: Names) -> list[str]:
+    """The columns that a file must have: an id and a text, or all that a recipe names."""
+    return ["passage_id", "text"] if names == ANY_NAMES else [own for own, _ in names]
+
+
+def _text(front: Sequence[str], text: str, names: Names) -> str:
+    return titled(*front, text=text) if names == ANY_NAMES else joined(*front, text)
 
 
 def is_parquet(path: Path) -> bool:
@@ -117,7 +137,7 @@ VALUE_BYTES = 8
 """Size of a number in memory, and the least of a text."""
 
 
-def parquet_files(inputs: Sequence[Path]) -> list[Path]:
+def parquet_files(inputs: Sequence[Path], names: Names = ANY_NAMES) -> list[Path]:
     """Each file named, and the *.parquet of each folder; their columns are read.
 
     Raises:
@@ -129,7 +149,7 @@ def parquet_files(inputs: Sequence[Path]) -> list[Path]:
         try:
             if not is_parquet(path):
                 raise InputError(f"{path}: expected Parquet, found another content")
-            parquet_columns(path, foreign.PASSAGES, "passage_id", "text")
+            parquet_columns(path, dict(names), *_needed(names))
         except InputError as error:
             problems += error.problems
     if problems:
@@ -137,14 +157,14 @@ def parquet_files(inputs: Sequence[Path]) -> list[Path]:
     return files
 
 
-def parse_row(record: _Row) -> tuple[str, str]:
+def parse_row(record: _Row, names: Names = ANY_NAMES) -> tuple[str, str]:
     """The id and the text, behind title and headings where there are such.
 
     Raises:
         ValueError: a bad id.
     """
     passage_id, *front, text = record
-    return checked_id(passage_id), titled(*front, text=text)
+    return checked_id(passage_id), _text(front, text, names)
 
 
 def _count_rows(stream: BinaryIO, name: str, every: int) -> Counted:
@@ -174,37 +194,47 @@ def _count_rows(stream: BinaryIO, name: str, every: int) -> Counted:
     return Counted(num_rows, tuple(bounds[:-1]), tuple(each.hexdigest() for each in hashes))
 
 
-def _row_records(stream: BinaryIO, *, name: str, at: int, first: int, skip: int) -> Iterator[_Row]:
+def _row_records(
+    stream: BinaryIO, *, name: str, at: int, first: int, skip: int, names: Names
+) -> Iterator[_Row]:
     """Rows from `first` + `skip` on; the row groups before are not read."""
     path, start = Path(name), first + skip
-    columns = parquet_columns(path, foreign.PASSAGES, "passage_id", "text")
+    columns = parquet_columns(path, dict(names), *_needed(names))
+    may_lack = [columns["text"]] if names != ANY_NAMES and "title" in columns else []
     with reading_parquet(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
         num_groups = file.num_row_groups
         sizes = [file.metadata.row_group(group).num_rows for group in range(num_groups)]
         ends = list(accumulate(sizes))
         first_group = bisect_right(ends, start)
         begins = ends[first_group - 1] if first_group else 0
-        groups, names = range(first_group, num_groups), list(columns.values())
+        groups, chosen = range(first_group, num_groups), list(columns.values())
         num_packed, num_unpacked = path.stat().st_size, 0
-        for batch in file.iter_batches(BATCH_ROWS, row_groups=list(groups), columns=names):
+        for batch in file.iter_batches(BATCH_ROWS, row_groups=list(groups), columns=chosen):
             batch.validate(full=True)
             num_unpacked += sum(foreign.num_characters(each) or each.nbytes for each in batch)
             check_ratio(path, num_packed, num_unpacked)
             if begins + len(batch) > start:
-                yield from _rows(path, batch.slice(max(0, start - begins)), columns, begins)
+                rows = batch.slice(max(0, start - begins))
+                yield from _rows(path, rows, columns, begins, may_lack)
             begins += len(batch)
 
 
 def _rows(
-    path: Path, batch: pa.RecordBatch, columns: dict[str, str], begins: int
+    path: Path,
+    batch: pa.RecordBatch,
+    columns: dict[str, str],
+    begins: int,
+    may_lack: Sequence[str],
 ) -> Iterator[_Row]:
+    """The rows of a batch; `may_lack` are columns of texts in which null is an empty one."""
     texts = []
     for own in foreign.PASSAGES:
         if own not in columns:
             texts.append([""] * len(batch))
             continue
         column = as_text(path, columns[own], batch[columns[own]])
-        if own in ("passage_id", "text") and column.null_count:
+        is_part = own in ("passage_id", "text") and columns[own] not in may_lack
+        if is_part and column.null_count:
             raise InputError(
                 f"{path}: column {columns[own]}: {column.null_count} of the rows from "
                 f"{begins + 1:,} on are null; expected texts"
@@ -221,8 +251,13 @@ def _same(record: _Row) -> _Row:
     return record  # Parquet's texts are UTF-8
 
 
-ROWS = RecordSplit(place=_row_place, count=_count_rows, records=_row_records, replaced=_same)
-"""Rows of a Parquet file."""
+def row_split(names: Names = ANY_NAMES) -> RecordSplit:
+    """Rows of a Parquet file."""
+    records = partial(_row_records, names=names)
+    return RecordSplit(place=_row_place, count=_count_rows, records=records, replaced=_same)
+
+
+ROWS = row_split()
 
 
 _CsvRecord = tuple[bytes, bytes]
@@ -232,7 +267,7 @@ QUOTES = "a text in quotes ends with one, and a quote within it is written twice
 EXPECTED = "a first line that names an id and a text, such as docno,text"
 
 
-def csv_files(inputs: Sequence[Path]) -> list[Path]:
+def csv_files(inputs: Sequence[Path], names: Names = ANY_NAMES) -> list[Path]:
     """Each file named, and the *.csv (otherwise *.tsv) of each folder; their headers are read.
 
     Raises:
@@ -244,7 +279,7 @@ def csv_files(inputs: Sequence[Path]) -> list[Path]:
         with open_binary(path) as stream:
             first = next(lines(stream, name=str(path)), b"")
         try:
-            _layout(first)
+            _layout(first, names)
         except ValueError as error:
             problems.append(f"{path}: line 1: {error}")
     if problems:
@@ -252,22 +287,22 @@ def csv_files(inputs: Sequence[Path]) -> list[Path]:
     return files
 
 
-def parse_csv(record: _CsvRecord) -> tuple[str, str]:
+def parse_csv(record: _CsvRecord, names: Names = ANY_NAMES) -> tuple[str, str]:
     """The id and the text, behind title and headings where there are such.
 
     Raises:
         ValueError: another number of columns than the header has, a bad id, or not UTF-8.
     """
-    header = _layout(record[0])
+    header = _layout(record[0], names)
     text = record[1].decode()
     columns = text.split("\t") if header.separator == "\t" else _quoted(text, header.separator)
     if len(columns) != len(header.names):
-        names = ", ".join(header.names)
-        raise ValueError(f"expected the columns {names}, found {len(columns)} columns")
+        expected = ", ".join(header.names)
+        raise ValueError(f"expected the columns {expected}, found {len(columns)} columns")
     places = header.places
     front = [columns[places[name]] for name in ("title", "headings") if name in places]
     text = columns[places["text"]]
-    return checked_id(columns[places["passage_id"]]), titled(*front, text=text)
+    return checked_id(columns[places["passage_id"]]), _text(front, text, names)
 
 
 def _quoted(text: str, separator: str) -> list[str]:
@@ -279,20 +314,22 @@ def _quoted(text: str, separator: str) -> list[str]:
 
 
 @lru_cache(maxsize=64)
-def _layout(line: bytes) -> foreign.Header:
-    header = foreign.header_of(line.removeprefix(BOM), foreign.PASSAGES, "passage_id", "text")
+def _layout(line: bytes, names: Names) -> foreign.Header:
+    header = foreign.header_of(line.removeprefix(BOM), dict(names), *_needed(names))
     if header is None or header.separator == " ":
-        raise ValueError(f"expected {EXPECTED}, found {line[:80].decode(errors='replace')!r}")
+        named = ", ".join(each for _, (each, *_others) in names)
+        expected = EXPECTED if names == ANY_NAMES else f"a first line with {named}"
+        raise ValueError(f"expected {expected}, found {line[:80].decode(errors='replace')!r}")
     return header
 
 
 class _Ends:
     """Where records end in blocks that come one after the other: at newlines outside of quotes."""
 
-    def __init__(self, header: bytes | None = None) -> None:
+    def __init__(self, names: Names, header: bytes | None = None) -> None:
         """Nothing is read yet; without the header the first record is it."""
-        self._inside, self._first = False, b""
-        self._tabs = None if header is None else _layout(header).separator == "\t"
+        self._inside, self._first, self._names = False, b"", names
+        self._tabs = None if header is None else _layout(header, names).separator == "\t"
 
     def __call__(self, block: bytes) -> NDArray[np.intp]:
         """The positions in the block."""
@@ -300,7 +337,7 @@ class _Ends:
             self._first += block
             if b"\n" in self._first:
                 line = self._first.partition(b"\n")[0]
-                self._tabs = _layout(line.rstrip(b"\r")).separator == "\t"
+                self._tabs = _layout(line.rstrip(b"\r"), self._names).separator == "\t"
                 self._first = b""
         data = np.frombuffer(block, np.uint8)
         newlines = data == ord("\n")
@@ -311,23 +348,23 @@ class _Ends:
         return np.flatnonzero(newlines & (quotes % 2 == 0))
 
 
-def _count_csv(stream: BinaryIO, name: str, every: int) -> Counted:
+def _count_csv(stream: BinaryIO, name: str, every: int, *, names: Names) -> Counted:
     try:
-        return counted(stream, every, _Ends(), headers=1)
+        return counted(stream, every, _Ends(names), headers=1)
     except ValueError as error:
         raise InputError(f"{name}: line 1: {error}") from None
 
 
 def _csv_records(
-    stream: BinaryIO, *, name: str, at: int, first: int, skip: int
+    stream: BinaryIO, *, name: str, at: int, first: int, skip: int, names: Names
 ) -> Iterator[_CsvRecord]:
     if first:
         stream.seek(0)
-    records = _split(stream, _Ends(), name)
+    records = _split(stream, _Ends(names), name)
     header = next(records, b"").removeprefix(BOM)
     if first:
         stream.seek(at)
-        records = _split(stream, _Ends(header), name)
+        records = _split(stream, _Ends(names, header), name)
     for record in islice(records, skip, None):
         yield header, record
 
@@ -357,10 +394,18 @@ def _csv_place(number: int, record: _CsvRecord) -> str:
     return f"record {number:,}"
 
 
-RECORDS = RecordSplit(
-    place=_csv_place, count=_count_csv, records=_csv_records, before=b"\n", replaced=_replaced
-)
-"""Records below a header, numbered from 1."""
+def csv_split(names: Names = ANY_NAMES) -> RecordSplit:
+    """Records below a header, numbered from 1."""
+    return RecordSplit(
+        place=_csv_place,
+        count=partial(_count_csv, names=names),
+        records=partial(_csv_records, names=names),
+        before=b"\n",
+        replaced=_replaced,
+    )
+
+
+RECORDS = csv_split()
 
 
 Line = tuple[int, bytes]

@@ -71,6 +71,8 @@ class Built:
     results: Mapping[StoreName, StageResult]
     measurement: Measurement
     seconds: float
+    snapshot: str | None = None
+    """Its name, if the collection is one of a folder of snapshots."""
 
 
 def publish(workspace: Workspace, publication: Publication, built: Built) -> dict[str, Json]:
@@ -200,6 +202,8 @@ def _generation(
         "seconds": round(built.seconds, 1),
         "measures": built.measurement.entries["measures"],
     }
+    if built.snapshot is not None:
+        facts["snapshot"] = built.snapshot
     if base is not None:
         facts |= _changes(workspace.stores, base, built.graph)
         facts |= _drifts(workspace.stores, base, built)

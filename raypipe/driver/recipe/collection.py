@@ -50,7 +50,7 @@ class CollectionFiles:
         """Every store of the collection by its role: passages and ids, and those of documents."""
         split = self.collection.split
         if split is None:
-            stores = {Role.PASSAGES: self._ensure(Role.PASSAGES, self._converted())}
+            stores = {Role.PASSAGES: self._ensure(Role.PASSAGES, self._passages())}
         elif split.by == "given":
             stores = self._given()
         else:
@@ -86,27 +86,24 @@ class CollectionFiles:
         from raypipe.stages.documents.name_documents import NamedDocumentsStage
         from raypipe.stages.documents.passage_map import MapStage
 
-        named = self.collection.fields is not None
-        bodies = self._records("passages") if named else self._converted()
-        passages = self._ensure(Role.PASSAGES, bodies)
+        passages = self._ensure(Role.PASSAGES, self._passages())
         homes = self._ensure(Role.HOMES, self._records("homes"))
         passage_map = self._ensure(Role.MAP, MapStage(homes, given=True))
         documents = self._ensure(Role.DOCUMENTS, NamedDocumentsStage(homes, passage_map))
         return {Role.DOCUMENTS: documents, Role.PASSAGES: passages, Role.MAP: passage_map}
 
-    def _converted(self) -> ConvertStage:
-        wanted = self.collection
+    def _passages(self) -> ConvertStage | RecordsStage:
+        collection = self.collection
+        if collection.fields is not None:
+            return self._records("passages")
         return ConvertStage(
-            self.files, self.facts, wanted.format, wanted.errors, sources=self.sources
+            self.files, self.facts, collection.format, collection.errors, sources=self.sources
         )
 
     def _records(self, what: What) -> RecordsStage:
         from raypipe.stages.documents.convert import RecordsStage
 
         collection = self.collection
-        fields = (
-            None if collection.fields is None else collection.fields.model_dump(exclude_none=True)
-        )
         return RecordsStage(
             self.files,
             self.facts,
@@ -114,7 +111,7 @@ class CollectionFiles:
             collection.errors,
             self.sources,
             what=what,
-            fields=fields,
+            fields=collection.field_names,
             delimiter=None if collection.split is None else collection.split.delimiter,
         )
 
@@ -130,8 +127,10 @@ def counted_collection(
     Raises:
         InputError: no such files, or no record in them.
     """
-    files = get_format(collection.format).files([Path(p) for p in collection.input])
-    count = CountStage(files, collection.format, sources)
+    fields = collection.field_names
+    files = get_format(collection.format, fields).files([Path(p) for p in collection.input])
+    counted_by = None if collection.format == "jsonl" else fields  # objects need no names
+    count = CountStage(files, collection.format, sources, counted_by)
     facts = counted(stores.ensure(of_collection(Role.COUNT), count))
     for warning in check_known_collection(facts):
         log.warning("%s", warning)
@@ -151,7 +150,8 @@ def unread(collection: Collection) -> list[str]:
     """
     lines = []
     inputs = [Path(path) for path in collection.input]
-    files = get_format(collection.format).files(inputs) if any(map(Path.is_dir, inputs)) else []
+    kind = get_format(collection.format, collection.field_names)
+    files = kind.files(inputs) if any(map(Path.is_dir, inputs)) else []
     for folder in (Path(p) for p in collection.input if collection.format != "beir"):
         if folder.is_dir() and (names := not_read(folder, files)):
             more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""

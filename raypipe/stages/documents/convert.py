@@ -33,7 +33,7 @@ class RecordsStage(CountedFiles):
     _: KW_ONLY
     what: What
     fields: Mapping[str, str] | None = None
-    """The names of the fields, for the format jsonl."""
+    """The names of the fields, of a format that takes them."""
     delimiter: str | None = None
     """In a passage's id, what ends that of its document; None where records name the document."""
 
@@ -59,7 +59,7 @@ class RecordsStage(CountedFiles):
             passages = replace(self, what="passages").read()
             return partial(_homes_by_id, passages, self.delimiter)
         if kind.stream is not None:
-            return partial(read_records, format=self.format, errors=self.errors)
+            return partial(read_records, format=self.format, fields=self.fields, errors=self.errors)
         parsers = {"documents": kind.document, "passages": kind.parse, "homes": kind.home}
         parse = parsers[self.what]
         assert parse is not None  # a rule of the recipe

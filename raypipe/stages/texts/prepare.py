@@ -26,6 +26,8 @@ class CountStage(Stage):
     format: str
     sources: Mapping[str, str] = field(default_factory=dict)
     """URIs of files that were fetched, by path."""
+    fields: Mapping[str, str] | None = None
+    """The names of the fields, if they decide how records are counted."""
 
     def __post_init__(self) -> None:
         """Look at the files once, in the driver: copies on a node may have other times."""
@@ -34,7 +36,10 @@ class CountStage(Stage):
     @property
     def spec(self) -> StageSpec:
         """Sizes and times in place of the content, whose hash this stage computes."""
-        return StageSpec("count", 2, {"format": self.format}, self._stamps, "facts")
+        params: dict[str, Json] = {"format": self.format}
+        if self.fields is not None:
+            params["fields"] = dict(self.fields)
+        return StageSpec("count", 2, params, self._stamps, "facts")
 
     def shards(self, sizing: Sizing) -> list[Shard]:
         """One shard per file, in reading order."""
@@ -55,7 +60,7 @@ class CountStage(Stage):
         beat(range(shard.start, shard.stop))
         file = on_this_node(self.files[shard.start], self.sources, scratch)
         before = _stamps([file])
-        facts = count_file(file, format=self.format)
+        facts = count_file(file, format=self.format, fields=self.fields)
         if _stamps([file]) != before:
             raise changed(file, "it was written while it was counted")
         path = scratch / f"{shard.index}.json"

@@ -129,6 +129,25 @@ def test_passages_that_are_given_keep_their_ids_and_make_runs_of_their_documents
     assert found == list(dict.fromkeys((query, home[passage]) for query, passage in dense))
 
 
+def test_passages_by_named_fields_are_the_same_from_any_file(alone, inputs):
+    rows = [("winter", f"alpha {n}", f"d{n}") for n in range(5)] + [("", "beta", "d5")]
+    names = ("name", "abstract", "key")
+    pq.write_table(pa.table(list(map(list, zip(*rows, strict=True))), names), inputs / "p.parquet")
+    lines = [json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows]
+    (inputs / "p.jsonl").write_text("".join(lines))
+    text = "".join(",".join(row) + "\n" for row in (names, *rows))
+    (inputs / "p.csv").write_text(text)
+    found = []
+    for form in ("jsonl", "csv", "parquet"):
+        fields = {"id": "key", "title": "name", "body": "abstract"}
+        alone["collection"] = {"format": form, "input": f"{inputs}/p.{form}", "fields": fields}
+        summary = finished(alone, inputs / form)
+        found.append(stored(inputs / form, summary, "passages@collection", schema.PASSAGES))
+    assert found[0] == found[1] == found[2]
+    texts = {row["passage_id"]: row["text"] for row in found[0]}
+    assert len(texts) == 6 and (texts["d4"], texts["d5"]) == ("winter alpha 4", "beta")
+
+
 def test_given_passages_are_the_store_of_a_collection_of_passages_alone(alone, given, inputs):
     found = []
     for more in ({}, {"split": {"by": "given"}}):

@@ -119,8 +119,8 @@ def test_names_and_the_number_of_files_are_content_not_settings(stores, files):
 def test_a_file_that_is_written_while_it_is_counted_is_refused(stores, tmp_path, monkeypatch):
     file = tsv(tmp_path / "1.tsv", 0, 5)
 
-    def written(path, *, format):
-        facts = count_file(path, format=format)
+    def written(path, **more):
+        facts = count_file(path, **more)
         path.write_text(path.read_text() + "x\ty\n")
         return facts
 

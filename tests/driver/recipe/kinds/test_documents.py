@@ -19,7 +19,7 @@ from raypipe.errors import InputError, RefusedError
 from raypipe.kinds.documents import DocumentRun
 from raypipe.kinds.score import MonoScore
 from raypipe.kinds.search import DenseSearch
-from raypipe.leaderboard.boards import BOARDS
+from raypipe.leaderboard.boards import BOARDS, SCRIPTS
 from raypipe.leaderboard.rules import check_lines, read_run_lines
 from raypipe.models.folder.model_folder import resolve_model
 
@@ -186,9 +186,7 @@ def test_a_run_of_documents_holds_to_the_rules_of_their_board(done, folder):
     findings = check_lines(run, BOARDS["msmarco-doc"], queries=["q1", "q2", "q3"], fewer_rows=True)
     # But for the ids of the queries, which are numbers there.
     assert [f.rule for f in findings if not f.ok] == ["query ids"]
-    mean, num = BOARDS["msmarco-doc"].measure.compute(
-        run.rankings(), read_qrels(folder / "qrels.txt")
-    )
+    mean, num = SCRIPTS["MRR @100"](run.rankings(), read_qrels(folder / "qrels.txt"))
     assert (mean, num) == (pytest.approx(done.summary["measures"]["test"]["maxp"]["RR@10"]), 2)
 
 
