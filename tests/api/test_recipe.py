@@ -1,15 +1,15 @@
 import pytest
 from loaded_packages import HEAVY, loaded_after
 
-from raypipe import config
 from raypipe.api.workspace import inline_by_default, load
+from raypipe.config.recipe import Recipe
 from raypipe.config.resolved import resolved_yaml
 from raypipe.errors import InputError
 
 
 def test_a_recipe_is_loaded_from_its_keys_a_file_or_a_name(recipe, tmp_path, monkeypatch):
     loaded = load(recipe)
-    assert isinstance(loaded, config.Recipe) and loaded.stages["mono"].k0 == 12
+    assert isinstance(loaded, Recipe) and loaded.stages["mono"].k0 == 12
     file = tmp_path / "my.yaml"
     file.write_text(resolved_yaml(loaded))
     for given in (file, str(file)):
