@@ -397,7 +397,8 @@ def _query_set(
             )
             return broken(rule, detail)
         return holds(rule, f"the {len(query_ids):,} queries named")
-    sizes = [(name, n) for name, n in board.query_sets.items() if query_set in (None, name)]
+    only = {query_set} if query_set in board.query_sets else {*board.query_sets}
+    sizes = [(name, size) for name, size in board.query_sets.items() if name in only]
     if not sizes:
         return does_not_apply(rule, "no queries were named to compare with")
     fitting = [name for name, size in sizes if size == len(query_ids)]

@@ -136,6 +136,16 @@ def test_a_board_that_takes_no_runs_says_since_when(tmp_path, capsys, task):
     assert told["board"].startswith("- board: none" if task == "local" else expected)
 
 
+@pytest.mark.parametrize("name", ["eval", "test"])
+def test_a_query_set_of_any_name_is_counted_by_check_and_pack(tmp_path, capsys, name):
+    run = write(tmp_path / "run", lines_of(("1", ["a"], [1]), ("2", ["a"], [1])))
+    for size, code in ((2, 0), (3, 2)):
+        task = write(tmp_path / f"own{size}.yaml", f"query_sets: {{{name}: {size}}}\n")
+        _, told = checked(capsys, run, task)
+        assert told["query set"].startswith("ok" if code == 0 else "BROKEN query set: expected 3")
+        assert packed(tmp_path / str(size), run, task)[0] == code
+
+
 @pytest.fixture
 def browse(tmp_path):
     """830 queries of up to 1,100 rows with repeated scores, and two sets of judgements."""
