@@ -352,7 +352,7 @@ def _refuse_other_bytes(standing: Path, new: Path) -> None:
     after = {path.name: path.read_bytes() for path in new.iterdir()}
     if before != after:
         raise InputError(
-            f"{standing}: a submission of this id exists with other runs; give a new id, or "
+            f"{standing}: a submission of this id exists with other files; give a new id, or "
             "remove that folder if it was never submitted"
         )
 

@@ -72,6 +72,9 @@ def test_trec_rag_measures_what_its_overviews_report(tmp_path, capsys):
     told = command(["leaderboard", "check", str(run), "--task", "trec-rag", "--qrels", str(qrels)])
     assert told[0] == 0
     values = dict(re.findall(r"measure: (\S+): (\S+) over 1 queries", capsys.readouterr().out))
+    check = ["leaderboard", "check", str(run), "--task", "trec-rag", f"--qrels={qrels}"]
+    assert command([*check, f"--qrels={qrels}"])[0] == 2
+    assert "--qrels: expected one file for trec-rag; found 2" in capsys.readouterr().err
     ideal = 1 + 1 / np.log2(3)
     expected = {"nDCG@20": 0, "nDCG@30": 1 / np.log2(26) / ideal, "R@100": 1}
     assert {n: float(v) for n, v in values.items()} == pytest.approx(expected)
@@ -197,7 +200,13 @@ def test_browsecomp_plus_takes_the_eight_figures_of_trec_eval_as_its_board_names
         expected |= {f"{title} {own}": round(values[theirs], 4) for own, theirs in names.items()}
     expected |= {"Link": asked["Link"], "Evaluation Date": asked["Evaluation Date"]}
     assert list(body.items()) == list(expected.items())
+    more = [*qrels, f"--metadata={metadata}"]
+    assert packed(tmp_path, run, "browsecomp-plus", *more)[0] == 0, "the same files once more"
+    write(metadata, json.dumps(asked | {"Link": "https://example.org/other"}))
     capsys.readouterr()
+    assert packed(tmp_path, run, "browsecomp-plus", *more)[0] == 2
+    assert "a submission of this id exists with other files" in capsys.readouterr().err
+    assert json.loads((folder / "browsecomp-plus.json").read_text()) == body
     assert command(["leaderboard", "template", "--task", "browsecomp-plus"])[0] == 0
     assert json.loads(capsys.readouterr().out) == dict.fromkeys(asked, "")
 
