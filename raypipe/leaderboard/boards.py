@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import PydanticCustomError
 
 from raypipe.errors import InputError
+from raypipe.regular import check_regular
 
 if TYPE_CHECKING:  # the help of commands names the boards, and loads no tables for it
     import pyarrow as pa
@@ -249,6 +250,7 @@ def read_board(path: Path) -> Board:
     from raypipe.config.structure import structural_problems
     from raypipe.config.yaml import Problem, parse_yaml
 
+    check_regular(path)
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

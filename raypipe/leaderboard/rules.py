@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from raypipe.errors import InputError
+from raypipe.errors import InputError, shown
 from raypipe.evaluation.run_files.columns import Codes, encode
 from raypipe.evaluation.run_files.forms import form_of
 from raypipe.evaluation.run_files.lines import (
@@ -265,23 +265,24 @@ def _ids(run: RunLines, board: Board) -> tuple[int | None, Finding]:
     """The depth for these ids, and the finding whether they are the board's."""
     rule = "passage ids"
     names = [str(name) for name in run.passages.names.to_pylist()]
-    if not board.depths:
+    depths = board.depths or {".+": None}
+    if not board.depths and board.num_passages is None:
         return None, does_not_apply(rule, "any id is accepted")
-    best, own, depth = names, "", next(iter(board.depths.values()))
-    for pattern, rows in board.depths.items():
+    best, own, depth = names, "", next(iter(depths.values()))
+    for pattern, rows in depths.items():
         strangers = [name for name in names if not re.fullmatch(pattern, name)]
         if len(strangers) < len(best) or not strangers:
             best, own, depth = strangers, pattern, rows
     if best:
-        patterns = f"{own}, as the others are" if own else " or ".join(board.depths)
-        detail = f"{len(best):,} ids are not of the form {patterns}; first {best[0]!r}"
+        patterns = f"{own}, as the others are" if own else " or ".join(depths)
+        detail = f"{len(best):,} ids are not of the form {patterns}; first {shown(best[0])}"
         return depth, broken(rule, detail)
     if board.num_passages is not None:
-        beyond = [name for name in names if int(name) >= board.num_passages or _padded(name)]
+        beyond = [name for name in names if not _is_below(name, board.num_passages)]
         if beyond:
             detail = (
                 f"{len(beyond):,} ids are not in the collection of 0 to {board.num_passages - 1:,}"
-                f" (written without leading zeros), first {beyond[0]!r}"
+                f" (written without leading zeros), first {shown(beyond[0])}"
             )
             return depth, broken(rule, detail)
     return depth, holds(rule, f"{len(names):,} passages")
@@ -295,11 +296,13 @@ def _query_ids(run: RunLines, board: Board) -> Finding:
     # For a script 007 is 7, for judgements and queries files it is not.
     padded = [name for name in strangers if re.fullmatch(board.query_ids, name.lstrip("0") or "0")]
     if strangers and len(padded) == len(strangers):
-        detail = f"{len(padded):,} begin with a zero, first {padded[0]!r}; write them without it"
+        detail = (
+            f"{len(padded):,} begin with a zero, first {shown(padded[0])}; write them without it"
+        )
         return broken(rule, detail)
     if strangers:
         detail = f"{len(strangers):,} are not of the form {board.query_ids}"
-        return broken(rule, f"{detail}, first {strangers[0]!r}")
+        return broken(rule, f"{detail}, first {shown(strangers[0])}")
     return holds(rule, f"{len(run.query_ids):,} queries")
 
 
@@ -397,7 +400,8 @@ def _query_set(
             )
             return broken(rule, detail)
         return holds(rule, f"the {len(query_ids):,} queries named")
-    sizes = [(name, n) for name, n in board.query_sets.items() if query_set in (None, name)]
+    only = {query_set} if query_set in board.query_sets else {*board.query_sets}
+    sizes = [(name, size) for name, size in board.query_sets.items() if name in only]
     if not sizes:
         return does_not_apply(rule, "no queries were named to compare with")
     fitting = [name for name, size in sizes if size == len(query_ids)]
@@ -459,5 +463,7 @@ def _tag(run: RunLines, board: Board) -> Finding:
     return holds(rule, run.tags[0])
 
 
-def _padded(name: str) -> bool:
-    return len(name) > 1 and name[0] == "0"
+def _is_below(name: str, end: int) -> bool:
+    """Whether it is a whole number from 0 to end - 1, written without leading zeros."""
+    plain = re.fullmatch("0|[1-9][0-9]*", name)
+    return plain is not None and len(name) <= len(str(end)) and int(name) < end

@@ -359,7 +359,7 @@ def refuse_other_bytes(standing: Path, new: Path) -> None:
     )
     if before != after:
         raise InputError(
-            f"{standing}: a submission of this id exists with other runs; give a new id, or "
+            f"{standing}: a submission of this id exists with other files; give a new id, or "
             "remove that folder if it was never submitted"
         )
 

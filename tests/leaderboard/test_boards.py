@@ -1,3 +1,5 @@
+import os
+
 import ir_measures
 import numpy as np
 import pyarrow as pa
@@ -98,6 +100,9 @@ def test_a_users_own_task_that_cannot_be_read_is_told(tmp_path):
     (tmp_path / "latin.yaml").write_bytes(b"task: \xe9\n")
     with pytest.raises(InputError, match="latin.yaml: cannot be read"):
         read_board(tmp_path / "latin.yaml")
+    os.mkfifo(tmp_path / "pipe.yaml")
+    with pytest.raises(InputError, match="pipe.yaml: expected a file, found a pipe"):
+        read_board(tmp_path / "pipe.yaml")
 
 
 def qrels_of(*rows):

@@ -72,6 +72,9 @@ def test_trec_rag_measures_what_its_overviews_report(tmp_path, capsys):
     told = command(["leaderboard", "check", str(run), "--task", "trec-rag", "--qrels", str(qrels)])
     assert told[0] == 0
     values = dict(re.findall(r"measure: (\S+): (\S+) over 1 queries", capsys.readouterr().out))
+    check = ["leaderboard", "check", str(run), "--task", "trec-rag", f"--qrels={qrels}"]
+    assert command([*check, f"--qrels={qrels}"])[0] == 2
+    assert "--qrels: expected one file for trec-rag; found 2" in capsys.readouterr().err
     ideal = 1 + 1 / np.log2(3)
     expected = {"nDCG@20": 0, "nDCG@30": 1 / np.log2(26) / ideal, "R@100": 1}
     assert {n: float(v) for n, v in values.items()} == pytest.approx(expected)
@@ -136,6 +139,16 @@ def test_a_board_that_takes_no_runs_says_since_when(tmp_path, capsys, task):
     assert told["board"].startswith("- board: none" if task == "local" else expected)
 
 
+@pytest.mark.parametrize("name", ["eval", "test"])
+def test_a_query_set_of_any_name_is_counted_by_check_and_pack(tmp_path, capsys, name):
+    run = write(tmp_path / "run", lines_of(("1", ["a"], [1]), ("2", ["a"], [1])))
+    for size, code in ((2, 0), (3, 2)):
+        task = write(tmp_path / f"own{size}.yaml", f"query_sets: {{{name}: {size}}}\n")
+        _, told = checked(capsys, run, task)
+        assert told["query set"].startswith("ok" if code == 0 else "BROKEN query set: expected 3")
+        assert packed(tmp_path / str(size), run, task)[0] == code
+
+
 @pytest.fixture
 def browse(tmp_path):
     """830 queries of up to 1,100 rows with repeated scores, and two sets of judgements."""
@@ -187,7 +200,13 @@ def test_browsecomp_plus_takes_the_eight_figures_of_trec_eval_as_its_board_names
         expected |= {f"{title} {own}": round(values[theirs], 4) for own, theirs in names.items()}
     expected |= {"Link": asked["Link"], "Evaluation Date": asked["Evaluation Date"]}
     assert list(body.items()) == list(expected.items())
+    more = [*qrels, f"--metadata={metadata}"]
+    assert packed(tmp_path, run, "browsecomp-plus", *more)[0] == 0, "the same files once more"
+    write(metadata, json.dumps(asked | {"Link": "https://example.org/other"}))
     capsys.readouterr()
+    assert packed(tmp_path, run, "browsecomp-plus", *more)[0] == 2
+    assert "a submission of this id exists with other files" in capsys.readouterr().err
+    assert json.loads((folder / "browsecomp-plus.json").read_text()) == body
     assert command(["leaderboard", "template", "--task", "browsecomp-plus"])[0] == 0
     assert json.loads(capsys.readouterr().out) == dict.fromkeys(asked, "")
 

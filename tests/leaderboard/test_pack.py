@@ -82,7 +82,7 @@ def test_nothing_is_written_when_a_rule_is_broken_and_all_are_told(tmp_path, sid
 def test_another_submission_of_the_same_id_is_refused(tmp_path, sides):
     packed(tmp_path, sides)
     write(tmp_path / "eval.tsv", "5\t1\t1\n5\t2\t2\n5\t4\t3\n")
-    with pytest.raises(InputError, match="exists with other runs"):
+    with pytest.raises(InputError, match="exists with other files"):
         packed(tmp_path, sides)
     assert not [p for p in (tmp_path / "out").rglob(".*")]
 

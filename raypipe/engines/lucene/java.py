@@ -14,6 +14,8 @@ from typing import Any
 from raypipe.errors import InputError
 
 MIN_VERSION = 21
+ANSERINIS = ("1", "2")
+"""Major versions of Anserini with which raypipe was tried: with Lucene 9.9 and 10.4."""
 Lucene = tuple[Callable[..., Any], Callable[..., Any]]
 """jnius' autoclass and cast, with a running JVM."""
 
@@ -56,13 +58,19 @@ def anserini_jar() -> Path:
     """The jar inside pyserini, found without importing it.
 
     Raises:
-        InputError: pyserini is not completely installed.
+        InputError: pyserini is not completely installed, or is of a version that was not tried.
     """
     spec = find_spec("pyserini")
     roots = spec.submodule_search_locations if spec else None
     jars = sorted((Path(roots[0]) / "resources" / "jars").glob("*fatjar.jar")) if roots else []
     if not jars:
         raise InputError("pyserini: its Anserini jar was not found; reinstall pyserini")
+    version = re.match(r"anserini-(\d+)[.-]", jars[-1].name)
+    if version is None or version[1] not in ANSERINIS:
+        raise InputError(
+            f"pyserini: expected Anserini {' or '.join(ANSERINIS)}, with which raypipe was tried; "
+            f"found {jars[-1].name}; install 'pyserini>=1.6,<2.5'"
+        )
     return jars[-1]
 
 
@@ -91,11 +99,28 @@ def start_jvm(*, heap: str = "1g") -> Lucene:
 
 
 def open_reader(lucene: Lucene, folder: str) -> Any:
-    """Lucene's DirectoryReader of an index folder."""
+    """Lucene's DirectoryReader of an index folder.
+
+    Raises:
+        InputError: another major version of Lucene wrote the index, and this one cannot read it.
+    """
+    from jnius import JavaException
+
     autoclass, _ = lucene
     directory = autoclass("org.apache.lucene.store.FSDirectory")
     path = autoclass("java.nio.file.Paths").get(folder)
-    return autoclass("org.apache.lucene.index.DirectoryReader").open(directory.open(path))
+    try:
+        return autoclass("org.apache.lucene.index.DirectoryReader").open(directory.open(path))
+    except JavaException as error:
+        message = str(error.innermessage)
+        if not _OTHER_LUCENE.search(f"{error.classname} {message}"):
+            raise
+        own = autoclass("org.apache.lucene.util.Version").LATEST.toString()
+        raise InputError(
+            f"{folder}: another version of Lucene wrote this index ({message}); the installed "
+            f"pyserini has Lucene {own}, which cannot read it: install the pyserini that wrote it, "
+            "or index the passages again"
+        ) from None
 
 
 def stored_ids(lucene: Lucene, reader: Any, documents: Iterable[int]) -> list[str]:
@@ -136,7 +161,14 @@ def ordered_writer() -> Any:
     )
 
 
-QUIET = ("-XX:+UseSerialGC", "-XX:-UsePerfData", "-Dslf4j.internal.verbosity=ERROR")
+QUIET = (
+    "-XX:+UseSerialGC",
+    "-XX:-UsePerfData",
+    "-Dslf4j.internal.verbosity=ERROR",
+    "--enable-native-access=ALL-UNNAMED",  # else Java warns of how Lucene 10 maps files
+)
+_OTHER_LUCENE = re.compile(r"IndexFormatToo(New|Old)|indexCreatedVersionMajor|Could not load codec")
+"""Java's errors for an index of another major version of Lucene."""
 
 
 def _version(program: Path) -> str | None:

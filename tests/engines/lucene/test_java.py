@@ -53,6 +53,33 @@ def test_the_first_java_of_version_21_or_later_is_taken(
         assert found.source == source
 
 
+@pytest.mark.parametrize(
+    ("name", "ok"),
+    [
+        ("anserini-1.7.1-fatjar.jar", True),
+        ("anserini-2.3.0-fatjar.jar", True),
+        ("anserini-3.0.0-fatjar.jar", False),
+        ("anserini-0.40.0-fatjar.jar", False),
+        ("other-fatjar.jar", False),
+    ],
+)
+def test_an_anserini_that_was_not_tried_is_refused_with_what_to_install(
+    tmp_path, monkeypatch, asked_again, name, ok
+):
+    jar = tmp_path / "pyserini" / "resources" / "jars" / name
+    jar.parent.mkdir(parents=True)
+    jar.touch()
+    (tmp_path / "pyserini" / "__init__.py").touch()
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    monkeypatch.delitem(sys.modules, "pyserini", raising=False)
+    if ok:
+        assert anserini_jar() == jar
+    else:
+        told = f"expected Anserini 1 or 2, .* found {name}; install 'pyserini>=1.6,<2.5'"
+        with pytest.raises(InputError, match=told):
+            anserini_jar()
+
+
 def test_without_anserinis_jar_pyserini_is_named(tmp_path, monkeypatch, asked_again):
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
     told = "pyserini: its Anserini jar was not found; reinstall"
