@@ -70,7 +70,7 @@ def test_a_hand_in_that_breaks_no_rule_is_packed_with_its_id_as_the_tag(hand_in,
     assert leaderboard("pack", *words) == 0  # the same once more
     (hand_in / "2024-11" / "run.txt.gz").write_bytes(gzip.compress(lines(depth=4).encode()))
     assert leaderboard("pack", *words) == 2
-    assert "exists with other runs" in capsys.readouterr().err
+    assert "exists with other files" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
