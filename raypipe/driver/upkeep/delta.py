@@ -44,7 +44,7 @@ def export_delta(
     files. Rows are in the order of the collection: of the newer one, and of the older one. Applied
     once or again, to what equals generation `since`, they give generation `generation`.
 
-    The hashes of all ids and texts are compared, 48 bytes a passage of either generation. Texts and
+    The hashes of all ids and texts are compared, 32 bytes a passage of either generation. Texts and
     vectors are read where they changed.
 
     Args:
