@@ -197,8 +197,8 @@ def _older(stores: Storage, name: str, generation: Generation, new: _Side) -> _S
         changes = "; ".join(map(str, old.spec.settings_diff(new.spec)))
         raise RefusedError(
             f"{name}: its vectors were made with other settings since generation "
-            f"{generation.number}, so all of them changed: {changes or 'how texts are tokenised'}. "
-            f"{WHOLE}"
+            f"{generation.number}, so all of them changed: "
+            f"{changes or 'the model, or how texts are tokenised'}. {WHOLE}"
         )
     return old
 

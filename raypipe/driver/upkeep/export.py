@@ -63,6 +63,8 @@ def upstream(stores: Storage, spec: StageSpec, name: str) -> tuple[StageSpec, St
 
 def texts_of(stores: Storage, spec: StageSpec) -> Stored:
     """The collection or query set whose texts a store of embeddings encodes."""
+    if "embeddings" in spec.origins:  # truncated
+        spec, _ = upstream(stores, spec, "embeddings")
     if "queries" in spec.origins:
         return upstream(stores, spec, "queries")[1]
     tokens, _ = upstream(stores, spec, "tokens")
