@@ -21,7 +21,7 @@ from raypipe.config.fields import (
     Source,
     Text,
 )
-from raypipe.vocabulary import Format, Precisions, SplitBy, TopicLevel, Unit, units
+from raypipe.vocabulary import Format, Ids, Precisions, SplitBy, TopicLevel, Unit, units
 
 PACKAGED_MODELS = ("minilm", "general-mono", "minilm-mono", "minilm-duo")
 """The values of `path` that name packaged models: all-MiniLM-L6-v2, and two rerankers based on
@@ -85,6 +85,9 @@ class Collection(Section):
     input: Annotated[tuple[Location, ...], OneOrMore] = ()
     """Files and folders, or ids for ir-datasets. For python-docs: folders with installed packages,
     whose docstrings are read; none for Python's own documentation."""
+    id: Ids | None = None
+    """For parquet and jsonl only. `file-row`: a passage's id is the name of its file and its number
+    there, from 1, such as part-0.parquet:17; a field with ids is not read."""
     fields: Fields | None = None
     """For jsonl only: its lines are documents then, which `split` makes passages of."""
     split: Split | None = None

@@ -294,6 +294,13 @@ def collection_problems(collection: Collection) -> Iterator[Problem]:
     if collection.max_passages and not python_docs:
         text = f"for format python-docs only, not {collection.format}; remove it"
         yield Problem(("collection", "max_passages"), text)
+    if collection.id is not None:
+        if collection.format not in ("jsonl", "parquet"):
+            text = f"for formats jsonl and parquet only, not {collection.format}; remove it"
+            yield Problem(("collection", "id"), text)
+        elif collection.fields is not None or collection.split is not None:
+            text = "for passages without fields and split only; remove it or these"
+            yield Problem(("collection", "id"), text)
     yield from documents_problems(collection)
 
 

@@ -10,7 +10,7 @@ import hashlib
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -117,8 +117,15 @@ VALUE_BYTES = 8
 """Size of a number in memory, and the least of a text."""
 
 
-def parquet_files(inputs: Sequence[Path]) -> list[Path]:
+NO_IDS = "; where there are no ids, `collection.id=file-row` makes them of file names and rows"
+
+
+def parquet_files(inputs: Sequence[Path], *, own_ids: bool = True) -> list[Path]:
     """Each file named, and the *.parquet of each folder; their columns are read.
+
+    Args:
+        inputs: files and folders.
+        own_ids: whether a file needs a column of ids.
 
     Raises:
         InputError: no file, or a file that is not Parquet or lacks a column.
@@ -129,12 +136,27 @@ def parquet_files(inputs: Sequence[Path]) -> list[Path]:
         try:
             if not is_parquet(path):
                 raise InputError(f"{path}: expected Parquet, found another content")
-            parquet_columns(path, foreign.PASSAGES, "passage_id", "text")
+            _passage_columns(path, own_ids)
         except InputError as error:
-            problems += error.problems
+            problems += [
+                f"{problem}{NO_IDS}" if "missing passage_id" in problem else problem
+                for problem in error.problems
+            ]
     if problems:
         raise InputError(problems)
     return files
+
+
+def _passage_columns(path: Path, own_ids: bool) -> dict[str, str]:
+    """See `parquet_columns`; without `own_ids` no column is that of the ids."""
+    needed = ("passage_id", "text") if own_ids else ("text",)
+    columns = parquet_columns(path, foreign.PASSAGES, *needed)
+    return {own: name for own, name in columns.items() if own_ids or own != "passage_id"}
+
+
+def text_of_row(record: _Row) -> str:
+    """The text, behind title and headings where there are such."""
+    return titled(*record[1:-1], text=record[-1])
 
 
 def parse_row(record: _Row) -> tuple[str, str]:
@@ -143,8 +165,7 @@ def parse_row(record: _Row) -> tuple[str, str]:
     Raises:
         ValueError: a bad id.
     """
-    passage_id, *front, text = record
-    return checked_id(passage_id), titled(*front, text=text)
+    return checked_id(record[0]), text_of_row(record)
 
 
 def _count_rows(stream: BinaryIO, name: str, every: int) -> Counted:
@@ -174,10 +195,12 @@ def _count_rows(stream: BinaryIO, name: str, every: int) -> Counted:
     return Counted(num_rows, tuple(bounds[:-1]), tuple(each.hexdigest() for each in hashes))
 
 
-def _row_records(stream: BinaryIO, *, name: str, at: int, first: int, skip: int) -> Iterator[_Row]:
+def _row_records(
+    stream: BinaryIO, *, name: str, at: int, first: int, skip: int, own_ids: bool = True
+) -> Iterator[_Row]:
     """Rows from `first` + `skip` on; the row groups before are not read."""
     path, start = Path(name), first + skip
-    columns = parquet_columns(path, foreign.PASSAGES, "passage_id", "text")
+    columns = _passage_columns(path, own_ids)
     with reading_parquet(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
         num_groups = file.num_row_groups
         sizes = [file.metadata.row_group(group).num_rows for group in range(num_groups)]
@@ -223,6 +246,7 @@ def _same(record: _Row) -> _Row:
 
 ROWS = RecordSplit(place=_row_place, count=_count_rows, records=_row_records, replaced=_same)
 """Rows of a Parquet file."""
+ROWS_WITHOUT_IDS = replace(ROWS, records=partial(_row_records, own_ids=False))
 
 
 _CsvRecord = tuple[bytes, bytes]

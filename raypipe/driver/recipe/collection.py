@@ -97,7 +97,12 @@ class CollectionFiles:
     def _converted(self) -> ConvertStage:
         wanted = self.collection
         return ConvertStage(
-            self.files, self.facts, wanted.format, wanted.errors, sources=self.sources
+            self.files,
+            self.facts,
+            wanted.format,
+            wanted.errors,
+            sources=self.sources,
+            ids=wanted.id,
         )
 
     def _records(self, what: What) -> RecordsStage:
@@ -130,7 +135,8 @@ def counted_collection(
     Raises:
         InputError: no such files, or no record in them.
     """
-    files = get_format(collection.format).files([Path(p) for p in collection.input])
+    form = get_format(collection.format, ids=collection.id)
+    files = form.files([Path(p) for p in collection.input])
     count = CountStage(files, collection.format, sources)
     facts = counted(stores.ensure(of_collection(Role.COUNT), count))
     for warning in check_known_collection(facts):
@@ -151,7 +157,8 @@ def unread(collection: Collection) -> list[str]:
     """
     lines = []
     inputs = [Path(path) for path in collection.input]
-    files = get_format(collection.format).files(inputs) if any(map(Path.is_dir, inputs)) else []
+    form = get_format(collection.format, ids=collection.id)
+    files = form.files(inputs) if any(map(Path.is_dir, inputs)) else []
     for folder in (Path(p) for p in collection.input if collection.format != "beir"):
         if folder.is_dir() and (names := not_read(folder, files)):
             more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""

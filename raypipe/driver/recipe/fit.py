@@ -170,7 +170,7 @@ def _in_files(recipe: Recipe, unit: Unit) -> IsThere | None:
     collection, split = recipe.collection, recipe.collection.split
     given = collection.fields
     fields = None if given is None else given.model_dump(exclude_none=True)
-    kind = get_format(collection.format, fields)
+    kind = get_format(collection.format, fields, collection.id)
     parse: Callable[[Any], tuple[str, ...]] | None
     if split is None or split.by == "given":
         parse = kind.parse if unit == "passages" else kind.home
