@@ -13,7 +13,7 @@ from raypipe.storage.generations import Generation, create_generation, next_numb
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.payloads import write_table, write_vectors
 from raypipe.storage.posix import PosixStorage
-from raypipe.storage.records import Shard
+from raypipe.storage.records import Shard, canonical, digest
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.store import Stored, spec_over
 
@@ -41,7 +41,7 @@ class Nights:
         )
         collection = self._stored(
             "passages@collection",
-            StageSpec("prepare", 1, {"content": content}, produces="passages"),
+            StageSpec("prepare", 1, {"content": digest(canonical(content))}, produces="passages"),
             [len(passages)],
             lambda shard, file: write_table(file, schema.PASSAGES, [table]),
         )

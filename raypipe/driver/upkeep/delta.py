@@ -169,7 +169,7 @@ class _Side:
         A vector is another if its text is, or the class of the machine that computed it.
         """
         if other is None:
-            return np.setdiff1d(np.arange(self.embeddings.num_rows), self._skipped)
+            return np.delete(np.arange(self.embeddings.num_rows), self._skipped)
         classes = sorted({*self.classes, *other.classes})
         differing = [np.empty(0, np.int64)]
         for rows, others in rows_by_id(self.ids, other.ids):
