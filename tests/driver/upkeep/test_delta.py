@@ -2,6 +2,7 @@
 
 import json
 from itertools import count
+from random import Random
 
 import pyarrow.parquet as pq
 import pytest
@@ -10,8 +11,13 @@ from hypothesis import strategies as st
 from nights_by_hand import Nights
 
 from raypipe.cli.main import run as run_verb
+from raypipe.config import load_recipe
+from raypipe.driver.execute import Watcher
+from raypipe.driver.generations.past import rollback
+from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.upkeep.delta import export_delta
 from raypipe.driver.upkeep.export import export
+from raypipe.driver.workspace import Workspace
 from raypipe.errors import IncompleteError, InputError, RefusedError
 from raypipe.storage.generations import read_generation, reader_leases, retire
 from raypipe.storage.records import hash_file
@@ -65,7 +71,11 @@ def ids_in(file):
     return pq.read_table(file)["id"].to_pylist()
 
 
-def test_a_delta_has_what_is_new_what_changed_and_what_is_gone(nights, tmp_path):
+@pytest.mark.parametrize("at_once", [1, 8192])
+def test_a_delta_has_what_is_new_what_changed_and_what_is_gone(
+    nights, tmp_path, monkeypatch, at_once
+):
+    monkeypatch.setattr("raypipe.driver.upkeep.delta.ROW_GROUP_ROWS", at_once)
     manifest = export_delta(nights.root / "vectors", 1, tmp_path / "out", generation=2)
     upserts = pq.read_table(tmp_path / "out" / "upserts.parquet")
     assert upserts.column_names == ["id", "text", "vector"]
@@ -234,3 +244,46 @@ def test_deltas_lead_through_any_history_to_the_whole_exports(tmp_path_factory, 
             deltas[since] = out
         follower.apply(deltas.get(follower.generation, deltas[0]))
         assert (follower.generation, follower.rows) == (current, state)
+
+
+RECIPE = """
+format: 1
+name: nightly
+collection: {{format: msmarco-v1, input: {folder}/passages.tsv}}
+models: {{tiny: {{path: {model}}}}}
+stages: {{vectors: {{do: encode, model: tiny}}}}
+resources: {{backend: inline, device: cpu, shard_tokens: 40}}
+"""
+
+
+@pytest.mark.slow
+def test_deltas_lead_through_real_nights_to_the_whole_exports(tmp_path, tiny, tiny_model):
+    """Random changes, a rollback, other weights and the way back behind them."""
+    rng, work, follower = Random(5), tmp_path / "work", Consumer()
+    other = tiny.make_tiny_bert(tmp_path / "other", seed=9)
+    passages, whole_handed = {f"p{row}": f"lease {row}" for row in range(12)}, []
+    steps = [tiny_model, tiny_model, tiny_model, 2, tiny_model, other, other, 5, tiny_model]
+    for number, step in enumerate(steps, 1):
+        if isinstance(step, int):
+            rollback(Workspace(work), "nightly", step)
+        else:
+            for name in rng.sample(sorted(passages), 3):
+                passages[name] = f"shard {rng.randrange(4)}"
+            del passages[rng.choice(sorted(passages))]
+            passages[f"new{number}"] = "lease 1"
+            lines = (
+                f"{name}\t{text}\n" for name, text in rng.sample([*passages.items()], len(passages))
+            )
+            (tmp_path / "passages.tsv").write_text("".join(lines))
+            recipe = load_recipe(RECIPE.format(folder=tmp_path, model=step), source="nightly")
+            run_pipeline(recipe, work, Options(reindex=True), watcher=Watcher())
+        out = tmp_path / f"delta-{number}"
+        try:
+            export_delta(work / "stores" / "vectors", follower.generation, out)
+        except RefusedError:
+            whole_handed.append(number)
+            export_delta(work / "stores" / "vectors", 0, out)
+        follower.apply(out)
+        assert follower.generation == number
+        assert follower.rows == whole(work / "stores", number, tmp_path / str(number))
+    assert whole_handed == [6, 8]  # to the other weights, and back
