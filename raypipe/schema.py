@@ -64,6 +64,17 @@ QRELS = pa.schema(
     [("query_id", pa.string()), ("passage_id", pa.string()), ("relevance", pa.int32())]
 )
 """Judgements; relevance is the grade in the file."""
+
+
+def upserts(dim: int) -> pa.Schema:
+    """Passages for a store of vectors, under the names that such stores give to columns."""
+    vector = pa.list_(pa.float32(), dim)
+    return pa.schema([("id", pa.string()), ("text", pa.string()), ("vector", vector)])
+
+
+DELETES = pa.schema([("id", pa.string())])
+"""Passages that leave a store of vectors."""
+
 MAX_GRADE = 1_000_000
 """Of a judgement and of a gain. trec_eval takes 8 bytes times the highest grade of each query, and
 time: 8 MB and 3 ms at this one, 77 MB and 66 ms at ten times as much (measured)."""

@@ -26,6 +26,8 @@ FORMAT_WORDS = {"tsv": "msmarco-v1", "msmarco": "msmarco-v1", "msmarco-passage":
 FORMAT_WORDS |= dict.fromkeys(("json", "ndjson", "jsonlines"), "jsonl")
 FORMAT_WORDS |= {"text": "txt", "pq": "parquet", "irds": "ir-datasets", "car": "trec-car"}
 """Our word for a collection's format, by what others call it; msmarco-v1 is id TAB text."""
+Ids = Literal["file-row"]
+"""How ids are made where records have none."""
 TopicLevel = Literal["article", "top-level", "hierarchical"]
 """What a topic of TREC CAR is: a page, one of its sections, or any section in sections."""
 Language = (

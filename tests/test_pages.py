@@ -64,14 +64,16 @@ def steps_of(page: str, heading: str, until: str = "\n## ") -> list[Step]:
     return found
 
 
-def follow(folder: Path, *place: str) -> list[str]:
+def follow(folder: Path, *place: str, names: dict[str, object] | None = None) -> list[str]:
     """What each command below a heading printed, after it was done and showed what the page says.
 
     A YAML block is written to the file that its first line names. `raypipe` and Python blocks run
     in this process, other commands in a shell; names of one Python block stay for the next. A block
     that starts Java runs apart: a Java that runs already looks for files where it was started.
+    `names` are those that Python blocks have, and leave.
     """
-    names, printed, before = dict[str, object](), list[str](), Path.cwd()
+    names = {} if names is None else names
+    printed, before = list[str](), Path.cwd()
     os.chdir(folder)
     try:
         for step in steps_of(*place):
@@ -181,6 +183,48 @@ def test_the_walk_through_snapshots_is_followed_to_its_end(tmp_path, inline):
         "2025-01",
         "ir-metadata.yml",
     ]
+
+
+@pytest.mark.slow
+def test_deltas_are_handed_to_lancedb_as_the_page_says(here, monkeypatch):
+    """Night by night, and after a rollback; a gap is refused, and the whole begins anew."""
+    import lancedb
+    import pyarrow.parquet as pq
+
+    def export(*more):
+        command = f"raypipe export work/stores/vectors --to parquet {' '.join(more)}"
+        _raypipe(Step("line", command))
+
+    def whole(generation):
+        export("--generation", generation, "--out", f"whole/{generation}")
+        return pq.read_table(here / f"whole/{generation}/embeddings.parquet").to_pylist()
+
+    def rows_in_lance(column="vector", name="embedding"):
+        table = lancedb.connect(here / "lance").open_table("passages").to_arrow()
+        return by_id(table.select(["id", column]).rename_columns(["passage_id", name]).to_pylist())
+
+    def by_id(rows):
+        return sorted(rows, key=lambda row: row["passage_id"])
+
+    names = {}
+    follow(here, "reindexing.md", "The first night", "\n## When a night")
+    follow(here, "reindexing.md", "Hand over what changed", names=names)
+    monkeypatch.chdir(here)
+    apply, second = names["apply"], by_id(whole("2"))
+    assert rows_in_lance() == second
+    texts = {row["passage_id"]: row["text"] for row in rows_in_lance("text", name="text")}
+    assert texts["tar"] == "Read and write tar archives, also compressed ones."
+    assert texts["csv"] == PASSAGES["csv"] and texts["zip"] != PASSAGES["zip"]
+    with pytest.raises(SystemExit, match="deltas/2 follows generation 1; lance has 2"):
+        apply("deltas/2", "lance")
+    (here / "lance/generation").write_text("1")  # as a consumer that was killed left it
+    assert apply("deltas/2", "lance") == 7 and rows_in_lance() == second
+    _raypipe(Step("line", "raypipe rollback work --to 1"))
+    export("--since", "2", "--out", "deltas/3")
+    third = by_id(whole("3"))
+    assert apply("deltas/3", "lance") == 6 and rows_in_lance() == third
+    export("--since", "0", "--out", "deltas/new")
+    assert apply("deltas/new", "lance") == 6 and rows_in_lance() == third
 
 
 def bare(folder, to, *names):

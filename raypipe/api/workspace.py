@@ -33,7 +33,7 @@ from raypipe.driver.mirror import mirror_of
 from raypipe.driver.upkeep.status import line_of_generations, open_workspace
 from raypipe.errors import IncompleteError, InputError
 from raypipe.hub_names import address
-from raypipe.kinds.encode import Encode
+from raypipe.kinds.encode import Encode, Truncate, encode_of
 from raypipe.kinds.lucene import ImpactIndex, LuceneIndex
 from raypipe.kinds.search import Bm25Search, DenseSearch, Rm3, Tuned
 from raypipe.names import Role, StoreName, of_collection, of_queries, of_stage
@@ -337,12 +337,12 @@ class Index(AbstractContextManager["Index"]):
         from raypipe.stages.in_memory import encode_texts, impacts_of_texts
         from raypipe.stages.products import TorchProducts
         from raypipe.stages.sparse import sparse_lists
+        from raypipe.stages.truncate import truncated
 
         recipe = self._held.recipe
         index = recipe.stages[stage]
-        encoded = index.embeddings if isinstance(index, ImpactIndex) else stage
-        encode, embeddings = recipe.stages[encoded], self._held.stored(of_stage(encoded))
-        assert isinstance(encode, Encode)  # a rule of the recipe
+        encoded = index.embeddings if isinstance(index, ImpactIndex | Truncate) else stage
+        encode, embeddings = encode_of(recipe.stages, encoded), self._held.stored(of_stage(encoded))
         model = recipe.models[encode.model]
         path = address(model.path, model.revision)
         opened = model_of(path, model.preset, settings=model.settings)
@@ -358,6 +358,9 @@ class Index(AbstractContextManager["Index"]):
             lists = sparse_lists(*impacts, embeddings, span, opened.dim, depth)
             return dense_table(0, *lists, scored_by=stage)
         vectors = encode_texts(opened, queries.texts, side="query", device=where)
+        if isinstance(index, Truncate):
+            vectors = truncated(vectors, index.dims, normalise=opened.encoder.normalise)
+            embeddings = self._held.stored(of_stage(stage))
         blocks = all_vectors(embeddings)
         hits = topk_block_stream(vectors, blocks, depth=depth, products=TorchProducts())
         return dense_table(0, *hits, scored_by=stage)
@@ -435,7 +438,7 @@ class OpenedStores:
 
     def indexes(self) -> list[str]:
         """The stages that made a Lucene index or embeddings, by name, in the order of `stages`."""
-        kinds = (LuceneIndex, ImpactIndex, Encode)
+        kinds = (LuceneIndex, ImpactIndex, Encode, Truncate)
         return [name for name in self.stages() if isinstance(self.recipe.stages[name], kinds)]
 
     def searches(self) -> list[str]:

@@ -328,6 +328,12 @@ def export(
     to: Annotated[str, typer.Option(help="numpy, faiss, pyserini or parquet.")],
     out: Annotated[Path, typer.Option("--out", help="A new folder.")],
     generation: FromGeneration = None,
+    since: Annotated[
+        int | None,
+        typer.Option(
+            min=0, help="Of embeddings: only what changed since this generation; 0 is everything."
+        ),
+    ] = None,
     model: Annotated[
         str | None, typer.Option(help="Of a sparse model's impacts: the model they are of.")
     ] = None,
@@ -336,8 +342,26 @@ def export(
     """Write a finished store as files that other tools read."""
     from raypipe.driver.upkeep.export import export as exported
 
+    if since is not None:
+        if to != "parquet" or model is not None:
+            raise InputError(f"--since {since}: what changed leaves with --to parquet alone")
+        _export_since(store, out, since, generation, as_json=as_json)
+        return
     num_rows = exported(store, to, out, generation=generation, model=model)
     print_result({"rows": num_rows, "out": str(out)}, f"{num_rows:,} rows: {out}", as_json=as_json)
+
+
+def _export_since(
+    store: str, out: Path, since: int, generation: int | None, *, as_json: bool
+) -> None:
+    from raypipe.driver.upkeep.delta import export_delta
+
+    manifest = export_delta(store, since, out, generation=generation)
+    text = (
+        f"generation {since} to {manifest['generation']}: {manifest['upserts']:,} upserts, "
+        f"{manifest['deletes']:,} deletes: {out}"
+    )
+    print_result({**manifest, "out": str(out)}, text, as_json=as_json)
 
 
 BM25 = "--bm25.k1 and --bm25.b are BM25's parameters; k0 and k1 are the candidates of rerankers"

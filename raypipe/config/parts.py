@@ -21,7 +21,7 @@ from raypipe.config.fields import (
     Source,
     Text,
 )
-from raypipe.vocabulary import Format, Precisions, SplitBy, TopicLevel, Unit, units
+from raypipe.vocabulary import Format, Ids, Precisions, SplitBy, TopicLevel, Unit, units
 
 PACKAGED_MODELS = ("minilm", "general-mono", "minilm-mono", "minilm-duo")
 """The values of `path` that name packaged models: all-MiniLM-L6-v2, and two rerankers based on
@@ -92,6 +92,9 @@ class Collection(Section):
     runs in the order of their names. `{snapshot}` in a place stands for that name, and relative
     places of `input` and of the queries are in the snapshot's folder. With ir-datasets, the
     names themselves, in order."""
+    id: Ids | None = None
+    """For parquet and jsonl only. `file-row`: a passage's id is the name of its file and its number
+    there, from 1, such as part-0.parquet:17; a field with ids is not read."""
     fields: Fields | None = None
     """The names of a record's fields or columns, for jsonl, csv, parquet and ir-datasets. Each
     record is a passage, or with `split` a document."""

@@ -304,6 +304,13 @@ def collection_problems(collection: Collection) -> Iterator[Problem]:
     elif len(collection.snapshots) > 1 and collection.format != "ir-datasets":
         text = f"expected one folder, found {len(collection.snapshots)}; names are for ir-datasets"
         yield Problem(("collection", "snapshots"), text)
+    if collection.id is not None:
+        if collection.format not in ("jsonl", "parquet"):
+            text = f"for formats jsonl and parquet only, not {collection.format}; remove it"
+            yield Problem(("collection", "id"), text)
+        elif collection.fields is not None or collection.split is not None:
+            text = "for passages without fields and split only; remove it or these"
+            yield Problem(("collection", "id"), text)
     yield from documents_problems(collection)
 
 

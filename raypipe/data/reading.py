@@ -14,6 +14,7 @@ from raypipe.data.records import Problems, again, first_quoted
 from raypipe.data.split import LINES, RecordSplit
 from raypipe.errors import InputError, shown
 from raypipe.storage.compression import open_binary
+from raypipe.vocabulary import Ids
 
 log = logging.getLogger(__name__)
 FIRST_RECORDS = 1000
@@ -43,6 +44,7 @@ def read_records(
     facts: FileFacts,
     errors: Errors = "strict",
     tally: Tally | None = None,
+    ids: Ids | None = None,
 ) -> Iterator[tuple[str, str]]:
     """(passage_id, text) of records [start, stop) of the file, in order.
 
@@ -59,6 +61,7 @@ def read_records(
         facts: from `count_file` on the same file.
         errors: "replace" turns bad UTF-8 into U+FFFD and counts the record in `tally`.
         tally: counts to add to.
+        ids: see `get_format`.
 
     After the range is read, all bytes between the checkpoints around it (of a compressed file all
     bytes) are compared with the counted ones.
@@ -67,7 +70,7 @@ def read_records(
         InputError: records that cannot be parsed, the first ten by line and a count.
         CorruptError: the file is not the counted one, or changed while it was read.
     """
-    kind = get_format(format, fields)
+    kind = get_format(format, fields, ids)
     if kind.stream is None:
         assert kind.parse is not None
         yield from read_parsed(
@@ -150,7 +153,7 @@ def first_problems(
                     problems.add(f"{place}: {parsed}")
                 elif seen.setdefault(parsed[0], place) != place:
                     problems.add(again(place, parsed[0], seen[parsed[0]], what))
-                elif not (isinstance(record, bytes) and record.startswith(b"{")):
+                elif not _is_object(record):
                     texts.append(parsed[-1])
         if (quoted := first_quoted(texts)) is not None:
             log.warning(
@@ -162,6 +165,12 @@ def first_problems(
     if not seen and not problems.num_problems:
         problems.add(f"{', '.join(map(str, files))}: expected {what}s, found no record")
     return problems.told()
+
+
+def _is_object(record: Any) -> bool:
+    """Whether a record is a JSON object, with an id before it or not."""
+    last = record[-1] if isinstance(record, tuple) else record
+    return isinstance(last, bytes) and last.startswith(b"{")
 
 
 def ids_in(

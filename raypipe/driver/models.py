@@ -18,7 +18,7 @@ from raypipe.driver.inputs import has_copies
 from raypipe.errors import InputError
 from raypipe.hub_names import NEWEST, SCHEME, HubName, address, is_hub
 from raypipe.kinds.ann import Ann
-from raypipe.kinds.encode import Encode
+from raypipe.kinds.encode import Encode, Truncate, encode_of
 from raypipe.kinds.lucene import ImpactIndex
 from raypipe.kinds.score import MonoScore, Rerank
 from raypipe.models.folder.adapters import summed_shapes
@@ -66,7 +66,7 @@ def open_models(
                 check_kind(models[stage.model], name, stage)
             except InputError as error:
                 problems += error.problems
-        if isinstance(stage, Ann | ImpactIndex):
+        if isinstance(stage, Ann | ImpactIndex | Truncate):
             problems += unfit_for_index(recipe, name, stage, models)
     if problems:
         raise InputError(problems)
@@ -133,12 +133,18 @@ def check_kind(model: ModelFolder, name: str, stage: Encode | Rerank) -> None:
 
 
 def unfit_for_index(
-    recipe: Recipe, name: str, stage: Ann | ImpactIndex, models: Mapping[str, ModelFolder]
+    recipe: Recipe,
+    name: str,
+    stage: Ann | ImpactIndex | Truncate,
+    models: Mapping[str, ModelFolder],
 ) -> list[str]:
     """A problem if the index `name` cannot be made of what the model makes; none of no encoder."""
-    encode, embeddings = recipe.stages[stage.embeddings], stage.embeddings
-    assert isinstance(encode, Encode)  # a rule of the recipe
+    encode, embeddings = encode_of(recipe.stages, stage.embeddings), stage.embeddings
     made = models[encode.model].conventions if encode.model in models else None
+    if isinstance(stage, Truncate) and isinstance(made, Conventions) and not made.is_sparse:
+        dim = models[encode.model].dim
+        problem = f"stages.{name}.dims: found {stage.dims}, expected at most {dim}, as {embeddings}"
+        return [f"{problem} has"] if stage.dims > dim else []
     if not isinstance(made, Conventions) or made.is_sparse == isinstance(stage, ImpactIndex):
         return []
     key = f"stages.{name}.embeddings: {embeddings} has"

@@ -10,7 +10,7 @@ from pydantic import Field
 from raypipe.config.fields import OWN, AutoOrCount, Name, Section, Seed, Source
 from raypipe.config.yaml import Problem
 from raypipe.errors import InputError
-from raypipe.kinds.encode import encoded_problems
+from raypipe.kinds.encode import Truncate, encoded_problems
 from raypipe.kinds.kind import Around, Kind, Reference
 from raypipe.names import Role, of_stage
 
@@ -55,7 +55,7 @@ class Ann(Kind):
 
     do: Literal["ann"]
     embeddings: Name
-    """An earlier `encode` stage."""
+    """An earlier `encode` or `truncate` stage."""
     hnsw: Hnsw | None = None
     """`hnsw: {}` has every default; an index without `ivf_pq` is this one."""
     ivf_pq: IvfPq | None = None
@@ -64,7 +64,7 @@ class Ann(Kind):
     def problems(self, name: str, around: Around) -> Iterator[Problem]:
         """Checks that it is over embeddings, and is one index."""
         key = ("stages", name)
-        yield from encoded_problems(name, self.embeddings, around)
+        yield from encoded_problems(name, self.embeddings, around, truncated=True)
         if self.hnsw is not None and self.ivf_pq is not None:
             yield Problem((*key, "ivf_pq"), "found hnsw too; an index is one of them, remove one")
 
@@ -104,8 +104,10 @@ def centres_of(
     from raypipe.engines.ann_settings import code_bytes_for
     from raypipe.stages.ann.build import train_stage
 
-    model = graph.model(model_name)
-    dim = model.dim
+    index = graph.recipe.stages[name]
+    assert isinstance(index, Ann)
+    over = graph.recipe.stages[index.embeddings]
+    dim = over.dims if isinstance(over, Truncate) else graph.model(model_name).dim
     num_rows = embeddings.num_rows
     lists = lists_of(wanted, num_rows)
     code_bytes = code_bytes_for(dim) if wanted.code_bytes == "auto" else wanted.code_bytes

@@ -12,7 +12,7 @@ from pydantic import Field
 from raypipe.kinds.aggregate import Aggregate
 from raypipe.kinds.ann import Ann
 from raypipe.kinds.documents import DocumentRun, PassageRun
-from raypipe.kinds.encode import Encode
+from raypipe.kinds.encode import Encode, Truncate
 from raypipe.kinds.fuse import Fuse
 from raypipe.kinds.kind import Kind, Produces
 from raypipe.kinds.lucene import ImpactIndex, LuceneIndex
@@ -20,7 +20,7 @@ from raypipe.kinds.read import GivenRun
 from raypipe.kinds.score import DuoScore, MonoScore, Score
 from raypipe.kinds.search import AnnSearch, Bm25Search, DenseSearch, Search
 
-PlainIndex = LuceneIndex | Encode | Ann
+PlainIndex = LuceneIndex | Encode | Truncate | Ann
 PlainRanking = GivenRun | Fuse | Aggregate | DocumentRun | PassageRun
 Written = Annotated[Search | Score | PlainIndex | PlainRanking, Field(discriminator="do")]
 """A stage as written in a recipe."""

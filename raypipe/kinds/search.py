@@ -23,7 +23,7 @@ from raypipe.config.fields import (
 )
 from raypipe.config.yaml import Key, Problem
 from raypipe.kinds.ann import Ann, centres_of, lists_of
-from raypipe.kinds.encode import Encode, vectors
+from raypipe.kinds.encode import Encode, Truncate, query_stores, vectors
 from raypipe.kinds.kind import Around, Kind, Reference
 from raypipe.kinds.lucene import ImpactIndex, LuceneIndex
 from raypipe.names import Role, of_stage
@@ -127,7 +127,7 @@ class Search(Kind):
 
     do: Literal["search"]
     index: Name
-    """An earlier `index`, `encode` or `ann` stage."""
+    """An earlier `index`, `encode`, `truncate` or `ann` stage."""
     bm25: Bm25 | None = None
     """For a Lucene index of words only."""
     rm3: Rm3 | None = None
@@ -143,7 +143,7 @@ class Search(Kind):
         key = ("stages", name)
         index = around.stages.get(self.index)
         of_impacts = isinstance(index, LuceneIndex) and index.embeddings is not None
-        if of_impacts or isinstance(index, Encode | Ann):
+        if of_impacts or isinstance(index, Encode | Truncate | Ann):
             held = "impacts" if of_impacts else "embeddings"
             text = f"for a Lucene index of words only, and {self.index} holds {held}; remove it"
             for field in ("bm25", "rm3"):
@@ -156,7 +156,7 @@ class Search(Kind):
 
     def resolved(self, stages: Mapping[str, Kind]) -> Kind:
         """A search by inner products of embeddings or what is made of them, else by BM25."""
-        if isinstance(stages[self.index], Encode | ImpactIndex):
+        if isinstance(stages[self.index], Encode | Truncate | ImpactIndex):
             return DenseSearch(do=self.do, index=self.index, depth=self.depth)
         if isinstance(stages[self.index], Ann):
             ann = self.ann or Approximate()
@@ -282,7 +282,7 @@ class DenseSearch(_ResolvedSearch):
         found = graph.store(parts, lambda: search)
         merge = merge_stage(name, found, graph.sides(query_set), self.depth)
         merged = graph.store(store, lambda: merge)
-        chain = Chain((of_stage(self.index, query_set), parts, store))
+        chain = Chain((*query_stores(graph, self.index, query_set), parts, store))
         saw = encoded.start_weights
         return System(name, "run", merged, chain, "collection", encoded.model, saw)
 
@@ -347,7 +347,7 @@ class AnnSearch(_ResolvedSearch):
         measured_on = (self.depth, self.ann.recall_queries, excluded)
         recall = recall_stage(stored, embeddings, of_queries, *measured_on)
         found = measured(graph.store(recall_store, lambda: recall))
-        chain = Chain((of_stage(built.embeddings, query_set), store))
+        chain = Chain((*query_stores(graph, built.embeddings, query_set), store))
         return System(
             name,
             "run",

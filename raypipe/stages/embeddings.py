@@ -39,6 +39,16 @@ def ranked_vectors(
             yield start + low + 1, vectors[low + 1 : high]
 
 
+def vectors_of_rows(embeddings: Stored, rows: NDArray[np.int64]) -> NDArray[np.float16]:
+    """The embeddings of ascending rows, at least one, fp16 [N, D]; reads only their pages."""
+    parts = []
+    for record, _, _ in embeddings.overlapping(int(rows[0]), int(rows[-1]) + 1):
+        low, high = np.searchsorted(rows, [record.shard.start, record.shard.stop])
+        if low < high:
+            parts.append(embeddings.vectors(record)[rows[low:high] - record.shard.start])
+    return np.concatenate(parts)
+
+
 def dim_of(embeddings: Stored) -> int:
     """The number of dimensions."""
     return int(embeddings.vectors(embeddings.manifest.records[0]).shape[1])

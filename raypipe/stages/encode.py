@@ -63,7 +63,7 @@ class EncodeStage(Stage):
 
         Of queries, the texts and how they are tokenised stand in the place of the tokens.
         """
-        params, reuse_key = _settings(self.model, self.side)
+        params, reuse_key = encode_settings(self.model, self.side)
         if isinstance(self.tokens, QueryTokens):
             params["pieces"] = self.tokens.settings
             return spec_over(
@@ -211,7 +211,7 @@ def refuse_other_model(embeddings: Stored, model: ModelFolder) -> None:
             so its query vectors would not fit; names what differs.
         IncompleteError: the store's spec.json is missing.
     """
-    made, (params, reuse_key) = embeddings.spec, _settings(model, "passage")
+    made, (params, reuse_key) = embeddings.spec, encode_settings(model, "passage")
     if made.reuse_key.partition(FORM)[0] != reuse_key:
         params |= {"dtype": made.params["dtype"]}
         now = StageSpec(made.stage, made.semantics, params)
@@ -230,7 +230,7 @@ def precision_of(embeddings: Stored) -> str:
     return str(conventions["precision"])
 
 
-def _settings(model: ModelFolder, side: str) -> tuple[dict[str, Json], str]:
+def encode_settings(model: ModelFolder, side: str) -> tuple[dict[str, Json], str]:
     """The weights, their configuration and every setting of the model; and the reuse key."""
     params: dict[str, Json] = {
         "weights_sha256": model.weights_sha256,

@@ -57,7 +57,7 @@ def test_a_label_is_that_of_the_stage_as_written_sound_or_not():
 
 
 def test_labels_by_what_their_stages_make():
-    assert labels_of("index") == ("ann", "encode", "index")
+    assert labels_of("index") == ("ann", "encode", "index", "truncate")
     assert labels_of("pairs") == ("score with k1",)
     assert labels_of("run") == (
         "aggregate",

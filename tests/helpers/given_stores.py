@@ -53,6 +53,7 @@ VERSIONS = {
     "stretches": 1,
     "tokenize": 2,
     "tokenize-passages": 2,
+    "truncate": 1,
     "tune": 1,
     "windows": 1,
 }

@@ -36,10 +36,19 @@ def parse_any(record: bytes) -> tuple[str, str]:
     """
     fields = json_object(record)
     passage_id = json_id(fields, *names_of(fields, foreign.PASSAGES, "passage_id"))
+    return passage_id, _text_of(fields)
+
+
+def parse_text(record: bytes) -> str:
+    """The text alone; see `parse_any`."""
+    return _text_of(json_object(record))
+
+
+def _text_of(fields: dict[str, Any]) -> str:
     text = json_text(fields, *names_of(fields, foreign.PASSAGES, "text"))
     named = foreign.columns_of(fields, foreign.PASSAGES)
     front = [_text_or_null(fields, named.get(name)) for name in ("title", "headings")]
-    return passage_id, titled(*front, text=text)
+    return titled(*front, text=text)
 
 
 def names_of(

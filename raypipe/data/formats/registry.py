@@ -14,14 +14,14 @@ from typing import Any
 from raypipe import foreign
 from raypipe.data.files import find_files, natural_key, plain_name
 from raypipe.data.formats import car, irds, json_lines, tables
-from raypipe.data.formats.fields import id_and_text, json_object
+from raypipe.data.formats.fields import checked_id, id_and_text, json_object
 from raypipe.data.formats.json_lines import Document
 from raypipe.data.formats.msmarco import document_v1
 from raypipe.data.records import lines
 from raypipe.data.split import LINES, RecordSplit
 from raypipe.errors import InputError
 from raypipe.storage.compression import open_binary
-from raypipe.vocabulary import WITH_FIELDS
+from raypipe.vocabulary import WITH_FIELDS, Ids
 
 EXPECTED = (
     "lines of id TAB text (.tsv), a header such as docno,text (.csv), JSON lines (.jsonl), "
@@ -151,12 +151,69 @@ FORMATS = {
 }
 
 
-def get_format(name: str, fields: Mapping[str, str] | None = None) -> Format:
+def _rows_of_files(form: Format, text_of: Callable[[Any], str]) -> Format:
+    """The format with ids FILE:NUMBER: the file's name, and the record's number in it, from 1."""
+    split = form.split
+
+    def records(stream: Any, *, name: str, at: int, first: int, skip: int) -> Iterator[Any]:
+        unnamed = split.records(stream, name=name, at=at, first=first, skip=skip)
+        for number, record in enumerate(unnamed, first + skip + 1):
+            yield f"{Path(name).name}:{number}", record
+
+    def files(inputs: Sequence[Path]) -> list[Path]:
+        paths = form.files(inputs)
+        places, problems = dict[str, Path](), []
+        for path in paths:
+            try:
+                checked_id(path.name, field="file name")
+            except ValueError as error:
+                problems.append(f"{path}: it is part of ids: {error}; rename the file")
+            if (other := places.setdefault(path.name, path)) != path:
+                problems.append(
+                    f"{path}: its rows would have the ids of those of {other}; rename one of them"
+                )
+        if problems:
+            raise InputError(problems)
+        return paths
+
+    return Format(
+        name=form.name,
+        files=files,
+        parse=lambda record: (record[0], text_of(record[1])),
+        split=RecordSplit(
+            place=lambda number, record: split.place(number, record[1]),
+            count=split.count,
+            records=records,
+            replaced=lambda record: (record[0], split.replaced(record[1])),
+        ),
+    )
+
+
+_FILE_ROWS = {
+    "jsonl": _rows_of_files(FORMATS["jsonl"], json_lines.parse_text),
+    "parquet": _rows_of_files(
+        Format(
+            name="parquet",
+            files=partial(tables.parquet_files, names=tables.WITHOUT_IDS),
+            split=tables.row_split(tables.WITHOUT_IDS),
+        ),
+        tables.text_of_row,
+    ),
+}
+
+
+def get_format(
+    name: str, fields: Mapping[str, str] | None = None, ids: Ids | None = None
+) -> Format:
     """The format of that name; one of `WITH_FIELDS` with the fields that it reads.
+
+    `ids` is `file-row` for files of `jsonl` or `parquet` whose records are named by their places.
 
     Raises:
         InputError: no such format; the message suggests the nearest name.
     """
+    if ids == "file-row":
+        return _FILE_ROWS[name]
     if fields is not None and name in WITH_FIELDS:
         return _with_fields(name, fields)
     if name in FORMATS:

@@ -33,6 +33,8 @@ MAGIC = b"PAR1"
 Names = tuple[tuple[str, tuple[str, ...]], ...]
 """Our columns of a passage, each with the names that a file may give it."""
 ANY_NAMES: Names = tuple(foreign.PASSAGES.items())
+WITHOUT_IDS: Names = tuple(each for each in ANY_NAMES if each[0] != "passage_id")
+"""The same where a file's ids, if it has some, are not read."""
 _PARTS = {"id": "passage_id", "title": "title", "headings": "headings", "body": "text"}
 """Key of a recipe's `fields` -> our column."""
 
@@ -45,11 +47,17 @@ def names_in(fields: Mapping[str, str]) -> Names:
 
 def _needed(names: Names) -> list[str]:
     """The columns that a file must have: an id and a text, or all that a recipe names."""
-    return ["passage_id", "text"] if names == ANY_NAMES else [own for own, _ in names]
+    parts = [own for own, _ in names]
+    return parts if _are_named(names) else [own for own in ("passage_id", "text") if own in parts]
 
 
 def _text(front: Sequence[str], text: str, names: Names) -> str:
-    return titled(*front, text=text) if names == ANY_NAMES else joined(*front, text)
+    return joined(*front, text) if _are_named(names) else titled(*front, text=text)
+
+
+def _are_named(names: Names) -> bool:
+    """Whether a recipe names the columns."""
+    return names not in (ANY_NAMES, WITHOUT_IDS)
 
 
 def is_parquet(path: Path) -> bool:
@@ -137,6 +145,9 @@ VALUE_BYTES = 8
 """Size of a number in memory, and the least of a text."""
 
 
+NO_IDS = "; where there are no ids, `collection.id=file-row` makes them of file names and rows"
+
+
 def parquet_files(inputs: Sequence[Path], names: Names = ANY_NAMES) -> list[Path]:
     """Each file named, and the *.parquet of each folder; their columns are read.
 
@@ -144,17 +155,25 @@ def parquet_files(inputs: Sequence[Path], names: Names = ANY_NAMES) -> list[Path
         InputError: no file, or a file that is not Parquet or lacks a column.
     """
     files = find_files(inputs, patterns=[r".*\.parquet"], expected="*.parquet")
-    problems = []
+    problems, hint = [], "" if _are_named(names) else NO_IDS
     for path in files:
         try:
             if not is_parquet(path):
                 raise InputError(f"{path}: expected Parquet, found another content")
             parquet_columns(path, dict(names), *_needed(names))
         except InputError as error:
-            problems += error.problems
+            problems += [
+                f"{problem}{hint}" if "missing passage_id" in problem else problem
+                for problem in error.problems
+            ]
     if problems:
         raise InputError(problems)
     return files
+
+
+def text_of_row(record: _Row, names: Names = ANY_NAMES) -> str:
+    """The text, behind title and headings where there are such."""
+    return _text(record[1:-1], record[-1], names)
 
 
 def parse_row(record: _Row, names: Names = ANY_NAMES) -> tuple[str, str]:
@@ -163,8 +182,7 @@ def parse_row(record: _Row, names: Names = ANY_NAMES) -> tuple[str, str]:
     Raises:
         ValueError: a bad id.
     """
-    passage_id, *front, text = record
-    return checked_id(passage_id), _text(front, text, names)
+    return checked_id(record[0]), text_of_row(record, names)
 
 
 def _count_rows(stream: BinaryIO, name: str, every: int) -> Counted:
@@ -200,7 +218,7 @@ def _row_records(
     """Rows from `first` + `skip` on; the row groups before are not read."""
     path, start = Path(name), first + skip
     columns = parquet_columns(path, dict(names), *_needed(names))
-    may_lack = [columns["text"]] if names != ANY_NAMES and "title" in columns else []
+    may_lack = [columns["text"]] if _are_named(names) and "title" in columns else []
     with reading_parquet(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
         num_groups = file.num_row_groups
         sizes = [file.metadata.row_group(group).num_rows for group in range(num_groups)]

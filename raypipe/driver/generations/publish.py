@@ -7,10 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from raypipe.data.qrels import read_qrels
 from raypipe.driver.execute import StageResult, read_cost
@@ -29,6 +27,7 @@ from raypipe.errors import (
 )
 from raypipe.names import Role, StoreName, of_collection
 from raypipe.stages.reuse.hashes import TextHashes
+from raypipe.stages.reuse.pairing import rows_by_id
 from raypipe.storage.cleanup import wait_for_gc
 from raypipe.storage.generations import (
     Generation,
@@ -358,23 +357,17 @@ def changes(ids: Stored, older: Stored) -> Changes:
 
     Ids are compared by their 64-bit hashes, so the numbers are exact but for a collision.
     """
-    now, rows = _sorted_ids(ids)
-    before, older_rows = _sorted_ids(older)
-    place = np.searchsorted(before, now).clip(max=max(0, len(before) - 1))
-    stayed = before[place] == now if len(before) else np.zeros(len(now), bool)
-    num_stayed = int(stayed.sum())
-    mine = TextHashes(ids).hashes[rows[stayed]]
-    other = TextHashes(older).hashes[older_rows[place[stayed]]]
-    num_changed = int((mine != other).any(axis=1).sum())
+    texts, older_texts = TextHashes(ids).hashes, TextHashes(older).hashes
+    num_rows = num_stayed = num_changed = 0
+    for rows, older_rows in rows_by_id(ids, older):
+        stayed = older_rows >= 0
+        other = (texts[rows[stayed]] != older_texts[older_rows[stayed]]).any(axis=1)
+        num_rows += len(rows)
+        num_stayed += int(stayed.sum())
+        num_changed += int(other.sum())
     return Changes(
-        added=len(now) - num_stayed,
-        removed=len(before) - num_stayed,
+        added=num_rows - num_stayed,
+        removed=len(older_texts) - num_stayed,
         changed=num_changed,
         unchanged=num_stayed - num_changed,
     )
-
-
-def _sorted_ids(ids: Stored) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """The sorted hashes of a collection's ids, and their rows."""
-    hashes, rows = np.load(ids.path(ids.manifest.records[0]), mmap_mode="r")
-    return hashes, rows.astype(np.int64)

@@ -97,7 +97,12 @@ class CollectionFiles:
         if collection.fields is not None:
             return self._records("passages")
         return ConvertStage(
-            self.files, self.facts, collection.format, collection.errors, sources=self.sources
+            self.files,
+            self.facts,
+            collection.format,
+            collection.errors,
+            sources=self.sources,
+            ids=collection.id,
         )
 
     def _records(self, what: What) -> RecordsStage:
@@ -128,7 +133,8 @@ def counted_collection(
         InputError: no such files, or no record in them.
     """
     fields = collection.field_names
-    files = get_format(collection.format, fields).files([Path(p) for p in collection.input])
+    form = get_format(collection.format, fields, collection.id)
+    files = form.files([Path(p) for p in collection.input])
     counted_by = None if collection.format == "jsonl" else fields  # objects need no names
     count = CountStage(files, collection.format, sources, counted_by)
     facts = counted(stores.ensure(of_collection(Role.COUNT), count))
@@ -150,8 +156,8 @@ def unread(collection: Collection) -> list[str]:
     """
     lines = []
     inputs = [Path(path) for path in collection.input]
-    kind = get_format(collection.format, collection.field_names)
-    files = kind.files(inputs) if any(map(Path.is_dir, inputs)) else []
+    form = get_format(collection.format, collection.field_names, collection.id)
+    files = form.files(inputs) if any(map(Path.is_dir, inputs)) else []
     for folder in (Path(p) for p in collection.input if collection.format != "beir"):
         if folder.is_dir() and (names := not_read(folder, files)):
             more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""

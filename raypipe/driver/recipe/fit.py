@@ -168,7 +168,7 @@ def fit_of_files(recipe: Recipe, judgements: Judgements) -> list[str]:
 def _in_files(recipe: Recipe, unit: Unit) -> IsThere | None:
     """Whether each of some ids is in the collection's files; None if that is not looked for."""
     collection, split = recipe.collection, recipe.collection.split
-    kind = get_format(collection.format, collection.field_names)
+    kind = get_format(collection.format, collection.field_names, collection.id)
     parse: Callable[[Any], tuple[str, ...]] | None
     if split is None or split.by == "given":
         parse = kind.parse if unit == "passages" else kind.home

@@ -81,7 +81,7 @@ def collection_problems(recipe: Recipe) -> list[str]:
     """Problems of the first records of the collection's files; the rest is the workers' to find."""
     collection, split = recipe.collection, recipe.collection.split
     fields = collection.field_names
-    kind = get_format(collection.format, fields)
+    kind = get_format(collection.format, fields, collection.id)
     whole = split is not None and split.by != "given"
     parse = kind.document if whole else kind.parse
     problems: list[str] = []
@@ -106,7 +106,7 @@ def collection_problems(recipe: Recipe) -> list[str]:
 _NO_FIELD = re.compile(": expected a field ")
 _OTHER_FIELDS = (
     "fields of other names are named in the recipe, such as collection.fields: {id: key, body: "
-    "content}"
+    "content}; without ids, collection.id: file-row makes them"
 )
 
 

@@ -63,6 +63,8 @@ def upstream(stores: Storage, spec: StageSpec, name: str) -> tuple[StageSpec, St
 
 def texts_of(stores: Storage, spec: StageSpec) -> Stored:
     """The collection or query set whose texts a store of embeddings encodes."""
+    if "embeddings" in spec.origins:  # truncated
+        spec, _ = upstream(stores, spec, "embeddings")
     if "queries" in spec.origins:
         return upstream(stores, spec, "queries")[1]
     tokens, _ = upstream(stores, spec, "tokens")
@@ -96,7 +98,7 @@ def which_store(
     Raises:
         InputError: no complete store, no such generation, or a generation without this store.
     """
-    stores, root, name, fingerprint = _parts(str(place))
+    stores, root, name, fingerprint = parts_of(str(place))
     if fingerprint is not None:
         if generation is not None:
             raise InputError(
@@ -105,7 +107,8 @@ def which_store(
         yield stores, name, fingerprint
         return
     with ExitStack() as end:
-        line = _line(root, stores, generation)
+        option = None if generation is None else f"--generation {generation}"
+        line = line_of(root, stores, option)
         if line is not None:
             leased = end.enter_context(held_generation(stores, line, generation))
             if name in leased.stores:
@@ -130,7 +133,7 @@ def _of_workspace(root: str, name: str) -> str | None:
     return fingerprint if fingerprint and workspace.stores.exists(complete) else None
 
 
-def _parts(place: str) -> tuple[Storage, str, str, str | None]:
+def parts_of(place: str) -> tuple[Storage, str, str, str | None]:
     """The opened root of stores and its place, the store's name, and the fingerprint if named."""
     place = place.rstrip("/")
     root, name, last = _split(place)
@@ -151,19 +154,17 @@ def _split(place: str) -> tuple[str, str, str]:
     return "" if root.endswith("/") else root, name, last  # s3://BUCKET is the highest there is
 
 
-def _line(root: str, stores: Storage, generation: int | None) -> str | None:
+def line_of(root: str, stores: Storage, option: str | None = None) -> str | None:
     """The name of the generations in a root of stores; None if it has none.
 
     Where workspaces share the root, it is the recipe's name of the workspace around it.
 
     Raises:
-        InputError: a generation is asked for where there is none, or several lines could be meant.
+        InputError: an option asks for one where there is none, or several lines could be meant.
     """
     names = [name for name in generation_names(stores) if generation_numbers(stores, name)]
-    if not names and generation is not None:
-        raise InputError(
-            f"--generation {generation}: {root} has no generations; `raypipe reindex` makes them"
-        )
+    if not names and option is not None:
+        raise InputError(f"{option}: {root} has no generations; `raypipe reindex` makes them")
     if len(names) < 2:
         return names[0] if names else None
     around = Path(root).absolute().parent
@@ -297,11 +298,20 @@ def export(
     """
     if to not in FORMS:
         raise InputError(f"--to {to}: expected one of {', '.join(FORMS)}")
+    refuse_filled(out)
+    with which_store(store, generation) as place:
+        return _export(*place, to, out, model)
+
+
+def refuse_filled(out: Path) -> None:
+    """Returns nothing if the folder is new or empty.
+
+    Raises:
+        InputError: it is not, or is no folder.
+    """
     check_folder(out, "--out ")
     if out.exists() and any(out.iterdir()):
         raise InputError(f"{out}: not empty; name a new folder")
-    with which_store(store, generation) as place:
-        return _export(*place, to, out, model)
 
 
 def _export(

@@ -13,9 +13,10 @@ from raypipe.data.facts import FileFacts, changed, count_file, from_json, to_jso
 from raypipe.data.reading import read_records
 from raypipe.stages.stage import Beat, Opened, Payload, Rows, Site, Sizing, Stage, ranges
 from raypipe.stages.texts.counted_files import CountedFiles, ReadRecords
-from raypipe.storage.records import Json, Shard
+from raypipe.storage.records import Json, Shard, canonical, digest
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.store import Stored
+from raypipe.vocabulary import Ids
 
 
 @dataclass
@@ -95,6 +96,9 @@ def counted(stored: Stored) -> list[FileFacts]:
 class ConvertStage(CountedFiles):
     """Input files as Parquet passages."""
 
+    ids: Ids | None = None
+    """Whether ids are made of the files' names; see `get_format`."""
+
     @property
     def columns(self) -> pa.Schema:
         """schema.PASSAGES."""
@@ -105,8 +109,13 @@ class ConvertStage(CountedFiles):
         """The content's hashes, how it is read, and the written format."""
         params: dict[str, Json] = {"format": self.format, "errors": self.errors}
         params["passages"] = "parquet-1"
-        return StageSpec("prepare", 1, params, self.content(), "passages")
+        content = self.content()
+        if self.ids is not None:
+            params["ids"] = self.ids
+            names = [facts.name for facts in self.facts]
+            content["content:names"] = digest(canonical(names))
+        return StageSpec("prepare", 1, params, content, "passages")
 
     def read(self) -> ReadRecords:
         """Reads some of the records."""
-        return partial(read_records, format=self.format, errors=self.errors)
+        return partial(read_records, format=self.format, errors=self.errors, ids=self.ids)

@@ -5,6 +5,7 @@ import pytest
 
 from raypipe import schema
 from raypipe.driver.generations.publish import Changes, changes
+from raypipe.stages.reuse import pairing
 from raypipe.stages.stage import Site, Sizing
 from raypipe.stages.texts.ids import ids_stage
 from raypipe.storage.ledger import Ledger
@@ -42,7 +43,9 @@ def finished(storage, stage):
     return Stored(storage, ledger.publish())
 
 
-def test_each_passage_counts_once_whatever_its_row(sides):
+@pytest.mark.parametrize("at_once", [1, 2, 1 << 20])
+def test_each_passage_counts_once_whatever_its_row(sides, monkeypatch, at_once):
+    monkeypatch.setattr(pairing, "IDS_AT_ONCE", at_once)
     now = sides({"new": "x", "b": "two", "a": "one", "c": "other"})
     before = sides({"a": "one", "b": "two", "c": "three", "d": "four", "e": "five"})
     assert changes(now, before) == Changes(added=1, removed=2, changed=1, unchanged=2)
