@@ -53,6 +53,8 @@ OF_BYTES = (
 )
 """In tests/gpu, by priority: what no GPU has tried since it was changed comes first."""
 SHARE_OF_TESTS = 0.4
+LEAST_SHARE = 0.2
+"""Of the time that is left, for each piece of work: what comes first is measured well."""
 SECONDS_TO_SAY = 2.0
 """Of the limit, for the report itself."""
 
@@ -109,7 +111,8 @@ def main(arguments=None):
         work.setdefault(ON_DEVICE, search_on_device(given))
     report = Report(given, header(given.device), work, tuned, ends=began + given.minutes * 60)
     for number, name in enumerate(work):
-        report.run(name, SHARE_OF_TESTS if name == TESTS else 1 / (len(work) - number))
+        share = max(LEAST_SHARE, 1 / (len(work) - number))
+        report.run(name, SHARE_OF_TESTS if name == TESTS else share)
     report.end()
     sys.exit(bool(report.body["failed"]))
 
@@ -182,7 +185,7 @@ class Report:
         """The limit is reached: say what there is, and end, whatever is computed."""
         with self._lock:
             self.end()
-            os._exit(0)
+            os._exit(int(bool(self.body["failed"])))
 
     def _table(self):
         from forward_report import table

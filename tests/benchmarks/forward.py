@@ -154,6 +154,7 @@ def compared_between(work, settings, until):
         },
         "between_difference": difference,
         "profile": between.profile_of(work.ours, work.device) if work.case.inside else [],
+        "tokenizing_seconds": seconds_of(work.tokenized(), work.device),
     }
 
 

@@ -164,14 +164,14 @@ class Work:
 
     def from_text(self):
         """Ours with the tokenizer in front, where each input's texts are of their own."""
+        tokenized = self.tokenized()
+        return lambda: self._compute(self.engine, tokenized())
+
+    def tokenized(self):
+        """A function that makes the word pieces of all texts."""
         tokenizer = open_tokenizer(self.model)
         columns = [list(column) for column in zip(*self.texts(), strict=True)]
-
-        def run():
-            found = [tokenize_batch(tokenizer, texts, max_pieces=512) for texts in columns]
-            return self._compute(self.engine, found)
-
-        return run
+        return lambda: [tokenize_batch(tokenizer, texts, max_pieces=512) for texts in columns]
 
     def agreeing(self, ways, until):
         """The ways that fit in memory, each run once, and the largest difference to ours.

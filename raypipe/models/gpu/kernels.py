@@ -50,7 +50,7 @@ def _sum_norm(  # type: ignore[no-untyped-def]
     variance = tl.sum(centred * centred, axis=1, keep_dims=True) / width
     scale = tl.load(weight + column, mask=inside, other=0.0)
     shift = tl.load(bias + column, mask=inside, other=0.0)
-    result = centred / tl.sqrt_rn(variance + eps) * scale + shift
+    result = centred * (1.0 / tl.sqrt_rn(variance + eps)) * scale + shift
     tl.store(wide + place, result, mask=there)
     tl.store(narrow + place, result.to(narrow.dtype.element_ty), mask=there)
 

@@ -4,6 +4,9 @@ The interpreter cuts off the bits that bf16 lacks, where a GPU rounds to the nea
 """
 
 import os
+import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -136,6 +139,46 @@ def test_kernels_that_are_right_pass_the_trial_and_others_do_not(kernels_of, dty
     unequal = Wrong(lambda s: States(s.wide, s.narrow * 1.03))
     for wrong in (of_all, off, unequal, Wrong(inner=lambda x: x * 1.1), Wrong(inner=raises)):
         assert not computes_plainly(wrong, "cpu", dtype, 64)
+
+
+COMPILE = """
+import sys
+from triton import compile
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from raypipe.models.gpu import kernels
+
+def compiled(kernel, half, arguments, sizes, capability):
+    names = [*kernel.signature.parameters]
+    types = [each.replace("half", half) for each in arguments]
+    signature = dict(zip(names, types + ["constexpr"] * len(sizes)))
+    constants = {(len(types) + number,): size for number, size in enumerate(sizes)}
+    aligned = {(n,): [["tt.divisibility", 16]] for n, t in enumerate(types) if t != "fp32"}
+    source = ASTSource(kernel, signature, constexprs=constants, attrs=aligned)
+    made = compile(source, GPUTarget("cuda", capability, 32), {"num_warps": 4})
+    assert made.asm["cubin"]
+    print(made.asm["ptx"])
+
+half, capability = sys.argv[1], int(sys.argv[2])
+arguments = ["*half", *["*fp32"] * 4, "*half", "i32", "i32", "fp32"]
+compiled(kernels._sum_norm, half, arguments, (1, 1024), capability)
+compiled(kernels._gelu, half, ["*half", "*half", "i32", "i32"], (1, 1024), capability)
+"""
+
+
+@pytest.mark.parametrize(("half", "capability"), [("bf16", 90), ("fp16", 75)])
+def test_they_compile_for_gpus_with_wide_loads_and_values_rounded_to_the_nearest(
+    half, capability, tmp_path
+):
+    """Triton brings NVIDIA's assembler, so no GPU is needed."""
+    pytest.importorskip("triton")
+    environment = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", COMPILE, half, str(capability)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "ld.global.v4.b32" in done.stdout and "st.global.v4.b32" in done.stdout
+    rounds = set(re.findall(r"cvt\.(\w\w)\.(?:bf16|f16)\w*\.f32", done.stdout))
+    assert rounds == {"rn"}
 
 
 def test_they_are_for_half_precisions_on_cuda_alone():
