@@ -23,6 +23,9 @@ os.environ.setdefault(
 )  # seconds that Ray waits for its own start
 # Containers often keep no compiled modules: each process of a test would compile raypipe anew.
 sys.dont_write_bytecode, os.environ["PYTHONDONTWRITEBYTECODE"] = False, ""
+if not Path("/dev/nvidiactl").exists():
+    # Triton reads it once, as transformers imports it: without a GPU its kernels are interpreted.
+    os.environ.setdefault("TRITON_INTERPRET", "1")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell ignores Ctrl-C for what it starts in the background, and children would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)

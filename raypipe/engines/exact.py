@@ -4,17 +4,25 @@ The first pass multiplies and selects in float32, one block at a time, and keeps
 than requested. These are scored again, exactly, from the stored fp16 values. If the candidates
 provably contain the answer, it is final; the other queries, whose cut may split a group of ties,
 get a second pass (`search_above`). On CPUs that multiply bfloat16, a still coarser pass goes before
-the first and settles most queries.
+the first and settles most queries. On a GPU, a pass that multiplies and selects there does so.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from queue import SimpleQueue
 
 import numpy as np
 from numpy.typing import NDArray
 
-from raypipe.engines.exact_candidates import Rows, Scores, candidates, in_order, ordered
+from raypipe.engines.exact_candidates import (
+    OwnCandidates,
+    Rows,
+    Scores,
+    candidates,
+    in_order,
+    ordered,
+)
 from raypipe.engines.exact_scores import (
     Block,
     Floats,
@@ -42,6 +50,8 @@ CANDIDATE_BYTES = 96
 """Memory per kept candidate of one query: a list with twice as many, their order, the result."""
 MAX_BATCH_QUERIES = 1024
 """Casting for each batch again costs 3% of the products of so many queries of 768 dimensions."""
+DEVICE_QUERIES = 8192
+"""Queries of a batch on a GPU, to which every vector is copied once for each batch."""
 MAX_BLOCK_ROWS = 8192
 BLOCK_VALUES = 1 << 19
 """Values of a block, and its products: 2 MB each, which a core's caches hold or nearly so."""
@@ -67,6 +77,7 @@ def plan_memory(
     dim: int,
     kept: int,
     threads: int = 1,
+    most_queries: int = MAX_BATCH_QUERIES,
 ) -> tuple[int, int]:
     """(queries per batch, rows per block) that fit the memory; see MEMORY_BYTES for None.
 
@@ -87,8 +98,9 @@ def plan_memory(
             f"{threads * FIXED_BYTES + least} for {kept} candidates of dimension {dim}; raise the "
             "memory or lower the depth"
         )
-    most_queries = min(num_queries, MAX_BATCH_QUERIES)
-    wanted = max(1, min(MAX_BLOCK_ROWS, BLOCK_VALUES // max(dim, most_queries)))
+    most_queries = min(num_queries, most_queries)
+    usual = min(most_queries, MAX_BATCH_QUERIES)
+    wanted = max(1, min(MAX_BLOCK_ROWS, BLOCK_VALUES // max(dim, usual)))
     block_rows = min(num_rows, wanted, free // 2 // row_bytes)
     return min(most_queries, (free - block_rows * row_bytes) // query_bytes), block_rows
 
@@ -307,15 +319,12 @@ class BatchSearch:
         queries, norms = queries[positions], norms[positions]
         num_rows, width = self._num_rows, rows.shape[1]
         kept = num_kept(self.depth, num_rows, coarse=products is self.coarse)
+        if isinstance(products, OwnCandidates):
+            propose = products.candidates
+        else:
+            propose = partial(candidates, block_rows=self.block_rows, products=products)
         with products.ready():
-            proposals = candidates(
-                queries,
-                self.shards,
-                kept=kept,
-                block_rows=self.block_rows,
-                products=products,
-                beat=self.beat,
-            )
+            proposals = propose(queries, self.shards, kept=kept, beat=self.beat)
             error = products.error(queries, norms, longest=proposals.norm, moved=proposals.moved)
             places = slice(kept - width, kept - width + 1)
             cut = np.partition(proposals.products, kept - width, axis=1)[:, places]
@@ -416,6 +425,7 @@ def topk_block_stream(
         dim=queries.shape[1],
         kept=num_kept(depth, num_rows, coarse=coarse is not None),
         threads=products.threads,
+        most_queries=DEVICE_QUERIES if isinstance(coarse, OwnCandidates) else MAX_BATCH_QUERIES,
     )
     search = BatchSearch(
         shards,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -157,7 +157,7 @@ class BestProducts:
         return True
 
 
-Parts = tuple[ShardVectors, ...]
+Parts = Sequence[ShardVectors]
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +174,21 @@ class Proposals:
     """Not below the length of any passage."""
     moved: float
     """How far the library moved a passage at most; see `Multiply`."""
+
+
+@runtime_checkable
+class OwnCandidates(Protocol):
+    """A library of products that selects the candidates as well, as on a GPU."""
+
+    def candidates(
+        self,
+        queries: NDArray[np.float32],
+        shards: Sequence[ShardVectors],
+        *,
+        kept: int,
+        beat: Callable[[], None],
+    ) -> Proposals:
+        """The same as the function `candidates`, in blocks of its own."""
 
 
 @dataclass(frozen=True, slots=True)

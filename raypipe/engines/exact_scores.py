@@ -418,8 +418,12 @@ def gather(
 
 def upper_norms(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
     """Euclidean norms float64 [n], rounded up: never below the true ones."""
-    squares = np.vecdot(vectors, vectors)  # the bound holds for sums in any order
-    inflated = 1 + (vectors.shape[1] + 8) * 2.0**-23
+    return upper_roots(np.vecdot(vectors, vectors), vectors.shape[1])
+
+
+def upper_roots(squares: Floats, dim: int) -> NDArray[np.float64]:
+    """Square roots, rounded up, of float32 sums of `dim` squares in any order, [n]."""
+    inflated = 1 + (dim + 8) * 2.0**-23
     norms: NDArray[np.float64] = np.sqrt(squares.astype(np.float64)) * inflated
     return norms
 

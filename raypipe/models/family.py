@@ -22,7 +22,16 @@ if TYPE_CHECKING:  # importing torch takes seconds, and planning does not need i
     from tokenizers import Tokenizer
     from torch import Tensor
 
-    from raypipe.models.packed import Attention, Dropout, Groups, Linear, Product, RunLayer, Updates
+    from raypipe.models.packed import (
+        Attention,
+        Between,
+        Dropout,
+        Groups,
+        Linear,
+        Product,
+        RunLayer,
+        Updates,
+    )
     from raypipe.models.tensors import Tensors
 
 
@@ -55,6 +64,9 @@ class Body(Protocol):
 
     def to(self: B, device: str, precision: str = ...) -> B:
         """The weights on `cpu` or `cuda`, those of the linear layers in the precision's dtype."""
+
+    def fused(self: B, between: Between) -> B:
+        """The body with this work between a layer's products; itself if it has other work there."""
 
     def with_third_segment(self: B, choice: str | None) -> B:
         """The body with three segment rows, for a duoBERT model; see `segments`, which raises."""

@@ -9,7 +9,7 @@ Shapes: T tokens of a batch, H hidden, B sequences, L length of a group, N heads
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import groupby
-from typing import Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -37,8 +37,33 @@ Product = Callable[[Tensor, Linear], Tensor]
 """A linear layer's product, as `linear`."""
 Room = Callable[[int, int, torch.dtype], Tensor]
 """Memory for a result, [rows, width]."""
-RunLayer = Callable[[Callable[[Tensor], Tensor], Tensor], Tensor]
-"""Calls a layer with its input: directly, or so that the backward pass computes it again."""
+X = TypeVar("X")
+
+
+class RunLayer(Protocol):
+    """Calls a layer with its input: directly, or so that the backward pass computes it again."""
+
+    def __call__(self, layer: Callable[[X], X], x: X, /) -> X:
+        """The layer's output."""
+
+
+class States(NamedTuple):
+    """Normalised states of tokens, [T, H] each."""
+
+    wide: Tensor
+    """fp32, which the next sum reads."""
+    narrow: Tensor
+    """The same, or rounded to the dtype of the product that reads it."""
+
+
+class Between(Protocol):
+    """A layer's work between its products. Without gradients it may reuse the memory of `x`."""
+
+    def sum_norm(self, x: Tensor, y: Tensor, norm: Linear, eps: float, /) -> States:
+        """Layer normalisation of x + y, of which x is a product's result and y fp32."""
+
+    def inner(self, x: Tensor, weights: Linear, product: Product, /) -> Tensor:
+        """gelu(x W^T + b), with BERT's gelu, the one with erf."""
 
 
 class Attention(Protocol):
@@ -121,6 +146,19 @@ def plus(x: Tensor, y: Tensor) -> Tensor:
     if not torch.is_grad_enabled() and x.dtype == y.dtype:
         return x.add_(y)
     return x + y
+
+
+class Plain:
+    """The work between products by torch's own functions, on any device and with gradients."""
+
+    def sum_norm(self, x: Tensor, y: Tensor, norm: Linear, eps: float) -> States:
+        """`plus` and `normed`; the next product converts the result."""
+        result = normed(plus(x, y), norm, eps)
+        return States(result, result)
+
+    def inner(self, x: Tensor, weights: Linear, product: Product) -> Tensor:
+        """`gelu` of the product."""
+        return gelu(product(x, weights))
 
 
 def normed(x: Tensor, weights: Linear, eps: float) -> Tensor:

@@ -121,7 +121,7 @@ def exact_lists(
     site: Site,
     beat: Beat,
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """The exact best of each query, multiplied by torch on the worker's threads.
+    """The exact best of each query, multiplied by torch on the worker's device and threads.
 
     See topk_block_stream.
     """
@@ -133,7 +133,7 @@ def exact_lists(
         blocks,
         depth=depth,
         products=TorchProducts(site.threads),
-        coarse=coarse_products(site.threads),
+        coarse=coarse_products(site.device, site.threads),
         beat=at_most_once_a_second(beat),
     )
 

@@ -14,7 +14,7 @@ from torch.utils.checkpoint import checkpoint
 
 from raypipe.models.family import Body, Head, family_of
 from raypipe.models.folder.settings import AnyConventions, Conventions, PairConventions
-from raypipe.models.packed import Updates, attend_freely, first_tokens, groups_of
+from raypipe.models.packed import Updates, X, attend_freely, first_tokens, groups_of
 from raypipe.models.pooling import pool, word_weights
 from raypipe.text.inputs import Inputs
 
@@ -191,8 +191,8 @@ class Trainee:
         rate = self._dropout if self._training else 0.0
         return F.dropout(x, rate) if rate else x
 
-    def _run_layer(self, layer: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    def _run_layer(self, layer: Callable[[X], X], x: X) -> X:
         if self._recompute and self._training:
-            again: Tensor = checkpoint(layer, x, use_reentrant=False)
+            again: X = checkpoint(layer, x, use_reentrant=False)
             return again
         return layer(x)

@@ -8,6 +8,7 @@ where the last layer computes only [CLS] after attention (rerankers): the count 
 import statistics
 import time
 
+import forward_between as between
 import torch
 from forward_peers import peers_of
 from forward_work import Work, operations, padding_of
@@ -74,6 +75,7 @@ def measured(case, precision, settings, device, folder, until, tuned):
         for own, side in zip((True, False), sides, strict=True)
         for name, run in side.items()
     }
+    looked_into = compared_between(work, settings, until) if settings.looks_inside else {}
     known = tuned.get(f"{case.name}, {precision}", {})
     chosen = {
         key: way for key in ways if (way := known.get(f"{key[0]}, {key[1]}")) and key[2] == way
@@ -122,6 +124,37 @@ def measured(case, precision, settings, device, folder, until, tuned):
             for scope, *_ in scopes
             if (scope, False) in best
         ],
+        **looked_into,
+    }
+
+
+def compared_between(work, settings, until):
+    """The ways of the work between products beside the plain one, and a profile of one pass.
+
+    Rounds alternate in order; ratios are paired within one: [median, least, largest].
+    """
+    width = work.case.shape.hidden
+    fixed = between.ways(work.device, work.precision, width, every=work.case.inside)
+    runs = {name: work.with_settings(each, settings.tokens_of_pass) for name, each in fixed.items()}
+    runs, difference = work.agreeing({(name,): run for name, run in runs.items()}, float("inf"))
+    seconds = {name: [] for (name,) in runs}
+    for number in range(settings.rounds if len(runs) > 1 else 0):
+        for name in list(seconds)[:: 1 if number % 2 else -1]:
+            seconds[name].append(seconds_of(runs[name,], work.device))
+        if time.monotonic() > until:
+            break
+    plain = seconds.pop("plain", [])
+    times = {
+        name: [p / own for p, own in zip(plain, took, strict=True)]
+        for name, took in seconds.items()
+    }
+    return {
+        "between": {
+            name: [statistics.median(each), min(each), max(each)] for name, each in times.items()
+        },
+        "between_difference": difference,
+        "profile": between.profile_of(work.ours, work.device) if work.case.inside else [],
+        "tokenizing_seconds": seconds_of(work.tokenized(), work.device),
     }
 
 

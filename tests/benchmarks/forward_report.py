@@ -18,6 +18,7 @@ PACKAGES = (
     "pyserini",
     "flash-attn",
     "faiss-cpu",
+    "triton",
 )
 
 
@@ -74,6 +75,8 @@ def table(report):
     ]
     for row in report["rows"]:
         rate, idle = row["operations_per_second"], row["idle_share"]
+        most = rates.get(row["precision"])
+        share = "-" if most is None else f"{rate / most:.0%}"
         ratios = "; ".join(
             f"{b['times_as_fast']:.2f} [{b['range'][0]:.2f}, {b['range'][1]:.2f}] {b['peer']} "
             f"(from {b['from']})"
@@ -84,16 +87,40 @@ def table(report):
         lines.append(
             f"| {row['case']} | {row['precision']} | "
             f"{row['items_per_second']:,.1f} | {row['tokens_per_second']:,.0f} | "
-            f"{rate / 1e12:.3f} | {rate / rates[row['precision']]:.0%} | "
+            f"{rate / 1e12:.3f} | {share} | "
             f"{'-' if idle is None else f'{idle:.1%}'} | "
             f"{'-' if price is None else format(dollars(row['items_per_second'], price), '.2f')} | "
             f"{ratios} | {padding} |"
         )
+    lines += inside_lines(report["rows"])
     lines += training_lines(report["training"], told["device"]) if report["training"] else []
     lines += search_lines(report["search"]) if report["search"] else []
+    there = report["search_on_device"]
+    lines += lines_on_device(there, told["device"]) if there else []
     lines += ["", *(f"Not run, out of time: {name}." for name in report["not_run"])]
     lines += [f"Left out: {name}." for name in report["left_out"]]
+    lines += [f"Failed: {name}" for name in report["failed"]]
     return "\n".join(lines) + "\n"
+
+
+def inside_lines(rows):
+    """The ways of the work between products, and the kernels that take the longest."""
+    compared = [row for row in rows if row.get("between")]
+    lines = ["", "The work between products, times as fast as torch's own functions:", ""]
+    lines += ["| work | precision | way | a whole run |", "|---|---|---|---|"]
+    lines += [
+        f"| {row['case']} | {row['precision']} | {way} | {ratio:.2f} [{low:.2f}, {high:.2f}] |"
+        for row in compared
+        for way, (ratio, low, high) in row["between"].items()
+    ]
+    lines = lines if compared else []
+    for row in rows:
+        if row.get("profile"):
+            lines += ["", f"{row['case']}, {row['precision']}, shares of the device's time:", ""]
+            lines += [f"    {share:6.1%} {name[:90]}" for name, share in row["profile"]]
+            took = f"{row['tokenizing_seconds']:.2f} s beside {row['seconds']:.2f} s from pieces"
+            lines += ["", f"Tokenising its {row['items']:,} inputs takes {took}."]
+    return lines
 
 
 def dollars(items_per_second, price):
@@ -120,6 +147,21 @@ def training_lines(rows, device):
             f"{row['seconds']:.3f} [{low:.3f}, {high:.3f}] |"
         )
     return lines
+
+
+def lines_on_device(found, device):
+    """Exact search on the device."""
+    size, seconds = found["size"], found["seconds"]
+    return [
+        "",
+        f"Exact search on {device}: {size['queries']:,} queries over {size['rows']:,} fp16 vectors "
+        f"of {size['dim']}, depth {size['depth']:,}, took {seconds:.2f} s "
+        f"({found['queries_per_second']:,.0f} queries/s), of which "
+        f"{found['on_device_seconds']:.2f} s on the device and the rest for exact scores on "
+        f"{found['threads']} threads. The float32 products alone take "
+        f"{found['products_seconds']:.2f} s, {found['products_seconds'] / seconds:.0%} of it. "
+        f"Queries in a second pass: {found['queries_in_a_second_pass']}.",
+    ]
 
 
 def search_lines(found):

@@ -2,7 +2,7 @@
 
 import time
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 
 import numpy as np
@@ -31,6 +31,8 @@ class Case:
     """Every input of 512 tokens."""
     part: str = ""
     """The part of the command that measures it."""
+    inside: bool = False
+    """Whether one pass is looked into: a profile, and torch.compile beside the fused kernels."""
 
 
 @dataclass(frozen=True)
@@ -42,14 +44,18 @@ class Settings:
     rounds: int
     batch_sizes: tuple[int, ...]
     """Of peers; the first is tried even where the time is up."""
+    tokens_of_pass: int | None = None
+    """Where the ways between products are compared; None means the device's."""
+    looks_inside: bool = True
+    """Whether they are."""
 
 
 KINDS = ("encoder", "mono", "duo")
 FULL = Settings(
     cases=(  # by priority
-        Case("mono, BERT-large", "mono", LARGE, 6_000, part="mono-large"),
+        Case("mono, BERT-large", "mono", LARGE, 6_000, part="mono-large", inside=True),
         Case("mono, 6 layers of 384", "mono", MINILM, 20_000, part="mono"),
-        Case("encode, BERT-base", "encoder", BASE, 20_000, part="encode"),
+        Case("encode, BERT-base", "encoder", BASE, 20_000, part="encode", inside=True),
         Case("duo, BERT-large", "duo", LARGE, 3_000, part="duo-large"),
         *(Case(f"train {kind}, BERT-base", kind, BASE, 32, part="train") for kind in KINDS),
         Case("encode, 6 layers of 384", "encoder", MINILM, 20_000, part="encode"),
@@ -75,10 +81,11 @@ ON_CPU = replace(
     matrix=1024,
     copy_bytes=1 << 28,
     batch_sizes=(64, 32, 16, 8),
+    looks_inside=False,
 )
 QUICK = Settings(
     cases=(
-        Case("encode, tiny", "encoder", TINY, 64, part="encode"),
+        Case("encode, tiny", "encoder", TINY, 64, part="encode", inside=True),
         Case("mono, tiny", "mono", TINY, 48, part="mono"),
         Case("mono, tiny, 512 tokens", "mono", TINY, 4, full=True, part="mono"),
         Case("duo, tiny", "duo", TINY, 32, part="duo"),
@@ -89,6 +96,7 @@ QUICK = Settings(
     machine_rounds=3,
     rounds=2,
     batch_sizes=(32, 8),
+    tokens_of_pass=1024,
 )
 
 
@@ -125,18 +133,25 @@ class Work:
     @cached_property
     def engine(self):
         """Our model, loaded once."""
-        load = load_encoder if self.case.kind == "encoder" else load_scorer
-        return load(self.model.in_precision(self.precision), device=self.device)
+        return self._load()
 
     def ours(self):
         """Vectors or scores from word pieces."""
-        return self._compute(self.parts)
+        return self._compute(self.engine, self.parts)
 
-    def _compute(self, parts):
+    def with_settings(self, fixed, tokens):
+        """The same by another engine, in passes of fixed shape with these settings."""
+        return partial(self._compute, self._load(fixed=fixed, budget_tokens=tokens), self.parts)
+
+    def _load(self, **settings):
+        load = load_encoder if self.case.kind == "encoder" else load_scorer
+        return load(self.model.in_precision(self.precision), device=self.device, **settings)
+
+    def _compute(self, engine, parts):
         if self.case.kind == "encoder":
-            return self.engine.encode(*parts[0], side="passage")
+            return engine.encode(*parts[0], side="passage")
         query, *rest = (TextSlice(f, o[:-1], np.diff(o)) for f, o in parts)
-        return self.engine.score(query, rest)
+        return engine.score(query, rest)
 
     def pieces(self):
         """Each input's word pieces, one array a text."""
@@ -149,14 +164,14 @@ class Work:
 
     def from_text(self):
         """Ours with the tokenizer in front, where each input's texts are of their own."""
+        tokenized = self.tokenized()
+        return lambda: self._compute(self.engine, tokenized())
+
+    def tokenized(self):
+        """A function that makes the word pieces of all texts."""
         tokenizer = open_tokenizer(self.model)
         columns = [list(column) for column in zip(*self.texts(), strict=True)]
-
-        def run():
-            found = [tokenize_batch(tokenizer, texts, max_pieces=512) for texts in columns]
-            return self._compute(found)
-
-        return run
+        return lambda: [tokenize_batch(tokenizer, texts, max_pieces=512) for texts in columns]
 
     def agreeing(self, ways, until):
         """The ways that fit in memory, each run once, and the largest difference to ours.

@@ -105,7 +105,7 @@ def search(shards, queries, size):
         shards,
         depth=size.depth,
         products=TorchProducts(size.threads),
-        coarse=coarse_products(size.threads),
+        coarse=coarse_products("cpu", size.threads),
     )
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import forward_work as work
@@ -117,10 +118,42 @@ def test_a_part_runs_on_a_cpu_and_is_tuned_once(tmp_path):
 
 
 @pytest.mark.slow
+def test_the_ways_between_products_agree_and_a_pass_is_profiled(tmp_path):
+    done = run(tmp_path, "--part", "encode", "--precision", "bf16", "--out", "one")
+    assert done.returncode == 0, done.stderr
+    (row,) = json.loads((tmp_path / "one.json").read_text())["rows"]
+    fused = {"fused"} if find_spec("triton") and "TRITON_INTERPRET" in os.environ else set()
+    assert row["between"].keys() == {"compiled"} | fused
+    for median, low, high in row["between"].values():
+        assert 0 < low <= median <= high
+    assert 0 < row["between_difference"] < 0.05
+    shares = [share for _, share in row["profile"]]
+    assert shares == sorted(shares, reverse=True) and 0.5 < sum(shares) <= 1
+    text = (tmp_path / "one.md").read_text()
+    assert "| encode, tiny | bf16 | compiled |" in text and "aten::" in text
+
+
+@pytest.mark.slow
+def test_a_row_that_fails_is_named_and_the_others_are_measured(tmp_path):
+    """The hook lets the second case fail."""
+    (tmp_path / "sitecustomize.py").write_text(
+        HANGS.replace("hangs.set()", "raise SystemExit('numbers that cannot be told apart')")
+    )
+    parts = ("--part", "duo", "--part", "mono", "--precision", "fp32")
+    done = run(tmp_path, *parts, "--out", "failed", PYTHONPATH=str(tmp_path))
+    assert done.returncode == 1
+    report = json.loads((tmp_path / "failed.json").read_text())
+    assert [row["case"] for row in report["rows"]] == ["mono, tiny", "mono, tiny, 512 tokens"]
+    said = "duo, tiny, fp32: SystemExit: numbers that cannot be told apart"
+    assert report["failed"] == [said] and f"Failed: {said}" in done.stdout
+    assert report["not_run"] == []
+
+
+@pytest.mark.slow
 def test_what_there_is_no_time_for_is_named(tmp_path):
     spent = run(tmp_path, "--minutes", "0", "--precision", "fp32")
     assert spent.returncode == 0, spent.stderr
-    assert spent.stdout.count("Not run, out of time") == 10
+    assert spent.stdout.count("Not run, out of time") == 11
     for name in ("tests", "the machine", "encode, tiny, fp32", "train duo, tiny, fp32", "search"):
         assert f"Not run, out of time: {name}" in spent.stdout
 
@@ -152,7 +185,11 @@ def test_search_is_set_beside_its_products_and_faiss_and_its_products_are_tuned_
             for name in ("raypipe_seconds", "other_seconds", "other_takes", "against_itself"):
                 median, low, high = told[name]
                 assert 0 < low <= median <= high
+    there = report["search_on_device"]
+    assert there["rounds"] == 2 and there["size"]["rows"] == 3000
+    assert 0 < there["on_device_seconds"] < there["seconds"] and there["products_seconds"] > 0
     text = (tmp_path / "one.md").read_text()
+    assert "40 queries over 3,000 fp16 vectors of 32, depth 20" in text
     assert text.count("| faiss, IndexFlatIP |") == 2 and "| the products alone (" in text
     again = run(tmp_path, "--part", "search", "--out", "two")
     assert again.returncode == 0, again.stderr

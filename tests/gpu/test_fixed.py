@@ -4,6 +4,8 @@ The vectors and scores of the other tests here come from such passes on CUDA; on
 ask for them, with a stand-in for the kernel.
 """
 
+from importlib.util import find_spec
+
 import numpy as np
 import pytest
 import torch
@@ -11,6 +13,8 @@ import torch
 from raypipe.models.encoder import load_encoder
 from raypipe.models.gpu.passes import (
     FixedShape,
+    computes_plainly,
+    found_kernels,
     found_varlen,
     gathered,
     on_device,
@@ -63,6 +67,19 @@ def test_the_kernel_of_attention_is_found_and_right_at_every_length(
     far = float((found.cpu() - expected).abs().max())
     tell(f"largest difference {far:.1e}")
     assert far < FAR[name]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("width", [64, 384, 768, 1024])
+@pytest.mark.parametrize("name", HALVES)
+def test_the_fused_kernels_are_found_and_right(name, width, tell):
+    if find_spec("triton") is None:
+        tell(f"torch {torch.__version__} came without Triton; torch's own functions are used")
+        pytest.skip("no Triton here")
+    assert found_kernels("cuda", HALVES[name], width) is not None, "the trial failed"
+    from raypipe.models.gpu.kernels import Kernels
+
+    assert all(computes_plainly(Kernels(rows), "cuda", HALVES[name], width) for rows in (2, 4))
 
 
 @pytest.mark.parametrize("precision", HALVES)

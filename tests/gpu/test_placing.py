@@ -2,14 +2,16 @@
 
 Under torch's FakeTensorMode a tensor has a device, a dtype and a shape but no values, and an
 operation over two devices is an error. All lines between the host's arrays and the result run as on
-a GPU. Whatever the host reads of a tensor is zero. Replaced are the GPU's name, the events, which
-have no fake, and the reading of weights, which becomes fake after it. A torch without CUDA records
-no gradients there: the backward pass, which is torch's own, gives zeros. Graphs are not met, nor
-models that transformers computes.
+a GPU. Whatever the host reads of a tensor is zero. Replaced are the GPU's name, the events and the
+fused kernels, which have no fake, and the reading of weights, which becomes fake after it. A torch
+without CUDA records no gradients there: the backward pass, which is torch's own, gives zeros.
+Graphs are not met, nor models that transformers computes.
 """
 
+import sys
 from contextlib import contextmanager
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -24,6 +26,7 @@ from raypipe.models import encoder, scorer
 from raypipe.models.folder.model_folder import resolve_model
 from raypipe.models.gpu import passes
 from raypipe.models.machine.precision import DTYPES, set_products
+from raypipe.models.packed import Plain, States
 from raypipe.text.inputs import TextSlice
 from raypipe.training.steps import Adam, clip_
 
@@ -114,6 +117,16 @@ class Operations(TorchDispatchMode):
         return function(*args, **(kwargs or {}))
 
 
+class Rounding:
+    """In the place of the fused kernels, with results of their dtypes."""
+
+    inner = Plain().inner
+
+    def sum_norm(self, x, *given):
+        states = Plain().sum_norm(x, *given)
+        return States(states.wide, states.wide.to(x.dtype))
+
+
 class Event:
     """Of a queue that takes no time."""
 
@@ -134,6 +147,8 @@ def cuda(monkeypatch, steps):
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda *given: True)
     monkeypatch.setattr("torch.cuda.amp.common.amp_definitely_not_available", lambda: False)
     monkeypatch.setattr(passes, "_event", Event)
+    kernels = SimpleNamespace(Kernels=Rounding)
+    monkeypatch.setitem(sys.modules, "raypipe.models.gpu.kernels", kernels)
 
     @contextmanager
     def entered(left=None):
@@ -201,7 +216,10 @@ def test_a_pass_is_on_the_device_and_in_the_precision(infer, kind, precision):
     assert operations.dtypes == {"products": {of_body} | of_head, "attention": {of_body}}
     how = "by length" if of_body == torch.float32 else "of any length"
     assert opened.numerics.startswith("NVIDIA H100")
-    assert opened.numerics.endswith(f"{precision}, eager passes of 1024 tokens, attention {how}")
+    fused = "" if of_body == torch.float32 else ", fused"
+    assert opened.numerics.endswith(
+        f"{precision}, eager passes of 1024 tokens, attention {how}{fused}"
+    )
 
 
 @pytest.mark.slow

@@ -5,17 +5,28 @@ import torch
 from raypipe.engines.exact import topk_block_stream
 from raypipe.engines.exact_scores import NumpyProducts, product_error
 from raypipe.errors import InputError
-from raypipe.stages.products import BF16_UNIT, Bf16Products, TorchProducts, coarse_products
+from raypipe.stages.products import (
+    BF16_UNIT,
+    Bf16Products,
+    DeviceProducts,
+    TorchProducts,
+    coarse_products,
+)
 
 LIBRARIES = [NumpyProducts(), TorchProducts(), TorchProducts(3)]
 NAMES = ["numpy", "torch", "torch of 3"]
 COARSE = [Bf16Products(), Bf16Products(3)]
+ON_DEVICE = DeviceProducts("cpu", values=100 * 40)
+"""A pass as on a GPU, in blocks of 100 vectors of 40 dimensions."""
 
 
 @pytest.mark.parametrize(
     ("products", "coarse"),
-    [*((products, None) for products in LIBRARIES), *((TorchProducts(), each) for each in COARSE)],
-    ids=[*NAMES, "bf16 before", "bf16 of 3 before"],
+    [
+        *((products, None) for products in LIBRARIES),
+        *((TorchProducts(), each) for each in (*COARSE, ON_DEVICE)),
+    ],
+    ids=[*NAMES, "bf16 before", "bf16 of 3 before", "device before"],
 )
 @pytest.mark.parametrize("block_rows", [None, 100])
 def test_the_library_and_its_threads_change_no_place_and_no_bit(products, coarse, block_rows):
@@ -47,7 +58,7 @@ def test_each_thread_brings_the_memory_that_it_needs():
     assert found[0].tolist() == [[0, 1], [1, 0]]
 
 
-@pytest.mark.parametrize("products", LIBRARIES, ids=NAMES)
+@pytest.mark.parametrize("products", [*LIBRARIES, ON_DEVICE], ids=[*NAMES, "device"])
 def test_values_that_are_not_finite_are_refused_by_row(products):
     vectors = np.ones((50, 3), np.float16)
     vectors[[7, 21, 33], 1] = np.nan, np.inf, -np.inf
@@ -125,7 +136,7 @@ def test_bf16_is_rounded_by_less_than_its_unit():
 def test_a_coarse_pass_is_only_where_the_cpu_multiplies_bf16(monkeypatch):
     for has, kind in ((("fp32",), type(None)), (("fp32", "bf16"), Bf16Products)):
         monkeypatch.setattr("raypipe.models.machine.precision.able", lambda device, has=has: has)
-        found = coarse_products(3)
+        found = coarse_products("cpu", 3)
         assert type(found) is kind
         assert found is None or found.threads == 3
 

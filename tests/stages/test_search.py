@@ -93,7 +93,7 @@ def test_a_search_asks_the_coarse_pass_of_its_machine_first(stores, monkeypatch)
             asked.append(len(queries))
             return super().multiply(queries)
 
-    monkeypatch.setattr(products, "coarse_products", lambda threads: Coarse())
+    monkeypatch.setattr(products, "coarse_products", lambda device, threads: Coarse())
     rng = np.random.default_rng(1)
     embeddings, queries = (stores.vectors(rng.standard_normal((n, 4))) for n in (50, 20))
     stores.finished(PartsStage("dense", embeddings, queries, 3), Sizing(1, 20))

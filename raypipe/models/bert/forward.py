@@ -21,17 +21,18 @@ from raypipe.models.machine.precision import DTYPES
 from raypipe.models.packed import (
     MIN_ROWS,
     Attention,
+    Between,
     Dropout,
     Groups,
     Linear,
+    Plain,
     Product,
     RunLayer,
+    States,
     Updates,
-    gelu,
     linear,
     moved,
     normed,
-    plus,
 )
 from raypipe.models.tensors import Config, Named, Shape, with_third_segment
 
@@ -59,6 +60,8 @@ class Bert:
     layers: tuple[Layer, ...]
     num_heads: int
     eps: float
+    between: Between = Plain()
+    """The work between a layer's products."""
 
     @property
     def width(self) -> int:
@@ -108,6 +111,10 @@ class Bert:
             norm=moved(self.norm, device),
             layers=layers,
         )
+
+    def fused(self, between: Between) -> "Bert":
+        """The same weights, with this work between a layer's products."""
+        return replace(self, between=between)
 
     def with_third_segment(self, choice: str | None) -> "Bert":
         """The weights for a duoBERT model; see `with_third_segment`, which raises InputError."""
@@ -245,23 +252,29 @@ def hidden_states(
     sequence.
     """
     embedded = _embedded(bert, ids_T, positions_T, segments)
-    hidden_TH = drop(normed(embedded, bert.norm, bert.eps))
+    first_TH = drop(normed(embedded, bert.norm, bert.eps))
     del embedded  # otherwise it would use memory while the layers compute
+    states = States(first_TH, first_TH)
+    del first_TH
+    between = bert.between
     for layer in bert.layers:
         kept = wanted if layer is bert.layers[-1] else None
 
-        def run(x: Tensor, layer: Layer = layer, kept: Tensor | None = kept) -> Tensor:
-            mixed = attend(product(x, layer.qkv), bert.num_heads, groups)
+        def run(x: States, layer: Layer = layer, kept: Tensor | None = kept) -> States:
+            mixed = attend(product(x.narrow, layer.qkv), bert.num_heads, groups)
+            residual = x.wide
             if kept is not None:
-                mixed, x = mixed[kept], x[kept]
-            attended = plus(drop(product(mixed, layer.out)), x)
-            attended = normed(attended, layer.norm_attention, bert.eps)
-            widened = gelu(product(attended, layer.up))
-            output = plus(drop(product(widened, layer.down)), attended)
-            return normed(output, layer.norm_output, bert.eps)
+                mixed, residual = mixed[kept], residual[kept]
+            attended = between.sum_norm(
+                drop(product(mixed, layer.out)), residual, layer.norm_attention, bert.eps
+            )
+            widened = between.inner(attended.narrow, layer.up, product)
+            return between.sum_norm(
+                drop(product(widened, layer.down)), attended.wide, layer.norm_output, bert.eps
+            )
 
-        hidden_TH = run_layer(run, hidden_TH)
-    return hidden_TH
+        states = run_layer(run, states)
+    return states.wide
 
 
 def _embedded(bert: Bert, ids_T: Tensor, positions_T: Tensor, segments: int | Tensor) -> Tensor:

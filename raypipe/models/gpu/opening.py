@@ -19,6 +19,7 @@ from raypipe.models.gpu.passes import (
     FixedEngine,
     FixedShape,
     Varlen,
+    found_kernels,
     found_varlen,
     step_of,
 )
@@ -31,7 +32,7 @@ from raypipe.models.machine.device import (
     tokens_of_pass,
 )
 from raypipe.models.machine.precision import DTYPES, set_products
-from raypipe.models.packed import Linear
+from raypipe.models.packed import Between, Linear, Plain
 from raypipe.text.inputs import Layout, TextSlice, taken
 
 ALONE = 5
@@ -95,6 +96,8 @@ class FixedSettings:
 
     varlen: Varlen | None = None
     """Attention for sequences of any length; None means PyTorch's kernel, if the device has it."""
+    between: Between | None = None
+    """The work between products; None means fused kernels, if the device has them."""
     resident_bytes: int = RESIDENT_BYTES
     """Word pieces up to this size lie on the device as a whole."""
 
@@ -137,10 +140,12 @@ def open_fixed(
     varlen = settings.varlen or found_varlen(
         device, DTYPES[precision], body.width // body.num_heads, body.windows
     )
+    between = settings.between or found_kernels(device, DTYPES[precision], body.width)
+    own = body if between is None else body.fused(between)
 
     def build(tokens: int) -> FixedEngine:
         shape = FixedShape(tokens, work.longest, len(work.layout.segments))
-        step = step_of(family, body, shape, varlen, work.finish(shape), firsts=work.firsts)
+        step = step_of(family, own, shape, varlen, work.finish(shape), firsts=work.firsts)
         return FixedEngine(
             step,
             shape,
@@ -161,6 +166,8 @@ def open_fixed(
         tokens = max(tokens // 2, work.longest, 16)
     attention = "by length" if varlen is None else "of any length"
     how = f"eager passes of {tokens} tokens, attention {attention}"
+    if own is not body and not isinstance(between, Plain):
+        how += ", fused"
     numerics = numerics_class(device, precision=precision, proven=proven, how=how)
     return engine, Place(device, tokens, numerics, precision)
 

@@ -9,6 +9,10 @@ The plan says where a batch's pieces lie and where rows end. From it the device 
 same inputs as `text.inputs.make_inputs` makes on the host, and filler behind them. Every size is
 known beforehand, so nothing waits for the device.
 
+The work between a layer's products is in fused kernels on CUDA for bf16 and fp16
+(`raypipe.models.gpu.kernels`), and in torch's functions elsewhere and wherever a trial of these
+kernels fails.
+
 Attention is PyTorch's kernel for sequences of any length, which exists on CUDA alone, for bf16 and
 fp16. Elsewhere, and wherever a trial of it fails, sequences of equal length are grouped, and each
 group is one call without a mask.
@@ -30,7 +34,15 @@ from torch import Tensor
 
 from raypipe.models.family import Body, Family, Head
 from raypipe.models.machine.precision import set_products
-from raypipe.models.packed import Attention, Groups, Linear, attend_freely, groups_of
+from raypipe.models.packed import (
+    Attention,
+    Between,
+    Groups,
+    Linear,
+    Plain,
+    attend_freely,
+    groups_of,
+)
 from raypipe.models.pooling import AnyFinishing, pool_between
 from raypipe.text.batches import batches
 from raypipe.text.inputs import Flat, Layout, TextSlice, taken
@@ -190,6 +202,61 @@ def agrees(
     return bool(torch.isfinite(output).all()) and float((output - expected).abs().max()) < TOLERANCE
 
 
+NEAR = 1e-5
+"""Tolerance for fp32 values near 1 after a normalisation: its sums have another order."""
+SMALL_GELU = 1e-3
+"""Tolerance for values of gelu that are small beside those near 1."""
+
+
+def found_kernels(device: str, dtype: torch.dtype, width: int) -> Between | None:
+    """Fused kernels for the work between products, if this device computes them; None if not."""
+    if torch.device(device).type != "cuda" or dtype not in (torch.bfloat16, torch.float16):
+        return None
+    try:
+        from raypipe.models.gpu.kernels import Kernels
+    except ImportError:  # a build of PyTorch without Triton
+        return None
+    kernels = Kernels()
+    return kernels if computes_plainly(kernels, device, dtype, width) else None
+
+
+@torch.inference_mode()
+def computes_plainly(between: Between, device: str, dtype: torch.dtype, width: int) -> bool:
+    """Whether it computes what torch's functions do; no if it does not run here.
+
+    A row that is not finite, as of filler, must leave the others as they are.
+    """
+    draw = torch.Generator().manual_seed(2)
+    x, y = (torch.randn(37, width, generator=draw) for _ in range(2))
+    x[5] = float("nan")
+    x, y = x.to(device, dtype), y.to(device)
+    weight, bias = (torch.randn(size, generator=draw).to(device) for size in (width, width))
+    wider = torch.randn(4 * width, width, generator=draw).to(device, dtype) * width**-0.5
+    of_wider = torch.randn(4 * width, generator=draw).to(device, dtype)
+    eps = 1e-12
+    plain = Plain().sum_norm(x.clone(), y, (weight, bias), eps).wide
+    narrow = y.to(dtype)
+    expected = F.gelu(whole(narrow, (wider, of_wider[:0])).float() + of_wider.float())
+    try:
+        states = between.sum_norm(x.clone(), y.clone(), (weight, bias), eps)
+        inner = between.inner(narrow, (wider, of_wider), whole)
+        judged = torch.isfinite(plain)
+        same = bool((torch.isfinite(states.wide) == judged).all())
+    # Triton, its compiler and the driver have errors of their own: no C compiler, an older GPU.
+    except Exception:
+        return False
+    plain = torch.where(judged, plain, 0.0)
+    pairs = (
+        (torch.where(judged, states.wide, 0.0), plain, NEAR, NEAR),
+        (torch.where(judged, states.narrow.float(), 0.0), plain, TOLERANCE / 2, NEAR),
+        (inner.float(), expected, TOLERANCE, SMALL_GELU),
+    )
+    return same and all(
+        bool(((found - right).abs() <= least + share * right.abs()).all())
+        for found, right, share, least in pairs
+    )
+
+
 class Gathered(NamedTuple):
     """The inputs of a pass."""
 
@@ -301,7 +368,8 @@ Finish = Callable[[Tensor, Tensor], Tensor]
 def whole(x: Tensor, weights: Linear) -> Tensor:
     """x W^T + b in one product of all rows, rounded to the weights' dtype; no update."""
     weight, bias = weights
-    return F.linear(x.to(weight.dtype), weight, bias)
+    # A zero in the place of a bias would take another pass over the result.
+    return F.linear(x.to(weight.dtype), weight, bias if len(bias) == len(weight) else None)
 
 
 def step_of(

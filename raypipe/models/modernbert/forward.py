@@ -21,6 +21,7 @@ from raypipe.models.machine.precision import DTYPES
 from raypipe.models.modernbert.files import WORDS
 from raypipe.models.packed import (
     Attention,
+    Between,
     Dropout,
     Groups,
     Linear,
@@ -120,6 +121,10 @@ class ModernBert:
             last_norm=moved(self.last_norm, device),
             turns={theta: Turns(*moved(turns, device)) for theta, turns in self.turns.items()},
         )
+
+    def fused(self, between: Between) -> "ModernBert":
+        """The same: its layers normalise before a product, which no kernel computes."""
+        return self
 
     def with_third_segment(self, choice: str | None) -> "ModernBert":
         """Raises InputError: there is no segment table."""
