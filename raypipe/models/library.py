@@ -119,6 +119,8 @@ def _described(
     prompted = _checked(PairConventions, given, folder) if name == PROMPTED else None
     model = open_by_library(folder, name, prompted or bare, "meta")
     conventions = prompted or _conventions(model, name, given, folder)
+    if name not in ("CrossEncoder", PROMPTED):
+        _refuse_unread(model, name, folder)
     read: dict[str, Any] = {"class": name, "pooling": bare, "dim": _dim(model, conventions)}
     if name == "CrossEncoder":  # predict puts no other one in front of a pair
         read["prompt"] = model.prompts.get(model.default_prompt_name) or ""
@@ -348,6 +350,22 @@ def every_weight(folder: Path, *, head: bool) -> Iterator[None]:
             logging.enable_progress_bar()
     if problems:
         raise InputError(problems)
+
+
+def _refuse_unread(model: Any, name: str, folder: Path) -> None:
+    """Returns nothing if the model reads both sides; a Router without one's route does not.
+
+    Raises:
+        InputError: it does not.
+    """
+    for side, task in SIDES.items():
+        try:
+            model.preprocess([side], task=task)
+        except Exception as error:  # of many kinds: whatever the library raises
+            raise InputError(
+                f"{folder}: sentence-transformers cannot read a {side} as {name}: "
+                f"{first_line(error)}"
+            ) from error
 
 
 def _dim(model: Any, conventions: AnyConventions) -> int:
