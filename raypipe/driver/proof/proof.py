@@ -74,7 +74,7 @@ class Proof:
     problem: str
     """The first difference; empty if there is none."""
     refused: bool = False
-    """Whether the library could not open or compute the model, perhaps for want of a package."""
+    """Whether the library could not compute the model, perhaps for want of a package."""
 
     def __str__(self) -> str:
         """`equal to sentence-transformers 6.2.0: 130 inputs, values of 34 within 3.1e-07`."""
@@ -119,7 +119,8 @@ def computable(
             problems.append(f"{key}: {otherwise(models[key], proof)}")
             continue
         computed[key] = other
-        say(f"{key}: {LIBRARIES[0]} computes it, since raypipe's own way is {proof}")
+        low = f", in {other.precision}, not in int8" if models[key].precision == "int8" else ""
+        say(f"{key}: {LIBRARIES[0]} computes it{low}, since raypipe's own way is {proof}")
     if problems:
         raise InputError(problems)
     return computed
@@ -148,6 +149,11 @@ def of_library(model: ModelFolder) -> ModelFolder | None:
 
 def otherwise(model: ModelFolder, proof: Proof) -> str:
     """The sentence about a model that is not computed, since its proof failed."""
+    if proof.refused:
+        return (
+            f"{model.path}: raypipe computes only models that {proof.library} computes too, and "
+            f"{proof.problem}"
+        )
     return (
         f"{model.path}: raypipe computes this model otherwise than {proof.library} does, and so "
         f"not at all; {proof.problem.rstrip('.')}. Encode or score with the library itself and "

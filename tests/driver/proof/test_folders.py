@@ -1,6 +1,7 @@
 """Folders as libraries save them and as people change them: equal to the library, or not packed."""
 
 import shutil
+from dataclasses import replace
 
 import drawn_models
 import numpy as np
@@ -218,7 +219,23 @@ def test_a_sparse_encoder_is_its_librarys(tmp_path):
     assert subject.own
     check(found, None)
     check(finding(folder, {SETTINGS: {"max_active_dims": 3}})[1], None)
+    subject, _ = finding(folder, {SETTINGS: {"max_active_dims": 3}})
+    own = replace(subject.model.conventions, max_terms=5)
+    other = subject._replace(model=replace(subject.model, conventions=own))
+    assert prove(other, 1)["problem"] == "it keeps 3 words of a text, raypipe 5"
     check(finding(folder, {TOKENIZER: {"truncation_side": "left"}})[1], "it reads")
+
+
+def test_weights_that_are_not_finite_are_named_and_nobody_computes_them(folders, tmp_path):
+    from safetensors.torch import load_file, save_file
+
+    folder = folders("bert", False, tmp_path / "m")
+    tensors = load_file(folder / "model.safetensors")
+    tensors["encoder.layer.1.output.dense.bias"][3] = float("nan")
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    _, found = finding(folder, {})
+    assert found["refused"] and "values that are not finite of the query" in found["problem"]
+    assert "the weights hold NaN or infinity" in found["problem"]
 
 
 def test_queries_by_a_table_are_the_librarys_and_a_converted_folders_are_its_tokenizers(tmp_path):
