@@ -115,7 +115,7 @@ class Packed:
 
     def inputs(self, side: str, rows: Sequence[Row], pieces: Pieces | None = None) -> list[Input]:
         """The same one by one."""
-        return separate(self.made(side, rows, pieces))
+        return separate(self.made(side, rows, pieces)) if rows else []
 
     def values(self, side: str, rows: Sequence[Row]) -> list[NDArray[np.float32]]:
         """An encoder's vectors, a reranker's scores, as before they are stored."""

@@ -187,6 +187,14 @@ def test_hidden_states_of_a_bare_encoder_are_transformers(tmp_path, kind):
         check(finding(tmp_path, {TOKENIZER: lower})[1], "it reads")
 
 
+@pytest.mark.parametrize("settings", [{}, {"pooling": "splade", "normalise": False}])
+def test_a_bare_model_with_one_limit_for_queries_and_passages_is_transformers(tmp_path, settings):
+    drawn_models.make(tmp_path, "bert", words=True)
+    limits = {"query_limit": 40, "passage_limit": 40}
+    write(tmp_path / "raypipe.json", {**drawn_models.ENCODER, **limits, **settings})
+    check(finding(tmp_path, {})[1], None)
+
+
 @pytest.mark.parametrize("kind", ["bert", "distilbert", "roberta"])
 @pytest.mark.parametrize("pooling", ["splade", "splade-log1p"])
 def test_weights_of_words_of_a_bare_sparse_model_are_transformers(tmp_path, kind, pooling):
