@@ -263,10 +263,22 @@ def open_by_library(folder: Path, name: str, how: Any, device: str) -> Any:
         except InputError:
             raise
         except Exception as error:  # of many kinds: whatever the libraries raise
-            why = first_line(error)
+            why = why_not_opened(folder, error)
             raise InputError(
                 f"{folder}: sentence-transformers cannot open it as {name}: {why}"
             ) from error
+
+
+def why_not_opened(folder: Path, error: Exception) -> str:
+    """The first line of an error of the library, or of its tokenizer's, such as a package that is
+    not installed, which the library leaves out."""
+    from transformers import AutoTokenizer
+
+    try:
+        AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
+    except Exception as hidden:  # of many kinds, as the other
+        return first_line(hidden)
+    return first_line(error)
 
 
 def _weights(device: str) -> dict[str, Any]:

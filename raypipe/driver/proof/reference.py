@@ -38,7 +38,7 @@ from raypipe.models.folder.settings import (
     Conventions,
     PairConventions,
 )
-from raypipe.models.library import every_weight
+from raypipe.models.library import every_weight, why_not_opened
 from raypipe.models.packed import attend_by_length, groups_of
 from raypipe.models.scorer import load_scorer, scores_of
 from raypipe.models.tensors import expected_units, with_third_segment
@@ -338,7 +338,7 @@ def prove(subject: Subject, threads: int) -> dict[str, Any]:
     except RaypipeError as error:
         finding["problem"] = first_line(error)
     except Exception as error:  # of many kinds: whatever the library raises over a folder
-        finding["problem"] = f"it cannot open or compute it: {first_line(error)}"
+        finding["problem"] = f"it cannot open or compute it: {why_not_opened(model.folder, error)}"
         finding["refused"] = True
     return finding | {"seconds": time.monotonic() - began}
 

@@ -261,9 +261,11 @@ def test_texts_hold_added_tokens_own_words_and_every_length_around_the_limit(tin
 
 @pytest.mark.slow
 def test_a_folder_that_its_library_cannot_open_is_tried_again_the_next_time(model, with_proofs):
-    changed(model / "tokenizer_config.json", tokenizer_class="BertJapaneseTokenizer")
+    japanese = {"tokenizer_class": "BertJapaneseTokenizer", "word_tokenizer_type": "mecab"}
+    changed(model / "tokenizer_config.json", **japanese)
+    (model / "vocab.txt").write_text("[PAD]\n[UNK]\n")
     (proof,) = prove({"m": resolve_model(str(model))}).values()
-    assert proof.refused and "cannot open or compute it" in proof.problem
+    assert proof.refused and "it cannot open or compute it: You need to install" in proof.problem
     assert records(with_proofs) == []
 
 
