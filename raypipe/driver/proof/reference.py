@@ -426,9 +426,9 @@ def compare_values(
     try:
         made = reference.ours(packed, side, rows)
     except RowsFailed as failed:
-        row = failed.rows[0]
-        _refuse_no_value(side, rows[row], own[row])
-        finding["problem"] = f"of {_shown(side, rows[row])} it makes finite values, raypipe none"
+        first = failed.rows[0]
+        _refuse_no_value(side, rows[first], own[first])
+        finding["problem"] = f"of {_shown(side, rows[first])} it makes finite values, raypipe none"
         return
     for row, ours, theirs in zip(rows, made, own, strict=True):
         finding["values"] += 1
