@@ -190,7 +190,8 @@ def user_cache() -> Path:
         InputError: the user has no home, as one of a container whose number has no name.
     """
     try:
-        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "raypipe"
+        stated = Path(os.environ.get("XDG_CACHE_HOME", ""))  # a relative one is invalid: XDG 0.8
+        return (stated if stated.is_absolute() else Path.home() / ".cache") / "raypipe"
     except RuntimeError as error:
         raise InputError(
             f"user {os.getuid()}: expected a home folder, found none; set HOME or XDG_CACHE_HOME"

@@ -27,7 +27,7 @@ from raypipe.driver.recipe.graph import Graph, graph_at
 from raypipe.driver.recipe.read_first import collection_problems, read_first
 from raypipe.driver.signals import interruptible
 from raypipe.driver.workspace import Workspace, refuse_users_files
-from raypipe.errors import InputError, LimitError, ending_of
+from raypipe.errors import InputError, LimitError, RefusedError, ending_of
 from raypipe.markdown import Text
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.names import StoreName
@@ -141,11 +141,7 @@ def run_pipeline(
                 on_making=place.backends.warm,
             )
             if frozen and not problems:
-                from raypipe.driver.proof.proof import computable
-                from raypipe.driver.recipe.compare import refuse_changes
-
-                models = computable(models, workspace.stores, make=False)
-                refuse_changes(named, workspace, models, written=recipe)
+                models = _unchanged(named, recipe, workspace, models, say)
             if reads_files:
                 problems = [*problems, *collection_problems(named)]
             judgements = read_first(named, problems)
@@ -171,9 +167,14 @@ def run_pipeline(
                 models = models if proved is None else proved
                 graph, forecast = graph_at(named, execution, place.devices, sources, models), None
                 if reads_files and options.tokens_of is None:
-                    forecast = _forecast(graph, selected, execution, place.devices, summary, say)
+                    forecast = _forecast(graph, selected, execution, place.devices)
                 refuse_unfit(graph, judgements)
                 proved = _computable(graph, forecast, workspace.stores, say)
+            if forecast is not None:
+                say(str(forecast))
+                watcher.expects(len(forecast.lines))
+                summary["plan"] = [line.store for line in forecast.lines]
+                workspace.tell_stores()
 
             # 6. The stores.
             last = workspace.work_begins()
@@ -246,10 +247,8 @@ def _forecast(
     selected: Sequence[str],
     execution: Execution,
     chosen: Devices,
-    summary: dict[str, Any],
-    say: Callable[[str], None],
 ) -> Forecast | None:
-    """Say what the stores will take, and give it; None where an input is bad.
+    """The forecast of the stores, which fit; None where an input is bad.
 
     Raises:
         StorageError: the stores do not fit.
@@ -263,12 +262,37 @@ def _forecast(
         compute=execution.ensure,
     )
     if forecast is not None:
-        say(str(forecast))
-        execution.watcher.expects(len(forecast.lines))
-        summary["plan"] = [line.store for line in forecast.lines]
-        workspace.tell_stores()
         check_forecast(forecast, workspace)
     return forecast
+
+
+def _unchanged(
+    named: Recipe,
+    recipe: Recipe,
+    workspace: Workspace,
+    models: Mapping[str, ModelFolder],
+    say: Callable[[str], None],
+) -> dict[str, ModelFolder]:
+    """The models as they may be computed, where no setting is another than the last invocation's.
+
+    A proof that is not kept any more is made where a store differs: it decides who computes.
+
+    Raises:
+        RefusedError: see `refuse_changes`.
+    """
+    from raypipe.driver.proof.proof import computable
+    from raypipe.driver.recipe.compare import refuse_changes
+
+    before = computable(models, workspace.stores, make=False)
+    try:
+        refuse_changes(named, workspace, before, written=recipe)
+    except RefusedError:
+        proved = computable(models, workspace.stores, say)
+        if proved == before:
+            raise
+        refuse_changes(named, workspace, proved, written=recipe)
+        return proved
+    return before
 
 
 def _computable(

@@ -2,11 +2,13 @@
 
 import os
 import signal
+import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 from raypipe.errors import Interrupted, RaypipeError
 
@@ -38,6 +40,38 @@ def interrupted(number: int) -> Interrupted:
     """The error of an invocation that this signal ends."""
     name = signal.Signals(number).name
     return Interrupted(f"{name}: the same command resumes where this one stopped", 128 + number)
+
+
+@contextmanager
+def child_ended_by_signals(
+    command: Sequence[str], **more: Any
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A child process, which SIGINT and SIGTERM end too, beside what they do otherwise.
+
+    A driver that only notes a signal would wait for its child, which need not receive it.
+    """
+    main = threading.current_thread() is threading.main_thread()
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: own for number, own in handlers.items() if main and callable(own)}
+    came, children = list[int](), list[subprocess.Popen[bytes]]()
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        came.append(number)
+        for child in children:
+            child.send_signal(number)
+        before[signal.Signals(number)](number, frame)
+
+    for number in before:
+        signal.signal(number, handle)
+    try:
+        with subprocess.Popen(command, **more) as child:
+            children.append(child)
+            for one in came:  # before it was there
+                child.send_signal(one)
+            yield child
+    finally:
+        for number, own in before.items():
+            signal.signal(number, own)
 
 
 @contextmanager

@@ -119,6 +119,8 @@ def _described(
     prompted = _checked(PairConventions, given, folder) if name == PROMPTED else None
     model = open_by_library(folder, name, prompted or bare, "meta")
     conventions = prompted or _conventions(model, name, given, folder)
+    if name not in ("CrossEncoder", PROMPTED):
+        _refuse_unread(model, name, folder)
     read: dict[str, Any] = {"class": name, "pooling": bare, "dim": _dim(model, conventions)}
     if name == "CrossEncoder":  # predict puts no other one in front of a pair
         read["prompt"] = model.prompts.get(model.default_prompt_name) or ""
@@ -261,10 +263,22 @@ def open_by_library(folder: Path, name: str, how: Any, device: str) -> Any:
         except InputError:
             raise
         except Exception as error:  # of many kinds: whatever the libraries raise
-            why = first_line(error)
+            why = why_not_opened(folder, error)
             raise InputError(
                 f"{folder}: sentence-transformers cannot open it as {name}: {why}"
             ) from error
+
+
+def why_not_opened(folder: Path, error: Exception) -> str:
+    """The first line of an error of the library, or of its tokenizer's, such as a package that is
+    not installed, which the library leaves out."""
+    from transformers import AutoTokenizer
+
+    try:
+        AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
+    except Exception as hidden:  # of many kinds, as the other
+        return first_line(hidden)
+    return first_line(error)
 
 
 def _weights(device: str) -> dict[str, Any]:
@@ -348,6 +362,22 @@ def every_weight(folder: Path, *, head: bool) -> Iterator[None]:
             logging.enable_progress_bar()
     if problems:
         raise InputError(problems)
+
+
+def _refuse_unread(model: Any, name: str, folder: Path) -> None:
+    """Returns nothing if the model reads both sides; a Router without one's route does not.
+
+    Raises:
+        InputError: it does not.
+    """
+    for side, task in SIDES.items():
+        try:
+            model.preprocess([side], task=task)
+        except Exception as error:  # of many kinds: whatever the library raises
+            raise InputError(
+                f"{folder}: sentence-transformers cannot read a {side} as {name}: "
+                f"{first_line(error)}"
+            ) from error
 
 
 def _dim(model: Any, conventions: AnyConventions) -> int:

@@ -25,6 +25,7 @@ from raypipe.models.library import (
     LATE_CLASS,
     NO_LIMIT,
     PROMPTED,
+    SIDES,
     hash_of,
     open_by_library,
     specials_of,
@@ -44,8 +45,6 @@ WINDOW = 1024
 """Inputs that are tokenised together: of them, those of one length are computed together."""
 PAIRS = 1024
 """Pairs whose vectors of tokens a model of late interaction holds at a time."""
-TASKS = {"query": "query", "passage": "document"}
-"""The library's word for a side."""
 TESTED_WORDS = (3, 40)
 """Words of the texts that are computed together and alone."""
 TESTED_TEXTS = 4
@@ -108,7 +107,7 @@ class _Forward(ABC):
         """
         set_products(self.place.precision)
         prompt = self._prompt if side is None else self.conventions.prefix(side)
-        task = {} if side is None else {"task": TASKS[side]}
+        task = {} if side is None else {"task": SIDES[side]}
         cut: dict[str, Any] = {}
         if limit is not None and limit < (self.model.max_seq_length or NO_LIMIT):
             cut = {"processing_kwargs": {"text": {"max_length": limit}}}
@@ -292,6 +291,12 @@ class LibraryScorer(_Forward, Scorer):
         most = [min(room - count, own.passage_limit or room) for count in counts]
         return [kept, first_pieces(tokenizer, passages, most)]
 
+    def _cut_side(self, texts: Sequence[str], limit: int | None) -> Sequence[str]:
+        """The texts of at most so many word pieces."""
+        if limit is None:
+            return texts
+        return first_pieces(self.model.tokenizer, texts, [limit] * len(texts))
+
     def _late(
         self, queries: Sequence[str], passages: Sequence[str], budget: int | None, beat: Beat
     ) -> Float32:
@@ -299,14 +304,17 @@ class LibraryScorer(_Forward, Scorer):
 
         Source: Khattab & Zaharia 2020 (ColBERT), section 3.3; of `meanmaxsim` the mean.
         """
-        out = np.empty(len(queries), np.float32)
+        own, out = self.conventions, np.empty(len(queries), np.float32)
+        queries = self._cut_side(queries, own.query_limit)
+        passages = self._cut_side(passages, own.passage_limit)
+        both = (("query", queries), ("passage", passages))
         mean = self.model.similarity_fn_name == "meanmaxsim"
         for start in range(0, len(queries), PAIRS):
             rows = range(start, min(start + PAIRS, len(queries)))
             beat([*rows])
             vectors = {
                 side: self._vectors(side, [texts[row] for row in rows], budget)
-                for side, texts in (("query", queries), ("passage", passages))
+                for side, texts in both
             }
             for row in rows:
                 query = vectors["query"][queries[row]]

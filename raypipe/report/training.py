@@ -18,6 +18,7 @@ from raypipe.kinds.score import MonoScore
 from raypipe.markdown import Table, Value
 from raypipe.models.folder.adapters import adapter_folder
 from raypipe.models.folder.files import read_object
+from raypipe.models.library import hash_of
 from raypipe.names import of_stage
 from raypipe.report.charts import Chart
 from raypipe.report.finished import Finished, about, measures_of, of_system
@@ -239,7 +240,8 @@ def _is_the_same(finished: Finished, query_set: str, name: str, stage: MonoScore
     """Whether the model's folder has the weights with which the stage's scores were computed."""
     model = opened(finished.with_inputs.models[stage.model], "auto")
     scores = finished.stored(of_stage(name, query_set)).spec.params["scores"]
-    return bool(scores["params"]["weights_sha256"] == model.weights_sha256)
+    hashes = (model.weights_sha256, hash_of(model.folder))  # raypipe's own, and the library's
+    return scores["params"]["weights_sha256"] in hashes
 
 
 def _groups(stages: Sequence[TrainedStage]) -> list[list[TrainedStage]]:

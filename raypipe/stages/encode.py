@@ -245,15 +245,29 @@ def encode_settings(model: ModelFolder, side: str) -> tuple[dict[str, Json], str
     return params, settings_digest("encode", 2, {"tokens": pieces, **params})
 
 
+SMALLEST = float(np.finfo(np.float16).smallest_normal)
+"""Below it, fp16 has fewer digits the smaller a value is."""
+
+
 def as_stored(vectors: NDArray[np.float32]) -> NDArray[np.float16]:
     """Embeddings as they are stored: the nearest fp16 of each value.
 
     Raises:
-        RowsFailed: vectors exceed the range of fp16; rows are positions in `vectors`.
+        RowsFailed: vectors exceed the range of fp16, or lie where it has few digits; rows are
+            positions in `vectors`.
     """
     with np.errstate(over="ignore"):
         narrow = vectors.astype(np.float16)
-    beyond = np.flatnonzero(~np.isfinite(narrow).all(axis=1))
-    if len(beyond):
-        raise RowsFailed(beyond.tolist(), "the vector is beyond the range of fp16")
+    largest = np.abs(vectors).max(axis=1, initial=0)
+    outside = {
+        "beyond 65,504, the range": ~np.isfinite(narrow).all(axis=1),
+        "below 6.1e-05, the range": (0 < largest) & (largest < SMALLEST),
+    }
+    for where, rows in outside.items():
+        if rows.any():
+            raise RowsFailed(
+                np.flatnonzero(rows).tolist(),
+                f"the vector is {where} of fp16, in which embeddings are stored; set normalise: "
+                "true, or scale the model's last layer",
+            )
     return narrow

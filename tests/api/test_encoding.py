@@ -137,7 +137,15 @@ def test_what_is_no_encoder_is_refused(tiny_mono, tiny_model, tmp_path):
         raypipe.encode(["a"], tiny_model, device="gpu")
 
 
-def test_rows_that_are_not_finite_are_named(tiny, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (1e6, "beyond 65,504, the range of fp16, .*; set normalise: true"),
+        (1e-6, "below 6.1e-05, the range of fp16, .*; set normalise: true"),
+        (0.0, None),
+    ],
+)
+def test_rows_that_fp16_does_not_hold_are_named(tiny, tmp_path, monkeypatch, value, told):
     from raypipe.stages import in_memory
 
     folder = tiny.make_tiny_bert(tmp_path / "huge", seed=5)
@@ -145,11 +153,14 @@ def test_rows_that_are_not_finite_are_named(tiny, tmp_path, monkeypatch):
 
     def beyond(self, flat, offsets, *, side):
         found = encode(self, flat, offsets, side=side)
-        found[-1] = 1e6
+        found[-1] = value
         return found
 
     monkeypatch.setattr(in_memory, "ENCODED_ROWS", 2)
     monkeypatch.setattr(in_memory.Encoder, "encode", beyond)
-    with pytest.raises(RowsFailed, match="beyond the range of fp16") as failed:
+    if told is None:
+        assert not raypipe.encode(["a", "b", "c"], folder)[1].any()
+        return
+    with pytest.raises(RowsFailed, match=told) as failed:
         raypipe.encode(["a", "b", "c"], folder)
     assert failed.value.rows == (1,)

@@ -70,11 +70,11 @@ def static(folder):
     )
 
 
-def routes(folder):
-    """A Router of two tables, whose routes have names of their own."""
+def routes(folder, *names):
+    """A Router of tables, whose routes have names of their own."""
     torch.manual_seed(0)
-    tables = {name: [StaticEmbedding(unigram(), embedding_dim=16)] for name in ("text", "other")}
-    modules = [Router(tables, default_route="text"), Normalize()]
+    tables = {name: [StaticEmbedding(unigram(), embedding_dim=16)] for name in names}
+    modules = [Router(tables, default_route=names[0]), Normalize()]
     return _saved(library.SentenceTransformer(modules=modules, device="cpu"), folder)
 
 

@@ -85,7 +85,7 @@ def test_a_module_of_another_package_is_not_imported(tmp_path):
 
 @pytest.mark.parametrize("route", ["text", "other"])
 def test_weights_of_each_route_of_a_router_are_in_the_hash_of_its_model(tmp_path, route):
-    folder = routes(tmp_path)
+    folder = routes(tmp_path, "text", "other")
     before, file = resolve_model(str(folder)), folder / f"{route}_0_StaticEmbedding"
     tensors = load_file(file / "model.safetensors")
     save_file({name: 2 * tensor for name, tensor in tensors.items()}, file / "model.safetensors")
@@ -94,6 +94,13 @@ def test_weights_of_each_route_of_a_router_are_in_the_hash_of_its_model(tmp_path
         load_encoder(before)
     (file / "model.safetensors").rename(file / "pytorch_model.bin")
     assert "expected safetensors, found a pickle" in told(folder)
+
+
+def test_a_router_without_a_route_of_passages_is_refused_before_any_work(tmp_path):
+    folder = routes(tmp_path, "query", "other")
+    found = told(folder)
+    assert "cannot read a passage as SentenceTransformer: No route found" in found
+    assert "'query'" in found and "'other'" in found
 
 
 def test_pickles_parts_elsewhere_and_quantised_weights_are_refused(tmp_path):
@@ -183,6 +190,17 @@ def test_limits_of_a_pair_cut_the_query_first_and_then_the_passage(tmp_path):
         folder, ["a b c d e"], ["rank " * 40], query_limit=2, passage_limit=5, total_limit=30
     )
     np.testing.assert_allclose(found, model.predict([("a b", "rank " * 5)]), atol=1e-6)
+
+
+def test_limits_of_late_interaction_cut_queries_and_passages(tmp_path):
+    folder = late(tmp_path)
+    queries, passages = ["a b c d e", "a"], ["rank the lease " * 9, "a zebra"]
+    found = scored(folder, queries, passages, query_limit=2, passage_limit=4)
+    cut = scored(folder, ["a b", "a"], ["rank the lease rank", "a zebra"])
+    np.testing.assert_array_equal(found, cut)
+    other = scored(folder, queries, passages, query_limit=9, passage_limit=4)
+    assert not np.array_equal(found, other)
+    assert not np.array_equal(found, scored(folder, queries, passages, query_limit=2))
 
 
 @pytest.mark.slow

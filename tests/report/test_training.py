@@ -8,6 +8,8 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from raypipe.cli.main import run
+from raypipe.driver.proof import proof
+from raypipe.driver.proof.proof import Proof
 from raypipe.driver.summaries import write_results
 from raypipe.report.training import (
     MOST_POINTS,
@@ -167,6 +169,24 @@ def test_a_model_that_was_changed_since_or_says_nothing_is_left_out(sized):
         assert "by-large" not in {row[0] for row in table.rows}
     finally:
         save_file(before, path)
+
+
+@pytest.mark.slow
+def test_a_model_that_its_library_computes_is_told_too(analysed, tiny_mono, monkeypatch, tmp_path):
+    def differing(models, *given, **more):
+        rerankers = (key for key, model in models.items() if model.path.startswith(str(tmp_path)))
+        return {key: Proof("a library", 1, 0, 0.0, 0.0, "it reads others") for key in rerankers}
+
+    monkeypatch.setattr(proof, "prove", differing)
+    monkeypatch.delenv("RAYPIPE_UNPROVED")
+    models = {}
+    for name, steps in (("few", 10), ("many", 100)):
+        models[name] = model_of(tiny_mono, tmp_path / name, steps=steps, scale=steps / 100)
+    stages = {f"by-{n}": {"do": "score", "run": "dense", "model": n, "k0": 8} for n in models}
+    (table,) = training_size(
+        analysed(name="others", more_models=models, stages=stages), "test"
+    ).tables
+    assert [row[0] for row in table.rows] == ["by-few", "by-many", "dense"]
 
 
 def test_a_model_that_is_gone_is_left_out_by_name_and_stops_nothing(sized):

@@ -23,7 +23,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NamedTuple
 
 from raypipe.driver.mirror import user_cache
-from raypipe.driver.signals import interrupted
+from raypipe.driver.signals import child_ended_by_signals, interrupted
 from raypipe.errors import CorruptError, InputError
 from raypipe.isolation import child_environment, python_command
 from raypipe.models.folder.discover import own_settings
@@ -40,6 +40,8 @@ UNPROVED = "RAYPIPE_UNPROVED"
 """The environment variable with which models are computed without their proof."""
 FOLDER = "proofs"
 LIBRARIES = ("sentence-transformers", "transformers", "tokenizers", "torch")
+SOURCES = ("driver/proof", "models", "numerics.py", "stages/texts/query_tokens.py", "text")
+"""The parts of raypipe that decide what a packed model computes, and what is compared."""
 
 
 class Subject(NamedTuple):
@@ -72,7 +74,7 @@ class Proof:
     problem: str
     """The first difference; empty if there is none."""
     refused: bool = False
-    """Whether the library could not open or compute the model, perhaps for want of a package."""
+    """Whether the library could not compute the model, perhaps for want of a package."""
 
     def __str__(self) -> str:
         """`equal to sentence-transformers 6.2.0: 130 inputs, values of 34 within 3.1e-07`."""
@@ -117,7 +119,8 @@ def computable(
             problems.append(f"{key}: {otherwise(models[key], proof)}")
             continue
         computed[key] = other
-        say(f"{key}: {LIBRARIES[0]} computes it, since raypipe's own way is {proof}")
+        low = f", in {other.precision}, not in int8" if models[key].precision == "int8" else ""
+        say(f"{key}: {LIBRARIES[0]} computes it{low}, since raypipe's own way is {proof}")
     if problems:
         raise InputError(problems)
     return computed
@@ -146,6 +149,11 @@ def of_library(model: ModelFolder) -> ModelFolder | None:
 
 def otherwise(model: ModelFolder, proof: Proof) -> str:
     """The sentence about a model that is not computed, since its proof failed."""
+    if proof.refused:
+        return (
+            f"{model.path}: raypipe computes only models that {proof.library} computes too, and "
+            f"{proof.problem}"
+        )
     return (
         f"{model.path}: raypipe computes this model otherwise than {proof.library} does, and so "
         f"not at all; {proof.problem.rstrip('.')}. Encode or score with the library itself and "
@@ -239,6 +247,7 @@ def _name(subject: Subject) -> str:
     """The record's name: a hash of all that decides what is compared."""
     model = subject.model
     folders = [folder for folder in (model.folder, model.adapter) if folder is not None]
+    of_adapter = () if model.adapter is None else ("peft",)
     body = {
         "files": [hash_of(folder) for folder in folders],
         "weights": model.weights_sha256,
@@ -247,8 +256,8 @@ def _name(subject: Subject) -> str:
         "query_table": model.query_table,
         "settings": model.conventions.to_json(),
         "own": subject.own,
-        "versions": {name: _version(name) for name in LIBRARIES},
-        "raypipe": package_sha256(),
+        "versions": {name: _version(name) for name in (*LIBRARIES, *of_adapter)},
+        "raypipe": package_sha256(*SOURCES),
     }
     return f"{FOLDER}/{digest(canonical(body))}.json"
 
@@ -297,22 +306,20 @@ def _write(place: Storage, name: str, proof: Proof) -> None:
 
 def _compared(subjects: Sequence[Subject]) -> list[Proof]:
     """The proofs, by a process of its own."""
-    done = subprocess.run(
-        python_command("raypipe.driver.proof.reference"),
-        input=pickle.dumps(list(subjects)),
-        capture_output=True,
-        env=child_environment() | {"HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""},
-        check=False,
-    )
-    if -done.returncode in (signal.SIGINT, signal.SIGTERM):
-        raise interrupted(-done.returncode)  # Ctrl-C reaches the child too
-    if done.returncode != 0:
-        last = (done.stderr.decode(errors="replace").strip().splitlines() or ["no message"])[-1]
+    command = python_command("raypipe.driver.proof.reference")
+    environment = child_environment() | {"HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""}
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with child_ended_by_signals(command, env=environment, **pipes) as child:
+        written, errors = child.communicate(pickle.dumps(list(subjects)))
+    if -child.returncode in (signal.SIGINT, signal.SIGTERM):
+        raise interrupted(-child.returncode)  # Ctrl-C reaches the child too
+    if child.returncode != 0:
+        last = (errors.decode(errors="replace").strip().splitlines() or ["no message"])[-1]
         named = ", ".join(subject.model.path for subject in subjects)
         raise InputError(
             f"{named}: the process that compares models with their libraries ended with "
-            f"{done.returncode}: {last}; {UNPROVED}=1 computes without a proof"
+            f"{child.returncode}: {last}; {UNPROVED}=1 computes without a proof"
         )
-    findings: list[dict[str, Any]] = json.loads(done.stdout)
+    findings: list[dict[str, Any]] = json.loads(written)
     both = zip(subjects, findings, strict=True)
     return [Proof(library=subject.library, **finding) for subject, finding in both]

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from raypipe.driver.proof.proof import Subject
 from raypipe.driver.proof.texts import pairs_of, texts_of
-from raypipe.errors import InputError, RaypipeError, first_line, shown
+from raypipe.errors import InputError, RaypipeError, RowsFailed, first_line, shown
 from raypipe.models.encoder import Encoder, load_encoder
 from raypipe.models.family import UNSTATED
 from raypipe.models.folder.model_folder import (
@@ -32,8 +32,13 @@ from raypipe.models.folder.model_folder import (
     load_weights,
     open_tokenizer,
 )
-from raypipe.models.folder.settings import SPLADE_LOG, Conventions, PairConventions
-from raypipe.models.library import every_weight
+from raypipe.models.folder.settings import (
+    SPLADE_LOG,
+    AnyConventions,
+    Conventions,
+    PairConventions,
+)
+from raypipe.models.library import every_weight, why_not_opened
 from raypipe.models.packed import attend_by_length, groups_of
 from raypipe.models.scorer import load_scorer, scores_of
 from raypipe.models.tensors import expected_units, with_third_segment
@@ -55,11 +60,18 @@ Input = tuple[list[int], list[int]]
 """Token ids and segments."""
 
 
+class NoValueError(InputError):
+    """A model has no finite value, by its library's computation too."""
+
+
 class Reference(Protocol):
     """A model as its own library opens it."""
 
     tokenizer: Any
     """As transformers has it; None if the library has none."""
+
+    def other_settings(self, own: AnyConventions) -> str:
+        """The difference of a setting that no value tells; empty if there is none."""
 
     def inputs(self, side: str, rows: Sequence[Row]) -> list[Input]:
         """The inputs that the library makes, without computing anything."""
@@ -103,7 +115,7 @@ class Packed:
 
     def inputs(self, side: str, rows: Sequence[Row], pieces: Pieces | None = None) -> list[Input]:
         """The same one by one."""
-        return separate(self.made(side, rows, pieces))
+        return separate(self.made(side, rows, pieces)) if rows else []
 
     def values(self, side: str, rows: Sequence[Row]) -> list[NDArray[np.float32]]:
         """An encoder's vectors, a reranker's scores, as before they are stored."""
@@ -128,6 +140,9 @@ class Packed:
 class Library:
     """The folder as sentence-transformers opens it."""
 
+    max_terms: int | None = None
+    """The words of a text whose weights a sparse encoder keeps."""
+
     def __init__(self, model: ModelFolder) -> None:
         """Open it, without code or pickles of the folder."""
         import sentence_transformers as library
@@ -145,13 +160,16 @@ class Library:
             model_kwargs=weights,
         ).eval()
         if name == "SparseEncoder":
-            own_terms, terms = own.max_terms, self.opened.max_active_dims  # type: ignore[union-attr]
-            if own_terms != terms:
-                raise InputError(
-                    f"expected max_terms {terms}, as max_active_dims, found {own_terms}"
-                )
-            self.opened.max_active_dims = None
+            self.max_terms = self.opened.max_active_dims
+            self.opened.max_active_dims = None  # all weights are compared
         self.tokenizer = getattr(self.opened, "tokenizer", None)
+
+    def other_settings(self, own: AnyConventions) -> str:
+        """The difference of a setting that no value tells; empty if there is none."""
+        terms = own.max_terms if isinstance(own, Conventions) else None
+        if terms == self.max_terms:
+            return ""
+        return f"it keeps {self.max_terms or 'all'} words of a text, raypipe {terms or 'all'}"
 
     def inputs(self, side: str, rows: Sequence[Row]) -> list[Input]:
         """The inputs that the library makes: the call ends where the model would begin."""
@@ -230,6 +248,10 @@ class Bare:
             opened = PeftModel.from_pretrained(opened, str(model.adapter))
         self._model = opened.eval()
 
+    def other_settings(self, own: AnyConventions) -> str:
+        """Empty: transformers has none."""
+        return ""
+
     def inputs(self, side: str, rows: Sequence[Row]) -> list[Input]:
         """The inputs that the settings build of the pieces of transformers' own tokenizer."""
         return self._packed.inputs(side, rows, self._pieces)
@@ -305,15 +327,18 @@ def prove(subject: Subject, threads: int) -> dict[str, Any]:
         whole = model.adapter is None  # an adapter brings a head that its base lacks
         with every_weight(model.folder, head=pair) if whole else nullcontext():
             reference: Reference = Library(model) if subject.own else Bare(packed)
+        finding["problem"] = reference.other_settings(model.conventions)
         for cases in cases_of(packed, added_tokens(reference), own=subject.own):
             if not finding["problem"]:
                 compare_inputs(finding, packed, reference, cases)
             if not finding["problem"]:
                 compare_values(finding, packed, reference, cases)
+    except NoValueError as error:
+        finding |= {"problem": first_line(error), "refused": True}
     except RaypipeError as error:
         finding["problem"] = first_line(error)
     except Exception as error:  # of many kinds: whatever the library raises over a folder
-        finding["problem"] = f"it cannot open or compute it: {first_line(error)}"
+        finding["problem"] = f"it cannot open or compute it: {why_not_opened(model.folder, error)}"
         finding["refused"] = True
     return finding | {"seconds": time.monotonic() - began}
 
@@ -398,7 +423,13 @@ def compare_values(
     alone = isinstance(settings, Conventions) and settings.by_table(side)
     batch = 1 if alone else len(short)
     own = [*reference.values(side, short, batch), *reference.values(side, full, 1)]
-    made = reference.ours(packed, side, rows)
+    try:
+        made = reference.ours(packed, side, rows)
+    except RowsFailed as failed:
+        first = failed.rows[0]
+        _refuse_no_value(side, rows[first], own[first])
+        finding["problem"] = f"of {_shown(side, rows[first])} it makes finite values, raypipe none"
+        return
     for row, ours, theirs in zip(rows, made, own, strict=True):
         finding["values"] += 1
         if ours.shape != theirs.shape:
@@ -408,11 +439,26 @@ def compare_values(
         difference = np.abs(ours.astype(np.float64) - theirs)
         largest = float(np.nan_to_num(difference, nan=np.inf).max(initial=0.0))
         finding["largest"] = max(finding["largest"], min(largest, 1e300))  # JSON has no infinity
+        if not np.isfinite(ours).all():
+            _refuse_no_value(side, row, theirs)
         place = differing(ours, theirs)
         if place is not None:
             values = f"{theirs.flat[place]:.6g}, raypipe {ours.flat[place]:.6g}"
             finding["problem"] = f"of {_shown(side, row)} it makes {values}"
             return
+
+
+def _refuse_no_value(side: str, row: Row, theirs: NDArray[np.float32]) -> None:
+    """Returns nothing if the library's value is finite, where raypipe's is not.
+
+    Raises:
+        NoValueError: it is not.
+    """
+    if not np.isfinite(theirs).all():
+        raise NoValueError(
+            f"it makes values that are not finite of {_shown(side, row)}, as raypipe does: the "
+            "weights hold NaN or infinity, or grow to it; take those of an earlier step"
+        )
 
 
 def differing(ours: NDArray[np.float32], theirs: NDArray[np.float32]) -> int | None:

@@ -27,6 +27,8 @@ PLAIN = {"peft_type": "LORA", "task_type": "SEQ_CLS", "bias": "none"}
 """The values that these settings have where the sum is made here."""
 READ = {"r", "lora_alpha", "target_modules", "modules_to_save"}
 """Settings that the sum depends on."""
+OF_ENCODER = "FEATURE_EXTRACTION"
+"""The task of an encoder's adapter."""
 WITHOUT_EFFECT = {"base_model_name_or_path", "lora_dropout", "inference_mode"}
 """Settings that change no merged weight."""
 
@@ -37,7 +39,7 @@ def missing_tensors(
     """(what the base lacks, what the adapter lacks), saved names with a head, each sorted.
 
     The base has every tensor of the body and the pooler, unless the adapter holds them whole. The
-    adapter has the classifier, and both parts of each update.
+    adapter has the classifier, unless the base does, and both parts of each update.
 
     Args:
         base: the names in the base model's file.
@@ -51,7 +53,7 @@ def missing_tensors(
     }
     held = set(files.trained_names(list(base), head=True).values())
     of_base = sorted(expected - held - own - set(files.HEADS))
-    of_adapter = {name for name in files.HEADS if name not in own}
+    of_adapter = {name for name in files.HEADS if name not in own | held}
     for half, other in (HALVES, HALVES[::-1]):
         layers = {name.removesuffix(half) for name in own if name.endswith(half)}
         of_adapter |= {layer + other for layer in layers if layer + other not in own}
@@ -74,8 +76,8 @@ def missing_problems(
     return [
         *(f"{base}: the checkpoint lacks the tensor {name}, and {remedy}" for name in of_base),
         *(
-            f"{adapter}: the adapter lacks the tensor {name}; save it again with that tensor. An "
-            f"encoder's adapter is merged first: {MERGED}"
+            f"{adapter}: the adapter lacks the tensor {name}, and its base has none either; save "
+            "it again with that tensor, or name a base that has it"
             for name in of_adapter
         ),
     ]
@@ -171,11 +173,16 @@ def adapter_folder(path: str) -> Path:
 
 
 def base_of(folder: Path) -> str:
-    """The adapter's base model, from raypipe.json.
+    """The base model of a reranker's adapter, from raypipe.json.
 
     Raises:
-        InputError: raypipe.json names none.
+        InputError: raypipe.json names none, or the adapter is an encoder's.
     """
+    if read_object(folder / CONFIG).get("task_type") == OF_ENCODER:
+        raise InputError(
+            f"{folder}: expected a reranker's adapter or a whole model, found an encoder's adapter "
+            f"(task_type {OF_ENCODER}); merge it first: {MERGED}"
+        )
     base = read_object(folder / "raypipe.json").get("base")
     if not isinstance(base, str):
         raise InputError(
@@ -238,9 +245,10 @@ def merge(base: Mapping[str, Any], config: Config, folder: Path) -> dict[str, An
     named = {trained[name]: tensor for name, tensor in base.items() if name in trained}
     table = named.get(segments, torch.zeros(0, 0))
     num_segments = max(len(table), len(adapter[own[segments]]) if segments in own else 0)
-    num_units = len(adapter[own[family.HEADS[1]]])
+    bias = family.HEADS[1]
+    num_units = len(adapter[own[bias]] if bias in own else named[bias])
     kept = {**config, "num_labels": num_units, "type_vocab_size": num_segments}
-    named = {name: tensor for name, tensor in named.items() if name not in family.HEADS}
+    named = {name: tensor for name, tensor in named.items() if name not in {*family.HEADS} & {*own}}
     if segments in named:
         added = torch.zeros(num_segments - len(table), table.shape[1])
         named[segments] = torch.cat([table, added])

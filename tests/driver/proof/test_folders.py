@@ -1,6 +1,7 @@
 """Folders as libraries save them and as people change them: equal to the library, or not packed."""
 
 import shutil
+from dataclasses import replace
 
 import drawn_models
 import numpy as np
@@ -186,6 +187,14 @@ def test_hidden_states_of_a_bare_encoder_are_transformers(tmp_path, kind):
         check(finding(tmp_path, {TOKENIZER: lower})[1], "it reads")
 
 
+@pytest.mark.parametrize("settings", [{}, {"pooling": "splade", "normalise": False}])
+def test_a_bare_model_with_one_limit_for_queries_and_passages_is_transformers(tmp_path, settings):
+    drawn_models.make(tmp_path, "bert", words=True)
+    limits = {"query_limit": 40, "passage_limit": 40}
+    write(tmp_path / "raypipe.json", {**drawn_models.ENCODER, **limits, **settings})
+    check(finding(tmp_path, {})[1], None)
+
+
 @pytest.mark.parametrize("kind", ["bert", "distilbert", "roberta"])
 @pytest.mark.parametrize("pooling", ["splade", "splade-log1p"])
 def test_weights_of_words_of_a_bare_sparse_model_are_transformers(tmp_path, kind, pooling):
@@ -218,7 +227,23 @@ def test_a_sparse_encoder_is_its_librarys(tmp_path):
     assert subject.own
     check(found, None)
     check(finding(folder, {SETTINGS: {"max_active_dims": 3}})[1], None)
+    subject, _ = finding(folder, {SETTINGS: {"max_active_dims": 3}})
+    own = replace(subject.model.conventions, max_terms=5)
+    other = subject._replace(model=replace(subject.model, conventions=own))
+    assert prove(other, 1)["problem"] == "it keeps 3 words of a text, raypipe 5"
     check(finding(folder, {TOKENIZER: {"truncation_side": "left"}})[1], "it reads")
+
+
+def test_weights_that_are_not_finite_are_named_and_nobody_computes_them(folders, tmp_path):
+    from safetensors.torch import load_file, save_file
+
+    folder = folders("bert", False, tmp_path / "m")
+    tensors = load_file(folder / "model.safetensors")
+    tensors["encoder.layer.1.output.dense.bias"][3] = float("nan")
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    _, found = finding(folder, {})
+    assert found["refused"] and "values that are not finite of the query" in found["problem"]
+    assert "the weights hold NaN or infinity" in found["problem"]
 
 
 def test_queries_by_a_table_are_the_librarys_and_a_converted_folders_are_its_tokenizers(tmp_path):

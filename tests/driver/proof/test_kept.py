@@ -122,6 +122,23 @@ def test_ctrl_c_that_ends_the_process_of_a_proof_is_an_interruption(
     assert caught.value.exit_code == 130
 
 
+def test_a_signal_to_the_driver_alone_ends_the_process_of_a_proof_at_once(
+    tiny_model, with_proofs, monkeypatch
+):
+    from raypipe.driver.proof import proof
+    from raypipe.driver.signals import interruptible
+
+    script = f"kill -TERM {os.getpid()}; exec sleep 20"
+    monkeypatch.setattr(proof, "python_command", lambda module: ["sh", "-c", script])
+    with pytest.raises(Interrupted, match="SIGTERM") as caught, interruptible() as should_stop:
+        try:
+            computable({"m": resolve_model(str(tiny_model))})
+        except Interrupted as error:
+            assert should_stop() is not None and error.exit_code == 143
+            raise
+    assert caught.value.exit_code == 143
+
+
 def test_settings_of_a_user_change_no_proof_of_a_folder_that_its_library_opens(tmp_path):
     folder = tmp_path / "m"
     drawn_models.make(folder, "bert", units=1)
@@ -153,6 +170,34 @@ def test_a_file_that_the_library_reads_asks_for_another_proof(tiny_model, tmp_pa
     after = _name(subject_of(resolve_model(str(folder))))
     write(folder / name, {"a": 2})
     assert len({before, after, _name(subject_of(resolve_model(str(folder))))}) == 3
+
+
+def test_a_proofs_name_has_the_sources_that_decide_values_and_no_others(
+    tiny_model, tmp_path, monkeypatch
+):
+    from raypipe import package
+    from raypipe.driver.proof.proof import _name
+
+    subject = subject_of(resolve_model(str(tiny_model)))
+    copy = shutil.copytree(package.FOLDER, tmp_path / "raypipe")
+    monkeypatch.setattr(package, "FOLDER", copy)
+
+    def name_after(file):
+        (copy / file).write_text((copy / file).read_text() + "# more\n")
+        package.package_sha256.cache_clear()
+        return _name(subject)
+
+    package.package_sha256.cache_clear()
+    before = _name(subject)
+    others = ("cli/main.py", "stages/encode.py", "driver/pipeline.py", "models_of_mine.py")
+    (copy / others[-1]).write_text("")
+    assert {name_after(file) for file in others} == {before}
+    deciding = (
+        "models/bert/forward.py", "models/scorer.py", "text/inputs.py", "numerics.py",
+        "stages/texts/query_tokens.py", "driver/proof/reference.py", "driver/proof/texts.py",
+    )  # fmt: skip
+    assert len({before, *map(name_after, deciding)}) == 1 + len(deciding)
+    package.package_sha256.cache_clear()
 
 
 def test_a_record_is_read_from_either_place_and_a_damaged_one_counts_as_none(with_proofs, tmp_path):
@@ -192,6 +237,12 @@ def test_a_user_without_a_home_keeps_proofs_with_the_stores_alone(
         user_cache()
 
 
+def test_a_cache_that_is_not_named_absolutely_is_in_the_home(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", "cache")
+    assert user_cache() == tmp_path / ".cache" / "raypipe"
+
+
 @pytest.mark.parametrize("limit", [1, 6, 40])
 def test_texts_hold_added_tokens_own_words_and_every_length_around_the_limit(tiny_model, limit):
     tokenizer = Tokenizer.from_file(str(tiny_model / "tokenizer.json"))
@@ -210,9 +261,11 @@ def test_texts_hold_added_tokens_own_words_and_every_length_around_the_limit(tin
 
 @pytest.mark.slow
 def test_a_folder_that_its_library_cannot_open_is_tried_again_the_next_time(model, with_proofs):
-    changed(model / "tokenizer_config.json", tokenizer_class="BertJapaneseTokenizer")
+    japanese = {"tokenizer_class": "BertJapaneseTokenizer", "word_tokenizer_type": "mecab"}
+    changed(model / "tokenizer_config.json", **japanese)
+    (model / "vocab.txt").write_text("[PAD]\n[UNK]\n")
     (proof,) = prove({"m": resolve_model(str(model))}).values()
-    assert proof.refused and "cannot open or compute it" in proof.problem
+    assert proof.refused and "it cannot open or compute it: You need to install" in proof.problem
     assert records(with_proofs) == []
 
 

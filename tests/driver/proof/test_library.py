@@ -1,6 +1,7 @@
 """A packed model whose proof failed is its library's: its values, stores and forecast."""
 
 import json
+import shutil
 
 import drawn_models
 import numpy as np
@@ -11,6 +12,8 @@ from sentence_transformers import CrossEncoder, SentenceTransformer
 from small_workspace import IDS, SMALL, TEXTS, run_small
 
 import raypipe
+from raypipe.driver.proof.proof import computable
+from raypipe.models.folder.model_folder import resolve_model
 
 pytestmark = pytest.mark.slow
 TOKENIZER = "tokenizer_config.json"
@@ -62,6 +65,18 @@ def test_a_reranker_whose_proof_fails_has_the_librarys_scores(tmp_path, with_pro
     np.testing.assert_allclose(raypipe.score(pairs, model=tmp_path / "m"), theirs, atol=1e-5)
 
 
+def test_a_reranker_in_int8_that_becomes_its_librarys_says_what_it_is_computed_in(
+    tmp_path, with_proofs
+):
+    drawn_models.make(tmp_path / "m", "bert", units=1)
+    changed(tmp_path / "m" / TOKENIZER, **LEFT)
+    model, said = resolve_model(str(tmp_path / "m")).in_precision("int8"), []
+    computed = computable({"m": model}, say=said.append)["m"]
+    assert computed.precision == "fp32"
+    (line,) = (each for each in said if "transformers computes it" in each)
+    assert "sentence-transformers computes it, in fp32, not in int8, since" in line
+
+
 def test_stores_and_forecast_are_those_of_the_librarys_model_and_nothing_is_proved_again(
     encoder, with_proofs, raypipe_here, tmp_path
 ):
@@ -75,10 +90,15 @@ def test_stores_and_forecast_are_those_of_the_librarys_model_and_nothing_is_prov
     assert [each.split()[2] for each in run if each.startswith("q1 ")] == ranked
     (tmp_path / "recipe.yaml").write_text(SMALL.format(folder=tmp_path, model=encoder))
     recipe = tmp_path / "recipe.yaml"
+    assert len([each for each in said if each.startswith("forecast: ")]) == 1, said
     planned = raypipe_here("plan", recipe, "--out", work)
     assert planned.returncode == 0 and "proving" not in planned.stderr
+    for folder in (work / "stores" / "proofs", with_proofs):
+        shutil.rmtree(folder)
     frozen = raypipe_here("pipeline", recipe, "--out", work, "--frozen")
     assert frozen.returncode == 0, frozen.stderr
+    frozen = raypipe_here("pipeline", recipe, "--out", work, "--frozen", "stages.dense.depth=1")
+    assert frozen.returncode == 4 and "stages.dense.depth" in frozen.stderr
     _, _, said = run_small(tmp_path, encoder)
     assert not [each for each in said if "proving" in each]
     stages = json.loads((work / "summary.json").read_text())["stages"]

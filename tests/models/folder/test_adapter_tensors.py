@@ -80,6 +80,33 @@ def test_a_tensor_that_the_adapter_lacks_is_refused_and_shown(adapter, encoder, 
     assert [each for each in found.missing if each.endswith(name)] and found.problems
 
 
+def test_an_adapter_without_a_classifier_has_that_of_its_base(adapter, encoder):
+    file = encoder / "model.safetensors"
+    head = {"classifier.weight": torch.full((2, 32), 3.0), "classifier.bias": torch.zeros(2)}
+    save_file({f"bert.{name}": t for name, t in load_file(file).items()} | head, file)
+    changed_head = load_weights(resolve_model(str(adapter)))
+    assert changed_head["classifier.weight"].eq(1).all()
+    without(adapter / "adapter_model.safetensors", *CLASSIFIER)
+    saved_by_library = {"modules_to_save": None, "task_type": None}
+    settings = json.loads((adapter / "adapter_config.json").read_text())
+    (adapter / "adapter_config.json").write_text(json.dumps({**settings, **saved_by_library}))
+    merged = load_weights(resolve_model(str(adapter)))
+    assert {name: merged[name].tolist() for name in head} == {
+        n: t.tolist() for n, t in head.items()
+    }
+    name = "bert.encoder.layer.0.output.dense.weight"
+    assert torch.equal(merged[name], load_file(file)[name] + 1)
+    assert describe(str(adapter), None).missing == []
+
+
+def test_an_encoders_adapter_is_to_be_merged_first(adapter):
+    file = adapter / "adapter_config.json"
+    body = json.loads(file.read_text())
+    file.write_text(json.dumps({**body, "task_type": "FEATURE_EXTRACTION"}))
+    with pytest.raises(InputError, match="found an encoder's adapter .* merge it first: in Python"):
+        resolve_model(str(adapter))
+
+
 def by_peft(monkeypatch, model):
     """The weights that peft makes of an adapter and its base."""
     with monkeypatch.context() as patch:
