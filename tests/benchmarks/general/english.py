@@ -1,10 +1,13 @@
-"""The choice of the recipe `english`, and its report (docs/experiments/english.md).
+"""The rule of the recipe `english` and the table of general-mono (docs/experiments/english.md).
 
+    RAYPIPE_DATA=FOLDER python tests/benchmarks/general/english.py OUT rule
+    RAYPIPE_DATA=FOLDER python tests/benchmarks/general/english.py OUT kinds
     RAYPIPE_DATA=FOLDER python tests/benchmarks/general/english.py OUT choose
-    RAYPIPE_DATA=FOLDER python tests/benchmarks/general/english.py OUT report RUN K0 BLEND
 
 OUT has a folder for each collection with its stores, runs and scores; a second invocation reuses
-them. `choose` prints the dev value of every system, `report` that of the chosen one elsewhere.
+them. `rule` applies the rule to the four dev sets, and `kinds` prints where general-mono helps.
+`choose` prints the values by which the weights, k0 and the blends were chosen before; it needs an
+OUT of its own.
 """
 
 import itertools
@@ -16,7 +19,7 @@ from random import Random
 
 import numpy as np
 from compare import Values, _first, _min_max, _on, _sum, values
-from macro import macro
+from macro import Macro, macro
 from outside import (
     DATA,
     OUTSIDE,
@@ -32,6 +35,7 @@ from outside import (
 from sources import medquad, write
 
 import raypipe
+from raypipe.evaluation.significance import difference
 
 DEPTH = 1000
 MODEL = "general-mono"
@@ -46,34 +50,111 @@ DEV = {"python-docs": 200, "medquad": 100}
 """Dev queries of each set: a draw."""
 
 
-def main(out: Path, chosen: tuple[str, int, float] | None) -> None:
-    """Print the values of every system, or compare the chosen one with the simple ones."""
-    RESOURCES.update({"precision": "fp32", "threads": 2})
-    if chosen is None:
-        _choose({name: _systems(name, out, FIRST, K0) for name in _dev(out)})
+RULE = {
+    "nfcorpus": replace(OUTSIDE["nfcorpus"], qrels="nfcorpus/qrels/dev.tsv.gz", sample=None),
+    "wikiqa": replace(
+        OUTSIDE["wikiqa"],
+        queries="wikiqa/queries.dev.tsv.gz",
+        qrels="wikiqa/qrels.dev.txt.gz",
+        measure="nDCG@10",
+        lists=False,
+    ),
+    "dl21": OUTSIDE["dl21"],
+    "car": replace(OUTSIDE["car"], sample=400),
+}
+"""The four dev sets of the rule."""
+SECOND = {"dl21": "RR(rel=2)@10"}
+"""The measure that is printed beside nDCG@10, where it is not RR@10."""
+SIMPLEST_FIRST = ("bm25", "dense", "sum-1-3")
+CELLS = ((35, 0), (35, 1), (35, 2), (35, 6), (10, 1), (20, 1))
+"""k0 and blend of each column of the table."""
+KINDS_SAMPLE = 150
+"""Test queries of Python's documentation, a draw."""
+
+
+def main(out: Path, mode: str) -> None:
+    """Print what the rule gives, where general-mono helps, or the values of the first choice."""
+    RESOURCES.update({"precision": "fp32"})
+    if mode == "choose":
+        _choose({name: _systems(name, out, FIRST, K0, BLENDS) for name in _dev(out)})
         return
-    run, k0, blend = chosen
-    OUTSIDE["wikiqa"] = replace(OUTSIDE["wikiqa"], measure="nDCG@10", lists=False)
-    for name in ("nfcorpus", "car", "wikiqa"):
-        OUTSIDE[name] = replace(OUTSIDE[name], sample=60)
-    found = {}
-    for name in OUTSIDE:
+    OUTSIDE.update(RULE)
+    if mode == "kinds":
+        _kinds(out)
+        return
+    for name in RULE:
         write_queries(name, out / name)
-        found[name] = _systems(name, out, sorted({"bm25", "dense", "rrf", run}), sorted({35, k0}))
-    mine = _name(run, k0, blend)
-    others = ["bm25", "dense", "rrf", run, _name("rrf", 35, 6)]
-    others += [_name(run, 35, each) for run in ("bm25", "rrf") for each in BLENDS]
-    for name, measured in found.items():
-        for order in dict.fromkeys([mine, *others]):
-            mean = np.mean(list(measured[order].values()))
-            print(f"{name}, {order}: nDCG@10 {mean:.4f} (n={len(measured[order])})")
-    for other in dict.fromkeys(others):
-        deltas = [
-            np.array([m[mine][q] - m[other][q] for q in sorted(m[other])]) for m in found.values()
-        ]
-        each = macro(deltas)
-        own = ", ".join(f"{n} {d.mean():+.4f}" for n, d in zip(found, deltas, strict=True))
-        print(f"{mine} less {other}: {each.mean:+.4f} [{each.low:+.4f}, {each.high:+.4f}] ({own})")
+    _rule(out)
+
+
+def _rule(out: Path) -> None:
+    measured = {name: _rule_values(name, out, ("sum-1-3",)) for name in RULE}
+    means = {
+        run: float(np.mean([np.mean(list(measured[name][run].values())) for name in RULE]))
+        for run in SIMPLEST_FIRST
+    }
+    best = max(means, key=lambda run: means[run])
+    first = next(
+        run for run in SIMPLEST_FIRST if run == best or _compare(measured, run, best).high >= 0
+    )
+    print(f"the first stage is {first}")
+    if first != "sum-1-3":
+        measured = {name: _rule_values(name, out, ("sum-1-3", first)) for name in RULE}
+    for run in dict.fromkeys(("sum-1-3", first)):
+        _compare(measured, _name(run, 35, 1), run)
+    for one, other in itertools.combinations(reversed(SIMPLEST_FIRST), 2):
+        _compare(measured, one, other)
+
+
+def _rule_values(name: str, out: Path, reranked: Sequence[str]) -> Values:
+    """nDCG@10 of the first stages and of general-mono; prints each mean, with RR@10."""
+    orders = _orders(name, out, SIMPLEST_FIRST, reranked, (35,), (1,))
+    found = values(name, out, orders)
+    own = OUTSIDE[name]
+    OUTSIDE[name] = replace(own, measure=SECOND.get(name, "RR@10"))
+    second = values(name, out, orders)
+    for order in orders:
+        said = f"{np.mean(list(second[order].values())):.4f}"
+        mean = np.mean(list(found[order].values()))
+        print(f"{name}, {order}: nDCG@10 {mean:.4f}, RR@10 {said} (n={len(found[order])})")
+        if order.startswith("sum-1-3/"):
+            print(f"{name}, RR@10 less sum-1-3: {_own(second[order], second['sum-1-3'])}")
+    OUTSIDE[name] = own
+    return found
+
+
+def _compare(measured: dict[str, Values], order: str, other: str) -> Macro:
+    """The mean over the sets of `order` less `other`; prints it with each set's own."""
+    deltas = [
+        np.array([each[order][q] - each[other][q] for q in sorted(each[other])])
+        for each in measured.values()
+    ]
+    found = macro(deltas)
+    own = ", ".join(f"{name} {_own(each[order], each[other])}" for name, each in measured.items())
+    interval = f"[{found.low:+.4f}, {found.high:+.4f}]"
+    print(f"{order} less {other}: {found.mean:+.4f} {interval} ({own})")
+    return found
+
+
+def _own(mine: dict[str, float], base: dict[str, float]) -> str:
+    """One set's mean difference and its interval."""
+    found = difference(mine, base)
+    return f"{found.mean:+.4f} [{found.low:+.4f}, {found.high:+.4f}]"
+
+
+def _kinds(out: Path) -> None:
+    """general-mono less the run that it reranks, as rows of a table."""
+    OUTSIDE["python-docs"] = _python_docs(out, "test", KINDS_SAMPLE)
+    print("| text | run | nDCG@10 |", " | ".join(f"k0 {k0}, a {a}" for k0, a in CELLS), "|")
+    for name in (*RULE, "python-docs"):
+        write_queries(name, out / name)
+        found = _systems(
+            name, out, SIMPLEST_FIRST, *map(sorted, map(set, zip(*CELLS, strict=True)))
+        )
+        for run in SIMPLEST_FIRST:
+            row = [_own(found[_name(run, k0, a)], found[run]) for k0, a in CELLS]
+            mean = np.mean(list(found[run].values()))
+            print(f"| {name} (n={len(found[run])}) | {run} | {mean:.4f} |", " | ".join(row), "|")
 
 
 def _choose(found: dict[str, Values]) -> None:
@@ -86,21 +167,35 @@ def _choose(found: dict[str, Values]) -> None:
         print(order, *(f"{mean:.4f}" for mean in means[order]), f"{np.mean(means[order]):.6f}")
 
 
-def _systems(name: str, out: Path, first: Sequence[str], depths: Sequence[int]) -> Values:
+def _systems(
+    name: str, out: Path, first: Sequence[str], depths: Sequence[int], blends: Sequence[float]
+) -> Values:
     """Every order over the first stages, each with its first max(depths) candidates."""
+    return values(name, out, _orders(name, out, first, first, depths, blends))
+
+
+def _orders(
+    name: str,
+    out: Path,
+    first: Sequence[str],
+    reranked: Sequence[str],
+    depths: Sequence[int],
+    blends: Sequence[float],
+) -> dict[str, Run]:
+    """The first stages, and general-mono over the first candidates of those in `reranked`."""
     runs = _first_stages(name, out)
     near = {key: _first(runs[key], max(depths)) for key in first}
-    queries = {query for run in near.values() for query in run}
-    every = {q: {p: 0.0 for run in near.values() for p in run.get(q, {})} for q in sorted(queries)}
+    queries = {query for key in reranked for query in near[key]}
+    every = {q: {p: 0.0 for key in reranked for p in near[key].get(q, {})} for q in sorted(queries)}
     f = log_odds(name, out, MODEL, every)
     orders = dict[str, Run](near)
-    for (key, run), k0 in itertools.product(near.items(), depths):
-        cut = _first(run, k0)
+    for key, k0 in itertools.product(reranked, depths):
+        cut = _first(near[key], k0)
         z, own = _min_max(cut), _on(f, cut, None)
-        for a in BLENDS:
+        for a in blends:
             weighted = {q: {p: a * v for p, v in each.items()} for q, each in z.items()}
             orders[_name(key, k0, a)] = _sum(weighted, own)
-    return values(name, out, orders)
+    return orders
 
 
 def _name(run: str, k0: int, blend: float) -> str:
@@ -111,7 +206,6 @@ def _first_stages(name: str, out: Path) -> dict[str, Run]:
     fuse = {"do": "fuse", "runs": ["bm25", "dense"], "depth": DEPTH}
     recipe = recipe_of(name, out) | {
         "models": {"minilm": {"path": "minilm"}},
-        "resources": {"backend": "inline", "precision": "fp32", "threads": 2},
         "stages": {
             "lucene": {"do": "index"},
             "embeddings": {"do": "encode", "model": "minilm"},
@@ -126,28 +220,32 @@ def _first_stages(name: str, out: Path) -> dict[str, Run]:
 
 
 def _dev(out: Path) -> list[str]:
-    """The dev sets; writes their queries, and makes them known to outside.py."""
+    """The dev sets of the first choice; writes their queries."""
     source = out / "source-medquad"
     write(source, medquad(DATA / "medquad-liveqa", Random(SEED)))
-    recipe = {"format": 1, "name": "docs", "collection": {"format": "python-docs"}}
-    recipe |= {"queries": {"dev": {"builtin": "dev"}}, "stages": {"lucene": {"do": "index"}}}
-    raypipe.run(recipe, out / "docs")
-    docs = out / "docs/python-docs"
     passages = {"format": "msmarco-v1", "input": str(DATA / "medquad-liveqa/collection.tsv.gz")}
-    files = {
-        "python-docs": ({"format": "python-docs"}, docs, "queries.dev.tsv", "qrels.dev.txt"),
-        "medquad": (passages, source, "queries.dev.tsv", "qrels.dev.txt"),
+    files = str(source / "queries.dev.tsv"), str(source / "qrels.dev.txt")
+    sets = {
+        "python-docs": _python_docs(out, "dev", DEV["python-docs"]),
+        "medquad": Outside(passages, *files, candidates=MOST, sample=DEV["medquad"]),
     }
-    for name, (collection, folder, queries, qrels) in files.items():
-        paths = str(folder / queries), str(folder / qrels)
-        OUTSIDE[name] = Outside(collection, *paths, candidates=MOST, sample=DEV[name])
+    for name, each in sets.items():
+        OUTSIDE[name] = each
         write_queries(name, out / name)
-    return list(files)
+    return list(sets)
+
+
+def _python_docs(out: Path, split: str, sample: int) -> Outside:
+    """Python's documentation, with a draw of a split's queries."""
+    recipe = {"format": 1, "name": "docs", "collection": {"format": "python-docs"}}
+    recipe |= {"queries": {split: {"builtin": split}}, "stages": {"lucene": {"do": "index"}}}
+    raypipe.run(recipe, out / "docs")
+    files = [
+        str(out / f"docs/python-docs/{name}")
+        for name in (f"queries.{split}.tsv", f"qrels.{split}.txt")
+    ]
+    return Outside({"format": "python-docs"}, *files, candidates=MOST, sample=sample)
 
 
 if __name__ == "__main__":
-    given = sys.argv[3:]
-    main(
-        Path(sys.argv[1]).absolute(),
-        (given[0], int(given[1]), float(given[2])) if sys.argv[2] == "report" else None,
-    )
+    main(Path(sys.argv[1]).absolute(), sys.argv[2])
