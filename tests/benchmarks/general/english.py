@@ -27,6 +27,7 @@ from outside import (
     SEED,
     Outside,
     Run,
+    lines_of,
     log_odds,
     read_run,
     recipe_of,
@@ -50,33 +51,36 @@ DEV = {"python-docs": 200, "medquad": 100}
 """Dev queries of each set: a draw."""
 
 
+ALL = 10_000
+"""More than any set's queries: all of them, in the order of the draw."""
 RULE = {
-    "nfcorpus": replace(OUTSIDE["nfcorpus"], qrels="nfcorpus/qrels/dev.tsv.gz", sample=None),
+    "nfcorpus": replace(OUTSIDE["nfcorpus"], qrels="nfcorpus/qrels/dev.tsv.gz", sample=ALL),
     "wikiqa": replace(
         OUTSIDE["wikiqa"],
         queries="wikiqa/queries.dev.tsv.gz",
         qrels="wikiqa/qrels.dev.txt.gz",
         measure="nDCG@10",
         lists=False,
+        sample=ALL,
     ),
-    "dl21": OUTSIDE["dl21"],
-    "car": replace(OUTSIDE["car"], sample=400),
+    "dl21": replace(OUTSIDE["dl21"], sample=ALL),
+    "car": replace(OUTSIDE["car"], sample=ALL),
 }
 """The four dev sets of the rule."""
+RERANKED = {"nfcorpus": 80, "car": 160, "python-docs": 80}
+"""The queries of a set whose candidates are reranked, where that is not all: the draw's first."""
 SECOND = {"dl21": "RR(rel=2)@10"}
 """The measure that is printed beside nDCG@10, where it is not RR@10."""
 SIMPLEST_FIRST = ("bm25", "dense", "sum-1-3")
 CELLS = ((35, 0), (35, 1), (35, 2), (35, 6), (10, 1), (20, 1))
 """k0 and blend of each column of the table."""
-KINDS_SAMPLE = 150
-"""Test queries of Python's documentation, a draw."""
 
 
 def main(out: Path, mode: str) -> None:
     """Print what the rule gives, where general-mono helps, or the values of the first choice."""
     RESOURCES.update({"precision": "fp32"})
     if mode == "choose":
-        _choose({name: _systems(name, out, FIRST, K0, BLENDS) for name in _dev(out)})
+        _choose({name: _systems(name, out) for name in _dev(out)})
         return
     OUTSIDE.update(RULE)
     if mode == "kinds":
@@ -88,39 +92,65 @@ def main(out: Path, mode: str) -> None:
 
 
 def _rule(out: Path) -> None:
-    measured = {name: _rule_values(name, out, ("sum-1-3",)) for name in RULE}
+    near = {name: _near(name, out) for name in RULE}
+    measured = {name: _measured(name, out, near[name], _queries(name, out)) for name in RULE}
+    first = first_stage(measured)
+    print(f"the first stage is {first}")
+    for one, other in itertools.combinations(reversed(SIMPLEST_FIRST), 2):
+        _compare(measured, one, other)
+    for run in dict.fromkeys(("sum-1-3", first)):
+        reranked = dict[str, Values]()
+        for name in RULE:
+            drawn = _queries(name, out)[: RERANKED.get(name)]
+            orders = _orders(name, out, {run: _of(drawn, near[name][run])}, (35,), (1,))
+            reranked[name] = _measured(name, out, orders, drawn)
+        _compare(reranked, _name(run, 35, 1), run)
+
+
+def first_stage(measured: dict[str, Values]) -> str:
+    """The simplest first stage that is not significantly below the one with the best mean."""
     means = {
-        run: float(np.mean([np.mean(list(measured[name][run].values())) for name in RULE]))
+        run: np.mean([np.mean(list(each[run].values())) for each in measured.values()])
         for run in SIMPLEST_FIRST
     }
     best = max(means, key=lambda run: means[run])
-    first = next(
+    return next(
         run for run in SIMPLEST_FIRST if run == best or _compare(measured, run, best).high >= 0
     )
-    print(f"the first stage is {first}")
-    if first != "sum-1-3":
-        measured = {name: _rule_values(name, out, ("sum-1-3", first)) for name in RULE}
-    for run in dict.fromkeys(("sum-1-3", first)):
-        _compare(measured, _name(run, 35, 1), run)
-    for one, other in itertools.combinations(reversed(SIMPLEST_FIRST), 2):
-        _compare(measured, one, other)
 
 
-def _rule_values(name: str, out: Path, reranked: Sequence[str]) -> Values:
-    """nDCG@10 of the first stages and of general-mono; prints each mean, with RR@10."""
-    orders = _orders(name, out, SIMPLEST_FIRST, reranked, (35,), (1,))
-    found = values(name, out, orders)
-    own = OUTSIDE[name]
-    OUTSIDE[name] = replace(own, measure=SECOND.get(name, "RR@10"))
-    second = values(name, out, orders)
-    for order in orders:
-        said = f"{np.mean(list(second[order].values())):.4f}"
-        mean = np.mean(list(found[order].values()))
-        print(f"{name}, {order}: nDCG@10 {mean:.4f}, RR@10 {said} (n={len(found[order])})")
-        if order.startswith("sum-1-3/"):
-            print(f"{name}, RR@10 less sum-1-3: {_own(second[order], second['sum-1-3'])}")
+def _near(name: str, out: Path) -> dict[str, Run]:
+    """The first 35 of each first stage of the rule."""
+    runs = _first_stages(name, out)
+    return {run: _first(runs[run], 35) for run in SIMPLEST_FIRST}
+
+
+def _queries(name: str, out: Path) -> list[str]:
+    """The queries in the order of the draw."""
+    return [line.split("\t")[0] for line in lines_of(out / name / "queries.tsv")]
+
+
+def _of(queries: Sequence[str], run: Run) -> Run:
+    """These queries of the run, as far as it has them."""
+    return {query: run[query] for query in queries if query in run}
+
+
+def _measured(name: str, out: Path, orders: dict[str, Run], queries: Sequence[str]) -> Values:
+    """nDCG@10 of each order for these queries; prints the means, and those of RR@10."""
+    own, found = OUTSIDE[name], dict[str, Values]()
+    for measure in (own.measure, SECOND.get(name, "RR@10")):
+        OUTSIDE[name] = replace(own, measure=measure)
+        every = values(name, out, orders)
+        found[measure] = {order: {q: each[q] for q in queries} for order, each in every.items()}
+        base, *rest = orders
+        for order in orders:
+            mean = np.mean(list(found[measure][order].values()))
+            print(f"{name}, {order}: {measure} {mean:.4f} (n={len(queries)})")
+        for order in rest:
+            less = _own(found[measure][order], found[measure][base])
+            print(f"{name}, {order} less {base}: {measure} {less}")
     OUTSIDE[name] = own
-    return found
+    return found[own.measure]
 
 
 def _compare(measured: dict[str, Values], order: str, other: str) -> Macro:
@@ -144,17 +174,19 @@ def _own(mine: dict[str, float], base: dict[str, float]) -> str:
 
 def _kinds(out: Path) -> None:
     """general-mono less the run that it reranks, as rows of a table."""
-    OUTSIDE["python-docs"] = _python_docs(out, "test", KINDS_SAMPLE)
+    OUTSIDE["python-docs"] = _python_docs(out, "test", ALL)
+    depths, blends = (sorted(set(each)) for each in zip(*CELLS, strict=True))
     print("| text | run | nDCG@10 |", " | ".join(f"k0 {k0}, a {a}" for k0, a in CELLS), "|")
     for name in (*RULE, "python-docs"):
         write_queries(name, out / name)
-        found = _systems(
-            name, out, SIMPLEST_FIRST, *map(sorted, map(set, zip(*CELLS, strict=True)))
-        )
+        drawn = _queries(name, out)[: RERANKED.get(name)]
+        near = {key: _of(drawn, run) for key, run in _near(name, out).items()}
+        every = values(name, out, _orders(name, out, near, depths, blends))
+        found = {order: {q: each[q] for q in drawn} for order, each in every.items()}
         for run in SIMPLEST_FIRST:
             row = [_own(found[_name(run, k0, a)], found[run]) for k0, a in CELLS]
             mean = np.mean(list(found[run].values()))
-            print(f"| {name} (n={len(found[run])}) | {run} | {mean:.4f} |", " | ".join(row), "|")
+            print(f"| {name} (n={len(drawn)}) | {run} | {mean:.4f} |", " | ".join(row), "|")
 
 
 def _choose(found: dict[str, Values]) -> None:
@@ -167,30 +199,23 @@ def _choose(found: dict[str, Values]) -> None:
         print(order, *(f"{mean:.4f}" for mean in means[order]), f"{np.mean(means[order]):.6f}")
 
 
-def _systems(
-    name: str, out: Path, first: Sequence[str], depths: Sequence[int], blends: Sequence[float]
-) -> Values:
-    """Every order over the first stages, each with its first max(depths) candidates."""
-    return values(name, out, _orders(name, out, first, first, depths, blends))
+def _systems(name: str, out: Path) -> Values:
+    """The dev values of every system of the first choice."""
+    runs = _first_stages(name, out)
+    near = {key: _first(runs[key], MOST) for key in FIRST}
+    return values(name, out, _orders(name, out, near, K0, BLENDS))
 
 
 def _orders(
-    name: str,
-    out: Path,
-    first: Sequence[str],
-    reranked: Sequence[str],
-    depths: Sequence[int],
-    blends: Sequence[float],
+    name: str, out: Path, near: dict[str, Run], depths: Sequence[int], blends: Sequence[float]
 ) -> dict[str, Run]:
-    """The first stages, and general-mono over the first candidates of those in `reranked`."""
-    runs = _first_stages(name, out)
-    near = {key: _first(runs[key], max(depths)) for key in first}
-    queries = {query for key in reranked for query in near[key]}
-    every = {q: {p: 0.0 for key in reranked for p in near[key].get(q, {})} for q in sorted(queries)}
+    """These runs, and general-mono over the first candidates of each."""
+    queries = sorted({query for run in near.values() for query in run})
+    every = {q: {p: 0.0 for run in near.values() for p in run.get(q, {})} for q in queries}
     f = log_odds(name, out, MODEL, every)
     orders = dict[str, Run](near)
-    for key, k0 in itertools.product(reranked, depths):
-        cut = _first(near[key], k0)
+    for (key, run), k0 in itertools.product(near.items(), depths):
+        cut = _first(run, k0)
         z, own = _min_max(cut), _on(f, cut, None)
         for a in blends:
             weighted = {q: {p: a * v for p, v in each.items()} for q, each in z.items()}
