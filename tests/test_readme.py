@@ -244,26 +244,27 @@ def test_the_recipe_as_shown_runs_resumes_is_published_and_checked(small_files, 
     (init,) = shown("raypipe init")
     assert run_in(tmp_path, init).returncode == 0
     written = (tmp_path / "my-recipe.yaml").read_text().partition("\n")[2]
+    written = re.sub(r"^  # .*\n", "", written, flags=re.MULTILINE)
     assert re.sub(r"# [\d,]+ queries.*", "", written) == re.sub(r"# [\d,]+ queries.*", "", recipe)
     for command in shown("raypipe pipeline", commands_of(README)):
         done = run_in(tmp_path, command)
         assert done.returncode == 0, done.stderr
-    assert "general-mono.queries: params.k0 35 -> 20" in done.stderr
-    for name in ("table.md", "runs/queries/general-mono.trec", "measures/queries.tsv"):
+    assert "fused.queries: params.weights [1.0,3.0] -> [1.0,2.0]" in done.stderr
+    for name in ("table.md", "runs/queries/fused.trec", "measures/queries.tsv"):
         assert (tmp_path / "work" / name).is_file()
     (reindex,) = shown("raypipe reindex")
     frozen = run_in(tmp_path, reindex)
     assert frozen.returncode == 4
-    assert "params.k0 20 -> 35" in frozen.stderr
+    assert "params.weights [1.0,2.0] -> [1.0,3.0]" in frozen.stderr
     night = run_in(tmp_path, [word for word in reindex if word != "--frozen"])
     assert night.returncode == 0, night.stderr
     assert night.stdout.splitlines()[-1].startswith("generation 1, ")
-    whole = (tmp_path / "work/runs/queries/general-mono.trec").read_text().splitlines()
+    whole = (tmp_path / "work/runs/queries/fused.trec").read_text().splitlines()
     (cut,), (check,), (pack,) = (
         shown(f"raypipe {verb}", commands_of(README))
         for verb in ("fuse", "leaderboard check", "leaderboard pack")
     )
-    too_deep = run_in(tmp_path, [*check[:-3], "work/runs/queries/general-mono.trec", *check[-2:]])
+    too_deep = run_in(tmp_path, [*check[:-3], "work/runs/queries/fused.trec", *check[-2:]])
     assert too_deep.returncode == 2 and "depth: 10 queries have more than 100" in too_deep.stderr
     for command in (cut, check, pack):
         done = run_in(tmp_path, command)

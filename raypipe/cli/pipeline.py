@@ -108,7 +108,7 @@ def beir(
     allow_open_cluster: OpenCluster = False,
     as_json: AsJson = False,
 ) -> None:
-    """Search a collection of BEIR with BM25, an encoder and both, rerank the best, and measure it.
+    """Search a collection of BEIR with BM25, an encoder and both, and measure it.
 
     The recipe is `english`; `raypipe recipes english` prints it.
     """

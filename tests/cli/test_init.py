@@ -1,6 +1,7 @@
 """`raypipe init`: a recipe for a user's files, which runs as it is."""
 
 import json
+import re
 import shutil
 
 import pytest
@@ -44,6 +45,20 @@ def test_the_recipe_runs_as_it_is_with_every_kind_of_model(
     assert {"bm25", "fused"} < runs and any(name.endswith("-sum") for name in runs)
 
 
+@pytest.mark.jvm
+@pytest.mark.slow
+def test_the_reranker_in_comments_runs_once_they_are_lines(here, tiny_mono, tiny_duo, inline):
+    """The hub's name is replaced here; tests/driver/models/test_hub.py fetches it."""
+    assert run(["init", *FILES])[0] == 0
+    text = (here / "my-recipe.yaml").read_text()
+    (here / "my-recipe.yaml").write_text(with_reranker(text))
+    (here / "duo").symlink_to(tiny_duo)
+    command = ["pipeline", "my-recipe.yaml", "--out", "work", f"models.mono.path={tiny_mono}"]
+    assert run(command)[0] == 0
+    runs = {file.stem for file in (here / "work" / "runs" / "queries").iterdir()}
+    assert runs == {"bm25", "minilm", "fused", "mono", "duo-sum"}
+
+
 def test_each_kind_of_model_has_its_stages(here, tiny_model, tiny_mono, tiny_duo):
     names = {"e": tiny_model, "m": tiny_mono, "d": tiny_duo}
     for name, folder in names.items():
@@ -77,13 +92,20 @@ def test_models_whose_stages_would_have_one_name_get_numbers(here, tiny_model, t
     assert list(recipe.models) == ["x", "x-vectors-2", "x-sum-2"]
 
 
-def test_the_stages_are_those_of_the_recipe_english(here):
+def with_reranker(text):
+    """A recipe whose lines in comments are lines."""
+    return re.sub(r"^  # ([\w-]+: \{)", r"  \1", text, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("edit", [str, with_reranker])
+def test_the_stages_are_those_of_the_recipe_english(here, edit):
     assert run(["init", *FILES])[0] == 0
     written, english = (
-        yaml.safe_load(text)
+        yaml.safe_load(edit(text))
         for text in ((here / "my-recipe.yaml").read_text(), recipe_text("english"))
     )
-    names = {"embeddings": "minilm-vectors", "dense": "minilm", "mono": "general-mono"}
+    assert ("duo-sum" in written["stages"]) == ("duo" in written["models"]) == (edit is not str)
+    names = {"embeddings": "minilm-vectors", "dense": "minilm"}
 
     def renamed(value):
         if isinstance(value, dict):
@@ -118,7 +140,10 @@ def test_documents_have_stages_that_rank_them_by_bm25s_and_the_last_runs_best_pa
             for name in ("bm25", last)
         }
         assert [*written["stages"]][-2:] == [*made]
-        assert text.count("  # documents by their best passages\n") == 2
+        edited = yaml.safe_load(with_reranker(text))["stages"]
+        added = ["mono-documents", "duo-sum-documents"] if last == "fused" else []
+        assert [*edited][-2 - len(added) :] == [*made, *added]
+        assert all(edited[name]["run"] == name.removesuffix("-documents") for name in added)
         assert written["evaluate"]["baseline"] == "bm25-documents"
         assert written["queries"]["queries"]["document_qrels"] == "judged.txt"
 
@@ -153,7 +178,7 @@ def test_by_default_the_included_models_are_taken_and_paths_belong_to_the_recipe
     assert run(["init", "sub dir/it's.tsv", "queries.tsv"])[0] == 0
     recipe = load_recipe(here / "my-recipe.yaml")
     assert recipe.collection.input == (str(here / "sub dir" / "it's.tsv"),)
-    assert {each.path for each in recipe.models.values()} == {"minilm", "general-mono"}
+    assert {each.path for each in recipe.models.values()} == {"minilm"}
     assert recipe.evaluate is None
     written = (here / "my-recipe.yaml").read_text()
     assert "input: 'sub dir/it''s.tsv'" in written and "  # 2 queries\n" in written

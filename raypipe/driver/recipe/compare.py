@@ -83,7 +83,7 @@ def _told(recipe: Recipe, workspace: Workspace, differences: Sequence[_Differenc
             f"or raypipe did; put them back, or {_REMEDY}"
         )
     keys = [key for each in differences for key in _keys_of(each, changed)]
-    return f"{', '.join(map(str, dict.fromkeys(keys)))}; set that back, or {_REMEDY}"
+    return f"{', '.join(dict.fromkeys(map(str, keys)))}; set that back, or {_REMEDY}"
 
 
 def _keys_of(difference: _Difference, changed: Sequence[ChangedKey]) -> Sequence[ChangedKey]:

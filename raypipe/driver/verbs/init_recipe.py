@@ -25,10 +25,12 @@ from raypipe.uris import dataset_id, in_bucket
 
 log = logging.getLogger(__name__)
 
-GENERAL = "general-mono"
-MODELS = ("minilm", GENERAL)
-"""They come with raypipe: an encoder, and a reranker for English text of any kind."""
-K1 = 10
+MODELS = ("minilm",)
+"""The encoder that comes with raypipe."""
+K0, K1 = 35, 10
+"""How many candidates a reranker has, as in the recipe `english`."""
+FUSED = "fused"
+"""The run of BM25 and the encoders, the last one without a reranker."""
 NAME_LENGTH = 40
 """Longest name of a model: names of stages begin with it, and have room for 64 characters."""
 
@@ -39,7 +41,8 @@ def write_recipe(
     """The text of the recipe that was written to `out`, which runs as it is.
 
     BM25, a dense search with each encoder, their fusion, and each reranker over the stage above it;
-    where the files hold documents, they are split, and ranked by their best passages.
+    without one, the reranker in comments of the recipe `english`. Documents are split, and ranked
+    by their best passages.
 
     Raises:
         InputError: `out` is there; a file is in no form that is read; the judgements are of other
@@ -76,8 +79,11 @@ def _text(passages: str, queries: str, qrels: str | None, models: Sequence[str],
     stages, last = _stages(kinds)
     baseline = "bm25"
     if split:
-        for run in dict.fromkeys((baseline, last)):
-            stage = f"  {run}-documents: {{do: documents, run: {run}, method: maxp}}"
+        runs = {baseline: "  ", last: "  "}
+        if last == FUSED:
+            runs |= dict.fromkeys(("mono", "duo-sum"), "  # ")
+        for run, begins in runs.items():
+            stage = f"{begins}{run}-documents: {{do: documents, run: {run}, method: maxp}}"
             stages.append((stage, "documents by their best passages"))
         baseline = f"{baseline}-documents"
     lines = [
@@ -88,6 +94,7 @@ def _text(passages: str, queries: str, qrels: str | None, models: Sequence[str],
         (f"  queries: {{file: {_place(queries, out)}{judged}}}", ""),
         *([("models:", "")] if kinds else []),
         *((f"  {name}: {{path: {_model(path, out)}}}", "") for name, (path, _) in kinds.items()),
+        *(_commented("models") if last == FUSED else []),
         ("stages:", "a stage names its run"),
         *stages,
     ]
@@ -105,13 +112,12 @@ COLUMN = 56
 def _stages(models: Mapping[str, tuple[str, str]]) -> tuple[list[tuple[str, str]], str]:
     """The lines of the stages, each with its comment, and the name of the last run.
 
-    Weights, k0 and general-mono's blend are those of the recipe `english`.
+    Weights are those of the recipe `english`, and so are the lines in comments.
 
     Args:
         models: name -> (model, its kind).
     """
-    english = parse_yaml(recipe_text("english"), origin=str).data["stages"]
-    k0, blend, both = english["mono"]["k0"], english["mono"]["blend"], english["fused"]["weights"]
+    both = parse_yaml(recipe_text("english"), origin=str).data["stages"]["fused"]["weights"]
     lines = [
         ("  lucene: {do: index}", "BM25's index"),
         ("  bm25: {do: search, index: lucene}", "the best 1,000 passages of each query"),
@@ -124,14 +130,13 @@ def _stages(models: Mapping[str, tuple[str, str]]) -> tuple[list[tuple[str, str]
         runs.append(name)
     last = runs[-1]
     if len(runs) > 1:
-        last = "fused"
+        last = FUSED
         weights = ", ".join(map(str, [both[0], *both[1:] * (len(runs) - 1)]))
         method = f"method: weighted, weights: [{weights}]"
         fuse = f"  fused: {{do: fuse, runs: [{', '.join(runs)}], {method}}}"
         lines.append((fuse, "their sum"))
     for name in (name for name, (_, kind) in models.items() if kind == "mono"):
-        own = f", blend: {blend}" if models[name][0] == GENERAL else ""
-        score = f"  {name}: {{do: score, run: {last}, model: {name}, k0: {k0}{own}}}"
+        score = f"  {name}: {{do: score, run: {last}, model: {name}, k0: {K0}}}"
         lines.append((score, "a monoBERT model"))
         last = name
     for name in (name for name, (_, kind) in models.items() if kind == "duo"):
@@ -139,7 +144,15 @@ def _stages(models: Mapping[str, tuple[str, str]]) -> tuple[list[tuple[str, str]
         lines.append((score, f"duoBERT over all pairs of the first {K1}"))
         lines.append((f"  {name}-sum: {{do: aggregate, pairs: {name}, method: sum}}", "its run"))
         last = f"{name}-sum"
+    if last == FUSED:
+        lines += _commented("stages")
     return lines, last
+
+
+def _commented(part: str) -> list[tuple[str, str]]:
+    """The lines in comments of `english` below models or stages, each with what it says."""
+    (block,) = re.findall(rf"^{part}:\n((?: .*\n)+)", recipe_text("english"), re.MULTILINE)
+    return re.findall(r"^(  # .*\}) +# (.*)$", block, re.MULTILINE)
 
 
 def _named(models: Sequence[str]) -> dict[str, str]:

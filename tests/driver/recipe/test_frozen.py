@@ -48,6 +48,14 @@ def test_a_refusal_names_the_recipes_keys_with_both_values_and_the_remedy(
     assert stores and all(": params." in line for line in stores)
 
 
+def test_a_refusal_names_a_list_with_both_values(run, finished, tmp_path):
+    more = "  fused: {do: fuse, runs: [first, duo-min], method: weighted, weights: [1, 3]}"
+    run(tmp_path / "work", finished[0] / "stores", more=more)
+    first, store = refused(tmp_path, "stages.fused.weights=[1, 2]")
+    assert first == f"--frozen: stages.fused.weights [1.0, 3.0] -> [1.0, 2.0]{REMEDY}"
+    assert store == "fused.test: params.weights [1.0,3.0] -> [1.0,2.0]"
+
+
 def test_where_no_key_changed_it_is_the_models_files_a_library_or_raypipe(finished, monkeypatch):
     def of_another_version(*place):
         found = find_spec(*place)

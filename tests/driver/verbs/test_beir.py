@@ -55,14 +55,14 @@ def test_every_missing_file_is_named_with_the_splits_that_there_are(folder):
 
 @pytest.mark.jvm
 @pytest.mark.slow
-def test_the_table_has_bm25_the_encoder_both_and_the_reranker(folder, tiny_model, tmp_path, capsys):
+def test_the_table_has_bm25_the_encoder_and_both(folder, tiny_model, tmp_path, capsys):
     settings = ["resources.backend=inline", "resources.device=cpu"]
     command = ["beir", str(folder), "--model", str(tiny_model), "--out", str(tmp_path / "out")]
     assert run([*command, *settings])[0] == 0
     table = capsys.readouterr().out
-    for system in ("bm25", "dense", "fused", "mono"):
+    for system in ("bm25", "dense", "fused"):
         assert f"| {system} " in table
-    assert "| encoder " in table and "minilm" not in table.replace("general-mono", "")
+    assert "| encoder " in table and "minilm" not in table
     assert "(n=2)" in table and "- topics: small, test" in table
     line = "exclude: own-id: 1 of 2 queries have passages of their own id, which are left out"
     assert f"- {line}\n" in table
