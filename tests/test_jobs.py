@@ -223,6 +223,7 @@ def test_the_command_that_submits_a_date_again_exits_with_1(head):
     assert "Job with submission_id reindex-2026-11-23 already exists" in log
 
 
+@pytest.mark.slow
 @pytest.mark.fault(
     2, "a killed driver of a submitted job: `status` is 3, the next submission completes"
 )
