@@ -73,9 +73,11 @@ def _cells(line: str, separator: str) -> list[str]:
 def columns_of(found: Iterable[str], wanted: Mapping[str, Sequence[str]]) -> dict[str, str]:
     """Our column -> the file's, for each of the wanted columns that the file has.
 
-    Capitals and blanks around a name do not matter.
+    Capitals and blanks around a name do not matter, unless another has the very name.
     """
-    named = {name.strip().lower(): name for name in reversed(list(found))}
+    names_there = list(found)
+    named = {name.strip().lower(): name for name in reversed(names_there)}
+    named |= {name: name for name in names_there}
     first = {
         own: next((name for name in names if name in named), None) for own, names in wanted.items()
     }

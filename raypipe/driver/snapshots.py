@@ -12,6 +12,7 @@ import gzip
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -134,10 +135,13 @@ def reindex_snapshots(
         )
     before = read_record(out)
     entries = {} if before is None else before["snapshots"]
+    newest = max((entry["generation"] for entry in entries.values()), default=0)
     complete: dict[str, Any] = {}
     for snapshot in snapshots:
         made_of = _made_of(snapshot.recipe)
         entry = entries.get(snapshot.name)
+        if entry is not None and snapshot is snapshots[-1] and entry["generation"] < newest:
+            entry = None  # a later one is no longer there, and its generation is current
         if entry is not None and _is_complete(out, snapshot.name, entry, made_of):
             say(f"snapshot {snapshot.name}: complete as generation {entry['generation']}")
             complete[snapshot.name] = entry
@@ -146,10 +150,10 @@ def reindex_snapshots(
         for key in snapshot.unjudged:
             say(f"snapshot {snapshot.name}: {key}: not there, so its runs are not measured")
         outcome = run(snapshot.recipe, replace(options, snapshot=snapshot.name))
+        _remove_others(out, recipe, complete)
         complete[snapshot.name] = _entry(snapshot, out, outcome, made_of)
         _write_record(out, recipe, complete)
-    if before is not None and [*before["snapshots"]] != [*complete]:
-        _write_record(out, recipe, complete)
+    _remove_others(out, recipe, complete)
     return {"recipe": recipe.name, "snapshots": complete}
 
 
@@ -168,6 +172,35 @@ def read_record(folder: Path) -> dict[str, Any] | None:
 def _write_record(out: Path, recipe: Recipe, complete: Mapping[str, Any]) -> None:
     body = {"format": FORMAT, "recipe": recipe.name, "snapshots": complete}
     replace_file(out / FOLDER / RECORD, json.dumps(body, indent=1).encode() + b"\n")
+
+
+def _remove_others(out: Path, recipe: Recipe, complete: Mapping[str, Any]) -> None:
+    """Remove runs and measures of snapshots, systems and settings that are not those of `complete`.
+
+    Else a hand-in would have runs of a snapshot that is gone, or of other settings. What the record
+    does not name, a user's own, stays.
+    """
+    record = read_record(out)
+    if record is None or record["snapshots"] == complete:
+        return
+    for path in _files_of(out, record["snapshots"]) - _files_of(out, complete):
+        path.unlink(missing_ok=True)
+        with suppress(OSError):  # a user's own file is in it
+            path.parent.rmdir()
+    _write_record(out, recipe, complete)
+
+
+def _files_of(out: Path, entries: Mapping[str, Any]) -> set[Path]:
+    """The runs and the measures that a record's entries name."""
+    return {
+        path
+        for snapshot, entry in entries.items()
+        for query_set, systems in entry["systems"].items()
+        for path in (
+            values_of(out, query_set, snapshot),
+            *(run_of(out, query_set, system, snapshot) for system in systems),
+        )
+    }
 
 
 def _made_of(recipe: Recipe) -> str:

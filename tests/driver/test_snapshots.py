@@ -165,6 +165,32 @@ def test_a_changed_setting_runs_all_snapshots_again(folder):
 
 
 @pytest.mark.slow
+def test_runs_of_a_snapshot_that_is_gone_and_the_generation_go_with_it(folder):
+    assert reindex(folder) == 0
+    own = folder / "work/snapshots/test/dense/lag-10/note.txt"
+    own.write_text("mine")
+    shutil.move(folder / "snapshots/lag-10", folder)
+    assert reindex(folder) == 0
+    assert sorted(runs(folder)) == [f"test/dense/{name}/run.txt.gz" for name in ("lag-2", "lag-9")]
+    assert own.read_text() == "mine" and [*record(folder)] == ["lag-2", "lag-9"]
+    assert generations(folder)[-1]["snapshot"] == "lag-9"
+    assert reindex(folder) == 0 and len(generations(folder)) == 4
+
+
+@pytest.mark.slow
+def test_no_run_of_earlier_settings_stays_beside_one_of_new_settings(folder):
+    assert reindex(folder) == 0
+    recipe, part = folder / "growing.yaml", folder / "snapshots/lag-9/documents/part-2.jsonl"
+    text = recipe.read_text().replace("dense:", "renamed:")
+    recipe.write_text(text.replace("baseline: dense", "baseline: renamed"))
+    part.write_text(part.read_text() + '{"id": "x"}\n')
+    assert reindex(folder) == 2
+    assert [*runs(folder)] == ["test/renamed/lag-2/run.txt.gz"]
+    values = {path.name for path in (folder / "work/snapshots/test").glob("*.tsv")}
+    assert values == {"lag-2.tsv"} and [*record(folder)] == ["lag-2"]
+
+
+@pytest.mark.slow
 def test_places_may_name_the_snapshot_or_be_the_same_for_all(folder):
     (folder / "shared.txt").write_text("q0\tzebra of\n")
     (folder / "qrels").mkdir()

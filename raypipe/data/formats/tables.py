@@ -40,9 +40,9 @@ _PARTS = {"id": "passage_id", "title": "title", "headings": "headings", "body": 
 
 
 def names_in(fields: Mapping[str, str]) -> Names:
-    """The columns that a recipe's `fields` name; capitals do not matter."""
+    """The columns that a recipe's `fields` name; capitals matter where two differ in them alone."""
     parts = [(own, fields[key]) for key, own in _PARTS.items() if key in fields]
-    return tuple((own, (name.strip().lower(),)) for own, name in parts)
+    return tuple((own, (name.strip(), name.strip().lower())) for own, name in parts)
 
 
 def _needed(names: Names) -> list[str]:

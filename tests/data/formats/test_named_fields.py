@@ -62,6 +62,18 @@ def test_a_passage_is_title_and_body_of_the_fields_that_are_named(tmp_path, form
     assert passages(path, read_as, body)[0] == ("11", "about snow")
 
 
+@pytest.mark.parametrize("names", [["Docno", "docno", "abs"], ["docno", "Docno", "abs"]])
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_of_columns_that_differ_in_capitals_the_one_that_is_named_is_read(tmp_path, form, names):
+    path = tmp_path / f"two.{form}"
+    if form == "csv":
+        path.write_text(",".join(names) + "\n" + ",".join(names) + "\n")
+    else:
+        pq.write_table(pa.table({name: [name] for name in names}), path)
+    for name in ("docno", "Docno"):
+        assert passages(path, form, {"id": name, "body": "ABS"}) == [(name, "abs")]
+
+
 def test_a_column_that_is_named_and_missing_is_refused_with_the_file(tmp_path):
     write_parquet(tmp_path / "p.parquet")
     write_csv(tmp_path / "p.csv", ",")
@@ -69,7 +81,7 @@ def test_a_column_that_is_named_and_missing_is_refused_with_the_file(tmp_path):
     fields = {**FIELDS, "title": "heading"}
     with pytest.raises(InputError, match=r"p\.parquet: expected columns .*; missing title"):
         passages(tmp_path / "p.parquet", "parquet", fields)
-    with pytest.raises(InputError, match=r"p\.csv: line 1: .* with coreid, heading, abstract"):
+    with pytest.raises(InputError, match=r"p\.csv: line 1: .* with coreId, heading, abstract"):
         passages(tmp_path / "p.csv", "csv", fields)
     with pytest.raises(InputError, match=r'p\.jsonl: line 1: expected a field "heading"'):
         passages(tmp_path / "p.jsonl", "jsonl", fields)
