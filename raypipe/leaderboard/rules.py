@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from raypipe.data.records import BOM
 from raypipe.errors import InputError, shown
 from raypipe.evaluation.run_files.columns import Codes, encode
 from raypipe.evaluation.run_files.forms import form_of
@@ -22,6 +23,7 @@ from raypipe.evaluation.run_files.lines import (
 )
 from raypipe.evaluation.run_files.runs import read_run
 from raypipe.leaderboard.boards import Board
+from raypipe.storage.compression import open_binary
 from raypipe.vocabulary import BreakTies
 
 
@@ -153,6 +155,10 @@ def _raw(path: Path, form: str, *, strict: bool) -> tuple[str, tuple[str, ...]]:
     """
     problem, first = "", 1
     tags: dict[str, None] = {}
+    if form == "msmarco" or strict:
+        with open_binary(path) as file:
+            if file.read(len(BOM)) == BOM:
+                problem = "line 1: a byte order mark, which a script takes into the query's id"
     for block in line_blocks(path):
         if not problem and (form == "msmarco" or strict):
             wrong = _wrong_lines(block, first, _LINES[form])

@@ -40,6 +40,7 @@ def test_the_line_of_a_wrong_separator_is_told_behind_a_first_block_too(tmp_path
     assert lines_of(tmp_path, "1\t2\t1\n1 3\t2\n").separators.startswith("line 2: ")
     assert lines_of(tmp_path, "1\t2\t1\n1\t3\t2").separators == ""
     assert lines_of(tmp_path, "1\t2\t1.0\n").separators.startswith("line 1: ")
+    assert "byte order mark" in lines_of(tmp_path, "\ufeff1\t2\t1\n").separators
 
 
 def test_a_query_id_with_a_leading_zero_is_another_number_for_the_script(tmp_path):
