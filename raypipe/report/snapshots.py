@@ -62,7 +62,9 @@ def _section(folder: Path, snapshots: Mapping[str, Any], query_set: str) -> Repo
     tables.append(Table("Snapshots", BUILT, [_built(*each) for each in snapshots.items()]))
     unjudged = [name for name in snapshots if name not in values]
     notes = [RELATIVE, INTERVALS] if rows else []
-    notes += [f"without judgements, so not measured: {', '.join(unjudged)}"] if unjudged else []
+    if unjudged:
+        why = "without judgements" if values else "without judgements or `evaluate.measures`"
+        notes.append(f"{why}, so not measured: {', '.join(unjudged)}")
     charts = [_chart(rows, [*snapshots])] if len(values) > 1 else []
     return ReportSection(NAME, query_set, tables, charts, notes)
 
