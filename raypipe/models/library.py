@@ -119,6 +119,8 @@ def _described(
     prompted = _checked(PairConventions, given, folder) if name == PROMPTED else None
     model = open_by_library(folder, name, prompted or bare, "meta")
     conventions = prompted or _conventions(model, name, given, folder)
+    if name != PROMPTED:
+        _refuse_beyond_table(model, folder)
     if name not in ("CrossEncoder", PROMPTED):
         _refuse_unread(model, name, folder)
     read: dict[str, Any] = {"class": name, "pooling": bare, "dim": _dim(model, conventions)}
@@ -378,6 +380,27 @@ def _refuse_unread(model: Any, name: str, folder: Path) -> None:
                 f"{folder}: sentence-transformers cannot read a {side} as {name}: "
                 f"{first_line(error)}"
             ) from error
+
+
+def _refuse_beyond_table(model: Any, folder: Path) -> None:
+    """Returns nothing if each word piece has an embedding, also those that only some texts have.
+
+    Raises:
+        InputError: one has none.
+    """
+    from sentence_transformers.base.modules import Transformer
+
+    for each in model.modules():
+        if not isinstance(each, Transformer) or not hasattr(each.tokenizer, "get_vocab"):
+            continue
+        rows = getattr(each.model.get_input_embeddings(), "num_embeddings", None)
+        largest, token = max((n, t) for t, n in each.tokenizer.get_vocab().items())
+        if rows is not None and largest >= rows:
+            raise InputError(
+                f"{folder}: expected word pieces 0 to {rows - 1}, for which the model has "
+                f"embeddings, found {largest}, {token!r}; take it out of the tokenizer's files, or "
+                "resize the model's embeddings and train them"
+            )
 
 
 def _dim(model: Any, conventions: AnyConventions) -> int:

@@ -103,6 +103,14 @@ def test_a_router_without_a_route_of_passages_is_refused_before_any_work(tmp_pat
     assert "'query'" in found and "'other'" in found
 
 
+def test_a_token_without_an_embedding_is_refused_before_any_work(tmp_path):
+    folder = encoder(tmp_path, "mpnet", normal)
+    rows = json.loads((folder / "config.json").read_text())["vocab_size"]
+    changed(folder / "tokenizer_config.json", extra_special_tokens=["driverless"])
+    found = told(folder)
+    assert f"word pieces 0 to {rows - 1}" in found and f"found {rows}, 'driverless'" in found
+
+
 def test_pickles_parts_elsewhere_and_quantised_weights_are_refused(tmp_path):
     folder = encoder(tmp_path, "mpnet", normal)
     (folder / "3_Dense").mkdir()

@@ -392,12 +392,23 @@ def cases_of(packed: Packed, added: Sequence[str], *, own: bool) -> list[Cases]:
 def compare_inputs(
     finding: dict[str, Any], packed: Packed, reference: Reference, cases: Cases
 ) -> None:
-    """Add to the finding how many inputs are equal, and the first that differs."""
+    """Add to the finding how many inputs are equal, and the first that differs.
+
+    Raises:
+        NoValueError: the library reads a word piece without an embedding.
+    """
+    num_rows = packed.model.config()["vocab_size"]
     side, rows = cases.side, [*cases.short, *cases.full, *cases.others]
     both = zip(rows, packed.inputs(side, rows), reference.inputs(side, rows), strict=True)
     has_segments = packed.model.family.files.HAS_SEGMENTS
     for row, (ids, segments), (own_ids, own_segments) in both:
         finding["inputs"] += 1
+        if max(own_ids, default=0) >= num_rows:
+            raise NoValueError(
+                f"of {_shown(side, row)} it reads word piece {max(own_ids)}, where the model has "
+                f"embeddings of 0 to {num_rows - 1}: its tokenizer_config.json adds a token that "
+                "tokenizer.json and the weights lack; take it out, or resize the embeddings"
+            )
         if ids != own_ids:
             finding["problem"] = f"of {_shown(side, row)} it reads {_tokens(packed, own_ids, ids)}"
             return

@@ -13,6 +13,7 @@ from small_workspace import IDS, SMALL, TEXTS, run_small
 
 import raypipe
 from raypipe.driver.proof.proof import computable
+from raypipe.errors import InputError
 from raypipe.models.folder.model_folder import resolve_model
 
 pytestmark = pytest.mark.slow
@@ -106,3 +107,11 @@ def test_stores_and_forecast_are_those_of_the_librarys_model_and_nothing_is_prov
     assert computed == ["count@collection"]  # its file is another one
     shown = raypipe_here("model", "show", encoder)
     assert shown.returncode == 0 and "sentence-transformers computes it" in shown.stdout
+
+
+def test_a_token_that_only_the_library_adds_without_an_embedding_is_named(
+    encoder, tmp_path, with_proofs
+):
+    changed(encoder / TOKENIZER, truncation_side="right", extra_special_tokens=["driverless"])
+    with pytest.raises(InputError, match="computes too, and of the .* it reads word piece"):
+        raypipe.encode(["a driverless lease"], model=encoder)
