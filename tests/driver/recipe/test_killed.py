@@ -19,6 +19,7 @@ KILLED = 86
 MORE = """
 graph: {do: ann, embeddings: embeddings, hnsw: {links: 4, ef_construction: 20}}
 lists: {do: ann, embeddings: embeddings, ivf_pq: {lists: 4, code_bytes: 2}}
+narrow: {do: truncate, embeddings: embeddings, dims: 8}
 near: {do: search, index: graph, depth: 5, ann: {refine: 2}}
 listed: {do: search, index: lists, depth: 5, ann: {refine: 2, probes: 2}}
 duo: {do: score, run: mono, model: duo, k1: 3}
