@@ -206,13 +206,10 @@ def recipes(
         left = [each for each in left if each not in chosen]
         print("\n" * (number > 0) + group)
         texts = {each: recipe_text(each) for each in chosen}
-        lines = [[name, f"raypipe {_verb(text)}", purpose_of(text)] for name, text in texts.items()]
+        lines = [
+            [name, f"raypipe {verb_of(text)}", purpose_of(text)] for name, text in texts.items()
+        ]
         show_columns([["recipe", "command", "what it is for"], *lines])
-
-
-def _verb(text: str) -> str:
-    """The verb that runs a packaged recipe: a folder of snapshots is for reindex."""
-    return "reindex" if "\n  snapshots: " in text else verb_of(text)
 
 
 def execute(

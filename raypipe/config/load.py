@@ -221,18 +221,23 @@ LONG = 140
 
 
 def recipe_names(verb: str | None = None) -> list[str]:
-    """Names of the packaged recipes, sorted; with a verb (pipeline or train), only those for it."""
+    """Names of the packaged recipes, sorted; with a verb, only those that it runs."""
     return sorted(name for name in _recipes() if verb is None or verb == verb_of(recipe_text(name)))
 
 
 def verb_of(text: str) -> str:
-    """The verb that runs a recipe, by its own keys: pipeline (stages) or train (loss, phases)."""
+    """The verb that runs a recipe, by its own keys: train (loss, phases), reindex (a folder of
+    snapshots), otherwise pipeline."""
     try:
         keys = parse_yaml(text, origin=str).data
     except InputError:
         return "pipeline"  # loading it reports the problem
-    trains = isinstance(keys, dict) and not {"loss", "phases"}.isdisjoint(keys)
-    return "train" if trains else "pipeline"
+    if not isinstance(keys, dict):
+        return "pipeline"
+    if not {"loss", "phases"}.isdisjoint(keys):
+        return "train"
+    collection = keys.get("collection")
+    return "reindex" if isinstance(collection, dict) and "snapshots" in collection else "pipeline"
 
 
 def purpose_of(text: str) -> str:
@@ -289,9 +294,10 @@ def named_training(
         InputError: no such file or name, a pipeline recipe, or every problem found in it.
     """
     text, base, source = _found(recipe)
-    if verb_of(text) == "pipeline" and "\nstages:" in text:
+    verb = verb_of(text)
+    if verb != "train" and "\nstages:" in text:
         raise InputError(
-            f"{recipe}: this is a pipeline recipe (it has stages); use `raypipe pipeline {recipe}`"
+            f"{recipe}: this is a pipeline recipe (it has stages); use `raypipe {verb} {recipe}`"
         )
     return load_training(text, overrides=overrides, env=env, base=base, source=source)
 

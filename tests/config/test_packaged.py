@@ -25,7 +25,7 @@ DATA = Path(os.environ.get("RAYPIPE_DATA", Path(__file__).parents[2] / "../share
 
 
 def test_a_packaged_recipe_loads_under_its_name_and_comes_back():
-    for name in recipe_names("pipeline"):
+    for name in [*recipe_names("pipeline"), *recipe_names("reindex")]:
         recipe = packaged(name)
         assert recipe.name == name
         assert recipe.evaluate and recipe.evaluate.topics and recipe.evaluate.relevance
