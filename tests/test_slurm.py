@@ -9,22 +9,12 @@ from pathlib import Path
 
 import pytest
 from killed_jobs import durable_bytes, num_records, start
+from recipes import dense, write_files
 
 ROOT = Path(__file__).parent.parent
 SCRIPT = ROOT / "jobs" / "raypipe.sbatch"
 SINFO = shutil.which("sinfo")
 ANSWERS = SINFO and subprocess.run([SINFO, "-h"], capture_output=True).returncode == 0
-RECIPE = """
-format: 1
-name: job
-collection: {{format: msmarco-v1, input: {folder}/passages.tsv}}
-queries: {{dev: {{file: {folder}/queries.tsv}}}}
-models: {{tiny: {{path: {model}}}}}
-stages:
-  embeddings: {{do: encode, model: tiny}}
-  dense: {{do: search, index: embeddings, depth: 5}}
-resources: {{device: cpu, threads: 1, shard_rows: 1}}
-"""
 
 
 def test_a_slurm_job_without_a_command_says_how_it_is_submitted():
@@ -41,11 +31,9 @@ def test_a_slurm_job_told_to_stop_goes_on_when_it_is_submitted_again(
 ):
     here = Path(sys.executable).parent
     monkeypatch.setenv("PATH", f"{here}{os.pathsep}{os.environ['PATH']}")
-    lines = [f"{row}\tthe lease of shard {row} ranks a zebra\n" for row in range(60)]
-    (tmp_path / "passages.tsv").write_text("".join(lines))
-    (tmp_path / "queries.tsv").write_text("q1\tthe zebra\nq2\ta lease\n")
+    write_files(tmp_path, ["the lease of a shard ranks a zebra"] * 60)
     recipe = tmp_path / "recipe.yaml"
-    recipe.write_text(RECIPE.format(folder=tmp_path, model=tiny_model))
+    recipe.write_text(dense(tmp_path, tiny_model, threads=1, shard_rows=1))
     assert start(recipe, tmp_path / "calm", 1, "inline").wait() == 0
     out, log = tmp_path / "out", tmp_path / "log.txt"
     nodes = len(subprocess.run([SINFO, "-hN"], capture_output=True, text=True).stdout.splitlines())

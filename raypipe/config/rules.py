@@ -206,6 +206,13 @@ def documents_problems(collection: Collection) -> Iterator[Problem]:
     if fields is not None and form not in WITH_FIELDS:
         text = f"for the formats {listed(WITH_FIELDS)}, not {form}; remove it"
         yield Problem(("collection", "fields"), text)
+    if fields is not None:
+        parts: set[str | None] = {fields.body}
+        for key in ("title", "headings"):
+            if (name := getattr(fields, key)) in parts:
+                text = f"{name} is another part of the text already; name each part once"
+                yield Problem(("collection", "fields", key), text)
+            parts |= {name} - {None}
     by_id = split is not None and split.delimiter is not None
     if fields is None and form == "jsonl" and split is not None and not by_id:
         text = "missing; expected the names of the fields, at least id and body"

@@ -426,6 +426,10 @@ def _scores(run: RunLines, board: Board, break_ties: BreakTies) -> Finding:
         return does_not_apply(rule, "the file has none")
     order = np.lexsort((run.rank, run.queries.codes))
     codes, score = run.queries.codes[order], run.score[order]
+    if (wrong := ~np.isfinite(score)).any():
+        first = run.query_ids[codes[np.flatnonzero(wrong)[0]]]
+        detail = f"{int(wrong.sum()):,} are no finite float32 numbers; first: query {first}"
+        return broken(rule, f"{detail}; make the run again")
     same = codes[1:] == codes[:-1]
     rising, tied = same & ~(score[1:] <= score[:-1]), same & (score[1:] == score[:-1])
     may_tie = board.scores == "not rising"

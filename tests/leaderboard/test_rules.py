@@ -150,6 +150,13 @@ def test_trec_dl_wants_falling_scores_one_tag_and_its_ids(tmp_path, change, rule
     assert found == (rule or ["repeated passages"])
 
 
+@pytest.mark.parametrize("number", ["nan", "inf"])
+def test_a_score_that_is_no_finite_number_is_named_as_such(tmp_path, number):
+    findings = check(tmp_path, DL.replace(" 2.0 ", f" {number} "), BOARDS["trec-rag"])
+    (scores,) = [finding for finding in findings if finding.rule == "scores"]
+    assert "1 are no finite float32 numbers; first: query " in scores.detail
+
+
 def test_trec_dl_of_v2_takes_100_rows_and_of_v1_1000(tmp_path):
     def rows(count, name):
         return "".join(f"1 Q0 {name}{n} {n + 1} {-n} a\n" for n in range(count))

@@ -42,7 +42,9 @@ _PARTS = {"id": "passage_id", "title": "title", "headings": "headings", "body": 
 def names_in(fields: Mapping[str, str]) -> Names:
     """The columns that a recipe's `fields` name; capitals matter where two differ in them alone."""
     parts = [(own, fields[key]) for key, own in _PARTS.items() if key in fields]
-    return tuple((own, (name.strip(), name.strip().lower())) for own, name in parts)
+    return tuple(
+        (own, tuple(dict.fromkeys((name.strip(), name.strip().lower())))) for own, name in parts
+    )
 
 
 def _needed(names: Names) -> list[str]:
@@ -115,9 +117,12 @@ def parquet_columns(
         names = pq.read_schema(path).names
     columns = foreign.columns_of(names, aliases)
     if missing := [own for own in needed if own not in columns]:
+        shown = {own: aliases[own][0] for own in needed}  # what a recipe calls it, if it does
+        also = foreign.also(aliases, *missing)
         raise InputError(
-            f"{path}: expected columns {', '.join(needed)}; missing {', '.join(missing)}; found "
-            f"{', '.join(names)} ({foreign.also(aliases, *missing)})"
+            f"{path}: expected columns {', '.join(shown.values())}; missing "
+            f"{', '.join(shown[own] for own in missing)}; found {', '.join(names)}"
+            + (f" ({also})" if also else "")
         )
     if twice := [name for name in columns.values() if names.count(name) > 1]:
         raise InputError(f"{path}: expected each column once, found {', '.join(twice)} twice")
