@@ -347,3 +347,18 @@ def test_ranks_need_every_query_to_begin_at_the_same_number():
     assert third_column(codes, np.array([0.0, 1, 0, 1]), whole=True) == "msmarco"
     with pytest.raises(InputError, match="neither 1 to n"):
         third_column(codes, np.array([1.0, 0, 1, 2]), whole=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "unordered"),
+    [
+        ("q Q0 p 1 0.5 t\n", False),
+        ("q\tp\t1\nq\tr\t2\n", False),  # ranks
+        ("q\tp\t0.5\n", False),  # scores
+        ("q\tp\t-1\nq\tr\t-1\n", True),
+        ("q\tp\tthe query\tthe text\n", True),
+    ],
+)
+def test_lines_with_ranks_or_scores_have_an_order(tmp_path, text, unordered):
+    (tmp_path / "run").write_text(text)
+    assert is_unordered(tmp_path / "run") == unordered
