@@ -270,8 +270,8 @@ def _entry(snapshot: Snapshot, out: Path, outcome: Outcome, made_of: str) -> dic
         },
         "systems": {
             query_set: {
-                name: {"model": facts["model"], "start_weights": facts["start_weights"]}
-                for name, facts in systems.items()
+                system: {key: described[key] for key in ("model", "start_weights")}
+                for system, described in systems.items()
             }
             for query_set, systems in summary["systems"].items()
         },
