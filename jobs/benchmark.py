@@ -1,11 +1,11 @@
 """Rates of the forward passes on this machine, beside what a user would pick instead.
 
     python jobs/benchmark.py [--minutes 6] [--price 3.99] [--out FILE] [--device cpu] [--quick]
-    python jobs/benchmark.py --part tests|encode|mono|mono-large|duo|duo-large|train|search ...
+    python jobs/benchmark.py --part tests|encode|mono|mono-large|duo|duo-large|train|search|shared
 
 Needs torch, transformers, tokenizers, safetensors, numpy, pyyaml, pyarrow and pydantic;
-sentence-transformers (with ONNX and OpenVINO), pyserini, faiss and pytest are used where they are
-installed. Run it from the repository.
+sentence-transformers (with ONNX and OpenVINO), pyserini, faiss, pytest and Ray are used where they
+are installed. Run it from the repository.
 
 The whole ends within --minutes. The time is spent by priority: on a GPU the tests of bytes and
 equality come first, in at most 40% of it; then every case in bf16, beside its peers; then the cases
@@ -25,7 +25,8 @@ an hour; the table says what a million inputs cost at it.
 
 `search` is exact search over random vectors. On a CPU it is set beside the products alone, and
 beside faiss's IndexFlatIP with its own settings, in batches of 32, 64 and 128 queries. On a GPU it
-is one search of 6,980 queries over 8,841,823 vectors of 768 dimensions.
+is one search of 6,980 queries over 8,841,823 vectors of 768 dimensions. `shared`, the last, encodes
+100,000 made-up passages on Ray by one actor and by two that share the GPU.
 """
 
 import argparse
@@ -41,9 +42,9 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 FOLDERS = [ROOT / "tests" / name for name in ("helpers", "benchmarks", "gpu")]
 TUNED = Path.home() / ".cache" / "raypipe" / "benchmark.json"
-TESTS, MACHINE, TRAIN, SEARCH = "tests", "the machine", "train", "search"
+TESTS, MACHINE, TRAIN, SEARCH, SHARED = "tests", "the machine", "train", "search", "shared"
 ON_DEVICE = "search on the device"
-PARTS = (TESTS, "encode", "mono", "mono-large", "duo", "duo-large", TRAIN, SEARCH)
+PARTS = (TESTS, "encode", "mono", "mono-large", "duo", "duo-large", TRAIN, SEARCH, SHARED)
 PRECISIONS = ("bf16", "fp16", "fp32", "tf32")
 """By priority."""
 TRAINED_IN = ("bf16", "fp32")
@@ -109,6 +110,8 @@ def main(arguments=None):
         work[SEARCH] = search_of(given.quick, ours)
     if SEARCH in parts and (given.device == "cuda" or given.quick):
         work.setdefault(ON_DEVICE, search_on_device(given))
+    if SHARED in parts and (given.device == "cuda" or given.quick):
+        work[SHARED] = sharing(given)
     report = Report(given, header(given.device), work, tuned, ends=began + given.minutes * 60)
     for number, name in enumerate(work):
         share = max(LEAST_SHARE, 1 / (len(work) - number))
@@ -133,7 +136,7 @@ class Report:
         self._given, self._work, self._tuned, self._ends = given, dict(work), tuned, ends
         self.body = {"machine": machine, "quick": given.quick, "price": given.price, "rows": []}
         self.body |= {"tests": None, "training": [], "search": None, "rates": {}}
-        self.body["search_on_device"] = None
+        self.body |= {"search_on_device": None, SHARED: None}
         self.body |= {"not_run": [], "left_out": [], "failed": []}
         self._running, self._lock = None, threading.RLock()
         self._watch = threading.Timer(max(0.0, self._left()), self._cut)
@@ -265,6 +268,18 @@ def search_on_device(given):
 
     size = QUICK if given.quick else Size()
     return lambda until: {"search_on_device": measured_on_device(size, given.device, until)}
+
+
+def sharing(given):
+    """A function that measures two actors on one GPU until then."""
+    from shared_gpu import QUICK, Size, measured_sharing
+
+    def work(until):
+        size = QUICK if given.quick else Size()
+        with tempfile.TemporaryDirectory() as name:
+            return {SHARED: measured_sharing(size, given.device, Path(name), until)}
+
+    return work
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from raypipe.errors import IncompleteError, InputError, RaypipeError, first_line
+from raypipe.stages.stage import Needs
 from raypipe.vocabulary import Precisions
 
 MAX_CPU_ACTORS = 8  # each holds its own weights; on one machine more add little
@@ -33,6 +34,18 @@ class Devices:
     """Of the models' products, unless a model's own settings fix another."""
     inline: bool = False
     """Whether this process alone does the work, whatever the number of actors."""
+
+    @property
+    def needs(self) -> Needs:
+        """The needs of one actor; more actors than GPUs share each of them evenly.
+
+        One of them then computes while another reads, writes or commits. Ray counts a share in ten
+        thousandths, which is rounded down.
+        """
+        if self.device == "cpu":
+            return Needs(threads=self.threads)
+        on_each = max(1, -(-self.num_actors // max(1, self.num_gpus)))
+        return Needs(num_gpus=10_000 // on_each / 10_000, threads=self.threads)
 
     def line(self) -> str:
         """`device: 2 x NVIDIA H100 (of 8 visible), torch 2.13+cu130, bf16, 2 actors`."""

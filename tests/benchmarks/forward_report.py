@@ -97,6 +97,8 @@ def table(report):
     lines += search_lines(report["search"]) if report["search"] else []
     there = report["search_on_device"]
     lines += lines_on_device(there, told["device"]) if there else []
+    shared = report["shared"]
+    lines += lines_of_sharing(shared, told["device"]) if shared else []
     lines += ["", *(f"Not run, out of time: {name}." for name in report["not_run"])]
     lines += [f"Left out: {name}." for name in report["left_out"]]
     lines += [f"Failed: {name}" for name in report["failed"]]
@@ -161,6 +163,17 @@ def lines_on_device(found, device):
         f"{found['threads']} threads. The float32 products alone take "
         f"{found['products_seconds']:.2f} s, {found['products_seconds'] / seconds:.0%} of it. "
         f"Queries in a second pass: {found['queries_in_a_second_pass']}.",
+    ]
+
+
+def lines_of_sharing(shared, device):
+    """One actor on the device, and two that share it."""
+    (one, idle), (two, idle_of_two) = shared["ways"].values()
+    return [
+        "",
+        f"On Ray, {shared['rows']:,} passages into vectors on {device}: {one:,.0f}/s by one actor, "
+        f"idle {idle:.0%}; {two:,.0f}/s by two that share it, idle {idle_of_two:.0%} "
+        f"({two / one:.2f}).",
     ]
 
 

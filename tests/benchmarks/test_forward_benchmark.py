@@ -153,8 +153,15 @@ def test_a_row_that_fails_is_named_and_the_others_are_measured(tmp_path):
 def test_what_there_is_no_time_for_is_named(tmp_path):
     spent = run(tmp_path, "--minutes", "0", "--precision", "fp32")
     assert spent.returncode == 0, spent.stderr
-    assert spent.stdout.count("Not run, out of time") == 11
-    for name in ("tests", "the machine", "encode, tiny, fp32", "train duo, tiny, fp32", "search"):
+    assert spent.stdout.count("Not run, out of time") == 12
+    for name in (
+        "tests",
+        "the machine",
+        "encode, tiny, fp32",
+        "train duo, tiny, fp32",
+        "search",
+        "shared",
+    ):
         assert f"Not run, out of time: {name}" in spent.stdout
 
 
@@ -244,7 +251,11 @@ def test_the_whole_runs_in_small_on_a_cpu(tmp_path):
     ]
     assert report["tests"]["exit"] == 0, report["tests"]
     assert any("gradients" in line for line in report["tests"]["said"])
+    shared = report["shared"]
+    assert shared["rounds"] == 1 and [*shared["ways"]] == ["1", "2"]
+    assert all(rate > 0 for rate, _ in shared["ways"].values())
     text = (tmp_path / "whole.md").read_text()
+    assert "On Ray, 600 passages into vectors" in text
     assert f"On {report['machine']['device']}, ratios to peers" in text
     first = report["rows"][0]
     assert f"| {1000 / first['items_per_second']:.2f} |" in text

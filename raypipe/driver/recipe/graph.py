@@ -253,7 +253,7 @@ def graph_at(
     return Graph(
         recipe,
         stores,
-        needs=Needs(num_gpus=1.0 if chosen.device == "cuda" else 0.0, threads=chosen.threads),
+        needs=chosen.needs,
         budget_tokens=budget if isinstance(budget, int) else None,
         models=models or {},
         sources=sources,

@@ -29,7 +29,6 @@ from raypipe.errors import InputError
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.folder.settings import PretrainedConventions
 from raypipe.names import Role, of_training
-from raypipe.stages.stage import Needs
 from raypipe.storage.files import note_in, remove, replace_file, sweep_beside
 from raypipe.storage.records import hash_file
 from raypipe.storage.store import Stored
@@ -134,7 +133,7 @@ def _opened(part: Part, start: ModelFolder, at: TrainInvocation, name: str) -> C
     return CollectionGraph(
         named,
         execution,
-        needs=Needs(num_gpus=1.0 if chosen.device == "cuda" else 0.0, threads=chosen.threads),
+        needs=chosen.needs,
         models={model_name(recipe): trained},
         training=recipe,
         workspace=execution.workspace,
