@@ -68,3 +68,14 @@ def test_a_file_that_is_gone_is_named_and_one_left_out_is_not(tmp_path, monkeypa
 
 def test_no_results_at_all_are_a_difference(tmp_path):
     assert golden.differences(tmp_path / "a", tmp_path / "b") == ["a: no results"]
+
+
+def test_a_case_that_fails_ends_the_comparison_and_has_no_results(tmp_path):
+    """Two commits that fail alike would have no difference."""
+    commit = golden.Commit(None, tmp_path / "kept")
+    commit.code = tmp_path / "code"
+    (commit.code / "raypipe").mkdir(parents=True)
+    (commit.code / "raypipe" / "__main__.py").write_text("raise SystemExit(3)")
+    with pytest.raises(SystemExit, match="checkout: quickstart: exit 3; see .*log.txt"):
+        commit.run("quickstart", tmp_path)
+    assert not commit.results("quickstart").exists()

@@ -105,7 +105,10 @@ class Commit:
                 out = folder / "out"
                 recipe = recipes if case in REAL else RECIPES
                 verb = ["pipeline", str(recipe / f"{case}.yaml")]
-                self.raypipe(["quickstart"] if case == "quickstart" else verb, folder, out)
+                verb = ["quickstart"] if case == "quickstart" else verb
+                ends = self.raypipe(verb, folder, out).splitlines()[-1]
+                if ends != "exit 0":  # two that failed alike would have no difference
+                    raise SystemExit(f"{self.label}: {case}: {ends}; see {folder / 'log.txt'}")
                 workspace_results(out, results / "out")
             shutil.rmtree(self.results(case), ignore_errors=True)
             self.results(case).parent.mkdir(parents=True, exist_ok=True)
