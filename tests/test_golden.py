@@ -75,6 +75,7 @@ def test_a_case_that_fails_ends_the_comparison_and_has_no_results(tmp_path):
     commit = golden.Commit(None, tmp_path / "kept")
     commit.code = tmp_path / "code"
     (commit.code / "raypipe").mkdir(parents=True)
+    (commit.code / "raypipe" / "__init__.py").touch()
     (commit.code / "raypipe" / "__main__.py").write_text("raise SystemExit(3)")
     with pytest.raises(SystemExit, match="checkout: quickstart: exit 3; see .*log.txt"):
         commit.run("quickstart", tmp_path)
