@@ -124,6 +124,13 @@ def test_actors_are_pinned_to_one_gpu_each(cluster, tmp_path):
     assert RayBackend().capacity(stage.needs) > 512, "a cluster that was joined may grow"
 
 
+def test_actors_with_half_a_gpu_share_both_evenly(cluster, tmp_path):
+    stage = Rows(str(tmp_path), needs=Needs(num_gpus=0.5), company=4)
+    manifest, _, facts = work(cluster, tmp_path, stage, actors=4)
+    assert payloads(tmp_path, manifest) == EXPECTED
+    assert sorted(told["gpu_ids"] for told, _ in facts) == [["0"], ["0"], ["1"], ["1"]]
+
+
 def test_an_actor_without_gpus_sees_none(cluster, tmp_path):
     _, _, facts = work(cluster, tmp_path, Rows(str(tmp_path)))
     assert all(told["gpu_ids"] == [] for told, _ in facts)
