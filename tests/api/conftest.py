@@ -4,6 +4,7 @@ import json
 import random
 
 import pytest
+from quick_java import quick_java  # noqa: F401  (for each test here)
 
 import raypipe
 

@@ -1,6 +1,8 @@
 """What `raypipe pipeline`, `table` and `recipes` show on a terminal, and in files and pipes."""
 
 import re
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 
 import pytest
 from on_terminal import on_terminal
@@ -33,14 +35,9 @@ def inputs(tmp_path_factory, tiny_model):
     return folder
 
 
-@pytest.fixture(scope="module")
-def shown(inputs):
-    """The recipe's first run, on a terminal of 70 columns."""
-    return on_terminal("pipeline", inputs / "tiny.yaml", "--out", inputs / "work", columns=70)
-
-
 @pytest.mark.slow
-def test_a_terminal_shows_one_display_of_all_stages_and_a_table_that_fits(shown):
+def test_a_terminal_shows_one_display_of_all_stages_and_a_table_that_fits(inputs):
+    shown = on_terminal("pipeline", inputs / "tiny.yaml", "--out", inputs / "shown", columns=70)
     assert shown.exit_code == 0
     told = re.split("[\r\n]", "\n".join(shown.lines))
     assert any(line.startswith("all stages ") and " of 12 complete" in line for line in told)
@@ -49,17 +46,20 @@ def test_a_terminal_shows_one_display_of_all_stages_and_a_table_that_fits(shown)
     rules = [line for line in told if set(line.strip()) == {"─"}]
     assert len(rules) > 2 and max(map(len, rules)) <= 70
     assert not any(line.startswith("|") for line in told)
-
-
-def test_the_last_lines_are_where_the_runs_are_and_the_exit(shown, inputs):
     *_, where, ended, last = shown.lines
-    assert where.endswith(f" s: {inputs}/work") and " stages, 0 reused, " in where
+    assert where.endswith(f" s: {inputs}/shown") and " stages, 0 reused, " in where
     assert (ended, last) == ("raypipe: exit 0 (complete)", "")
 
 
 @pytest.fixture(scope="module")
-def finished(shown, inputs):
-    """The workspace of that run."""
+def finished(inputs):
+    """The workspace of a run in this process, whose last line says where the runs are."""
+    from raypipe.cli.main import run
+
+    with redirect_stdout(StringIO()), redirect_stderr(StringIO()) as told:
+        assert run(["pipeline", str(inputs / "tiny.yaml"), "--out", f"{inputs}/work"])[0] == 0
+    where = told.getvalue().splitlines()[-1]
+    assert where.endswith(f" s: {inputs}/work") and " stages, 0 reused, " in where
     return inputs / "work"
 
 
@@ -77,7 +77,6 @@ def test_a_pipe_gets_markdown_and_lines_with_times_in_words_of_the_recipe(
     assert done.stdout == (finished / "table.md").read_text() + "\n"
 
 
-@pytest.mark.slow
 def test_of_a_single_run_the_last_line_names_the_file(finished, inputs, raypipe_here):
     out, stores = inputs / "one", f"stores={finished}/stores"
     done = raypipe_here("pipeline", inputs / "tiny.yaml", "--until", "dense", "--out", out, stores)

@@ -9,7 +9,6 @@ from scripted_loop import CAREFUL, PLAIN, PROBE, SHARDS, Scripted, done, play
 from simulated import SimulatedBackend, SimulatedLedger, World
 
 from raypipe.cluster.backend import (
-    Beating,
     Done,
     Failed,
     Lost,
@@ -177,8 +176,3 @@ def test_what_stands_of_a_store_is_told_in_shards_and_rows():
     found = report_of(shards, [shards[1]])
     assert (found.num_planned, found.num_reused, found.num_done) == (3, 2, 0)
     assert (found.num_rows_planned, found.num_rows_reused, found.num_rows) == (13, 6, 0)
-
-
-def test_events_and_tasks_as_they_are_unless_told():
-    assert Task(None, None).nonce == ("", "") and Beating(1).rows == ()
-    assert Ready(1, {}).process is None

@@ -77,7 +77,8 @@ def durable(client, uri, folder):
 
 def kill_and_compare(uri, step):
     import boto3
-    import test_inline_kills  # noqa: F401  (imported once, before the forks)
+    import s3fs  # noqa: F401  (imported once, before the forks)
+    import test_inline_kills  # noqa: F401
 
     client = boto3.client("s3")
     assert in_child(f"{uri}/calm", 0, True) == 0

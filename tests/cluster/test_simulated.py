@@ -45,8 +45,8 @@ def test_every_shard_is_committed_once_through_preemption_crashes_and_stalls():
 
 
 def test_a_calm_cluster_is_nearly_as_fast_as_can_be():
-    _, report = simulate(World(), 10_000)
-    shards_each = -(-10_000 // 512)
+    _, report = simulate(World(num_actors=64), 1_250)
+    shards_each = -(-1_250 // 64)
     assert report.seconds < 60 + shards_each * 60 * 1.15
 
 
@@ -112,14 +112,3 @@ def test_a_world_without_chance_takes_the_seconds_that_it_must(settings, seconds
     assert (report.seconds, report.working_seconds) == (seconds, seconds - 10)
     assert ledger.commits == dict.fromkeys(range(4), 1)
     assert {note["seconds"] for note in ledger.notes} == {200 if "slow_share" in settings else 50}
-
-
-def test_two_backends_of_no_named_seed_and_of_seed_0_have_one_history():
-    def history(**seed):
-        ledger = SimulatedLedger([Shard(i, i, i + 1) for i in range(20)])
-        backend = SimulatedBackend(World(num_actors=3, crashed=0.1), ledger, **seed)
-        task = Task(BareStage(skips_rows=False), ledger)
-        Loop(task, backend, Limits(num_actors=3, max_attempts=9)).run()
-        return ledger.notes
-
-    assert history() == history(seed=0) != history(seed=1)

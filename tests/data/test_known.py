@@ -27,35 +27,29 @@ def facts(name, num_records, md5="00"):
     return dataclasses.replace(FACTS, name=name, num_records=num_records, md5=md5)
 
 
-@pytest.mark.parametrize(
-    ("name", "num_records"),
-    [
-        ("collection.tsv", 8_841_823),
-        ("collection.tsv.gz", 8_841_823),
-        ("queries.dev.small.tsv", 6_980),
-        ("qrels.dev.small.tsv", 7_437),
-        ("top1000.dev", 6_668_967),
-        ("passv2_dev_queries.tsv", 3_903),
-        ("paragraphcorpus.cbor", 29_678_367),
-        ("dedup.articles-paragraphs.cbor", 29_794_697),
-        ("my-own.tsv", 3),
-    ],
-)
-def test_official_counts_and_other_names_give_no_warning(name, num_records):
-    assert check_known(facts(name, num_records)) == []
+OFFICIAL = {
+    "collection.tsv": 8_841_823, "queries.dev.small.tsv": 6_980, "qrels.dev.small.tsv": 7_437,
+    "top1000.dev": 6_668_967, "passv2_dev_queries.tsv": 3_903, "paragraphcorpus.cbor": 29_678_367,
+    "dedup.articles-paragraphs.cbor": 29_794_697,
+    "queries.train.tsv": 808_731, "queries.dev.tsv": 101_093, "queries.eval.tsv": 101_092,
+    "queries.eval.small.tsv": 6_837, "qrels.train.tsv": 532_761, "top1000.dev.tsv": 6_668_967,
+    "top1000.eval": 6_515_736, "top1000.eval.tsv": 6_515_736,
+    "triples.train.small.tsv": 39_780_811, "qidpidtriples.train.full.2.tsv": 397_768_673,
+    "msmarco-docs.tsv": 3_213_835, "passv2_train_queries.tsv": 277_144,
+    "passv2_dev2_queries.tsv": 4_281, "docv2_train_queries.tsv": 322_196,
+    "docv2_dev_queries.tsv": 4_552, "docv2_dev2_queries.tsv": 5_000,
+}  # fmt: skip
+"""As the tables of the official repositories give them."""
 
 
-@pytest.mark.parametrize("name", ["collection.tsv", "collection.tsv.zst"])
-def test_an_official_name_with_another_count_is_named_with_both(name):
-    (warning,) = check_known(facts(name, 8_841_822))
-    assert warning.startswith(f"{name}: 8,841,822 records") and "8,841,823" in warning
-
-
-def test_an_official_archive_with_another_md5_is_named():
-    name, md5 = "collectionandqueries.tar.gz", "31644046b18952c1386cd4564ba2ae69"
-    assert check_known(facts(name, 0, md5)) == []
-    (warning,) = check_known(facts(name, 0, "ab" * 16))
-    assert md5 in warning and "ab" * 16 in warning
+def test_an_official_count_gives_no_warning_and_another_is_named_with_both():
+    for name, count in OFFICIAL.items():
+        for official in (name, f"{name}.gz", f"{name}.zst"):
+            assert check_known(facts(official, count)) == []
+            (warning,) = check_known(facts(official, count - 1))
+            assert warning.startswith(f"{official}: {count - 1:,} records; the official ")
+            assert f"{count:,}" in warning
+    assert check_known(facts("my-own.tsv", 3)) == []
 
 
 def test_the_v2_collection_is_checked_as_a_whole():
@@ -73,53 +67,23 @@ def test_only_the_official_v1_collection_is_declared_dense():
     assert not has_dense_ids([FACTS, FACTS])
 
 
-OFFICIAL = {
-    "queries.train.tsv": 808_731, "queries.dev.tsv": 101_093, "queries.eval.tsv": 101_092,
-    "queries.eval.small.tsv": 6_837, "qrels.train.tsv": 532_761, "top1000.dev.tsv": 6_668_967,
-    "top1000.eval": 6_515_736, "top1000.eval.tsv": 6_515_736,
-    "triples.train.small.tsv": 39_780_811, "qidpidtriples.train.full.2.tsv": 397_768_673,
-    "msmarco-docs.tsv": 3_213_835, "passv2_train_queries.tsv": 277_144,
-    "passv2_dev2_queries.tsv": 4_281, "docv2_train_queries.tsv": 322_196,
-    "docv2_dev_queries.tsv": 4_552, "docv2_dev2_queries.tsv": 5_000,
-}  # fmt: skip
-"""As the tables of the official repositories give them."""
-
-
-def facts_of(name, num_records=0, md5="00"):
-    return FileFacts(
-        name=name, num_bytes=1, sha256="", md5=md5, num_records=num_records, compressed=False,
-        checkpoint_records=1, checkpoints=(), stretches=(),
-    )  # fmt: skip
-
-
-def test_official_counts():
-    for name in OFFICIAL:
-        given = facts_of(name, OFFICIAL[name])
-        assert check_known(given) == []
-        assert check_known(dataclasses.replace(given, num_records=OFFICIAL[name] + 1)) != []
-        assert check_known(facts_of(f"{name}.gz", OFFICIAL[name])) == []
-
-
 def test_official_archives_and_the_collection_of_documents():
     md5 = {"triples.train.small.tar.gz": "c13bf99ff23ca691105ad12eab837f84",
            "top1000.dev.tar.gz": "8c140662bdf123a98fbfe3bb174c5831"}  # fmt: skip
+    md5["collectionandqueries.tar.gz"] = "31644046b18952c1386cd4564ba2ae69"
     for name, value in md5.items():
-        assert check_known(facts_of(name, 3, value)) == []
-        assert "official archive has" in check_known(facts_of(name, 3))[0]
-    parts = [facts_of(f"msmarco_doc_{n:02}.gz", 199_327) for n in range(60)]
-    parts[0] = facts_of("msmarco_doc_00", 11_959_635 - 59 * 199_327)
+        assert check_known(facts(name, 3, value)) == []
+        (warning,) = check_known(facts(name, 3, "ab" * 16))
+        assert "official archive has" in warning and value in warning and "ab" * 16 in warning
+    parts = [facts(f"msmarco_doc_{n:02}.gz", 199_327) for n in range(60)]
+    parts[0] = facts("msmarco_doc_00", 11_959_635 - 59 * 199_327)
     assert check_known_collection(parts) == []
-    assert check_known_collection([*parts, facts_of("msmarco_doc_xx", 1)]) == []
-    (warning,) = check_known_collection([*parts[1:], facts_of("collection.gz", 5)])
+    assert check_known_collection([*parts, facts("msmarco_doc_xx", 1)]) == []
+    (warning,) = check_known_collection([*parts[1:], facts("collection.gz", 5)])
     assert warning.startswith("MS MARCO v2 document: 59 files with")
     assert known.MSMARCO_V1_PASSAGES == 8_841_823 == known.NUM_RECORDS["collection.tsv"]
-    (one,) = check_known_collection([facts_of("top1000.dev", 5)])
+    (one,) = check_known_collection([facts("top1000.dev", 5)])
     assert one.startswith("top1000.dev: 5 records")
-
-
-def test_a_corpus_of_trec_car_that_is_cut_between_two_records_is_told():
-    (warning,) = check_known(facts("paragraphcorpus.cbor", 29_678_366))
-    assert "29,678,366 records; the official TREC CAR file of this name has 29,678,367" in warning
 
 
 def test_a_candidates_further_tabs_belong_to_the_passage():

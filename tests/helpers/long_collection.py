@@ -2,6 +2,7 @@
 
 import numpy as np
 import pyarrow as pa
+from quick_java import quickly
 
 from raypipe import schema
 from raypipe.engines.lucene.index import build_index
@@ -10,13 +11,13 @@ from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.store import Stored
 
-NUM_PASSAGES = 8_000
+NUM_PASSAGES = 6_000
 
 
 EMPTY_EVERY = 997
 
 
-TWIN_EVERY = 200
+TWIN_EVERY = 150
 """Rows whose texts are equal, so that BM25 ties them."""
 
 
@@ -52,9 +53,10 @@ FILLED = [row for row in range(NUM_PASSAGES) if text_of(row)]
 def build_long_index(folder):
     """An index whose segments were written several times before they became one."""
     beats = []
-    num_indexed = build_index(
-        all_passages, folder, beat=lambda: beats.append(1), buffer_megabytes=1
-    )
+    with quickly():
+        num_indexed = build_index(
+            all_passages, folder, beat=lambda: beats.append(1), buffer_megabytes=1
+        )
     assert num_indexed == len(FILLED)
     assert beats
     return folder

@@ -4,7 +4,7 @@ from small_board import DL, GOOD, SMALL, broken, write
 from raypipe.errors import InputError
 from raypipe.evaluation.run_files.lines import BLOCK_BYTES
 from raypipe.leaderboard import rules
-from raypipe.leaderboard.boards import BOARDS
+from raypipe.leaderboard.boards import BOARDS, Board
 from raypipe.leaderboard.rules import (
     check_lines,
     does_not_apply,
@@ -177,3 +177,39 @@ def test_a_wrong_rank_is_named_by_its_line_in_a_file_of_any_order(tmp_path):
     lines = "7\t10\t1\n8\t10\t1\n7\t11\t3\n8\t11\t2\n"
     (found,) = [f for f in check(tmp_path, lines) if f.rule == "ranks"]
     assert "query 7, line 3: rank 3 in place of 2" in found.detail
+
+
+OWN = Board(task="small", form="msmarco", depths={"[0-9]+": 2}, num_passages=50, full_rows=True)
+
+
+def by_rule(tmp_path, text, board, **options):
+    found = check_lines(read_run_lines(write(tmp_path / "run", text)), board, **options)
+    return {finding.rule: finding for finding in found}
+
+
+def test_ids_are_below_the_number_of_passages_without_leading_zeros(tmp_path):
+    assert by_rule(tmp_path, "1\t0\t1\n1\t49\t2\n", OWN)["passage ids"].ok
+    for bad in ("50", "07", "00"):
+        found = by_rule(tmp_path, f"1\t1\t1\n1\t{bad}\t2\n", OWN)["passage ids"]
+        assert not found.ok and f"first '{bad}'" in found.detail and "1 ids" in found.detail
+
+
+@pytest.mark.parametrize("depths", [{}, {".*": None}])
+def test_numbered_ids_need_no_pattern_and_other_ids_are_told(tmp_path, depths):
+    board = Board(task="own", depths=depths, num_passages=50)
+    assert by_rule(tmp_path, "1\t49\t1\n", board)["passage ids"].ok
+    for bad in ("d7", "-1", "+1", "1.0", "\u0661", "9" * 5000):
+        told = by_rule(tmp_path, f"1\t1\t1\n1\t{bad}\t2\n", board)["passage ids"]
+        assert not told.ok and "1 ids are not in the collection of 0 to 49" in told.detail
+        assert len(told.detail) < 200
+
+
+def test_rows_are_at_most_and_at_least_the_depth(tmp_path):
+    one, two = "1\t1\t1\n", "1\t1\t1\n1\t2\t2\n"
+    three = two + "1\t3\t3\n"
+    found = [by_rule(tmp_path, text, OWN) for text in (one, two, three)]
+    assert [each["depth"].ok for each in found] == [True, True, False]
+    assert [each["rows"].ok for each in found] == [False, True, True]
+    assert "query 1 with 3" in found[2]["depth"].detail
+    assert "query 1 with 1" in found[0]["rows"].detail
+    assert by_rule(tmp_path, one, OWN, fewer_rows=True)["rows"].ok

@@ -8,7 +8,7 @@ import pytest
 
 from raypipe import schema
 from raypipe.errors import InputError
-from raypipe.ranking.fuse import METHODS, fuse_tables
+from raypipe.ranking.fuse import METHODS, Run, fuse_tables
 
 
 def run(*lines, scored_by="bm25"):
@@ -119,3 +119,65 @@ def test_one_run_is_cut_in_its_own_order_with_its_own_scores_and_stages():
     assert fuse_tables([run()], method=None, scored_by="f", depth=1).schema == schema.RUN
     with pytest.raises(InputError, match="repeated"):
         fuse_tables([run((0, 1, 1, 2.0), (0, 1, 2, 1.0))], method=None, scored_by="f", depth=1)
+
+
+def test_settings_are_refused_only_where_they_are_wrong():
+    a, b = run((0, 1, 1, 2.0)), run((0, 2, 1, 1.0))
+
+    def problems(**settings):
+        with pytest.raises(InputError) as caught:
+            fuse_tables([a, b], scored_by="f", **settings)
+        return caught.value.problems
+
+    assert len(fuse_tables([a, b], method="rrf", k=0, depth=1, scored_by="f")) == 1
+    assert len(fuse_tables([a, b], method="weighted", weights=[0, 1], scored_by="f")) == 2
+    for k in (-0.5, float("inf"), float("nan")):
+        assert problems(method="rrf", k=k) == [f"fuse: k: expected a number from 0; found {k}"]
+    assert "depth: expected 1 or more; found 0" in problems(method="average", depth=0)[0]
+    assert "weights are for method weighted" in problems(method="rrf", weights=[1, 1])[0]
+    for weight in (float("inf"), float("nan"), -0.1):
+        told = problems(method="weighted", weights=[1, weight])
+        assert told == [f"fuse: weights: expected finite numbers from 0; found [1, {weight}]"]
+    told = problems(method="weighted", weights=[0, 0.0])
+    assert told == ["fuse: weights: expected one above 0, for something to rank by; found none"]
+    told = problems(method="average", k=60)
+    assert told == ["fuse: k is for method rrf; remove it or change 'average'"]
+    assert "expected one of alternate, rrf" in problems(method="mean")[0]
+    with pytest.raises(
+        InputError, match="one run is cut at its depth, .* found method and k: remove"
+    ):
+        fuse_tables([a], method="rrf", k=3, scored_by="f")
+    with pytest.raises(InputError, match="found weights: remove") as refused:
+        fuse_tables([a], method=None, weights=[1], depth=0, scored_by="f")
+    assert len(refused.value.problems) == 2
+    with pytest.raises(InputError, match="method: expected one of alternate, .*; found None"):
+        fuse_tables([a, b], method=None, scored_by="f")
+
+
+def test_a_run_gives_each_querys_lines_and_none_for_others():
+    table = run((4, 9, 2, 1.0), (2, 5, 1, 3.0), (4, 8, 1, 2.0), (6, 1, 1, 0.5))
+    opened = Run(table, name="x")
+    assert opened.ranking(4).rows.tolist() == [8, 9]
+    assert opened.ranking(4).scores.tolist() == [2.0, 1.0]
+    assert opened.ranking(2).rows.tolist() == [5] and opened.ranking(6).rows.tolist() == [1]
+    for absent in (0, 3, 5, 7):
+        assert len(opened.ranking(absent).rows) == len(opened.ranking(absent).scores) == 0
+    assert list(opened.problems()) == list(opened.mixed_scales()) == []
+
+
+def test_a_passage_of_two_queries_is_no_repeat_and_repeats_are_named_up_to_ten():
+    assert list(Run(run((0, 7, 1, 2.0), (1, 7, 1, 2.0)), name="x").problems()) == []
+    lines = [(0, n // 2, n + 1, float(-n)) for n in range(24)]
+    (problem,) = Run(run(*lines), name="x").problems()
+    assert "12 repeated" in problem and "(0, 9);" in problem and "(0, 10)" not in problem
+
+
+def test_scales_are_mixed_only_within_a_query():
+    mixed = pa.concat_tables(
+        [
+            run((0, 1, 1, 2.0), (1, 1, 1, 2.0), (2, 5, 1, 1.0)),
+            run((1, 2, 2, 9.0), (2, 6, 2, 9.0), (3, 1, 1, 1.0), scored_by="mono"),
+        ]
+    )
+    (problem,) = Run(mixed, name="x").mixed_scales()
+    assert "x: 2 queries (first: query_row 1)" in problem and "(bm25, mono)" in problem

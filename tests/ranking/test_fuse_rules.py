@@ -107,3 +107,12 @@ def test_every_rule_cuts_at_depth_after_ranking(rule):
     cut = rule([first, second], depth=2)
     assert cut.rows.tolist() == whole.rows[:2].tolist()
     assert cut.scores.tolist() == whole.scores[:2].tolist()
+
+
+def test_rules_of_no_runs_and_of_empty_ones():
+    assert len(alternate([NONE, NONE]).rows) == 0
+    assert len(reciprocal_rank([NONE, NONE]).rows) == 0
+    assert len(weighted([NONE, NONE], weights=[1, 1]).rows) == 0
+    assert len(average([NONE, NONE]).rows) == len(average([]).rows) == 0
+    found = weighted([NONE, ranking((5, 3), (6, 1))], weights=[2, 4])
+    assert found.rows.tolist() == [5, 6] and found.scores.tolist() == [4.0, 0.0]

@@ -4,7 +4,7 @@ import json
 import shutil
 
 import pytest
-from small_documents import recipe_of, write_inputs
+import yaml
 
 import raypipe
 from raypipe.cli.main import run
@@ -106,17 +106,20 @@ def test_a_page_leaves_no_twin_of_an_earlier_recipe(analysed):
 
 
 def test_query_sets_judged_by_document_alone_have_no_analysis_of_passages(
-    tmp_path, tiny_model, tiny_mono, capsys
+    given_documents, tmp_path, capsys
 ):
-    write_inputs(tmp_path)
-    recipe = recipe_of(tmp_path, tiny_model, tiny_mono)
-    (tmp_path / "passages.txt").write_text("q1 0 D1#0 1\n")
-    raypipe.run(recipe, tmp_path / "work")
-    assert run(["analyse", "depth", str(tmp_path / "work")])[0] == 2
+    folder = given_documents.workspace.folder
+    assert run(["analyse", "depth", str(folder)])[0] == 2
     assert "only of documents" in capsys.readouterr().err
+    recipe = yaml.safe_load((folder / "recipe.yaml").read_text())
+    for name, line in (("passages.txt", "q1 0 D1#0 1\n"), ("run.trec", "q1 Q0 D1#0 1 9 x\n")):
+        (tmp_path / name).write_text(line)
     both = {**recipe["queries"]["test"], "qrels": str(tmp_path / "passages.txt")}
+    recipe["queries"]["both"] = both
     recipe["stages"]["given"]["runs"]["both"] = recipe["stages"]["given"]["runs"]["test"]
-    raypipe.run({**recipe, "queries": {**recipe["queries"], "both": both}}, tmp_path / "work")
+    runs = dict.fromkeys(recipe["queries"], str(tmp_path / "run.trec"))
+    recipe["stages"]["found"] = {"do": "read", "runs": runs}
+    raypipe.run(recipe, tmp_path / "work")
     assert run(["analyse", "depth", str(tmp_path / "work"), "--json"])[0] == 0
     sections = json.loads(capsys.readouterr().out)["sections"]
     assert [section["query_set"] for section in sections] == ["both"]

@@ -2,6 +2,7 @@
 
 import pytest
 from given_stores import Stores
+from quick_java import quick_java  # noqa: F401  (for each test here)
 
 
 @pytest.fixture

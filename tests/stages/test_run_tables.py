@@ -8,23 +8,17 @@ from raypipe import schema
 from raypipe.stages.fuse import fuse_stage
 from raypipe.stages.run_tables import best, dense_table, read_queries_of_run, run_table, with_ids
 from raypipe.stages.stage import Sizing
-from raypipe.storage.ledger import Ledger
-from raypipe.storage.payloads import write_table
-from raypipe.storage.posix import PosixStorage
-from raypipe.storage.records import Shard
-from raypipe.storage.spec import StageSpec
-from raypipe.storage.store import Stored
 
 
-def lines(table):
-    return list(zip(*(table[n].to_pylist() for n in schema.RUN.names), strict=True))
+def rows_of(table):
+    return [tuple(row.values()) for row in table.to_pylist()]
 
 
 def test_empty_places_of_a_search_are_no_lines():
     rows = np.array([[7, 3, -1], [-1, -1, -1], [4, -1, -1]])
     scores = np.array([[2, 1, -np.inf], [-np.inf] * 3, [5, -np.inf, -np.inf]], np.float32)
     found = dense_table(10, rows, scores, scored_by="dense")
-    assert lines(found) == [
+    assert rows_of(found) == [
         (10, 7, 1, 2.0, "dense"),
         (10, 3, 2, 1.0, "dense"),
         (12, 4, 1, 5.0, "dense"),
@@ -45,29 +39,7 @@ def test_parts_are_merged_by_score_then_row_and_cut_at_depth(depth):
     for query in range(4):
         own = sorted((-s, row) for q, row, s in every if q == query)[:depth]
         expected += [(query, row, r, -s, "all") for r, (s, row) in enumerate(own, 1)]
-    assert lines(best(pa.concat_tables(parts[::-1]), depth=depth, scored_by="all")) == expected
-
-
-def test_the_lines_of_a_block_of_queries_come_from_every_shard_that_holds_some(tmp_path):
-    shards = [Shard(0, 0, 3), Shard(1, 3, 5), Shard(2, 5, 9)]
-    ledger = Ledger(PosixStorage(tmp_path), "run.dev", StageSpec("toy", 1), shards)
-    for shard in shards:
-        path = ledger.storage.scratch() / "payload"
-        queries = np.repeat(np.arange(shard.start, shard.stop, dtype=np.int32), 2)
-        rows = np.arange(len(queries)) + 100 * shard.index
-        table = run_table(queries, rows, np.zeros(len(rows), np.float32), scored_by="x")
-        write_table(path, schema.RUN, [table])
-        ledger.commit(shard, path, {"rows": len(rows)})
-    stored = Stored(ledger.storage, ledger.publish())
-    for start in range(9):
-        for stop in range(start, 10):
-            found = read_queries_of_run(stored, start, stop)
-            expected = [query for query in range(start, stop) for _ in range(2)]
-            assert found["query_row"].to_pylist() == expected
-
-
-def rows_of(table):
-    return [tuple(row.values()) for row in table.to_pylist()]
+    assert rows_of(best(pa.concat_tables(parts[::-1]), depth=depth, scored_by="all")) == expected
 
 
 def test_a_run_table_numbers_each_querys_lines_from_one():
@@ -79,27 +51,15 @@ def test_a_run_table_numbers_each_querys_lines_from_one():
 
 
 def test_a_block_of_queries_is_read_from_every_shard_that_holds_some(stores):
-    run = stores.run(
-        [(0, 1, 3.0), (1, 2, 2.0), (2, 3, 1.0)], [(3, 4, 3.0), (4, 5, 2.0)], [(5, 6, 1.0)]
-    )
-    assert read_queries_of_run(run, 1, 4)["query_row"].to_pylist() == [1, 2, 3]
-    assert read_queries_of_run(run, 4, 5)["passage_row"].to_pylist() == [5]
-    assert read_queries_of_run(run, 0, 9).num_rows == 6
-    assert read_queries_of_run(run, 6, 9) == schema.RUN.empty_table()
-
-
-def test_the_best_of_parts_are_by_score_then_row_and_cut_at_depth():
-    parts = run_table(
-        np.array([1, 0, 0, 0, 1]),
-        np.array([5, 8, 2, 9, 4]),
-        np.array([1, 2, 2, 3, 7], np.float32),
-        scored_by="part",
-    )
-    found = best(parts, depth=2, scored_by="whole")
-    assert rows_of(found) == [
-        (0, 9, 1, 3.0, "whole"), (0, 2, 2, 2.0, "whole"),
-        (1, 4, 1, 7.0, "whole"), (1, 5, 2, 1.0, "whole"),
-    ]  # fmt: skip
+    """Of queries 0 to 7, 6 has no line."""
+    lines = [(query, 10 * query + n, 3.0 - n) for query in (*range(6), 7) for n in range(2)]
+    run = stores.run(lines[:6], lines[6:10], lines[10:])
+    for start in range(9):
+        for stop in range(start, 10):
+            found = read_queries_of_run(run, start, stop)
+            expected = [(query, row) for query, row, _ in lines if start <= query < stop]
+            assert [line[:2] for line in rows_of(found)] == expected
+    assert read_queries_of_run(run, 6, 7) == schema.RUN.empty_table()
 
 
 def test_a_run_leaves_with_original_ids(stores):

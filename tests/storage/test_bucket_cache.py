@@ -35,11 +35,16 @@ def test_a_damaged_copy_is_fetched_again(bucket, damaged):
     assert BucketStorage(bucket.uri).local(SHA256).read_bytes() == DATA
 
 
-def test_a_damaged_copy_of_a_damaged_blob_is_refused_not_used(bucket):
+def test_a_damaged_blob_is_refused_where_no_sound_copy_of_it_stands(bucket):
     copy = bucket.local(SHA256)
-    copy.write_bytes(b"payloac")
     key = next(name for name in bucket.names("") if name.endswith(SHA256))
     bucket.replace(key, b"damaged")
+    assert bucket.local(SHA256).read_bytes() == DATA
+    for act in (bucket.check, bucket.local):
+        with pytest.raises(CorruptError, match=SHA256):
+            act(SHA256)
+        copy.write_bytes(b"payloac")
+    copy.unlink()
     with pytest.raises(CorruptError, match=SHA256):
         bucket.local(SHA256)
 

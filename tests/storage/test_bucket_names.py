@@ -50,7 +50,8 @@ def test_names_of_a_bucket_are_read_replaced_listed_and_deleted(bucket):
 def test_a_log_of_a_bucket_has_a_newline_a_line_and_only_new_ones_in_its_tail(bucket):
     for line in (b"a\n\n", b"b", b"c\n"):
         bucket.append("log.jsonl", line)
-    assert bucket.read("log.jsonl") == b"a\nb\nc\n"
+    assert bucket.read("log.jsonl") == b"a\nb\nc\n" and bucket.tail("none", 0) == (b"", 0)
+    assert bucket.tail("log.jsonl", 0) == (b"a\nb\nc\n", 3)
     assert bucket.tail("log.jsonl", 1) == (b"b\nc\n", 3) and bucket.tail("log.jsonl", 5) == (b"", 5)
 
 

@@ -8,7 +8,6 @@ import threading
 
 import pytest
 from left_leases import NAME, dead, leave
-from patience import until
 
 from raypipe.errors import RefusedError
 from raypipe.storage import lease as lease_module
@@ -77,15 +76,3 @@ def test_the_old_holders_processes_are_waited_for(storage, monkeypatch):
     assert worker.life() is Life.DEAD
     held.release()
     child.wait()
-
-
-@pytest.mark.fault(13, "a holder that was succeeded knows it")
-def test_a_holder_that_was_succeeded_knows_it(storage, monkeypatch):
-    # A shorter interval: the rule is the same and the test is quick.
-    monkeypatch.setattr(lease_module, "RENEW_SECONDS", 0.05)
-    held = acquire(storage, NAME)
-    storage.create(
-        f"{NAME}.d/0000002.json", seal({"holder": this_process().to_json(), "processes": []})
-    )
-    until(lambda: held.lost)
-    held.release()

@@ -35,7 +35,8 @@ def test_what_stands_tells_generation_holder_processes_and_release(storage):
     assert again.processes == (other,) and again.counter > found.counter
     held.release()
     last = lease_state(storage, NAME)
-    assert last.released and last.life() is Life.DEAD and last.counter > again.counter
+    assert last.released and last.life() is Life.DEAD and not again.released
+    assert (last.generation, last.counter) == (again.generation, again.counter + 1)
     assert not held.lost
 
 

@@ -22,37 +22,32 @@ def commit(book, shard, data=None, **facts):
     return book.commit(shard, path, facts)
 
 
-def test_publish_needs_every_shard_and_names_the_first_missing(storage):
+def test_a_store_is_published_once_all_shards_are_there_in_their_order_whoever_came_first(storage):
     book = ledger(storage)
-    commit(book, SHARDS[0])
-    with pytest.raises(IncompleteError, match=r"2 of 3 shards.*shard 00001 rows \[3, 6\)"):
+    assert book.manifest() is None and book.pending() == SHARDS
+    commit(book, SHARDS[0], b"1", rows=3, numerics="b")
+    told = r"2 of 3 shards are missing, first shard 00001 rows \[3, 6\)"
+    with pytest.raises(IncompleteError, match=told):
         book.publish()
-    assert book.manifest() is None
-    assert book.pending() == SHARDS[1:]
-
-
-def test_publish_lists_records_in_shard_order_whoever_came_first(storage):
-    book = ledger(storage)
-    for shard in (SHARDS[2], SHARDS[0], SHARDS[1]):
-        commit(book, shard, rows=shard.num_rows)
+    assert book.manifest() is None and book.pending() == SHARDS[1:]
+    commit(book, SHARDS[2], b"3", rows=2, numerics="b")
+    commit(book, SHARDS[1], b"2", rows=3, numerics="a")
     manifest = book.publish()
-    assert [r.shard for r in manifest.records] == SHARDS
-    assert manifest.num_rows == 8
-    assert read_manifest(storage, "toy", book.fingerprint) == manifest
-    assert book.publish() == manifest
+    assert [record.shard for record in manifest.records] == SHARDS
+    assert [record.num_bytes for record in manifest.records] == [1, 1, 1]
+    assert (manifest.numerics, manifest.num_rows, manifest.coverage) == (("a", "b"), 8, 1.0)
+    assert not storage.exists(f"{book.folder}/quarantine.parquet")
+    assert book.publish() == manifest == read_manifest(storage, "toy", book.fingerprint)
+    book.storage.sweep()
+    assert not [*storage.names("tmp")], "nothing of a payload stays elsewhere"
 
 
-@pytest.mark.fault(14, "of two ledgers, the later commit changes nothing")
-def test_a_lost_race_returns_the_winners_record(storage):
-    first, second = ledger(storage), ledger(storage)
+@pytest.mark.fault(14, "of two ledgers, the later plan and the later commit change nothing")
+def test_the_first_plan_and_the_first_record_of_a_shard_stand(storage):
+    first, second = ledger(storage), ledger(storage, [Shard(0, 0, 8)])
+    assert second.shards == Ledger(storage, "toy", StageSpec("toy", 1)).shards == tuple(SHARDS)
     won = commit(first, SHARDS[0], b"winner", rows=3)
-    assert commit(second, SHARDS[0], b"loser", rows=3) == won
-
-
-def test_a_standing_plan_is_adopted_with_its_shards(storage):
-    ledger(storage)
-    assert ledger(storage, [Shard(0, 0, 8)]).shards == tuple(SHARDS)
-    assert Ledger(storage, "toy", StageSpec("toy", 1)).shards == tuple(SHARDS)
+    assert commit(second, SHARDS[0], b"loser", rows=3) == won == first.record(SHARDS[0])
 
 
 def test_changed_settings_build_beside_the_old_store(storage):
@@ -105,15 +100,55 @@ def test_a_record_of_another_shard_is_found(storage):
         book.publish()
 
 
-def test_rows_in_quarantine_count_against_the_limit(storage):
+TORN = b'{"event": "quarantined", "ro'
+
+
+def test_rows_in_quarantine_count_against_the_limit_and_why_stands_beside_them(storage):
     book = ledger(storage)
-    for shard in SHARDS:
-        commit(book, shard, skipped_rows=[4] if shard.index == 1 else [])
-    with pytest.raises(LimitError, match="max_failed_rows=0"):
-        book.publish()
-    manifest = book.publish(max_failed_rows=1)
-    assert manifest.skipped_rows == (4,)
-    assert manifest.coverage == 7 / 8
+    for shard, rows in zip(SHARDS, ([2, 0], [5, 4], []), strict=True):
+        commit(book, shard, skipped_rows=rows)
+    log = f"{book.folder}/attempts.jsonl"
+    storage.append(log, TORN)
+    book.note({"event": "quarantined", "row": 4, "reason": "not finite"})
+    book.note({"event": "failed", "row": 2, "reason": "another event"})
+    for reason in ("first", "died"):
+        book.note({"event": "quarantined", "row": 0, "reason": reason})
+    storage.append(log, TORN)
+    for given in ((), (3,)):
+        told = rf"4 rows .* max_failed_rows={sum(given)}; first rows \[0, 2, 4, 5\]"
+        with pytest.raises(LimitError, match=told):
+            book.publish(*given)
+    assert book.manifest() is None
+    manifest = book.publish(max_failed_rows=4)
+    assert (manifest.skipped_rows, manifest.coverage) == ((0, 2, 4, 5), 0.5)
+    reasons = {0: "died", 2: "not told", 4: "not finite", 5: "not told"}
+    assert quarantine(book) == reasons
+
+
+def quarantine(book):
+    """The reason of each row."""
+    data = book.storage.read(f"{book.folder}/quarantine.parquet")
+    return dict(zip(*pq.read_table(pa.BufferReader(data)).to_pydict().values(), strict=True))
+
+
+def test_rows_in_quarantine_without_a_log_are_not_told_why(storage):
+    book = ledger(storage, SHARDS[:1])
+    commit(book, SHARDS[0], skipped_rows=[0])
+    book.publish(1)
+    assert quarantine(book) == {0: "not told"}
+
+
+@pytest.mark.fault(46, "shards of two classes are refused where one is asked for")
+def test_shards_of_two_numerics_classes_are_refused_where_one_is_asked_for(storage):
+    one, two = ledger(storage, SHARDS[:2], classes=1), ledger(storage, SHARDS[:2], classes=2)
+    for book, facts in ((one, {"rows": 3}), (two, {"numerics": "cuda H100"})):
+        commit(book, SHARDS[0], numerics="cpu avx2")
+        commit(book, SHARDS[1], **facts)
+    assert one.publish(one_numerics=True).numerics == ("cpu avx2",), "one shard tells none"
+    with pytest.raises(InputError, match="2 numerics classes: cpu avx2; cuda H100"):
+        two.publish(one_numerics=True)
+    assert two.manifest() is None
+    assert two.publish().numerics == ("cpu avx2", "cuda H100")
 
 
 def test_without_plan_or_shards_there_is_nothing_to_do(storage):
@@ -157,31 +192,25 @@ def test_another_stores_manifest_and_spec_are_not_read(storage):
         read_spec(storage, "toy", mine.fingerprint)
 
 
-@pytest.mark.parametrize("found", [1, 5, 7])
-@pytest.mark.parametrize("name", ["plan.json", "shards/00000.json", "manifest.json"])
-def test_records_of_another_format_are_refused(storage, name, found):
+def test_records_of_another_format_are_refused(storage):
     book = ledger(storage)
     for shard in SHARDS:
         commit(book, shard)
     book.publish()
-    path = f"{book.folder}/{name}"
-    storage.replace(path, seal({**unseal(name, storage.read(path)), "format": found}))
-    told = rf"{name}: expected records of format 6, found format {found}"
-    with pytest.raises(InputError, match=told):
-        opened = ledger(storage)
-        opened.record(SHARDS[0])
-        opened.manifest()
-
-
-def test_torn_lines_of_the_log_are_passed_over_in_the_quarantine(storage):
-    book = ledger(storage)
-    for shard in SHARDS:
-        commit(book, shard, skipped_rows=[4] if shard.index == 1 else [])
-    book.note({"event": "quarantined", "row": 4, "reason": "its worker died"})
-    storage.append(f"{book.folder}/attempts.jsonl", b'{"event": "quarantined", "ro')
-    book.publish(max_failed_rows=1)
-    table = pq.read_table(pa.BufferReader(storage.read(f"{book.folder}/quarantine.parquet")))
-    assert table.to_pylist() == [{"row": 4, "reason": "its worker died"}]
+    reads = {
+        "plan.json": lambda: ledger(storage),
+        "shards/00000.json": lambda: book.record(SHARDS[0]),
+        "manifest.json": book.manifest,
+    }
+    for name, read in reads.items():
+        path = f"{book.folder}/{name}"
+        data = storage.read(path)
+        for found in (1, 5, 7):
+            storage.replace(path, seal({**unseal(name, data), "format": found}))
+            told = rf"{name}: expected records of format 6, found format {found}"
+            with pytest.raises(InputError, match=told):
+                read()
+        storage.replace(path, data)
 
 
 def test_a_note_is_one_line_of_json_its_keys_in_order(storage):

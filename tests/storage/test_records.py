@@ -6,7 +6,7 @@ import pytest
 from ledgers import commit, ledger
 
 from raypipe.errors import CorruptError
-from raypipe.storage.ledger import Ledger, events, read_manifest
+from raypipe.storage.ledger import events, read_manifest
 from raypipe.storage.posix import PosixStorage
 from raypipe.storage.records import (
     Manifest,
@@ -19,7 +19,6 @@ from raypipe.storage.records import (
     unseal,
     unseal_format,
 )
-from raypipe.storage.spec import StageSpec
 
 
 @pytest.fixture
@@ -34,10 +33,13 @@ def test_one_value_has_one_byte_string():
     assert digest(b"") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 
+@pytest.mark.fault(12, "records that are cut, emptied, extended or changed are refused, 8 of 8")
 def test_any_other_byte_of_a_sealed_record_is_refused(tmp_path):
-    data = seal({"a": 1})
-    assert unseal("x", data) == {"a": 1} and data.endswith(b"}\n")
-    for bad in (data[:-1], data + b"\n", b" " + data, data.replace(b"1", b"2", 1), b"[]", b"{}"):
+    body = {"b": [1, 2], "a": {"c": None, "d": "é"}}
+    data = seal(body)
+    assert unseal("x", data) == body and data.endswith(b"}\n")
+    changed = (data.replace(b"1", b"3", 1), b"[]", b"{}")
+    for bad in (data[:-1], data[:10], b"", data + b"\n", b" " + data, *changed):
         with pytest.raises(CorruptError, match="x: the record's bytes"):
             unseal("x", bad)
     listed = {"body": [1], "sha256": digest(canonical([1]))}
@@ -54,24 +56,6 @@ def test_a_shard_is_five_numbers_and_told_with_its_span():
     assert str(Shard(3, 5, 9, 0, 2)) == "shard 00003 rows [5, 9) x [0, 2)"
 
 
-def test_a_payload_that_changed_before_it_was_stored_is_refused(storage, tmp_path):
-    path = tmp_path / "x"
-    path.write_bytes(b"1")
-    with pytest.raises(CorruptError, match="changed"):
-        storage.put(digest(b"2"), path)
-    assert not storage.has(digest(b"2")) and not storage.has(digest(b"1"))
-    storage.put(digest(b"1"), path)
-    assert storage.has(digest(b"1"))
-    storage.check(digest(b"1"))
-    with pytest.raises(CorruptError):
-        storage.check(digest(b"2"))
-
-
-def test_seal_round_trips_a_body():
-    body = {"b": [1, 2], "a": {"c": None, "d": "é"}}
-    assert unseal("x.json", seal(body)) == body
-
-
 @pytest.mark.fault(12, "every flipped bit of a record, at every position, is found")
 def test_every_flipped_bit_of_a_record_is_found():
     sealed = seal({"shard": [0, 0, 10, 0, 0], "sha256": "ab" * 32, "rows": 10})
@@ -81,14 +65,6 @@ def test_every_flipped_bit_of_a_record_is_found():
             damaged[position] ^= 1 << bit
             with pytest.raises(CorruptError, match="x.json"):
                 unseal("x.json", bytes(damaged))
-
-
-@pytest.mark.fault(12, "5 of 5 records that are cut, emptied or extended are refused")
-def test_truncated_and_extended_records_are_found():
-    sealed = seal({"a": 1})
-    for damaged in (sealed[:-1], sealed[:10], b"", sealed + b"\n", b" " + sealed):
-        with pytest.raises(CorruptError):
-            unseal("x.json", damaged)
 
 
 RECORDS = (Record(Shard(0, 0, 4), "aa", 8, {"rows": 4, "numerics": "cpu"}),)
@@ -138,18 +114,3 @@ TORN = [b'{"event": "quarantined", "ro', b"\0\0\0\0", b"\xff\xfe{", b"[" * 5000,
 def test_torn_lines_are_passed_over(torn):
     data = b'{"n": 1}\n' + torn + b'\n\n{"n": 2}\n' + torn
     assert events(data) == [{"n": 1}, {"n": 2}]
-
-
-@pytest.mark.parametrize("torn", TORN)
-def test_a_store_with_a_torn_line_of_attempts_is_published_with_its_reasons(tmp_path, torn):
-    shard = Shard(0, 0, 3)
-    book = Ledger(PosixStorage(tmp_path), "toy", StageSpec("toy", 1, {}, {}), [shard])
-    (tmp_path / book.folder).mkdir(exist_ok=True, parents=True)
-    (tmp_path / book.folder / "attempts.jsonl").write_bytes(torn)
-    book.note({"event": "quarantined", "shard": 0, "row": 1, "reason": "not finite"})
-    payload = book.storage.scratch() / "payload"
-    payload.write_bytes(b"rows")
-    book.commit(shard, payload, {"skipped_rows": [1]})
-    assert book.publish(max_failed_rows=1).skipped_rows == (1,)
-    quarantine = book.storage.read(f"{book.folder}/quarantine.parquet")
-    assert b"not finite" in quarantine

@@ -33,17 +33,17 @@ def as_rows(found):
 
 
 def test_rows_of_a_store_are_read_over_its_shards(storage):
-    book = ledger(storage, [2, 3, 1])
+    book = ledger(storage, [2, 0, 3, 1])
     for s in book.shards:
         commit(book, s, lambda p, s=s: write_table(p, NUMBERS, [numbers(s.start, s.stop)]))
     stored = Stored(book.storage, book.publish())
     for start in range(7):
-        for stop in range(7):
+        for stop in (*range(7), 99, None):
             found = stored.table(NUMBERS, start, stop)["number"].to_pylist()
             assert found == list(range(6))[start:stop]
     assert stored.whole_table(NUMBERS)["number"].to_pylist() == list(range(6))
     spans = [(r.shard.index, a, b) for r, a, b in stored.overlapping(1, 5)]
-    assert spans == [(0, 1, 2), (1, 0, 3)]
+    assert spans == [(0, 1, 2), (2, 0, 3)] and stored.num_rows == 6
 
 
 def test_tables_of_a_store_are_the_rows_asked_for_in_groups(storage, monkeypatch):
@@ -97,8 +97,10 @@ def test_a_spec_names_stores_by_their_digests_and_places_and_content_by_its_hash
 def test_what_is_committed_of_an_unfinished_store_is_seen_in_shard_order(storage):
     assert committed(storage, "toy", SPEC) is None
     book = ledger(storage, [2, 3, 1])
-    for index in (2, 0):
-        commit(book, book.shards[index], lambda p, i=index: p.write_bytes(b"%d" % i))
-    found = committed(storage, "toy", SPEC)
-    assert [record.shard.index for record in found.manifest.records] == [0, 2]
+    for index, there in ((None, []), (2, [2]), (0, [0, 2]), (1, [0, 1, 2])):
+        if index is not None:
+            commit(book, book.shards[index], lambda p, i=index: p.write_bytes(b"%d" % i))
+        found = committed(storage, "toy", SPEC).manifest
+        assert [record.shard.index for record in found.records] == there
     assert book.manifest() is None
+    assert book.publish() == committed(storage, "toy", SPEC).manifest

@@ -41,23 +41,9 @@ def test_word_pieces_are_read_and_mapped_as_they_were_written(tmp_path):
 def test_the_pieces_of_some_rows_come_in_their_order(rows):
     found = taken(FLAT, OFFSETS, np.array(rows, np.int64))
     assert as_rows(found) == [ROWS[row] for row in rows]
-    assert as_rows(concatenate([found, (FLAT, OFFSETS)])) == [ROWS[row] for row in rows] + ROWS
-
-
-def test_tokens_of_some_rows_and_of_several_runs_of_rows(tmp_path):
-    flat, offsets = np.array([1, 2, 3, 4, 5, 6], np.uint16), np.array([0, 2, 2, 5, 6])
-    found = taken(flat, offsets, np.array([3, 0, 1, 2, 0]))
-    assert found[0].tolist() == [6, 1, 2, 3, 4, 5, 1, 2]
-    assert found[1].tolist() == [0, 1, 3, 3, 6, 8]
-    none = taken(flat, offsets, np.empty(0, np.int64))
-    assert none[0].tolist() == [] and none[1].tolist() == [0]
-    both = concatenate([found, (flat, offsets)])
-    assert both[0].tolist() == [*found[0], *flat]
-    assert both[1].tolist() == [0, 1, 3, 3, 6, 8, 10, 10, 13, 14]
-    write_tokens(tmp_path / "x", *both)
-    for read in (read_tokens, map_tokens):
-        again = read(tmp_path / "x")
-        assert [part.tolist() for part in again] == [part.tolist() for part in both]
+    both = concatenate([found, (FLAT, OFFSETS)])
+    assert as_rows(both) == [ROWS[row] for row in rows] + ROWS
+    assert [len(part) for part in both] == [both[1][-1], len(rows) + len(ROWS) + 1]
 
 
 def test_mapped_tensors_have_their_own_types_and_shapes(tmp_path):
@@ -81,23 +67,14 @@ def test_mapped_tensors_have_their_own_types_and_shapes(tmp_path):
 
 def test_vectors_are_fp16_of_two_dimensions_or_refused(tmp_path):
     vectors = np.arange(12, dtype=np.float16).reshape(4, 3)
-    write_vectors(tmp_path / "v", vectors[::-1])
-    assert np.array_equal(read_vectors(tmp_path / "v"), vectors[::-1])
+    for given in (vectors[::-1], vectors.T):  # as they lie in no memory
+        write_vectors(tmp_path / "v", given)
+        assert np.array_equal(read_vectors(tmp_path / "v"), given)
     for bad in (vectors.astype(np.float32), vectors[0]):
         with (tmp_path / "bad").open("wb") as file:
             np.save(file, bad)
         with pytest.raises(CorruptError, match=r"expected fp16 \[rows, dim\]"):
             read_vectors(tmp_path / "bad")
-
-
-def test_vectors_are_fp16_rows_and_nothing_else(tmp_path):
-    path = tmp_path / "x.npy"
-    write_vectors(path, np.array([[1, 2], [3, 4]], np.float16).T)
-    assert read_vectors(path).tolist() == [[1, 3], [2, 4]]
-    for bad in (np.ones((2, 2), np.float32), np.ones(3, np.float16)):
-        np.save(path, bad)
-        with pytest.raises(CorruptError, match="expected fp16"):
-            read_vectors(path)
-    path.write_bytes(b"no array")
+    (tmp_path / "bad").write_bytes(b"no array")
     with pytest.raises(CorruptError, match="not a readable array"):
-        read_vectors(path)
+        read_vectors(tmp_path / "bad")

@@ -41,11 +41,11 @@ REQUESTS = [
 @pytest.mark.parametrize("seed", range(4))
 def test_rows_of_candidates_are_those_of_the_whole_request(stores, request_, seed, monkeypatch):
     """Runs in 3 shards with 0 to 4 candidates a query, against the keys of all at once."""
-    monkeypatch.setattr(candidates_of_runs, "BLOCK_QUERIES", 1 + 2 * seed)  # 1 to 7 of 9 queries
-    lengths, blocks = np.random.default_rng(seed).integers(0, 5, (3, 3)), []
+    monkeypatch.setattr(candidates_of_runs, "BLOCK_QUERIES", 1 + seed)  # 1 to 4 of 6 queries
+    lengths, blocks = np.random.default_rng(seed).integers(0, 5, (3, 2)), []
     for block, own in enumerate(lengths.tolist()):
-        lines = [(3 * block + q, 7 * n % 11, -n) for q, of in enumerate(own) for n in range(of)]
-        blocks.append(lines or [(3 * block, 1, 0.0)])
+        lines = [(2 * block + q, 7 * n % 11, -n) for q, of in enumerate(own) for n in range(of)]
+        blocks.append(lines or [(2 * block, 1, 0.0)])
     run, request = stores.run(*blocks), Request(**request_)
     candidates, whole = RunCandidates(run, request), request.keys(run.whole_table(schema.RUN))
     assert candidates.num_rows == len(whole[0])
