@@ -6,7 +6,6 @@ import shutil
 import pytest
 from mended_inputs import COLLECTION, written
 
-from raypipe.driver.pipeline import Options
 from raypipe.driver.upkeep.gc import find_garbage
 from raypipe.driver.upkeep.status import open_workspace, status
 from raypipe.driver.upkeep.verify import verify
@@ -132,7 +131,7 @@ def test_what_a_part_of_the_stages_did_not_reach_is_copied_by_the_next_invocatio
 ):
     invoke()
     change(mendable)
-    first = invoke(options=Options(until="embeddings"))
+    first = invoke(until="embeddings")
     assert copied(first) == {name: COPIED[name] for name in ("tokens@encoder", "embeddings")}
     held = sources(tmp_path)
     assert held.keys() >= {"passages@collection", "ids@collection", "embeddings"}

@@ -5,31 +5,19 @@ import time
 import pytest
 from cluster_of_nodes import Nodes, end, name_of
 from killed_jobs import durable_bytes, is_worker, num_records, start
+from recipes import dense, write_files
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
-RECIPE = """
-format: 1
-name: job
-collection: {{format: msmarco-v1, input: {folder}/passages.tsv}}
-queries: {{dev: {{file: {folder}/queries.tsv}}}}
-models: {{tiny: {{path: {model}}}}}
-stages:
-  embeddings: {{do: encode, model: tiny}}
-  dense: {{do: search, index: embeddings, depth: 5}}
-resources: {{device: cpu, threads: 1, shard_rows: 1}}
-"""
 OPEN = "--allow-open-cluster"
 
 
 @pytest.fixture(scope="module")
 def recipe(tiny_model, tmp_path_factory):
     folder = tmp_path_factory.mktemp("lost")
-    lines = [f"{row}\tthe lease of shard {row} ranks a zebra\n" for row in range(60)]
-    (folder / "passages.tsv").write_text("".join(lines))
-    (folder / "queries.tsv").write_text("q1\tthe zebra\nq2\ta lease\n")
+    write_files(folder, [f"the lease of shard {row} ranks a zebra" for row in range(60)])
     path = folder / "recipe.yaml"
-    path.write_text(RECIPE.format(folder=folder, model=tiny_model))
+    path.write_text(dense(folder, tiny_model, depth=5, threads=1, shard_rows=1))
     return path
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from mended_inputs import COLLECTION, QRELS, QUERIES, RUN, appended, written
 
-from raypipe.driver.pipeline import Options
 from raypipe.driver.upkeep.gc import find_garbage
 from raypipe.driver.upkeep.status import open_workspace, status
 from raypipe.driver.upkeep.verify import verify
@@ -87,7 +86,7 @@ def test_a_complete_workspace_whose_input_was_bad_for_a_while_is_reused(
         invoke()
     (mendable / name).write_bytes(good)
     os.utime(mendable / name, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
-    summary = invoke(options=Options(frozen=True))
+    summary = invoke(frozen=True)
     again = {store for store, stage in summary["stages"].items() if not stage["reused"]}
     assert again <= {"count@collection"}, "a file that was written is read once more"
     assert written(tmp_path / "work") == before
@@ -114,4 +113,4 @@ def test_frozen_refuses_where_a_store_it_must_compare_with_is_gone(invoke, tmp_p
     invoke()
     shutil.rmtree(tmp_path / "work" / "stores" / "fused.test")
     with pytest.raises(RefusedError, match=r"fused\.test: its store was deleted"):
-        invoke(options=Options(frozen=True))
+        invoke(frozen=True)

@@ -3,11 +3,9 @@
 import shutil
 
 import pytest
+from recipes import invoke
 from small_workspace import SMALL, run_small
 
-from raypipe.config.load import load_recipe
-from raypipe.driver.execute import Watcher
-from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.summaries import read_summary
 from raypipe.driver.upkeep.status import open_workspace
 from raypipe.driver.upkeep.verify import verify
@@ -26,9 +24,7 @@ class Work:
         for old, new in renamed.items():
             text = text.replace(f"{old}:", f"{new}:").replace(f", {old}]", f", {new}]")
         self.said = []
-        recipe = load_recipe(text, overrides=overrides, source="small")
-        options = Options(until=until, single=single)
-        run_pipeline(recipe, self.out, options, watcher=Watcher(), say=self.said.append)
+        invoke(text, self.out, *overrides, said=self.said, until=until, single=single)
         assert verify(open_workspace(self.out)) == []
 
     def results(self):
