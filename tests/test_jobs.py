@@ -265,7 +265,7 @@ def test_a_killed_driver_leaves_no_success_and_the_next_job_completes(
     5, "a submitted job whose head is killed: its client fails, and another head's job completes"
 )
 def test_a_job_whose_head_is_killed_publishes_nothing_and_the_next_completes(
-    files, tmp_path, tmp_path_factory, raypipe_here, raypipe_cli
+    head, files, tmp_path, tmp_path_factory, raypipe_here, raypipe_cli
 ):
     calm, out = tmp_path / "calm", tmp_path / "work"
     recipe = files / "recipe.yaml"
@@ -287,10 +287,9 @@ def test_a_job_whose_head_is_killed_publishes_nothing_and_the_next_completes(
         end_all(below)
     assert summary(out)["status"] != "complete" and raypipe_here("status", out).returncode == 3
     assert not [*out.glob("stores/passages@*/*/manifest.json"), *out.glob("runs/dev/*")]
-    with started_head(tmp_path_factory) as second:
-        again = second.submit(*job)
-        log, _ = again.communicate()
-        assert again.returncode == 0, log
+    again = head.submit(*job)
+    log, _ = again.communicate()
+    assert again.returncode == 0, log
     assert results(out) == results(calm)
 
 

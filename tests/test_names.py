@@ -145,7 +145,8 @@ def calm(invoke):
 
 
 WHEN = [(), pytest.mark.slow, *3 * [pytest.mark.long]]
-"""Of five words one is tried by default, one in the slow part: in every slot, as both models."""
+"""Of five words one is tried by default, one in the slow part: in every slot, as both models. Of
+the folders of a root every second one."""
 
 
 @pytest.mark.parametrize(
@@ -172,7 +173,10 @@ def test_a_stage_named_like_a_folder_of_every_root_is_refused(invoke, word):
         invoke("refused", search=word)
 
 
-@pytest.mark.parametrize("word", ROOT_FOLDERS)
+@pytest.mark.parametrize(
+    "word",
+    [pytest.param(word, marks=WHEN[number % 2]) for number, word in enumerate(ROOT_FOLDERS)],
+)
 def test_a_query_set_or_model_named_like_a_folder_of_every_root_changes_no_run(invoke, calm, word):
     out, used, _ = invoke(f"root-{word}", query_set=word, encoder=word)
     assert runs_of(out, used) == calm

@@ -19,6 +19,7 @@ import pytest
 import typer
 import yaml
 from packaging.requirements import Requirement
+from recipes import dense, write_files
 
 from raypipe.cli.main import app
 from raypipe.config.load import load_recipe
@@ -114,19 +115,6 @@ def nights():
     return {" ".join(w for w in words if not w.startswith("resources.")) for words in plain}
 
 
-RECIPE = """
-format: 1
-name: mine
-collection: {{format: msmarco-v1, input: passages.tsv}}
-queries: {{test: {{file: queries.tsv}}}}
-models: {{tiny: {{path: {model}}}}}
-stages:
-  vectors: {{do: encode, model: tiny}}
-  dense: {{do: search, index: vectors, depth: 3}}
-resources: {{backend: inline, device: cpu}}
-"""
-
-
 @pytest.mark.parametrize("shown", sorted(nights()))
 def test_every_night_shown_begins_in_an_empty_folder(
     shown, raypipe_here, tiny_model, tmp_path, monkeypatch
@@ -134,8 +122,8 @@ def test_every_night_shown_begins_in_an_empty_folder(
     """The first night compares with nothing, also after one that failed; the later ones do."""
     monkeypatch.chdir(tmp_path)
     words = shown.split()
-    Path(words[1]).write_text(RECIPE.format(model=tiny_model))
-    Path("queries.tsv").write_text("1\tthe zebra\n2\ta lease\n")
+    Path(words[1]).write_text(dense(tmp_path, tiny_model, name="mine"))
+    write_files(tmp_path, {})
     Path("passages.tsv").write_bytes(b"p0\tthe zebra\np1\t\xff\n")
     assert raypipe_here(*words).returncode == 2, "a file that has to be mended"
     Path("passages.tsv").write_bytes(b"p0\tthe zebra\np1\ta lease\np2\trun\np3\tshard\n")
@@ -325,7 +313,7 @@ def test_the_recipe_is_where_the_driver_looks_for_it():
 def test_a_recipe_is_read_as_kubernetes_mounts_it(tmp_path):
     """A link to a link, so that a change appears at once."""
     (tmp_path / "..1").mkdir()
-    (tmp_path / "..1" / "my-recipe.yaml").write_text(RECIPE.format(model="/shared/model"))
+    (tmp_path / "..1" / "my-recipe.yaml").write_text(dense(tmp_path, "/shared/model", name="mine"))
     (tmp_path / "..data").symlink_to("..1")
     (tmp_path / "my-recipe.yaml").symlink_to("..data/my-recipe.yaml")
     assert load_recipe(tmp_path / "my-recipe.yaml").name == "mine"

@@ -8,12 +8,12 @@ import pytest
 import yaml
 from held_recipe import HELD
 from mended_inputs import COLLECTION, QRELS, QUERIES, RUN
+from recipes import invoke as run
+from recipes import write_files
 from small_invocation import RECIPE as INVOCABLE
 from small_workspace import run_small
 
 from raypipe.config.load import load_recipe
-from raypipe.driver.execute import Watcher
-from raypipe.driver.pipeline import Options, run_pipeline
 
 
 @pytest.fixture(scope="session")
@@ -26,9 +26,8 @@ def small_workspace(tiny_model, tmp_path_factory):
 def invocable(tmp_path, tiny_model, tiny_mono):
     """A folder with five passages and three queries, two of them judged; its recipe."""
     texts = ["the zebra", "a lease", "of shards", "rank a query", "run"]
-    (tmp_path / "passages.tsv").write_text("".join(f"p{i}\t{t}\n" for i, t in enumerate(texts)))
-    (tmp_path / "queries.tsv").write_text("q1\ta zebra\nq2\tthe lease\nq3\trun\n")
-    (tmp_path / "qrels.txt").write_text("q1 0 p0 1\nq3 0 p4 1\n")
+    queries = {"q1": "a zebra", "q2": "the lease", "q3": "run"}
+    write_files(tmp_path, texts, queries, judged={"q1": "p0", "q3": "p4"})
     text = INVOCABLE.format(folder=tmp_path, model=tiny_model, mono=tiny_mono)
     return tmp_path, load_recipe(text, source="small")
 
@@ -52,7 +51,7 @@ def mendable(tmp_path, tiny_model, tiny_mono):
 
 @pytest.fixture
 def invoke(mendable, tmp_path):
-    def go(out="work", **overrides):
+    def go(out="work", *, overrides=(), more=None, **options):
         recipe = {
             "format": 1,
             "name": "mended",
@@ -71,11 +70,9 @@ def invoke(mendable, tmp_path):
             },
             "evaluate": {"measures": ["nDCG@10"]},
             "resources": {"backend": "inline", "device": "cpu"},
-            **overrides.pop("more", {}),
+            **(more or {}),
         }
-        options = overrides.pop("options", Options())
-        checked = load_recipe(recipe, source="mended", **overrides)
-        return run_pipeline(checked, tmp_path / out, options, watcher=Watcher()).summary
+        return run(recipe, tmp_path / out, *overrides, **options).summary
 
     return go
 

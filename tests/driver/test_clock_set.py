@@ -8,8 +8,10 @@ import time
 from pathlib import Path
 
 import pytest
-from killed_jobs import durable_bytes, num_records
+from killed_jobs import REPOSITORY, durable_bytes, num_records
 from recipes import dense
+
+from raypipe.cli.main import run
 
 pytestmark = [pytest.mark.slow]
 
@@ -42,13 +44,25 @@ class Clock:
         self.seconds = seconds
 
 
-def reindex(folder, out, environment):
-    command = [sys.executable, "-m", "raypipe", "reindex", folder / "recipe.yaml", "--out", out]
+def reindex(folder, out):
+    """The words of the command."""
+    return ["reindex", str(folder / "recipe.yaml"), "--out", str(out)]
+
+
+def begun(folder, out, environment):
+    """That command in a process of its own."""
     with open(f"{out}.log", "ab") as log:
         return subprocess.Popen(
-            [*map(str, command)], cwd=Path(__file__).parent.parent.parent, stdout=log, stderr=log,
-            env=environment,
+            [sys.executable, "-m", "raypipe", *reindex(folder, out)],
+            cwd=REPOSITORY, stdout=log, stderr=log, env=environment,
         )  # fmt: skip
+
+
+def write(folder, model):
+    (folder / "queries.tsv").write_text("q1\tthe lease\nq2\tshard 7\n")
+    recipe = dense(folder, model, name="clock", depth=5, threads=1, shard_rows=1)
+    (folder / "recipe.yaml").write_text(recipe)
+    passages(folder, 40)
 
 
 def passages(folder, number):
@@ -70,32 +84,34 @@ def results(out):
     return {n: b for n, b in durable_bytes(out).items() if not any(word in n for word in left)}
 
 
-@pytest.fixture
-def folder(tiny_model, tmp_path):
-    (tmp_path / "queries.tsv").write_text("q1\tthe lease\nq2\tshard 7\n")
-    recipe = dense(tmp_path, tiny_model, name="clock", depth=5, threads=1, shard_rows=1)
-    (tmp_path / "recipe.yaml").write_text(recipe)
-    return tmp_path
+@pytest.fixture(scope="module")
+def calm(tiny_model, tmp_path_factory):
+    """The results of two generations under a clock that nobody sets."""
+    folder = tmp_path_factory.mktemp("calm")
+    write(folder, tiny_model)
+    assert run(reindex(folder, folder / "out"))[0] == 0
+    passages(folder, 39)
+    assert run(reindex(folder, folder / "out"))[0] == 0
+    return results(folder / "out")
 
 
 @pytest.mark.fault(
     52, "an hour on or back during a job, at its successor, at a second generation, gc and `status`"
 )
 @pytest.mark.parametrize("jump", [HOUR, -HOUR])
-def test_a_clock_that_is_set_changes_nothing(folder, tmp_path, monkeypatch, raypipe_here, jump):
-    calm, out = tmp_path / "calm", tmp_path / "out"
-    for number in (40, 39):
-        passages(folder, number)
-        assert reindex(folder, calm, {**os.environ}).wait() == 0
-    passages(folder, 40)
+def test_a_clock_that_is_set_changes_nothing(
+    calm, tiny_model, tmp_path, monkeypatch, raypipe_here, jump
+):
+    out, again = tmp_path / "out", reindex(tmp_path, tmp_path / "out")
+    write(tmp_path, tiny_model)
     clock = Clock(tmp_path, monkeypatch)
-    first = reindex(folder, out, clock.environment)
+    first = begun(tmp_path, out, clock.environment)
     while num_records(out) < 3:
         assert first.poll() is None, Path(f"{out}.log").read_text()
         time.sleep(0.01)
     clock.set(jump)
     assert raypipe_here("status", out).returncode == 0
-    refused = raypipe_here("reindex", folder / "recipe.yaml", "--out", out)
+    refused = raypipe_here(*again)
     assert refused.returncode == 4 and "is working here" in refused.stderr
     first.kill()
     assert first.wait() == -9
@@ -103,12 +119,12 @@ def test_a_clock_that_is_set_changes_nothing(folder, tmp_path, monkeypatch, rayp
     written(out, jump)
     found = raypipe_here("status", out)
     assert found.returncode == 3 and "the same command resumes" in found.stdout
-    assert reindex(folder, out, clock.environment).wait() == 0
+    assert raypipe_here(*again).returncode == 0
     clock.set(-jump)
-    passages(folder, 39)
-    assert reindex(folder, out, clock.environment).wait() == 0
+    passages(tmp_path, 39)
+    assert raypipe_here(*again).returncode == 0
     before = results(out)
-    assert before == results(calm)
+    assert before == calm
     clock.set(jump)
     for verb in ("status", "verify", "gc"):
         done = raypipe_here(verb, out, *(["--yes"] if verb == "gc" else []))

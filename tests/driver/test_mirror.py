@@ -79,7 +79,7 @@ def test_results_leave_a_bucket_before_their_files_change_and_come_after_them(
 
     monkeypatch.setattr(BucketStorage, "replace", noting(replace, "put"))
     monkeypatch.setattr(BucketStorage, "delete", noting(delete, "delete"))
-    for depth in (2, 1, 3):
+    for depth in (2, 1):
         calls.clear()
         assert run(["pipeline", recipe, f"--out={uri}", f"stages.dense.depth={depth}"])[0] == 0
         away, there = (calls.index((how, "results.json")) for how in ("delete", "put"))

@@ -5,15 +5,12 @@ import shutil
 
 import numpy as np
 import pytest
+from recipes import invoke, stored
+from stage_inputs import vectors_of
 
-from raypipe.config.load import load_recipe
-from raypipe.driver.execute import Watcher
-from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.errors import InputError, RefusedError
 from raypipe.evaluation.run_files.runs import read_run
 from raypipe.storage.lease import acquire
-from raypipe.storage.ledger import read_manifest
-from raypipe.storage.store import Stored
 
 RECIPE = """
 format: 1
@@ -33,7 +30,6 @@ resources: {{backend: inline, device: cpu, shard_tokens: 2000}}
 """
 
 
-PLAIN = Options()
 MODEL: list[object] = []
 
 
@@ -43,13 +39,10 @@ def model(tiny_model):
     MODEL[:] = [tiny_model]
 
 
-def pipeline(files, out, *overrides, options=PLAIN):
+def pipeline(files, out, *overrides, **options):
     said = []
-    recipe = load_recipe(
-        RECIPE.format(files=files, model=MODEL[0]), overrides=overrides, source="tiny"
-    )
-    outcome = run_pipeline(recipe, out, options, watcher=Watcher(), say=said.append)
-    return outcome.summary, said
+    text = RECIPE.format(files=files, model=MODEL[0])
+    return invoke(text, out, *overrides, said=said, **options).summary, said
 
 
 @pytest.fixture(scope="module")
@@ -76,35 +69,20 @@ def test_a_finished_workspace_is_reused_wherever_it_is_moved(work, small_files):
     assert [line for line in said if "->" in line] == []
 
 
-def test_dense_search_equals_numpy_on_the_stored_vectors(finished):
+def test_dense_search_equals_numpy_on_the_stored_vectors(finished, small_files):
     out, summary = finished
-    from raypipe.storage.root import open_storage
 
-    storage = open_storage(str(out / "stores"))
-
-    def vectors(store):
-        manifest = read_manifest(storage, store, summary["stages"][store]["fingerprint"])
-        stored = Stored(storage, manifest)
-        return np.concatenate([stored.vectors(r) for r in manifest.records]).astype(np.float64)
-
-    scores = (vectors("embeddings.test") @ vectors("embeddings").T).astype(np.float32)
-    ids = [line.split("\t")[0] for line in _lines(out, "passages.tsv", summary)]
-    queries = [line.split("\t")[0] for line in _lines(out, "queries.test.tsv", summary)]
+    names = ("embeddings.test", "embeddings")
+    queries, passages = (vectors_of(stored(out, summary, n)).astype(np.float64) for n in names)
+    scores = (queries @ passages.T).astype(np.float32)
+    ids, queries = (
+        [line.split("\t")[0] for line in (small_files / name).read_text().split("\n")[:-1]]
+        for name in ("passages.tsv", "queries.test.tsv")
+    )
     run = read_run(out / "runs/test/dense.trec").to_pylist()
     for row, query in enumerate(queries):
         best = np.lexsort((np.arange(len(ids)), -scores[row]))[:50]
         assert [r["passage_id"] for r in run if r["query_id"] == query] == [ids[b] for b in best]
-
-
-def _lines(out, name, summary):
-    import yaml
-
-    recipe = yaml.safe_load((out / "recipe.yaml").read_text())
-    inputs = recipe["collection"]["input"]
-    path = inputs[0] if isinstance(inputs, list) else inputs
-    from pathlib import Path
-
-    return (Path(path).parent / name).read_text().split("\n")[:-1]
 
 
 @pytest.mark.fault(
@@ -152,10 +130,9 @@ def test_changed_content_rebuilds_everything_that_reads_it(work, small_files, tm
 
 @pytest.mark.fault(21, "`--frozen` refuses with the field and both values, before any work")
 def test_frozen_refuses_a_changed_setting_before_any_work(work, small_files):
-    frozen = Options(frozen=True)
     before = sorted(work.glob("stores/*/*"))
     with pytest.raises(RefusedError, match=r"parts@again.test: params.depth 20 -> 7"):
-        pipeline(small_files, work, "stages.again.depth=7", options=frozen)
+        pipeline(small_files, work, "stages.again.depth=7", frozen=True)
     assert sorted(work.glob("stores/*/*")) == before
     assert json.loads((work / "summary.json").read_text())["exit"] == 4
 
@@ -164,12 +141,12 @@ def test_frozen_takes_changed_content(work, small_files, tmp_path):
     files = shutil.copytree(small_files, tmp_path / "files")
     with (files / "passages.tsv").open("a") as out:
         out.write("another#1\tanother passage\n")
-    summary, _ = pipeline(files, work, options=Options(frozen=True))
+    summary, _ = pipeline(files, work, frozen=True)
     assert "embeddings" in rebuilt(summary)
 
 
 def test_until_computes_a_stage_and_its_inputs_alone(small_files, tmp_path):
-    summary, _ = pipeline(small_files, tmp_path / "w", options=Options(until="dense"))
+    summary, _ = pipeline(small_files, tmp_path / "w", until="dense")
     assert "dense.test" in summary["stages"] and "again.test" not in summary["stages"]
     assert list(summary["systems"]["test"]) == ["dense"]
 

@@ -8,10 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from recipes import invoke
 
-from raypipe.config.load import load_recipe
-from raypipe.driver.execute import Watcher
-from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.upkeep.gc import delete, find_garbage
 from raypipe.driver.upkeep.status import open_workspace, status
 from raypipe.driver.upkeep.verify import verify
@@ -52,7 +50,7 @@ def job(bucket_server, bucket_uri, tiny_model, tmp_path):
     """Runs the recipe with stores in the bucket and inputs there, or in a folder."""
     client, name = bucket_server.client(), bucket_uri.removeprefix("s3://")
 
-    def run(num_passages=8, *overrides, place="bucket", options=None):
+    def run(num_passages=8, *overrides, place="bucket", **options):
         for file, text in inputs(num_passages).items():
             if place == "bucket":
                 client.put_object(Bucket=name, Key=f"data/{file}", Body=text.encode())
@@ -63,11 +61,8 @@ def job(bucket_server, bucket_uri, tiny_model, tmp_path):
         data = f"{bucket_uri}/data" if place == "bucket" else tmp_path / "data"
         stores = f"{bucket_uri}/stores" if place == "bucket" else tmp_path / "stores"
         text = RECIPE.format(data=data, stores=stores, model=tiny_model)
-        recipe = load_recipe(text, overrides=overrides, source="tiny")
         bucket_server.forget()
-        return run_pipeline(
-            recipe, tmp_path / place, options or Options(), watcher=Watcher()
-        ).summary
+        return invoke(text, tmp_path / place, *overrides, **options).summary
 
     return run
 
@@ -146,8 +141,8 @@ def test_what_is_not_in_the_bucket_is_named(job, bucket_uri):
 
 @pytest.mark.long
 def test_rows_are_copied_from_the_generation_before_in_a_bucket(job, tmp_path, bucket_uri):
-    first = job(8, options=Options(reindex=True))
-    second = job(10, options=Options(reindex=True))
+    first = job(8, reindex=True)
+    second = job(10, reindex=True)
     assert first["generation"]["number"] == 1 and second["generation"]["number"] == 2
     assert second["stages"]["vectors"]["copied"] == 8
     stores = BucketStorage(f"{bucket_uri}/stores")

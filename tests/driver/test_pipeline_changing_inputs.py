@@ -4,7 +4,6 @@ import os
 import pytest
 from mended_inputs import COLLECTION, QUERIES, RUN, appended, written
 
-from raypipe.driver.pipeline import Options
 from raypipe.errors import CorruptError, InputError, RefusedError
 
 
@@ -112,20 +111,19 @@ def test_a_renamed_collection_file_and_one_more_pass_frozen(mendable, invoke):
         files = [str(mendable / name) for name in names]
         return {"collection": {"format": "msmarco-v1", "input": files}}
 
-    frozen = Options(frozen=True)
     (mendable / COLLECTION).rename(mendable / "2026-11-21.tsv")
     invoke(more=collected("2026-11-21.tsv"))
     (mendable / "2026-11-21.tsv").rename(mendable / "2026-11-22.tsv")
-    again = invoke(more=collected("2026-11-22.tsv"), options=frozen)["stages"]
+    again = invoke(more=collected("2026-11-22.tsv"), frozen=True)["stages"]
     assert again["passages@collection"]["reused"] and again["mono.test"]["reused"]
     (mendable / "more.tsv").write_text("p9\tkappa\n")
-    more = invoke(more=collected("2026-11-22.tsv", "more.tsv"), options=frozen)["stages"]
+    more = invoke(more=collected("2026-11-22.tsv", "more.tsv"), frozen=True)["stages"]
     assert (more["embeddings"]["rows"], more["embeddings"]["copied"]) == (10, 9)
-    fewer = invoke(more=collected("2026-11-22.tsv"), options=frozen)["stages"]
+    fewer = invoke(more=collected("2026-11-22.tsv"), frozen=True)["stages"]
     assert fewer["embeddings"]["rows"] == 9
     with pytest.raises(RefusedError, match=r"passages@collection: params\.errors"):
         invoke(
             more=collected("2026-11-22.tsv"),
-            options=frozen,
+            frozen=True,
             overrides=["collection.errors=replace"],
         )

@@ -1,14 +1,10 @@
 """Whole builds of a changed collection, Lucene and rerankers included, equal those from nothing."""
 
 import random
-from pathlib import Path
 
 import pytest
 from killed_jobs import durable_bytes
-
-from raypipe.config.load import load_recipe
-from raypipe.driver.execute import Watcher
-from raypipe.driver.pipeline import Options, run_pipeline
+from recipes import invoke
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 
@@ -47,14 +43,10 @@ def recipe(small_files, tiny_model, tiny_mono, tiny_duo, tmp_path_factory):
 
     def over(lines):
         (folder / "passages.tsv").write_text("".join(lines))
-        return load_recipe(text, source="whole")
+        return text
 
     lines = (small_files / "passages.tsv").read_text().splitlines(keepends=True)
     return lines[:50], over
-
-
-def invoked(recipe, out: Path):
-    return run_pipeline(recipe, out, Options(), watcher=Watcher(), say=lambda line: None).summary
 
 
 def edited(lines, seed):
@@ -82,15 +74,15 @@ def measures(out):
 
 def test_three_changed_collections_give_the_bytes_of_builds_from_nothing(recipe, tmp_path):
     lines, over = recipe
-    invoked(over(lines), tmp_path / "copying")
+    invoke(over(lines), tmp_path / "copying")
     for seed in range(3):
         lines = edited(lines, seed)
-        summary = invoked(over(lines), tmp_path / "copying")
+        summary = invoke(over(lines), tmp_path / "copying").summary
         for store in ("tokens@tiny", "embeddings", "scores@mono.test", "scores@duo.test"):
             stage = summary["stages"][store]
             assert 0 < stage["copied"] < stage["rows"], (seed, store)
         fresh = tmp_path / f"fresh{seed}"
-        invoked(over(lines), fresh)
+        invoke(over(lines), fresh)
         found, expected = durable_bytes(tmp_path / "copying"), durable_bytes(fresh)
         same = {name for name in expected if "count@collection" not in name}
         assert {name: found.get(name) for name in same} == {name: expected[name] for name in same}

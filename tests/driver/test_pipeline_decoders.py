@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 from json_files import changed
 from peer_encoders import peer
+from recipes import stored
+from stage_inputs import vectors_of
 
 from raypipe.models.folder.model_folder import resolve_model
-from raypipe.storage.ledger import read_manifest
-from raypipe.storage.posix import PosixStorage
-from raypipe.storage.store import Stored
 
 PASSAGES = ["a lease of the shard", "the zebra run", "", "rank of a query", "the run " * 40, "a b"]
 QUERIES = {"q1": "zebra rank", "q2": "lease"}
@@ -24,13 +23,6 @@ def theirs(tmp_path):
 
     plain = Dense(32, 24, activation_function=torch.nn.Identity(), bias=False)
     return peer(tmp_path / "m", "qwen3", "lasttoken", plain, Normalize(), prompts=PROMPTS)
-
-
-def stored(out, summary, store):
-    storage = PosixStorage(out / "stores")
-    fingerprint = summary["stages"][store]["fingerprint"]
-    found = Stored(storage, read_manifest(storage, store, fingerprint))
-    return np.concatenate([found.vectors(record) for record in found.manifest.records])
 
 
 def done(ended):
@@ -49,7 +41,7 @@ def test_encode_and_search_give_sentence_transformers_embeddings_and_its_ranking
     common = ["--json"]
     encode = ["encode", "--collection", passages, "--model", model, "--out", made, *common]
     first = done(raypipe_here(*encode))
-    embeddings = stored(made, first, "embeddings")
+    embeddings = vectors_of(stored(made, first, "embeddings"))
     expected = theirs.encode_document(PASSAGES)
     np.testing.assert_allclose(embeddings, expected, atol=6e-4)  # stored as fp16
     search = ["search", "--index", made, "--queries", queries, "--model", model, "--depth", "6"]
@@ -82,6 +74,7 @@ resources: {{backend: inline, device: cpu}}
     out = tmp_path / "out"
     summary = done(raypipe_here("pipeline", recipe, "--out", out, "--json"))
     expected = theirs.encode_document(PASSAGES, truncate_dim=10, normalize_embeddings=True)
-    np.testing.assert_allclose(stored(out, summary, "embeddings"), expected, atol=6e-4)
+    found = vectors_of(stored(out, summary, "embeddings"))
+    np.testing.assert_allclose(found, expected, atol=6e-4)
     model = resolve_model(str(tmp_path / "m"), settings={"truncate_dim": 10})
     assert (model.dim, resolve_model(str(tmp_path / "m")).dim) == (10, 24)

@@ -2,10 +2,8 @@
 
 import pytest
 from car_files import page_2, paragraph, section, under, with_head, words
+from recipes import invoke
 
-from raypipe.config.load import load_recipe
-from raypipe.driver.execute import Watcher
-from raypipe.driver.pipeline import run_pipeline
 from raypipe.errors import InputError
 
 RECIPE = """
@@ -25,7 +23,7 @@ resources: {backend: inline, device: cpu}
 
 
 @pytest.fixture
-def recipe(tmp_path):
+def folder(tmp_path):
     records = [paragraph(f"p{n}", words(f"text {n}")) for n in range(5)]
     (tmp_path / "car.cbor").write_bytes(with_head(2, *records))
     pages = (
@@ -37,11 +35,11 @@ def recipe(tmp_path):
     (tmp_path / "sections.trec").write_text("\n".join(lines) + "\n")
     lines = ["enwiki:A Q0 p0 1 2 x", "enwiki:B%20C Q0 p3 1 2 x", "enwiki:B%20C Q0 p2 2 1 x"]
     (tmp_path / "pages.trec").write_text("\n".join(lines) + "\n")
-    return load_recipe(RECIPE, base=tmp_path)
+    return tmp_path
 
 
-def test_means_are_over_all_judged_topics_and_the_start_weights_rule_is_printed(recipe, tmp_path):
-    outcome = run_pipeline(recipe, tmp_path / "out", watcher=Watcher())
+def test_means_are_over_all_judged_topics_and_the_start_weights_rule_is_printed(folder, tmp_path):
+    outcome = invoke(RECIPE, tmp_path / "out", base=folder)
     # A/S has both its passages at ranks 2 and 3; B/T has no result and counts 0; A/Empty is not
     # judged.
     expected = {"AP": (1 / 2 + 2 / 3) / 2 / 2, "RR": 1 / 2 / 2}
@@ -55,18 +53,18 @@ def test_means_are_over_all_judged_topics_and_the_start_weights_rule_is_printed(
     assert queries == "enwiki:A/S\tA S\nenwiki:A/Empty\tA Empty\nenwiki:B%20C/T\tB C T\n"
 
 
-def test_a_cut_file_is_told_and_the_mended_one_is_read_by_the_same_command(recipe, tmp_path):
+def test_a_cut_file_is_told_and_the_mended_one_is_read_by_the_same_command(folder, tmp_path):
     whole = (tmp_path / "car.cbor").read_bytes()
     (tmp_path / "car.cbor").write_bytes(whole[:-1])
     for _ in range(2):
         with pytest.raises(InputError, match="car.cbor: cut off: the file ends at byte"):
-            run_pipeline(recipe, tmp_path / "out", watcher=Watcher())
+            invoke(RECIPE, tmp_path / "out", base=folder)
     (tmp_path / "car.cbor").write_bytes(whole)
-    assert run_pipeline(recipe, tmp_path / "out", watcher=Watcher()).summary["exit"] == 0
+    assert invoke(RECIPE, tmp_path / "out", base=folder).summary["exit"] == 0
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3])
-def test_shards_of_any_size_hold_the_same_passages(recipe, tmp_path, rows):
+def test_shards_of_any_size_hold_the_same_passages(folder, tmp_path, rows):
     from raypipe import schema
     from raypipe.data.facts import count_file
     from raypipe.stages.stage import Site, Sizing

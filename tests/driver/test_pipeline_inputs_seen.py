@@ -7,20 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from recipes import invoke, stored
 
 from raypipe import schema
-from raypipe.config.load import load_recipe
 from raypipe.data import official as known
-from raypipe.driver.execute import Watcher
-from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.errors import InputError, RefusedError
 from raypipe.evaluation.run_files.runs import read_run
 from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
 from raypipe.models.scorer import load_scorer
 from raypipe.stages.in_memory import encode_texts
-from raypipe.storage.ledger import read_manifest
-from raypipe.storage.posix import PosixStorage
-from raypipe.storage.store import Stored
 from raypipe.text.inputs import TextSlice
 from raypipe.text.tokenize import tokenize_batch
 
@@ -58,16 +53,9 @@ def run(files, tmp_path):
 
     def go(*overrides, models="", stages="", **options):
         text = RECIPE.format(folder=files, models=models, stages=stages)
-        recipe = load_recipe(text, overrides=overrides, source="seen")
-        return run_pipeline(recipe, tmp_path / "w", Options(**options), watcher=Watcher()).summary
+        return invoke(text, tmp_path / "w", *overrides, **options).summary
 
     return go
-
-
-def stored(tmp_path, summary, store):
-    storage = PosixStorage(tmp_path / "w" / "stores")
-    fingerprint = summary["stages"][store]["fingerprint"]
-    return Stored(storage, read_manifest(storage, store, fingerprint))
 
 
 def pieces_of(model, texts):
@@ -102,8 +90,8 @@ def test_an_encoders_queries_get_the_querys_prefix_and_passages_the_passages(run
         "  dense: {do: search, index: vectors, depth: 3}",
     )
     queries = [f"query zebra {text}" for text in QUERIES.values()]
-    assert vectors_in(stored(tmp_path, summary, "vectors.dev")) == vectors_of(model, queries)
-    passages = pieces_in(stored(tmp_path, summary, "tokens@tiny"))
+    assert vectors_in(stored(tmp_path / "w", summary, "vectors.dev")) == vectors_of(model, queries)
+    passages = pieces_in(stored(tmp_path / "w", summary, "tokens@tiny"))
     assert passages == pieces_of(model, [f"the lease {text}" for text in PASSAGES])
 
 
@@ -163,9 +151,9 @@ def test_a_file_rewritten_with_the_same_size_is_read_again(run, files, tmp_path)
     os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns + 1))
     again = run()
     assert not again["stages"]["passages@collection"]["reused"]
-    table = stored(tmp_path, again, "passages@collection").table(schema.PASSAGES)
+    table = stored(tmp_path / "w", again, "passages@collection").table(schema.PASSAGES)
     assert table["text"].to_pylist()[1] == "the shard run"
-    before = stored(tmp_path, summary, "passages@collection").table(schema.PASSAGES)
+    before = stored(tmp_path / "w", summary, "passages@collection").table(schema.PASSAGES)
     assert before["text"].to_pylist()[1] == "the zebra run"
 
 

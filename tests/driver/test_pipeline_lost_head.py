@@ -5,31 +5,19 @@ import time
 import pytest
 from cluster_of_nodes import Nodes, end, name_of
 from killed_jobs import durable_bytes, is_worker, num_records, start
+from recipes import dense, write_files
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
-RECIPE = """
-format: 1
-name: job
-collection: {{format: msmarco-v1, input: {folder}/passages.tsv}}
-queries: {{dev: {{file: {folder}/queries.tsv}}}}
-models: {{tiny: {{path: {model}}}}}
-stages:
-  embeddings: {{do: encode, model: tiny}}
-  dense: {{do: search, index: embeddings, depth: 5}}
-resources: {{device: cpu, threads: 1, shard_rows: 1}}
-"""
 OPEN = "--allow-open-cluster"
 
 
 @pytest.fixture(scope="module")
 def recipe(tiny_model, tmp_path_factory):
     folder = tmp_path_factory.mktemp("lost")
-    lines = [f"{row}\tthe lease of shard {row} ranks a zebra\n" for row in range(60)]
-    (folder / "passages.tsv").write_text("".join(lines))
-    (folder / "queries.tsv").write_text("q1\tthe zebra\nq2\ta lease\n")
+    write_files(folder, [f"the lease of shard {row} ranks a zebra" for row in range(60)])
     path = folder / "recipe.yaml"
-    path.write_text(RECIPE.format(folder=folder, model=tiny_model))
+    path.write_text(dense(folder, tiny_model, depth=5, threads=1, shard_rows=1))
     return path
 
 
@@ -38,6 +26,14 @@ def calm(recipe, tmp_path_factory):
     out = tmp_path_factory.mktemp("calm") / "out"
     assert start(recipe, out, 1, "inline").wait() == 0
     return durable_bytes(out)
+
+
+@pytest.fixture(scope="module")
+def standing():
+    """A cluster of one node whose daemons nobody kills."""
+    nodes = Nodes(1, {})
+    yield nodes
+    nodes.close()
 
 
 def until(driver, out, count):
@@ -50,7 +46,7 @@ def until(driver, out, count):
     5, "a joined cluster whose head is killed: exit 3 that names it; a new cluster goes on"
 )
 def test_a_job_whose_head_is_killed_says_so_and_goes_on_on_another(
-    recipe, calm, tmp_path, raypipe_here
+    recipe, calm, standing, tmp_path, raypipe_here
 ):
     out = tmp_path / "out"
     first = Nodes(1, {})
@@ -67,11 +63,7 @@ def test_a_job_whose_head_is_killed_says_so_and_goes_on_on_another(
     assert f"error: {told}" in out.with_name("out.log").read_text()
     found = raypipe_here("status", out)
     assert found.returncode == 3 and told in found.stdout + found.stderr
-    second = Nodes(1, {})
-    try:
-        assert start(recipe, out, 1, "ray", OPEN, **second.environment).wait() == 0
-    finally:
-        second.close()
+    assert start(recipe, out, 1, "ray", OPEN, **standing.environment).wait() == 0
     assert durable_bytes(out) == calm
 
 
@@ -98,21 +90,19 @@ def test_a_job_that_loses_one_of_two_nodes_ends_on_the_other(recipe, tmp_path):
     17,
     "every worker of a real job killed by SIGKILL: exit 3, memory named; then a calm job's bytes",
 )
-def test_a_job_whose_every_worker_is_killed_says_that_memory_may_be_short(recipe, calm, tmp_path):
+def test_a_job_whose_every_worker_is_killed_says_that_memory_may_be_short(
+    recipe, calm, standing, tmp_path
+):
     out = tmp_path / "out"
-    nodes = Nodes(1, {})
-    try:
-        driver = start(recipe, out, 1, "ray", OPEN, **nodes.environment)
-        until(driver, out, 8)
-        while driver.poll() is None:
-            for one in nodes.below():
-                if is_worker(one):
-                    end(one)
-            time.sleep(0.05)
-        assert driver.returncode == 3
-        log = out.with_name("out.log").read_text()
-        assert "for want of memory" in log and "resources.actors" in log, log
-        assert start(recipe, out, 1, "ray", OPEN, **nodes.environment).wait() == 0
-    finally:
-        nodes.close()
+    driver = start(recipe, out, 1, "ray", OPEN, **standing.environment)
+    until(driver, out, 8)
+    while driver.poll() is None:
+        for one in standing.below():
+            if is_worker(one):
+                end(one)
+        time.sleep(0.05)
+    assert driver.returncode == 3
+    log = out.with_name("out.log").read_text()
+    assert "for want of memory" in log and "resources.actors" in log, log
+    assert start(recipe, out, 1, "ray", OPEN, **standing.environment).wait() == 0
     assert durable_bytes(out) == calm

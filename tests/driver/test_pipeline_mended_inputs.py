@@ -2,37 +2,45 @@
 
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 from mended_inputs import COLLECTION, QRELS, QUERIES, RUN, appended, written
 
-from raypipe.driver.pipeline import Options
 from raypipe.driver.upkeep.gc import find_garbage
 from raypipe.driver.upkeep.status import open_workspace, status
 from raypipe.driver.upkeep.verify import verify
 from raypipe.errors import InputError, RefusedError
 
-DAMAGES = [
-    (COLLECTION, appended(b"p0\tthe first id again\n")),
-    (COLLECTION, appended(b"an id without a text\n")),
-    (COLLECTION, appended(b"p9\t\xff\xfe\n")),
-    (COLLECTION, lambda path: path.write_bytes(b"")),
-    (QUERIES, appended(b"q1\tthe first id again\n")),
-    (QUERIES, appended(b"an id without a text\n")),
-    (QUERIES, lambda path: path.write_bytes(b"")),
-    (QRELS, appended(b"q1 0 p1 much\n")),
-    (QRELS, lambda path: path.write_bytes(b"")),
-    (RUN, appended(b"q1 Q0 nobody 6 0.1 x\n")),
-    (RUN, appended(b"nobody Q0 p1 1 0.1 x\n")),
-    (RUN, appended(b"q1 Q0 p8 6 high x\n")),
-    (RUN, appended(b"q1 Q0 p1 6 0.1 x\n")),
-    ("encoder/tokenizer.json", lambda path: path.unlink()),
-    ("mono/model.safetensors", lambda path: path.unlink()),
-    ("mono/config.json", lambda path: path.unlink()),
-]
+
+def emptied(path):
+    path.write_bytes(b"")
 
 
-IDS = [f"{name}-{number}" for number, (name, _) in enumerate(DAMAGES)]
+DAMAGES = {
+    COLLECTION: [
+        appended(b"p0\tthe first id again\n"),
+        appended(b"an id without a text\n"),
+        appended(b"p9\t\xff\xfe\n"),
+        emptied,
+    ],
+    QUERIES: [
+        appended(b"q1\tthe first id again\n"),
+        appended(b"an id without a text\n"),
+        emptied,
+    ],
+    QRELS: [appended(b"q1 0 p1 much\n"), emptied],
+    RUN: [
+        appended(b"q1 Q0 nobody 6 0.1 x\n"),
+        appended(b"nobody Q0 p1 1 0.1 x\n"),
+        appended(b"q1 Q0 p8 6 high x\n"),
+        appended(b"q1 Q0 p1 6 0.1 x\n"),
+    ],
+    "encoder/tokenizer.json": [Path.unlink],
+    "mono/model.safetensors": [Path.unlink],
+    "mono/config.json": [Path.unlink],
+}
+"""The ways in which each input is made bad, one after the other."""
 
 
 @pytest.fixture(scope="module")
@@ -44,18 +52,19 @@ def calm():
 @pytest.mark.fault(
     35, "empty collection, queries and qrels: exit 2; once mended, the same command completes"
 )
-@pytest.mark.parametrize(("name", "damage"), DAMAGES, ids=IDS)
+@pytest.mark.parametrize("name", DAMAGES)
 def test_bad_input_is_told_and_once_mended_the_same_command_completes(
-    mendable, invoke, tmp_path, calm, name, damage
+    mendable, invoke, tmp_path, calm, name
 ):
     good = (mendable / name).read_bytes()
-    damage(mendable / name)
-    for _ in range(2):
-        with pytest.raises(InputError):
-            invoke()
-    if (tmp_path / "work").exists():
-        assert status(tmp_path / "work").exit_code == 2
-    (mendable / name).write_bytes(good)
+    for damage in DAMAGES[name]:
+        damage(mendable / name)
+        for _ in range(2):
+            with pytest.raises(InputError):
+                invoke()
+        if (tmp_path / "work").exists():
+            assert status(tmp_path / "work").exit_code == 2
+        (mendable / name).write_bytes(good)
     invoke()
     assert status(tmp_path / "work").exit_code == 0
     assert verify(open_workspace(tmp_path / "work")) == []
@@ -77,7 +86,7 @@ def test_a_complete_workspace_whose_input_was_bad_for_a_while_is_reused(
         invoke()
     (mendable / name).write_bytes(good)
     os.utime(mendable / name, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
-    summary = invoke(options=Options(frozen=True))
+    summary = invoke(frozen=True)
     again = {store for store, stage in summary["stages"].items() if not stage["reused"]}
     assert again <= {"count@collection"}, "a file that was written is read once more"
     assert written(tmp_path / "work") == before
@@ -104,4 +113,4 @@ def test_frozen_refuses_where_a_store_it_must_compare_with_is_gone(invoke, tmp_p
     invoke()
     shutil.rmtree(tmp_path / "work" / "stores" / "fused.test")
     with pytest.raises(RefusedError, match=r"fused\.test: its store was deleted"):
-        invoke(options=Options(frozen=True))
+        invoke(frozen=True)

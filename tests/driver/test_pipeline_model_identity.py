@@ -5,11 +5,9 @@ import shutil
 from pathlib import Path
 
 import pytest
+from recipes import invoke
 
 from raypipe.cli.main import run as raypipe
-from raypipe.config.load import load_recipe
-from raypipe.driver.execute import Watcher
-from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.errors import RefusedError
 from raypipe.models.folder.model_folder import resolve_model
 from raypipe.stages.texts.tokenize import TokenizeStage
@@ -50,10 +48,7 @@ def recipe(place, small_files):
 
 def pipeline(recipe, out, **options):
     said = []
-    loaded = load_recipe(recipe.read_text(), source="tiny")
-    summary = run_pipeline(
-        loaded, out, Options(**options), watcher=Watcher(), say=said.append
-    ).summary
+    summary = invoke(recipe.read_text(), out, said=said, **options).summary
     return {name for name, stage in summary["stages"].items() if not stage["reused"]}, said
 
 

@@ -2,11 +2,9 @@ import json
 from types import SimpleNamespace
 
 import pytest
+from recipes import invoke
 from safetensors.torch import load_file, save_file
 
-from raypipe.config.load import load_recipe
-from raypipe.driver.execute import Watcher
-from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.errors import LimitError
 from raypipe.evaluation.run_files.runs import read_run
 
@@ -51,8 +49,7 @@ def spoilt(tiny, small_files, tmp_path):
 
     def go(limit):
         text = RECIPE.format(files=files, encoder=encoder, mono=mono, limit=limit)
-        recipe = load_recipe(text, source="poison")
-        return run_pipeline(recipe, tmp_path / "work", Options(), watcher=Watcher()).summary
+        return invoke(text, tmp_path / "work").summary
 
     return SimpleNamespace(go=go, work=tmp_path / "work", ids=[texts[7][0], texts[41][0]])
 
@@ -102,9 +99,7 @@ stages:
 resources: {{backend: inline, device: cpu, shard_tokens: 3000, max_failed_rows: 8}}
 """
     out = spoilt.work.parent / "scored"
-    summary = run_pipeline(
-        load_recipe(recipe, source="p"), out, Options(), watcher=Watcher()
-    ).summary
+    summary = invoke(recipe, out).summary
     assert summary["stages"]["scores@mono.test"]["shards"]["quarantined"] == 8
     table = read_run(out / "runs" / "test" / "mono.trec")
     assert table.num_rows == 4 * 58

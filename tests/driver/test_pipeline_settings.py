@@ -4,18 +4,13 @@ from dataclasses import replace
 
 import pyarrow as pa
 import pytest
+from recipes import invoke, stored
 
 from raypipe import schema
-from raypipe.config.load import load_recipe
-from raypipe.driver.execute import Watcher
-from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.errors import InputError
 from raypipe.evaluation.run_files.runs import read_run
 from raypipe.ranking.candidates import pairs
 from raypipe.stages.encode import EncodeStage
-from raypipe.storage.ledger import read_manifest
-from raypipe.storage.posix import PosixStorage
-from raypipe.storage.store import Stored
 
 RECIPE = """
 format: 1
@@ -46,8 +41,7 @@ def run(tmp_path):
 
     def go(*overrides, models="", stages=""):
         text = RECIPE.format(folder=folder, models=models, stages=stages)
-        recipe = load_recipe(text, overrides=overrides, source="settings")
-        return run_pipeline(recipe, tmp_path / "w", Options(), watcher=Watcher()).summary
+        return invoke(text, tmp_path / "w", *overrides).summary
 
     return go
 
@@ -89,9 +83,7 @@ def test_alternation_takes_the_first_named_runs_best_first(run, tmp_path):
 def test_a_draw_of_pairs_is_that_of_its_number_and_seed(run, tiny_duo, tmp_path, seed):
     stages = f"  duo: {{do: score, run: one, model: duo, k1: 4, sample: 2, seed: {seed}}}"
     summary = run(models=f"models: {{duo: {{path: {tiny_duo}}}}}", stages=stages)
-    storage = PosixStorage(tmp_path / "w" / "stores")
-    manifest = read_manifest(storage, "duo.dev", summary["stages"]["duo.dev"]["fingerprint"])
-    found = Stored(storage, manifest).whole_table(schema.SCORES)
+    found = stored(tmp_path / "w", summary, "duo.dev").whole_table(schema.SCORES)
     given = pa.table([[0] * 5, list(ONE), [1, 2, 3, 4, 5]], names=["q", "p", "r"])
     columns = (given["q"].to_numpy().astype("i4"), given["p"].to_numpy())
     expected = pairs(*columns, given["r"].to_numpy().astype("i4"), k1=4, sample=2, seed=seed)

@@ -48,12 +48,20 @@ def generations(folder):
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory, tiny_model):
-    """A workspace over all three snapshots, and the exit code of the command."""
+def built_and_copied(tmp_path_factory, tiny_model):
+    """A folder whose workspace is complete over all three snapshots, and a copy of it."""
     folder = tmp_path_factory.mktemp("built")
     write_growing(folder, tiny_model)
     assert reindex(folder) == 0
-    return folder
+    return folder, shutil.copytree(folder, folder.with_name("copied"))
+
+
+@pytest.fixture
+def built(built_and_copied):
+    """That folder as it was then, in its own place."""
+    folder, copied = built_and_copied
+    shutil.rmtree(folder)
+    return shutil.copytree(copied, folder)
 
 
 def test_each_snapshot_is_one_generation_in_the_natural_order_of_the_names(built):
@@ -125,69 +133,63 @@ def test_a_snapshot_that_failed_is_resumed_there_once_it_is_mended(folder):
 
 
 @pytest.mark.slow
-def test_one_that_was_published_and_never_recorded_is_published_once(folder):
-    assert reindex(folder) == 0
-    path = folder / "work" / "snapshots" / "snapshots.json"
+def test_one_that_was_published_and_never_recorded_is_published_once(built):
+    path = built / "work" / "snapshots" / "snapshots.json"
     body = json.loads(path.read_text())
     del body["snapshots"]["lag-10"]
     path.write_text(json.dumps(body))
-    before = runs(folder)
-    assert reindex(folder) == 0
-    assert [each["number"] for each in generations(folder)] == [1, 2, 3]
-    assert record(folder)["lag-10"]["generation"] == 3 and runs(folder) == before
+    before = runs(built)
+    assert reindex(built) == 0
+    assert [each["number"] for each in generations(built)] == [1, 2, 3]
+    assert record(built)["lag-10"]["generation"] == 3 and runs(built) == before
 
 
 @pytest.mark.slow
-def test_a_run_that_was_deleted_is_written_again_and_nothing_is_published(folder):
-    assert reindex(folder) == 0
-    before = runs(folder)
-    (folder / "work/snapshots/test/dense/lag-10/run.txt.gz").unlink()
-    assert reindex(folder) == 0
-    assert runs(folder) == before and len(generations(folder)) == 3
+def test_a_run_that_was_deleted_is_written_again_and_nothing_is_published(built):
+    before = runs(built)
+    (built / "work/snapshots/test/dense/lag-10/run.txt.gz").unlink()
+    assert reindex(built) == 0
+    assert runs(built) == before and len(generations(built)) == 3
 
 
 @pytest.mark.slow
-def test_a_changed_snapshot_is_run_again_and_those_after_it_are_published_after_it(folder):
-    assert reindex(folder) == 0
-    (folder / "snapshots/lag-9/documents/part-1.jsonl").write_text(json.dumps(paper(99)) + "\n")
-    assert reindex(folder) == 0
-    facts = [(each["number"], each["snapshot"]) for each in generations(folder)]
+def test_a_changed_snapshot_is_run_again_and_those_after_it_are_published_after_it(built):
+    (built / "snapshots/lag-9/documents/part-1.jsonl").write_text(json.dumps(paper(99)) + "\n")
+    assert reindex(built) == 0
+    facts = [(each["number"], each["snapshot"]) for each in generations(built)]
     assert facts[3:] == [(4, "lag-9"), (5, "lag-10")]
-    assert [entry["generation"] for entry in record(folder).values()] == [1, 4, 5]
+    assert [entry["generation"] for entry in record(built).values()] == [1, 4, 5]
 
 
 @pytest.mark.slow
-def test_a_changed_setting_runs_all_snapshots_again(folder):
-    assert reindex(folder) == 0
-    assert reindex(folder, "stages.dense.depth=3") == 0
-    assert [entry["generation"] for entry in record(folder).values()] == [4, 5, 6]
-    assert all(gzip.decompress(each).count(b"\n") == 12 for each in runs(folder).values())
+def test_a_changed_setting_runs_all_snapshots_again(built):
+    assert reindex(built, "stages.dense.depth=3") == 0
+    assert [entry["generation"] for entry in record(built).values()] == [4, 5, 6]
+    assert all(gzip.decompress(each).count(b"\n") == 12 for each in runs(built).values())
 
 
 @pytest.mark.slow
-def test_runs_of_a_snapshot_that_is_gone_and_the_generation_go_with_it(folder):
-    assert reindex(folder) == 0
-    own = folder / "work/snapshots/test/dense/lag-10/note.txt"
+def test_runs_of_a_snapshot_that_is_gone_and_the_generation_go_with_it(built):
+    own = built / "work/snapshots/test/dense/lag-10/note.txt"
     own.write_text("mine")
-    shutil.move(folder / "snapshots/lag-10", folder)
-    assert reindex(folder) == 0
-    assert sorted(runs(folder)) == [f"test/dense/{name}/run.txt.gz" for name in ("lag-2", "lag-9")]
-    assert own.read_text() == "mine" and [*record(folder)] == ["lag-2", "lag-9"]
-    assert generations(folder)[-1]["snapshot"] == "lag-9"
-    assert reindex(folder) == 0 and len(generations(folder)) == 4
+    shutil.move(built / "snapshots/lag-10", built)
+    assert reindex(built) == 0
+    assert sorted(runs(built)) == [f"test/dense/{name}/run.txt.gz" for name in ("lag-2", "lag-9")]
+    assert own.read_text() == "mine" and [*record(built)] == ["lag-2", "lag-9"]
+    assert generations(built)[-1]["snapshot"] == "lag-9"
+    assert reindex(built) == 0 and len(generations(built)) == 4
 
 
 @pytest.mark.slow
-def test_no_run_of_earlier_settings_stays_beside_one_of_new_settings(folder):
-    assert reindex(folder) == 0
-    recipe, part = folder / "growing.yaml", folder / "snapshots/lag-9/documents/part-2.jsonl"
+def test_no_run_of_earlier_settings_stays_beside_one_of_new_settings(built):
+    recipe, part = built / "growing.yaml", built / "snapshots/lag-9/documents/part-2.jsonl"
     text = recipe.read_text().replace("dense:", "renamed:")
     recipe.write_text(text.replace("baseline: dense", "baseline: renamed"))
     part.write_text(part.read_text() + '{"id": "x"}\n')
-    assert reindex(folder) == 2
-    assert [*runs(folder)] == ["test/renamed/lag-2/run.txt.gz"]
-    values = {path.name for path in (folder / "work/snapshots/test").glob("*.tsv")}
-    assert values == {"lag-2.tsv"} and [*record(folder)] == ["lag-2"]
+    assert reindex(built) == 2
+    assert [*runs(built)] == ["test/renamed/lag-2/run.txt.gz"]
+    values = {path.name for path in (built / "work/snapshots/test").glob("*.tsv")}
+    assert values == {"lag-2.tsv"} and [*record(built)] == ["lag-2"]
 
 
 @pytest.mark.slow

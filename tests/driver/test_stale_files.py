@@ -1,11 +1,11 @@
 """Runs, measures and tables of another recipe or of other inputs do not stand beside new ones."""
 
-import pytest
-from small_workspace import SMALL, run_small, write_small
+import shutil
 
-from raypipe.config.load import load_recipe
-from raypipe.driver.execute import Watcher
-from raypipe.driver.pipeline import Options, run_pipeline
+import pytest
+from recipes import invoke
+from small_workspace import SMALL, run_small
+
 from raypipe.driver.summaries import read_summary
 from raypipe.driver.upkeep.status import open_workspace
 from raypipe.driver.upkeep.verify import verify
@@ -13,11 +13,10 @@ from raypipe.errors import InputError
 
 
 class Work:
-    """A folder with the inputs of the small recipe and its workspace."""
+    """A folder with the inputs of the small recipe, and its workspace, which is elsewhere."""
 
-    def __init__(self, folder, model):
-        self.folder, self.model, self.out, self.said = folder, model, folder / "work", []
-        write_small(folder)
+    def __init__(self, folder, model, out):
+        self.folder, self.model, self.out, self.said = folder, model, out, []
 
     def run(self, *overrides, until=None, single=False, **renamed):
         """Run the recipe with some words changed."""
@@ -25,9 +24,7 @@ class Work:
         for old, new in renamed.items():
             text = text.replace(f"{old}:", f"{new}:").replace(f", {old}]", f", {new}]")
         self.said = []
-        recipe = load_recipe(text, overrides=overrides, source="small")
-        options = Options(until=until, single=single)
-        run_pipeline(recipe, self.out, options, watcher=Watcher(), say=self.said.append)
+        invoke(text, self.out, *overrides, said=self.said, until=until, single=single)
         assert verify(open_workspace(self.out)) == []
 
     def results(self):
@@ -47,8 +44,10 @@ def fails(*arguments):
 
 
 @pytest.fixture
-def work(tmp_path, tiny_model):
-    return Work(tmp_path, tiny_model)
+def work(small_workspace, tiny_model, tmp_path):
+    """A copy of the small workspace, in which all was run."""
+    out = shutil.copytree(small_workspace[0], tmp_path / "work", copy_function=shutil.copy2)
+    return Work(small_workspace[0].parent, tiny_model, out)
 
 
 def runs(*names):
@@ -60,8 +59,7 @@ ALL = runs("dense", "given", "fused") | MEASURED
 
 
 def test_the_run_of_a_renamed_stage_is_removed_and_a_users_own_files_stay(work):
-    work.run()
-    assert work.results() == ALL and not work.removed()
+    assert work.results() == ALL
     (work.out / "runs" / "dev" / "mine.trec").write_text("q1 Q0 p0 1 1 mine\n")
     (work.out / "runs" / "dev" / "dense.tsv").write_text("edited\n")
     work.run(dense="renamed")
@@ -72,7 +70,6 @@ def test_the_run_of_a_renamed_stage_is_removed_and_a_users_own_files_stay(work):
 
 
 def test_results_that_were_edited_are_named_and_written_anew(work, caplog):
-    work.run()
     run, table = work.out / "runs" / "dev" / "dense.trec", work.out / "table.md"
     before = run.read_bytes(), table.read_bytes()
     run.write_text("edited\n")
@@ -88,7 +85,6 @@ def test_results_that_were_edited_are_named_and_written_anew(work, caplog):
 
 def test_runs_of_another_recipe_and_of_single_stages_stay(work):
     """Two recipes in turn in one folder; each removes its own files alone."""
-    work.run()
     work.run("name=other", dense="renamed")
     assert work.results() == ALL | runs("renamed") and not work.removed()
     work.run(dense="again")
@@ -102,20 +98,17 @@ def test_runs_of_another_recipe_and_of_single_stages_stay(work):
 
 
 def test_a_run_that_the_recipe_reads_from_its_own_workspace_stays(work):
-    work.run()
     run = work.out / "runs" / "dev" / "dense.trec"
     work.run(f"stages.given.runs.dev={run}", "stages.fused.depth=2", dense="renamed")
     assert work.results() == ALL - {"runs/dev/dense.tsv"} | runs("renamed")
 
 
 def test_tables_and_measures_go_with_the_evaluation(work):
-    work.run()
     work.run("evaluate=null")
     assert work.results() == ALL - MEASURED and work.removed() == MEASURED
 
 
 def test_after_a_part_of_the_stages_the_files_of_the_others_stay_where_nothing_changed(work):
-    work.run()
     for until in ("vectors", "dense", "given"):
         work.run(until=until)
         assert work.results() == ALL and not work.removed()
@@ -124,10 +117,10 @@ def test_after_a_part_of_the_stages_the_files_of_the_others_stay_where_nothing_c
 
 
 @pytest.mark.parametrize("change", ["stages.dense.depth=1", "stages.fused.depth=2", "passages"])
-def test_after_a_part_of_the_stages_the_files_of_other_inputs_are_removed(work, change):
-    work.run()
+def test_after_a_part_of_the_stages_the_files_of_other_inputs_are_removed(work, tmp_path, change):
     overrides = [change] if "=" in change else []
     if not overrides:
+        work.folder = shutil.copytree(work.folder, tmp_path / "files")
         file = work.folder / f"{change}.tsv"
         file.write_text(file.read_text().replace("zebra", "shard"))
     work.run(*overrides, until="dense")
@@ -139,6 +132,7 @@ def test_after_a_part_of_the_stages_the_files_of_other_inputs_are_removed(work, 
 
 
 def test_a_part_that_was_made_of_other_inputs_than_a_later_part_is_removed(work):
+    shutil.rmtree(work.out)
     work.run(until="dense")
     work.run(until="given")
     assert work.results() == runs("dense", "given") | MEASURED
@@ -147,7 +141,6 @@ def test_a_part_that_was_made_of_other_inputs_than_a_later_part_is_removed(work)
 
 
 def test_what_a_failed_invocation_left_over_is_removed_by_the_next_one(work, monkeypatch):
-    work.run()
     with monkeypatch.context() as failing:
         failing.setattr("raypipe.driver.pipeline.measure", fails)
         with pytest.raises(InputError):
@@ -159,8 +152,7 @@ def test_what_a_failed_invocation_left_over_is_removed_by_the_next_one(work, mon
 
 
 @pytest.mark.parametrize("name", ["table.md", "runs/dev/dense.trec", "recipe.yaml"])
-def test_a_folder_in_the_place_of_a_file_is_named_with_the_remedy(work, name):
-    work.run()
+def test_a_folder_in_the_place_of_a_file_is_named_with_the_remedy(work, tmp_path, name):
     (work.out / name).unlink()
     (work.out / name / "deep").mkdir(parents=True)
     with pytest.raises(InputError) as refused:
@@ -169,7 +161,7 @@ def test_a_folder_in_the_place_of_a_file_is_named_with_the_remedy(work, name):
     assert refused.value.problems == [
         f"{path}: expected a file or nothing, found a folder; move it away and run again"
     ]
-    path.rename(work.folder / "away")
+    path.rename(tmp_path / "away")
     work.run("stages.dense.depth=1")
     assert work.results() == ALL
 

@@ -3,6 +3,7 @@
 import logging
 
 import pytest
+from recipes import write_files
 
 RECIPE = """
 format: 1
@@ -25,9 +26,8 @@ resources: {{backend: inline, device: cpu}}
 def recipe(tmp_path, tiny_mono, tiny_duo):
     """The path of a recipe over a run of depth 3, which lacks some judged queries."""
     texts = ["the zebra", "a lease", "of shards", "rank a query", "run"]
-    (tmp_path / "passages.tsv").write_text("".join(f"p{i}\t{t}\n" for i, t in enumerate(texts)))
-    (tmp_path / "queries.tsv").write_text("".join(f"q{n}\t{t}\n" for n, t in enumerate(texts)))
-    (tmp_path / "qrels.txt").write_text("q0 0 p1 1\nq2 0 p0 1\n")
+    queries = {f"q{number}": text for number, text in enumerate(texts)}
+    write_files(tmp_path, texts, queries, judged={"q0": "p1", "q2": "p0"})
     lines = [f"{q} Q0 p{r} {r} {9 - r} x\n" for q in ("q0", "q1") for r in (1, 2, 3)]
     (tmp_path / "run.trec").write_text("".join(lines))
     path = tmp_path / "told.yaml"

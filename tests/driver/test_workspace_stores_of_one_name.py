@@ -1,8 +1,7 @@
 """Scores of one model in two scales: two stores of one name, and both are kept."""
 
-from raypipe.config.load import load_recipe
-from raypipe.driver.execute import Watcher
-from raypipe.driver.pipeline import Options, run_pipeline
+from recipes import invoke
+
 from raypipe.driver.upkeep.gc import find_garbage
 from raypipe.driver.upkeep.status import open_workspace
 from raypipe.driver.upkeep.verify import verify
@@ -27,12 +26,9 @@ def test_scores_in_two_scales_are_whole_and_kept(invocable):
     (folder / "run.trec").write_text("".join(f"q1 Q0 p{n} 1 {9 - n} x\n" for n in range(5)))
     text = RECIPE.format(folder=folder, mono=small.models["mono"].path)
 
-    def invoke(text):
-        recipe = load_recipe(text, source="scales")
-        run_pipeline(recipe, folder / "work", Options(), watcher=Watcher())
-        return open_workspace(folder / "work"), [*folder.glob("work/stores/scores@*.test/*")]
-
     for _ in range(2):  # the second time all is there
-        work, stores = invoke(text)
+        invoke(text, folder / "work")
+        work = open_workspace(folder / "work")
+        stores = [*folder.glob("work/stores/scores@*.test/*")]
         assert len(stores) == 2 and verify(work) == []
         assert find_garbage(work, spared_seconds=0).names == []

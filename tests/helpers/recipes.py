@@ -1,6 +1,13 @@
-"""A recipe of one dense search over a small folder, as text, and the files of that folder."""
+"""A recipe of one dense search over a small folder, its files, and an invocation of any recipe."""
 
 import json
+
+from raypipe.config.load import load_recipe
+from raypipe.driver.execute import Watcher
+from raypipe.driver.pipeline import Options, run_pipeline
+from raypipe.storage.ledger import read_manifest
+from raypipe.storage.posix import PosixStorage
+from raypipe.storage.store import Stored
 
 QUERIES = {"1": "the zebra", "2": "a lease"}
 
@@ -40,3 +47,16 @@ def write_files(folder, passages, queries=QUERIES, judged=None):
     if judged is not None:
         lines = (f"{query} 0 {passage} 1\n" for query, passage in judged.items())
         (folder / "qrels.txt").write_text("".join(lines))
+
+
+def invoke(recipe, out, *overrides, base=None, said=None, **options):
+    """What the invocation of a recipe, as text or a dictionary, returns; `said` gets its lines."""
+    loaded = load_recipe(recipe, overrides=overrides, base=base)
+    say = ([] if said is None else said).append
+    return run_pipeline(loaded, out, Options(**options), watcher=Watcher(), say=say)
+
+
+def stored(out, summary, store):
+    """A store of a workspace's invocation."""
+    storage = PosixStorage(out / "stores")
+    return Stored(storage, read_manifest(storage, store, summary["stages"][store]["fingerprint"]))

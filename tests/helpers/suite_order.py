@@ -11,8 +11,9 @@ REPOSITORY = Path(__file__).parents[2]
 # Three workers where pytest-xdist is installed, and four for the slow tests, on two cores too: some
 # tests wait for other processes, and files that start Ray mostly wait. These come first, and the
 # short files of the folders fill what is left. The default begins with the files that need Java, as
-# one group: its process starts once. The slow part has too many of them: one worker would still be
-# at that group long after the others have ended. Without pytest-xdist all run in this process.
+# one group: its process starts once. Those with a bucket are another group: what serves it takes
+# seconds to import. The slow part has too many of both: one worker would still be at such a group
+# long after the others have ended. Without pytest-xdist all run in this process.
 NUM_WORKERS = {"not": 3, "slow": 4}
 """By the first word of the marks that are asked for."""
 ONE_PROCESS = ("keyword", "maxfail", "usepdb", "trace", "lf", "failedfirst", "stepwise")
@@ -36,15 +37,15 @@ def pytest_cmdline_main(config):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """What one worker runs in one piece: a file, or of the default all files that need Java."""
-    if config.option.dist != "loadfile" or not java_in_one_group(config):
+    """What one worker runs in one piece: a file, or of the default a whole group."""
+    if config.option.dist != "loadfile" or not in_groups(config):
         return None
     from xdist.scheduler import LoadFileScheduling
 
     class Groups(LoadFileScheduling):
         def _split_scope(self, nodeid):
             file = super()._split_scope(nodeid)
-            return "jvm" if mark_of(file) == "jvm" else file
+            return mark if (mark := mark_of(file)) in ("jvm", "bucket") else file
 
     return Groups(config, log)
 
@@ -55,17 +56,21 @@ def pytest_collection_modifyitems(config, items):
     Each worker sorts alike.
     """
     if getattr(config, "workerinput", None):
-        order = {"jvm": 0 if java_in_one_group(config) else 1, "ray": 1, None: 2}
+        order = {"jvm": 0, "bucket": 1, "ray": 1, None: 2}
+        if not in_groups(config):
+            order |= {"jvm": 1, "bucket": 2}
         items.sort(key=lambda i: (order[mark_of(i.location[0])], i.location[0].count("/") > 1))
 
 
-def java_in_one_group(config):
-    """Whether the files that need Java run on one worker, one after the other."""
+def in_groups(config):
+    """Whether the files that need Java run on one worker, and those with a bucket on another."""
     return not config.option.markexpr.startswith("slow")
 
 
 @cache
 def mark_of(path: str) -> str | None:
-    """`jvm` or `ray` if a test of the file is marked so."""
+    """`jvm` or `ray` if a test of the file is marked so; else `bucket` if one asks for a bucket."""
     text = (REPOSITORY / path).read_text()
-    return next((name for name in ("jvm", "ray") if f"pytest.mark.{name}" in text), None)
+    bucket = path.startswith("tests/storage/") or "bucket_uri" in text or "bucket_server" in text
+    marks = (name for name in ("jvm", "ray") if f"pytest.mark.{name}" in text)
+    return next(marks, "bucket" if bucket else None)

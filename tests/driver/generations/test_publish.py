@@ -4,12 +4,10 @@ import json
 from dataclasses import replace
 
 import pytest
-from recipes import dense, write_files
+from recipes import dense, invoke, write_files
 
-from raypipe.config.load import load_recipe
-from raypipe.driver.execute import Execution, Watcher
+from raypipe.driver.execute import Execution
 from raypipe.driver.generations import publish as publishing
-from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, LimitError, RefusedError
 from raypipe.storage.generations import (
@@ -45,9 +43,7 @@ class Nights:
     def run(self, texts, **options):
         lines = [f"{passage_id}\t{text}\n" for passage_id, text in texts.items()]
         (self.folder / "passages.tsv").write_text("".join(lines))
-        recipe = load_recipe(self._text, source="nightly")
-        options = Options(reindex=True, **options)
-        return run_pipeline(recipe, self.out, options, watcher=Watcher()).summary
+        return invoke(self._text, self.out, reindex=True, **options).summary
 
     def summary(self):
         return json.loads((self.out / "summary.json").read_text())
@@ -226,9 +222,8 @@ def test_a_generation_read_is_one_whatever_the_files_hold(nights, tmp_path):
     (nights.folder / "passages.tsv").unlink()
     stores = str(nights.out / "stores")
     for number, passages in ((1, 5), (2, 6), (None, 6)):
-        recipe = load_recipe(nights._text + f"stores: {stores}\n", source="read")
-        options = Options(reading=("nightly", number))
-        found = run_pipeline(recipe, tmp_path / f"read{number}", options, watcher=Watcher()).summary
+        text = nights._text + f"stores: {stores}\n"
+        found = invoke(text, tmp_path / f"read{number}", reading=("nightly", number)).summary
         assert found["stages"]["passages@collection"]["rows"] == passages
         assert found["stages"]["vectors"]["reused"] and "count@collection" not in found["stages"]
     same = [(nights.out / "runs/test/dense.trec").read_bytes()]

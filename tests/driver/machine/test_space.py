@@ -1,10 +1,9 @@
 """Free space is checked against the plan before any shard is computed."""
 
 import pytest
+from recipes import invoke
 
-from raypipe.config.load import load_recipe
 from raypipe.driver.execute import Execution, Watcher, check_space
-from raypipe.driver.pipeline import run_pipeline
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import StorageError
 from raypipe.stages.fuse import fuse_stage
@@ -81,8 +80,7 @@ def test_stores_may_be_named_by_a_file_uri(tmp_path):
     (tmp_path / "passages.tsv").write_text("0\ta lease\n1\ta zebra\n")
     (tmp_path / "queries.tsv").write_text("q\ta zebra\n")
     (tmp_path / "run.trec").write_text("q Q0 1 1 2.0 x\nq Q0 0 2 1.0 x\n")
-    recipe = load_recipe(
-        f"""
+    recipe = f"""
 format: 1
 name: uri
 collection: {{format: msmarco-v1, input: {tmp_path}/passages.tsv}}
@@ -90,10 +88,8 @@ queries: {{dev: {{file: {tmp_path}/queries.tsv}}}}
 stages: {{given: {{do: read, runs: {{dev: {tmp_path}/run.trec}}}}}}
 resources: {{backend: inline, device: cpu}}
 stores: file://{tmp_path}/elsewhere
-""",
-        source="uri",
-    )
-    outcome = run_pipeline(recipe, tmp_path / "work", watcher=Watcher())
+"""
+    outcome = invoke(recipe, tmp_path / "work")
     assert outcome.summary["exit"] == 0
     assert list((tmp_path / "elsewhere" / "given.dev").glob("*/manifest.json"))
     assert not (tmp_path / "work" / "stores").exists()

@@ -117,10 +117,24 @@ def check(found, expected):
         assert expected in found["problem"]
 
 
-CASES = [(kind, name) for kind in KINDS for name in ENCODERS] + [("bert", name) for name in OF_BERT]
+READING = {"as it is", "truncation_side", "model_max_length", "without segments", "another task"}
+READING |= {"split_special_tokens", "extra_special_tokens"}
+"""Changes of how a text is read, which each kind does in its own way."""
 
 
-@pytest.mark.parametrize(("kind", "name"), CASES)
+def with_kinds(names):
+    """Each kind with each change; of what follows the model BERT and one other, the rest long."""
+    cases = []
+    for number, name in enumerate(names):
+        tried = KINDS if name in READING else ("bert", KINDS[1 + number % (len(KINDS) - 1)])
+        marks = {kind: [] if kind in tried else pytest.mark.long for kind in KINDS}
+        cases += [pytest.param(kind, name, marks=marks[kind]) for kind in KINDS]
+    return cases
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [*with_kinds(ENCODERS), *(("bert", name) for name in OF_BERT)]
+)
 def test_an_encoder_is_its_librarys_or_its_proof_says_where_it_differs(
     folders, tmp_path, kind, name
 ):
@@ -138,8 +152,7 @@ def test_an_encoder_is_its_librarys_or_its_proof_says_where_it_differs(
         assert np.abs(ours(folder, UNSEEN, side)[0] - encode(UNSEEN)).max() < 1e-4
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", [*RERANKERS, "without segments"])
+@pytest.mark.parametrize(("kind", "name"), with_kinds([*RERANKERS, "without segments"]))
 def test_a_reranker_is_its_librarys_or_its_proof_says_where_it_differs(
     folders, tmp_path, kind, name
 ):

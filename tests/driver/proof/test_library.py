@@ -21,6 +21,9 @@ TOKENIZER = "tokenizer_config.json"
 LEFT = {"truncation_side": "left"}
 CASED = {"tokenizer_class": "BertTokenizer", "do_lower_case": False}
 SPLIT = {"split_special_tokens": True}
+NO_SEGMENTS = {"model_input_names": ["input_ids", "attention_mask"]}
+ENCODERS = {"left": LEFT, "cased": CASED, "split": SPLIT}
+RERANKERS = {"left-pairs": LEFT, "pairs-without-segments": NO_SEGMENTS}
 QUERY = "A zebra"
 PASSAGES = ["the Zebra " * 60, "a lease [SEP] of shards", "", "rank a query"]
 
@@ -33,45 +36,60 @@ def encoder(tmp_path):
     return tmp_path / "m"
 
 
-@pytest.mark.parametrize("edits", [LEFT, CASED, SPLIT])
-def test_an_encoder_whose_proof_fails_has_the_librarys_embeddings(tmp_path, with_proofs, edits):
-    peer(tmp_path / "m", "bert", "mean")
-    changed(tmp_path / "m" / TOKENIZER, **edits)
-    theirs = SentenceTransformer(str(tmp_path / "m"), device="cpu").encode_document(PASSAGES)
-    found = raypipe.encode(PASSAGES, model=tmp_path / "m")
-    assert np.abs(found - theirs).max() < 2e-3  # stored as fp16
-    found = raypipe.encode(PASSAGES, model=tmp_path / "m", prompts={"query": "", "passage": "a "})
-    theirs = SentenceTransformer(str(tmp_path / "m"), device="cpu").encode(
-        ["a " + text for text in PASSAGES]
-    )
-    assert np.abs(found - theirs).max() < 2e-3
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory):
+    """Folders whose proofs fail, all compared by one process, and the cache that has the proofs."""
+    root, cache = (tmp_path_factory.mktemp(name) for name in ("folders", "cache"))
+    for name in ENCODERS:
+        peer(root / name, "bert", "mean")
+    for name in RERANKERS:
+        drawn_models.make(root / name, "bert", units=1)
+    drawn_models.make(root / "bare", "bert")
+    write(root / "bare" / "raypipe.json", {**drawn_models.ENCODER, "passage_limit": 40})
+    for name, edits in {**ENCODERS, **RERANKERS, "bare": CASED}.items():
+        changed(root / name / TOKENIZER, **edits)
+    models = {folder.name: resolve_model(str(folder)) for folder in root.iterdir()}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("RAYPIPE_UNPROVED")
+        patch.setenv("XDG_CACHE_HOME", str(cache))
+        assert all(model.by_library for model in computable(models).values())
+    return root, cache
 
 
-def test_a_bare_encoder_whose_proof_fails_has_the_librarys_embeddings(tmp_path, with_proofs):
-    drawn_models.make(tmp_path / "m", "bert")
-    write(tmp_path / "m" / "raypipe.json", {**drawn_models.ENCODER, "passage_limit": 40})
-    changed(tmp_path / "m" / TOKENIZER, **CASED)
-    model = SentenceTransformer(str(tmp_path / "m"), device="cpu")  # pools the mean
+@pytest.fixture
+def failed(compared, monkeypatch):
+    """Those folders, whose proofs are in the user's cache."""
+    folders, cache = compared
+    monkeypatch.delenv("RAYPIPE_UNPROVED")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    return folders
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_an_encoder_whose_proof_fails_has_the_librarys_embeddings(failed, name):
+    library = SentenceTransformer(str(failed / name), device="cpu")
+    found = raypipe.encode(PASSAGES, model=failed / name)
+    assert np.abs(found - library.encode_document(PASSAGES)).max() < 2e-3  # stored as fp16
+    found = raypipe.encode(PASSAGES, model=failed / name, prompts={"query": "", "passage": "a "})
+    assert np.abs(found - library.encode(["a " + text for text in PASSAGES])).max() < 2e-3
+
+
+def test_a_bare_encoder_whose_proof_fails_has_the_librarys_embeddings(failed):
+    model = SentenceTransformer(str(failed / "bare"), device="cpu")  # pools the mean
     model.max_seq_length = 42
-    found = raypipe.encode(PASSAGES, model=tmp_path / "m")
+    found = raypipe.encode(PASSAGES, model=failed / "bare")
     assert np.abs(found - model.encode(PASSAGES)).max() < 2e-3
 
 
-@pytest.mark.parametrize("edits", [LEFT, {"model_input_names": ["input_ids", "attention_mask"]}])
-def test_a_reranker_whose_proof_fails_has_the_librarys_scores(tmp_path, with_proofs, edits):
-    drawn_models.make(tmp_path / "m", "bert", units=1)
-    changed(tmp_path / "m" / TOKENIZER, **edits)
+@pytest.mark.parametrize("name", RERANKERS)
+def test_a_reranker_whose_proof_fails_has_the_librarys_scores(failed, name):
     pairs = [(QUERY, passage) for passage in PASSAGES]
-    theirs = CrossEncoder(str(tmp_path / "m"), device="cpu").predict(pairs)
-    np.testing.assert_allclose(raypipe.score(pairs, model=tmp_path / "m"), theirs, atol=1e-5)
+    theirs = CrossEncoder(str(failed / name), device="cpu").predict(pairs)
+    np.testing.assert_allclose(raypipe.score(pairs, model=failed / name), theirs, atol=1e-5)
 
 
-def test_a_reranker_in_int8_that_becomes_its_librarys_says_what_it_is_computed_in(
-    tmp_path, with_proofs
-):
-    drawn_models.make(tmp_path / "m", "bert", units=1)
-    changed(tmp_path / "m" / TOKENIZER, **LEFT)
-    model, said = resolve_model(str(tmp_path / "m")).in_precision("int8"), []
+def test_a_reranker_in_int8_that_becomes_its_librarys_says_what_it_is_computed_in(failed):
+    model, said = resolve_model(str(failed / "left-pairs")).in_precision("int8"), []
     computed = computable({"m": model}, say=said.append)["m"]
     assert computed.precision == "fp32"
     (line,) = (each for each in said if "transformers computes it" in each)

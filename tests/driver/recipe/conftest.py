@@ -4,10 +4,7 @@ import shutil
 
 import numpy as np
 import pytest
-
-from raypipe.config.load import load_recipe
-from raypipe.driver.execute import Watcher
-from raypipe.driver.pipeline import Options, run_pipeline
+from recipes import invoke
 
 RECIPE = """
 format: 1
@@ -60,8 +57,7 @@ def run(files, tiny_model, tiny_mono, tiny_duo):
             mono=tiny_mono,
             duo=tiny_duo,
         )
-        recipe = load_recipe(text, overrides=overrides, source="reranking")
-        return run_pipeline(recipe, out, Options(**options), watcher=Watcher()).summary
+        return invoke(text, out, *overrides, **options).summary
 
     return go
 

@@ -5,18 +5,14 @@ import json
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from recipes import invoke, stored
 from small_documents import document, recipe_of, write_documents, write_inputs
 
 import raypipe
 from raypipe import schema
 from raypipe.config.load import load_recipe
-from raypipe.driver.execute import Watcher
 from raypipe.driver.forecast.plan import make_plan
-from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.errors import InputError
-from raypipe.storage.ledger import read_manifest
-from raypipe.storage.posix import PosixStorage
-from raypipe.storage.store import Stored
 
 
 @pytest.fixture
@@ -43,14 +39,11 @@ def alone(body):
 
 
 def finished(body, folder, **options):
-    checked = load_recipe(body, source="documents")
-    return run_pipeline(checked, folder, Options(**options), watcher=Watcher()).summary
+    return invoke(body, folder, **options).summary
 
 
-def stored(folder, summary, name, columns):
-    storage = PosixStorage(folder / "stores")
-    manifest = read_manifest(storage, name, summary["stages"][name]["fingerprint"])
-    return Stored(storage, manifest).table(columns).to_pylist()
+def rows_of(folder, summary, name, columns):
+    return stored(folder, summary, name).table(columns).to_pylist()
 
 
 def ids_of(folder, system):
@@ -120,9 +113,9 @@ def test_passages_that_are_given_keep_their_ids_and_make_runs_of_their_documents
 ):
     body["collection"] = {"input": str(given), **collection}
     summary = finished(body, inputs / "work")
-    passages = stored(inputs / "work", summary, "passages@collection", schema.PASSAGES)
+    passages = rows_of(inputs / "work", summary, "passages@collection", schema.PASSAGES)
     assert [row["passage_id"] for row in passages] == [f"p{n}" for n in range(5)]
-    documents = stored(inputs / "work", summary, "documents@collection", schema.DOCUMENTS)
+    documents = rows_of(inputs / "work", summary, "documents@collection", schema.DOCUMENTS)
     assert [row["document_id"] for row in documents] == ["b", "a", "c"]
     home = dict(zip("p0 p1 p2 p3 p4".split(), "babcb", strict=True))
     found, dense = ids_of(inputs / "work", "maxp"), ids_of(inputs / "work", "dense")
@@ -142,7 +135,7 @@ def test_passages_by_named_fields_are_the_same_from_any_file(alone, inputs):
         fields = {"id": "key", "title": "name", "body": "abstract"}
         alone["collection"] = {"format": form, "input": f"{inputs}/p.{form}", "fields": fields}
         summary = finished(alone, inputs / form)
-        found.append(stored(inputs / form, summary, "passages@collection", schema.PASSAGES))
+        found.append(rows_of(inputs / form, summary, "passages@collection", schema.PASSAGES))
     assert found[0] == found[1] == found[2]
     texts = {row["passage_id"]: row["text"] for row in found[0]}
     assert len(texts) == 6 and (texts["d4"], texts["d5"]) == ("winter alpha 4", "beta")
@@ -170,7 +163,7 @@ def test_documents_of_v1_are_split_by_the_units_that_are_asked_for(alone, inputs
     (inputs / "docs.tsv").write_text("".join(lines))
     found = {"format": "msmarco-doc-v1", "input": str(inputs / "docs.tsv"), "split": split}
     summary = finished({**alone, "collection": found}, inputs / "work")
-    rows = stored(inputs / "work", summary, "passages@collection", schema.PASSAGES)
+    rows = rows_of(inputs / "work", summary, "passages@collection", schema.PASSAGES)
     assert [row["passage_id"] for row in rows[:3]] == first
     assert rows[0]["text"].startswith("title 0 ")
 
@@ -258,7 +251,7 @@ def test_segments_of_ms_marco_name_their_documents_in_front_of_the_delimiter(
     documents = ["msmarco_v2.1_doc_00_0", "msmarco_v2.1_doc_00_70"]
     assert ids_of(tmp_path / "work", "maxp") == [("q1", name) for name in documents]
     assert summary["measures"]["test"]["maxp"]["RR@10"] == 0.5
-    rows = stored(tmp_path / "work", summary, "passages@collection", schema.PASSAGES)
+    rows = rows_of(tmp_path / "work", summary, "passages@collection", schema.PASSAGES)
     # As ir_datasets reads them: title, headings and segment, whatever the segment begins with.
     expected = [
         f"{each['title']} {each['headings']} {each['segment']}" if in_front else each["segment"]
@@ -308,11 +301,9 @@ def test_what_a_folder_holds_and_its_format_does_not_read_is_named(tmp_path):
         "resources": {"backend": "inline"},
     }
     lines = []
-    checked = load_recipe(body, source="named")
-    options = Options()
-    summary = run_pipeline(checked, tmp_path / "work", options, watcher=Watcher(), say=lines.append)
-    rows = stored(tmp_path / "work", summary.summary, "passages@collection", schema.PASSAGES)
+    summary = invoke(body, tmp_path / "work", said=lines).summary
+    rows = rows_of(tmp_path / "work", summary, "passages@collection", schema.PASSAGES)
     assert [tuple(row.values()) for row in rows] == [("1", "a"), ("2", "b")]
     (said,) = [line for line in lines if "not read" in line]
-    assert said in make_plan(checked, tmp_path / "plan").forecast.notes
+    assert said in make_plan(load_recipe(body, source="named"), tmp_path / "plan").forecast.notes
     assert said == (f"{folder}: not read as pyserini: 0.tsv, 1.tsv, 2.tsv, 3.tsv, 4.tsv and 2 more")

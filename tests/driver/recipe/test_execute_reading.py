@@ -1,10 +1,8 @@
 """A recipe that reads a generation may use the same names for other things."""
 
 import pytest
+from recipes import invoke, write_files
 
-from raypipe.config.load import load_recipe
-from raypipe.driver.execute import Watcher
-from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.errors import InputError
 
 RECIPE = """
@@ -24,20 +22,17 @@ resources: {{backend: inline, device: cpu}}
 @pytest.fixture
 def read(tmp_path, tiny_model):
     """Invokes the recipe on the generation, after it was made; with the names that are given."""
-    (tmp_path / "passages.tsv").write_text("p0\tthe zebra\np1\ta lease\np2\tof shards\n")
+    write_files(tmp_path, ["the zebra", "a lease", "of shards"])
     (tmp_path / "one.tsv").write_text("1\tthe zebra\n")
     (tmp_path / "two.tsv").write_text("7\ta lease\n8\tof shards\n")
     names = {"queries": "one", "model": tiny_model, "index": "vectors"}
 
-    def invoke(out, options, **others):
+    def invoked(out, options, **others):
         text = RECIPE.format(folder=tmp_path, **{**names, **others})
-        found = run_pipeline(
-            load_recipe(text, source="nightly"), tmp_path / out, options, watcher=Watcher()
-        )
-        return found.summary["stages"]
+        return invoke(text, tmp_path / out, **options).summary["stages"]
 
-    invoke("work", Options(reindex=True))
-    return lambda out, **others: invoke(out, Options(reading=("nightly", 1)), **others)
+    invoked("work", {"reindex": True})
+    return lambda out, **others: invoked(out, {"reading": ("nightly", 1)}, **others)
 
 
 def test_another_query_set_of_the_same_name_is_searched_with_its_own_queries(read, tmp_path):

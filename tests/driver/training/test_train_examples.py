@@ -6,6 +6,9 @@ from raypipe.config.load import load_training
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError
 
+FEW = {"steps": 2, "optimiser": {"warmup": 1}, "validate": {"every": 2}}
+"""For a training of which the examples alone are looked at."""
+
 
 def test_triples_by_id_are_trained_on_without_guarded_queries(
     small_recipe, train, small_files, tmp_path
@@ -25,7 +28,7 @@ def test_triples_by_id_are_trained_on_without_guarded_queries(
         "queries": str(small_files / "queries.train.tsv"),
         "triples": str(triples),
     }
-    path = small_recipe(train={"docs": train_set}, guard={"test": {"queries": str(guard)}})
+    path = small_recipe(train={"docs": train_set}, guard={"test": {"queries": str(guard)}}, **FEW)
     trained = train(path, tmp_path / "out")
     facts = trained.summary["examples"]["docs"]
     assert facts["dropped"]["same_query"] == 1
@@ -42,7 +45,7 @@ def test_triples_of_texts_are_split_once_and_trained_on_like_triples_by_id(
     lines = [f"what is topic {n}\tabout topic {n % 5}\tabout topic {n % 5 + 5}" for n in range(20)]
     file = tmp_path / "triples.tsv"
     file.write_text("\n".join(lines) + "\n")
-    path = small_recipe(train={"docs": None, "small": {"texts": str(file)}})
+    path = small_recipe(train={"docs": None, "small": {"texts": str(file)}}, **FEW)
     trained = train(path, tmp_path / "out")
     assert trained.summary["examples"]["small"]["examples"] == 20
     folder = tmp_path / "out" / "triples" / "small"
@@ -68,12 +71,12 @@ def test_smaller_training_sizes_are_parts_of_larger_ones(small_recipe, train, tm
         from raypipe.storage.records import unseal
         from raypipe.training.examples import map_examples
 
-        body = small_recipe(f"size-{count}")
+        body = small_recipe(f"size-{count}", **FEW)
         text = body.read_text().replace(
             "    negatives:", f"    examples_at_most: {count}\n    negatives:"
         )
         body.write_text(text)
-        train(body, tmp_path / str(count), "steps=4")
+        train(body, tmp_path / str(count))
         (record,) = (tmp_path / str(count) / "stores" / "examples@docs").glob("*/shards/*")
         sha256 = unseal(record.name, record.read_bytes())["sha256"]
         found = map_examples(tmp_path / str(count) / f"stores/blobs/{sha256[:2]}/{sha256}")
@@ -92,9 +95,12 @@ def test_every_first_candidate_of_a_run_is_learnt_by_its_label(
     train_set |= {key: str(small_files / f"{key}.train{end}") for key, end in
                   (("queries", ".tsv"), ("qrels", ".txt"))}  # fmt: skip
     train_set["pairs"] = {"runs": str(tmp_path / "train.trec"), "last": 4}
-    path = small_recipe(train={"docs": train_set}, model={"start_saw": "nothing at all"}, guard={})
+    few = {**FEW, "dev": {"docs": None}, "validate": None}
+    path = small_recipe(
+        train={"docs": train_set}, model={"start_saw": "nothing at all"}, guard={}, **few
+    )
     said = []
-    trained = train(path, tmp_path / "out", "dev={}", "validate=", said=said)
+    trained = train(path, tmp_path / "out", said=said)
     judged = [line.split() for line in (small_files / "qrels.train.txt").read_text().splitlines()]
     relevant = {(row[0], row[2]) for row in judged}
     run = [line.split() for line in (tmp_path / "train.trec").read_text().splitlines()]
@@ -108,7 +114,7 @@ def test_every_first_candidate_of_a_run_is_learnt_by_its_label(
 
 @pytest.mark.parametrize("loss", ["margin-mse", "mse", "kl"])
 def test_a_teachers_run_is_learnt_from(small_recipe, train, small_files, tmp_path, loss):
-    path = small_recipe(loss={"name": loss})
+    path = small_recipe(loss={"name": loss}, **FEW)
     run = [line.split() for line in (tmp_path / "train.trec").read_text().splitlines()]
     judged = (small_files / "qrels.train.txt").read_text().splitlines()
     scores = {(row[0], row[2]): float(row[4]) for row in run}
@@ -138,7 +144,7 @@ def test_passages_judged_for_an_evaluation_are_left_out_of_both_sides(
         "collection": "docs",
         "leave_out_passages": True,
     }
-    trained = train(small_recipe(guard={"test": test}), tmp_path / "out")
+    trained = train(small_recipe(guard={"test": test}, **FEW), tmp_path / "out")
     dropped = trained.summary["examples"]["docs"]["dropped"]
     judged = {line.split()[2] for line in (small_files / "qrels.test.txt").read_text().splitlines()}
     run = [line.split() for line in (tmp_path / "train.trec").read_text().splitlines()]
@@ -148,7 +154,7 @@ def test_passages_judged_for_an_evaluation_are_left_out_of_both_sides(
 
 
 def test_several_dev_sets_are_averaged(small_recipe, train, small_files, tmp_path):
-    path = small_recipe(steps=4, validate={"every": 4})
+    path = small_recipe(**FEW)
     text = path.read_text()
     start = text.index("dev:\n")
     block = text[start:].split("guard:")[0]
@@ -163,7 +169,7 @@ def test_a_dev_set_of_fewer_queries_is_that_of_the_first(
     small_recipe, train, small_files, tmp_path
 ):
     def measured(name, queries, **limits):
-        path = small_recipe(name, steps=4)
+        path = small_recipe(name, **FEW)
         text = path.read_text().replace(str(small_files / "queries.dev.tsv"), str(queries))
         path.write_text(
             text.replace(
@@ -201,7 +207,7 @@ def test_a_blend_is_learnt_from_judged_and_unlabelled_lists_and_the_model_keeps_
     sets = {"docs": {"collection": "docs", **files, **judged}, "more": unlabelled}
     guard = tmp_path / "guard.tsv"
     guard.write_text((small_files / "queries.train.tsv").read_text().splitlines()[0].upper())
-    path = small_recipe(loss=loss, train=sets, guard={"test": {"queries": str(guard)}})
+    path = small_recipe(loss=loss, train=sets, guard={"test": {"queries": str(guard)}}, **FEW)
     trained = train(path, tmp_path / "out")
     facts = trained.summary["examples"]
     assert facts["docs"]["passages"] == facts["more"]["passages"] == 4

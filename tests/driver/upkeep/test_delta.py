@@ -9,12 +9,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from nights_by_hand import Nights
+from recipes import invoke
 
 from raypipe.cli.main import run as run_verb
-from raypipe.config.load import load_recipe
-from raypipe.driver.execute import Watcher
 from raypipe.driver.generations.past import rollback
-from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.upkeep.delta import export_delta
 from raypipe.driver.upkeep.export import export
 from raypipe.driver.workspace import Workspace
@@ -275,8 +273,7 @@ def test_deltas_lead_through_real_nights_to_the_whole_exports(tmp_path, tiny, ti
                 f"{name}\t{text}\n" for name, text in rng.sample([*passages.items()], len(passages))
             )
             (tmp_path / "passages.tsv").write_text("".join(lines))
-            recipe = load_recipe(RECIPE.format(folder=tmp_path, model=step), source="nightly")
-            run_pipeline(recipe, work, Options(reindex=True), watcher=Watcher())
+            invoke(RECIPE.format(folder=tmp_path, model=step), work, reindex=True)
         out = tmp_path / f"delta-{number}"
         try:
             export_delta(work / "stores" / "vectors", follower.generation, out)

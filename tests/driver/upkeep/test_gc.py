@@ -4,10 +4,8 @@ import os
 import shutil
 
 import pytest
+from recipes import invoke
 
-from raypipe.config.load import load_recipe
-from raypipe.driver.execute import Watcher
-from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.upkeep.gc import delete, find_garbage
 from raypipe.driver.upkeep.status import open_workspace
 from raypipe.driver.upkeep.verify import verify
@@ -30,8 +28,7 @@ stores: {stores}
 def run(small_files, tiny_model, tmp_path):
     def go(*overrides):
         text = RECIPE.format(files=small_files, stores=tmp_path / "stores", model=tiny_model)
-        recipe = load_recipe(text, overrides=overrides, source="tiny")
-        run_pipeline(recipe, tmp_path / "work", Options(), watcher=Watcher())
+        invoke(text, tmp_path / "work", *overrides)
         return open_workspace(tmp_path / "work")
 
     return go

@@ -7,11 +7,8 @@ from contextlib import contextmanager
 
 import pytest
 from beside import let_run
-from recipes import dense, write_files
+from recipes import dense, invoke, write_files
 
-from raypipe.config.load import load_recipe
-from raypipe.driver.execute import Watcher
-from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.upkeep.gc import delete, find_garbage
 from raypipe.driver.upkeep.verify import verify
 from raypipe.driver.workspace import Workspace
@@ -29,8 +26,7 @@ def used_twice(tmp_path_factory, tiny_model):
     text = dense(folder, tiny_model)
 
     def run(depth):
-        recipe = load_recipe(text, overrides=[f"stages.dense.depth={depth}"], source="tiny")
-        run_pipeline(recipe, folder / "work", Options(), watcher=Watcher())
+        invoke(text, folder / "work", f"stages.dense.depth={depth}")
 
     run(2)
     run(1)

@@ -4,11 +4,9 @@ import os
 
 import numpy as np
 import pytest
+from recipes import invoke, write_files
 
 from raypipe.cli.main import run as run_verb
-from raypipe.config.load import load_recipe
-from raypipe.driver.execute import Watcher
-from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.upkeep.export import export, which_store
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError
@@ -34,11 +32,9 @@ resources: {{backend: inline, device: cpu}}
 def nights(tiny_model, tmp_path_factory):
     """Two generations, of one passage and of two; the files of the older one are the newer."""
     folder = tmp_path_factory.mktemp("nights")
-    recipe = load_recipe(RECIPE.format(folder=folder, model=tiny_model), source="nightly")
     for texts in (["a lease"], ["the zebra", "a run"]):
-        lines = (f"p{number}\t{text}\n" for number, text in enumerate(texts))
-        (folder / "passages.tsv").write_text("".join(lines))
-        run_pipeline(recipe, folder / "work", Options(reindex=True), watcher=Watcher())
+        write_files(folder, texts)
+        invoke(RECIPE.format(folder=folder, model=tiny_model), folder / "work", reindex=True)
     stores = folder / "work" / "stores"
     older = read_generation(Workspace(folder / "work").stores, "nightly", 1)
     for name, fingerprint in older.stores.items():

@@ -6,11 +6,9 @@ import shutil
 
 import pandas as pd
 import pytest
+from recipes import invoke
 
 from raypipe.cli.main import run as command
-from raypipe.config.load import load_recipe
-from raypipe.driver.execute import Watcher
-from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.upkeep.export import export
 from raypipe.errors import InputError
 
@@ -65,10 +63,7 @@ def run(folder, tiny_mono, tiny_duo, tmp_path):
     def run(file, *stages):
         paths = {"folder": folder, "mono": blending, "duo": tiny_duo}
         text = RECIPE.format(file=file, stages="\n  ".join(stages), **paths)
-        recipe = load_recipe(text, source="candidates")
-        return run_pipeline(
-            recipe, tmp_path / "work", Options(), watcher=Watcher(), say=lambda line: None
-        )
+        return invoke(text, tmp_path / "work")
 
     return run
 

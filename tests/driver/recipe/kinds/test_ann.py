@@ -6,10 +6,8 @@ import shutil
 import faiss
 import numpy as np
 import pytest
+from recipes import invoke
 
-from raypipe.config.load import load_recipe
-from raypipe.driver.execute import Watcher
-from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.upkeep.export import export
 from raypipe.errors import InputError, RefusedError
 
@@ -62,8 +60,7 @@ def text(tmp_path_factory, tiny_model, tiny_mono):
 
 
 def run(text, out, *overrides, **options):
-    recipe = load_recipe(text, source="test", overrides=overrides)
-    run_pipeline(recipe, out, Options(**options), watcher=Watcher(), say=lambda line: None)
+    invoke(text, out, *overrides, **options)
     return out
 
 

@@ -5,13 +5,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from recipes import invoke
 from small_documents import recipe_of, write_inputs
 
 import raypipe
-from raypipe.config.load import load_recipe
 from raypipe.data.qrels import read_qrels
-from raypipe.driver.execute import Watcher
-from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.upkeep.export import export
 from raypipe.driver.upkeep.status import open_workspace
 from raypipe.driver.upkeep.verify import verify
@@ -197,9 +195,8 @@ def test_a_document_that_the_collection_lacks_is_refused_by_its_id(
     (tmp_path / "bad.trec").write_text("q1 Q0 D99 1 1 x\n")
     body["stages"] = {"given": {**body["stages"]["given"], "runs": {"test": "bad.trec"}}}
     body["evaluate"]["baseline"] = "given"
-    checked = load_recipe(body, source="documents", base=tmp_path)
     with pytest.raises(InputError, match="1 document ids are not in the collection, first D99"):
-        run_pipeline(checked, tmp_path / "work", Options(), watcher=Watcher())
+        invoke(body, tmp_path / "work", base=tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -224,9 +221,8 @@ def test_scores_that_lack_what_is_aggregated_are_refused_before_any_work(
         (tmp_path / "mono" / "raypipe.json").write_text(json.dumps({**settings, "score": score}))
         assert resolve_model(str(tmp_path / "mono")).reranker.score == "probability"
         body["models"]["mono"]["path"] = str(tmp_path / "mono")
-    checked = load_recipe(body, source="documents")
     with pytest.raises(InputError, match=words):
-        run_pipeline(checked, tmp_path / "work", Options(), watcher=Watcher())
+        invoke(body, tmp_path / "work")
     assert not (tmp_path / "work" / "stores" / "count@collection").exists()
 
 

@@ -4,10 +4,8 @@ import json
 
 import numpy as np
 import pytest
+from recipes import invoke, write_files
 
-from raypipe.config.load import load_recipe
-from raypipe.driver.execute import Watcher
-from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.errors import InputError, RefusedError
 
 RECIPE = """
@@ -34,10 +32,8 @@ def pipeline(tmp_path, tiny_model, tiny_mono):
     """Runs the recipe with the value of `exclude`; queries 0 to 5 have the texts of passages."""
     rng = np.random.default_rng(4)
     texts = [" ".join(rng.choice(WORDS, 5)) for _ in range(30)]
-    (tmp_path / "passages.tsv").write_text("".join(f"p{i}\t{t}\n" for i, t in enumerate(texts)))
-    queries = [f"p{i}\t{texts[i]}\n" for i in range(6)] + ["q6\tlease\n", "q7\tshard rank\n"]
-    (tmp_path / "queries.tsv").write_text("".join(queries))
-    (tmp_path / "qrels.txt").write_text("".join(f"p{i} 0 p{i + 10} 1\n" for i in range(6)))
+    queries = {f"p{i}": texts[i] for i in range(6)} | {"q6": "lease", "q7": "shard rank"}
+    write_files(tmp_path, texts, queries, judged={f"p{i}": f"p{i + 10}" for i in range(6)})
     given = [
         f"p{i} Q0 p{(i + rank) % 30} {rank + 1} {9 - rank} t\n"
         for i in range(6)
@@ -48,8 +44,7 @@ def pipeline(tmp_path, tiny_model, tiny_mono):
     def run(exclude=None, out="work", **options):
         key = "" if exclude is None else f", exclude: {exclude}"
         text = RECIPE.format(folder=tmp_path, model=tiny_model, mono=tiny_mono, exclude=key)
-        recipe = load_recipe(text, source="test", base=tmp_path)
-        return run_pipeline(recipe, tmp_path / out, Options(**options), watcher=Watcher()).summary
+        return invoke(text, tmp_path / out, base=tmp_path, **options).summary
 
     run.folder = tmp_path
     return run
@@ -187,8 +182,7 @@ def test_a_documents_id_stands_for_all_its_passages(tmp_path, tiny_model):
 
     def run(exclude):
         text = DOCUMENTS.format(folder=tmp_path, model=tiny_model, exclude=exclude)
-        recipe = load_recipe(text, source="test", base=tmp_path)
-        run_pipeline(recipe, tmp_path / "work", Options(), watcher=Watcher())
+        invoke(text, tmp_path / "work", base=tmp_path)
         systems = ("dense", "best", "given", "inside")
         return {name: pairs(tmp_path / "work", name) for name in systems}
 

@@ -1,8 +1,5 @@
 import pytest
-
-from raypipe.config.load import load_recipe
-from raypipe.driver.execute import Watcher
-from raypipe.driver.pipeline import Options, run_pipeline
+from recipes import invoke
 
 RECIPE = """
 format: 1
@@ -28,9 +25,7 @@ def folder(tmp_path):
 
 
 def test_a_table_marks_a_run_over_a_larger_collection_and_prints_the_lines_lost(folder):
-    text = RECIPE.replace("FOLDER", str(folder))
-    recipe = load_recipe(text, source="outside")
-    done = run_pipeline(recipe, folder / "work", Options(), watcher=Watcher())
+    done = invoke(RECIPE.replace("FOLDER", str(folder)), folder / "work")
     table = (folder / "work" / "table.md").read_text()
     line = next(line for line in table.splitlines() if line.startswith("| given"))
     assert "as read, a ranking of all of it (9 passages)" in line and "1.0000" in line
@@ -47,8 +42,7 @@ def test_a_stage_with_one_run_cuts_it_in_its_own_order_and_with_its_own_scores(f
     text = RECIPE.replace("FOLDER", str(folder)).replace(
         "evaluate:", "  cut:   {do: fuse, runs: [own], depth: 1}\nevaluate:"
     )
-    recipe = load_recipe(text, source="cut")
-    done = run_pipeline(recipe, folder / "work", Options(), watcher=Watcher())
+    done = invoke(text, folder / "work")
     assert (folder / "work/runs/test/cut.trec").read_text() == "q1 Q0 p0 1 2 cut\n"
     system = done.summary["systems"]["test"]["cut"]
     assert (system["reranks"], system["model"]) == ("own", "first 1")

@@ -36,43 +36,42 @@ def texts_of(path):
     return dict(pairs)
 
 
-def scored_one_by_one(folder, query, passages):
+def one_by_one(folder):
+    """A function that scores one query with one passage, or two, and nothing beside them."""
     model = resolve_model(str(folder))
-    parts = []
-    for text in (query, *passages):
-        flat, offsets = tokenize_batch(open_tokenizer(model), [text], max_pieces=512)
-        parts.append(TextSlice(flat, offsets[:-1], np.diff(offsets)))
-    return float(load_scorer(model).score(parts[0], parts[1:])[0])
+    tokenizer, scorer = open_tokenizer(model), load_scorer(model)
+
+    def score(*texts):
+        parts = []
+        for text in texts:
+            flat, offsets = tokenize_batch(tokenizer, [text], max_pieces=512)
+            parts.append(TextSlice(flat, offsets[:-1], np.diff(offsets)))
+        return scorer.score(parts[0], parts[1:])[0]
+
+    return score
 
 
-@pytest.mark.slow
 def test_mono_reorders_its_first_k0_by_scores_of_pairs_alone(finished, files, tiny_mono):
-    work = finished[0] / "work"
+    work, score = finished[0] / "work", one_by_one(tiny_mono)
     first, mono = lines(work, "first"), lines(work, "mono")
     queries, passages = texts_of(files / "queries.test.tsv"), texts_of(files / "passages.tsv")
     row = {passage: place for place, passage in enumerate(passages)}
     for query in list(first)[:4]:
         top = first[query][:12]
-        scores = {p: scored_one_by_one(tiny_mono, queries[query], [passages[p]]) for p in top}
-        expected = sorted(top, key=lambda p: (-np.float32(scores[p]), row[p]))
+        scores = {p: score(queries[query], passages[p]) for p in top}
+        expected = sorted(top, key=lambda p: (-scores[p], row[p]))
         assert mono[query] == expected + first[query][12:]
 
 
 def test_duo_sum_reorders_its_first_k1_by_sums_of_every_pair(finished, files, tiny_duo):
-    work = finished[0] / "work"
+    work, score = finished[0] / "work", one_by_one(tiny_duo)
     mono, duo = lines(work, "mono"), lines(work, "duo-sum")
     queries, passages = texts_of(files / "queries.test.tsv"), texts_of(files / "passages.tsv")
     for query in list(mono)[:4]:
         top = mono[query][:4]
         sums = {
             i: sum(
-                np.float64(
-                    np.float32(
-                        scored_one_by_one(tiny_duo, queries[query], [passages[i], passages[j]])
-                    )
-                )
-                for j in top
-                if j != i
+                np.float64(score(queries[query], passages[i], passages[j])) for j in top if j != i
             )
             for i in top
         }

@@ -42,7 +42,7 @@ stages:
 evaluate: {{measures: ["nDCG@10"]}}
 resources: {{backend: inline, device: cpu, shard_tokens: {tokens}, shard_queries: {queries}}}
 """
-NUM_PASSAGES = 150
+NUM_PASSAGES = 60
 WORDS = "lease shard rank query passage score merge model token batch depth index".split()
 
 

@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 from given_stores import Stores
+from recipes import invoke
 
 from raypipe.api.workspace import open_index
 from raypipe.config.load import load_recipe
-from raypipe.driver.execute import Watcher
-from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.upkeep.delta import export_delta
 from raypipe.driver.upkeep.export import export
 from raypipe.errors import InputError, RefusedError, RowsFailed
@@ -43,8 +42,7 @@ def reindex(folder, model, num_passages, normalise="true", *overrides):
         lines = (f"{name[0]}{row}\t{text}\n" for row, text in enumerate(texts))
         (folder / f"{name}.tsv").write_text("".join(lines))
     text = RECIPE.format(files=folder, model=model, normalise=normalise)
-    recipe = load_recipe(text, overrides=overrides, source="widths")
-    run_pipeline(recipe, folder / "work", Options(reindex=True), watcher=Watcher())
+    invoke(text, folder / "work", *overrides, reindex=True)
     return folder / "work"
 
 
