@@ -22,8 +22,9 @@ def test_every_pooling_of_a_packed_model(tmp_path, pooling):
     assert apart(ours(tmp_path, TEXTS)[0], theirs.encode(TEXTS)) < 1e-5
 
 
-@pytest.mark.parametrize("where", ["the folder", "the settings"])
-@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize(
+    ("where", "last"), [("the folder", False), ("the settings", False), ("the settings", True)]
+)
 def test_a_folders_cut_is_sentence_transformers_own_and_one_in_settings_ends_at_length_one(
     tmp_path, where, last
 ):
@@ -59,16 +60,6 @@ def test_the_settings_say_whether_normalize_ends_it(tmp_path):
     assert found.sources["normalise"] == "modules.json: no Normalize"
     found = discover(sentence(tmp_path, truncate_dim=None), None)
     assert found.conventions.truncate_dim is None and found.sources["truncate_dim"] == "default"
-
-
-def test_a_normalize_of_tokens_states_is_left_to_the_library(tmp_path):
-    sentence(tmp_path, ("Normalize", "2_Normalize"))
-    for key in ("module_input_name", "module_output_name"):
-        write(tmp_path / "2_Normalize" / "config.json", {key: "token_embeddings"})
-        with pytest.raises(InputError, match=f"its Normalize has {key} 'token_emb"):
-            discover(tmp_path, None)
-    write(tmp_path / "2_Normalize" / "config.json", {"module_input_name": "sentence_embedding"})
-    assert discover(tmp_path, None).conventions.normalise
 
 
 @pytest.mark.parametrize("cut", [0, -1, True, "7", 7.0, [7]])
