@@ -152,11 +152,6 @@ class Files(Protocol):
     def as_bert(self, config: Config) -> dict[str, Any]:
         """The values of config.json, under BERT's keys."""
 
-    def contradictions(
-        self, config: Config, shapes: Mapping[str, Shape], *, any_segments: bool = ...
-    ) -> list[str]:
-        """The differences between a valid config.json and the tensors' shapes."""
-
     def converted_config(
         self, config: Config, *, segment_rows: int, num_labels: int | None
     ) -> dict[str, Any]:

@@ -46,14 +46,6 @@ LARGEST = {"num_hidden_layers": 1000}
 
 WORDS = "embeddings.word_embeddings.weight"
 SEGMENTS = "embeddings.token_type_embeddings.weight"
-SIZES = {
-    "vocab_size": (WORDS, 0),
-    "hidden_size": (WORDS, 1),
-    "max_position_embeddings": ("embeddings.position_embeddings.weight", 0),
-    "type_vocab_size": (SEGMENTS, 0),
-    "intermediate_size": ("encoder.layer.0.intermediate.dense.weight", 0),
-}
-"""Each size in config.json, and the tensor's axis of that size."""
 LAYERS = "encoder.layer."
 HEAD = ("pooler.dense.", "classifier.")
 """Beginnings of the names of a head's two layers."""
@@ -267,46 +259,6 @@ class BertFiles:
     def as_bert(self, config: Config) -> dict[str, Any]:
         """The values of config.json under BERT's keys, with those that the family fixes."""
         return self.names.as_bert(config)
-
-    def contradictions(
-        self, config: Config, shapes: Mapping[str, Shape], *, any_segments: bool = False
-    ) -> list[str]:
-        """Sizes, layers and shapes in which config.json and the tensors differ.
-
-        With `any_segments`, the segment table may have another number of rows than type_vocab_size:
-        the third row of a duoBERT model is often not mentioned in config.json.
-        """
-        names = self.names
-        prefix = names.prefix if any(name.startswith(names.prefix) for name in shapes) else ""
-        own = {name.removeprefix(prefix): shape for name, shape in shapes.items()}
-        if any_segments and SEGMENTS in own:
-            config = {**config, "type_vocab_size": own[SEGMENTS][0]}
-        like, problems = names.as_bert(config), []
-        for size, (of_bert, axis) in SIZES.items():
-            name = names.own(of_bert)
-            if len(own.get(name, ())) == 2 and own[name][axis] != like[size]:
-                problems.append(
-                    f"{names.key(size)}: config.json says {like[size]}, the checkpoint has "
-                    f"{own[name][axis]} ({prefix}{name} is {list(own[name])})"
-                )
-        of_layers = (
-            name.removeprefix(names.layers) for name in own if name.startswith(names.layers)
-        )
-        layers = {name.split(".")[0] for name in of_layers}
-        if len(layers) != like["num_hidden_layers"]:
-            problems.append(
-                f"{names.key('num_hidden_layers')}: config.json says {like['num_hidden_layers']}, "
-                f"the checkpoint has {len(layers)}"
-            )
-        if problems:
-            return problems
-        expected = self.expected_shapes(config, num_labels=None)
-        lacking = [name for name in expected if name not in own]
-        return [f"the checkpoint lacks the tensor {prefix}{name}" for name in lacking] + [
-            f"{prefix}{name}: expected shape {list(shape)}, found {list(own[name])}"
-            for name, shape in expected.items()
-            if name in own and own[name] != shape
-        ]
 
     def converted_config(
         self, config: Config, *, segment_rows: int, num_labels: int | None

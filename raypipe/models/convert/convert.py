@@ -23,7 +23,6 @@ from raypipe.models.convert.checkpoint import (
     Renamed,
     SavedTensors,
     find_checkpoint,
-    predicts_words,
     read_checkpoint,
     rename,
 )
@@ -31,7 +30,12 @@ from raypipe.models.family import family_of
 from raypipe.models.folder.discover import RECORD, Discovered, discover
 from raypipe.models.folder.files import read_object
 from raypipe.models.folder.modules import table_of, transformer_folder
-from raypipe.models.folder.settings import AnyConventions, Conventions, PairConventions
+from raypipe.models.folder.settings import (
+    AnyConventions,
+    Conventions,
+    PairConventions,
+    predicts_words,
+)
 from raypipe.models.tensors import Config
 from raypipe.package import VERSION
 from raypipe.storage.files import appear, folder_beside

@@ -33,7 +33,9 @@ from raypipe.models.folder.files import (
     quantised_problems,
     read_config,
     read_object,
+    saved_tensors,
     sha256_of,
+    tensor_problems,
     tensor_shapes,
 )
 from raypipe.models.folder.modular import checkpoint_shapes, modular_head
@@ -99,8 +101,7 @@ class ModelFolder:
             InputError: int8 of an encoder; or splade beside settings of an embedding; or a prompt,
                 or a pooling, of other models than raypipe computes itself.
         """
-        own = self.conventions
-        kind = self.config_read.get("model_type")
+        own, kind = self.conventions, self.config_read.get("model_type")
         if isinstance(own, PairConventions) and own.prompt is not None:
             raise InputError(
                 f"{self.path}: prompt: the settings have one, and model_type {kind} reads none; "
@@ -236,9 +237,9 @@ class ModelFolder:
         if not isinstance(self.conventions, PairConventions):
             if isinstance(self.conventions, Conventions):
                 description = (
-                    "an encoder, which has no head that scores; name a reranker, or search"
+                    "an encoder, which has no head that scores; name a reranker, or search with "
+                    "this one"
                 )
-                description += " with this one"
             else:
                 description = f"kind {self.conventions.kind}, which {PRETRAINED}"
             raise InputError(
@@ -370,8 +371,8 @@ def resolve_model(
     if config is not None:
         problems += tried(quantised_problems, folder, config, problems=problems) or []
     if config is not None and shapes is not None:
-        duo = conventions is not None and conventions.kind == "duo"
-        found = family_of(config).files.contradictions(config, shapes, any_segments=duo)
+        is_duo = conventions is not None and conventions.kind == "duo"
+        found = tensor_problems(saved_tensors(shapes, config), config, is_duo=is_duo)
         problems += [f"{folder}: {problem}" for problem in found]
     if config is not None and built is not None and not problems:
         problems += _beyond_table(folder, built, config)
@@ -549,15 +550,14 @@ def layouts_of(model: ModelFolder) -> Layouts:
         InputError: the tokenizer is not the one that the driver found, or lacks a special token.
     """
     tokenizer, conventions = open_tokenizer(model), model.conventions
+    segments: dict[str, Sequence[int]]
     if isinstance(conventions, PretrainedConventions):
-        return {
-            "text": layout_of(model, tokenizer, (0,)),
-            "pair": layout_of(model, tokenizer, (0, 1)),
-        }
-    if isinstance(conventions, PairConventions):
-        return {"pair": layout_of(model, tokenizer, conventions.segments)}
-    sides = ("query", "passage")
-    return {side: layout_of(model, tokenizer, (conventions.segment(side),)) for side in sides}
+        segments = {"text": (0,), "pair": (0, 1)}
+    elif isinstance(conventions, PairConventions):
+        segments = {"pair": conventions.segments}
+    else:
+        segments = {side: (conventions.segment(side),) for side in ("query", "passage")}
+    return {name: layout_of(model, tokenizer, each) for name, each in segments.items()}
 
 
 def layout_of(model: ModelFolder, tokenizer: Tokenizer, segments: Sequence[int]) -> Layout:
