@@ -265,12 +265,8 @@ class Renamed:
 
     tensors: dict[str, Tensor]
     """Tensors by the names under which transformers saves them, with or without a head."""
-    num_labels: int | None
     segment_rows: int
     """Number of rows of the segment table."""
-    renamed: dict[str, str]
-    """Final name -> name in the checkpoint, if they differ."""
-    transposed: list[str]
     left_out: list[str]
     segment_row: dict[str, Any] | None
     """The choice of the added segment row; None if none was added."""
@@ -291,6 +287,8 @@ def rename(
         InputError: tensors are missing, have another shape or the same name, or the third segment
             row is not chosen; all problems together.
     """
+    import torch
+
     files, words = family_of(config).files, predicts_words(conventions)
     table = files.SEGMENTS
     named = named_tensors(tensors, config, words=words)
@@ -309,10 +307,11 @@ def rename(
         problems += wrong
     elif segment_row is not None:
         problems.append(f"--segment-row: expected a duoBERT model, found {conventions.kind}")
-    units = units_of(conventions)
     shapes = {place: (place, tuple(tensor.shape)) for place, tensor in by_place.items()}
     is_duo = conventions.kind == "duo"
-    problems += tensor_problems(shapes, config, units=units, words=words, is_duo=is_duo)
+    problems += tensor_problems(
+        shapes, config, units=units_of(conventions), words=words, is_duo=is_duo
+    )
     heads: Collection[str] = ()
     if words:
         heads = family_of(config).pretraining.shapes(config, next_sentence=True)
@@ -322,19 +321,17 @@ def rename(
     if problems:
         raise InputError(problems)
     extra = files.HEADS if pair is None else ()
-    kept = sorted(place for place in by_place if place not in extra)
     prefixed = not isinstance(conventions, Conventions) or conventions.is_sparse
-    final = {
-        place: place if place in heads else files.saved_name(place, head=prefixed) for place in kept
-    }
-    names = {place: source.name for place, source in named.found.items()}
     return Renamed(
-        tensors={final[place]: by_place[place].contiguous().clone() for place in kept},
-        num_labels=units,
+        tensors={
+            name if name in heads else files.saved_name(name, head=prefixed): tensor.clone(
+                memory_format=torch.contiguous_format
+            )
+            for name, tensor in sorted(by_place.items())
+            if name not in extra
+        },
         segment_rows=len(by_place.get(table, ())),
-        renamed={final[p]: names[p] for p in kept if final[p] != names[p]},
-        transposed=[final[place] for place in kept if named.found[place].transpose],
-        left_out=sorted([*named.unused, *(names[place] for place in extra if place in by_place)]),
+        left_out=sorted([*named.unused, *(named.found[n].name for n in extra if n in by_place)]),
         segment_row=added,
     )
 

@@ -67,6 +67,17 @@ def test_a_start_is_compared_with_its_head_where_the_training_begins_with_that(
     assert finding["problem"] == "" and finding["values"] >= 16 and finding["largest"] < 1e-5
 
 
+@pytest.mark.parametrize("model", [{}, ENCODER])
+def test_a_start_under_a_compilers_names_is_compared_as_it_is_read(job, tmp_path, model):
+    folder = start_of(tmp_path / "m", "bert", 2)
+    tensors = load_file(folder / "model.safetensors")
+    renamed = {f"_orig_mod.{name}": tensor for name, tensor in tensors.items()}
+    save_file(renamed, folder / "model.safetensors", metadata={"format": "pt"})
+    loss = "info-nce" if model else "cross-entropy"
+    finding = prove(subject_of_start(job(folder, loss, **model)), 1)
+    assert finding["problem"] == "" and finding["values"] >= 16
+
+
 @pytest.mark.parametrize(("rows", "row"), [(2, "copy"), (3, None)])
 def test_a_duobert_start_is_compared_with_the_third_segment_row_that_it_gets(
     job, tmp_path, rows, row
