@@ -211,11 +211,7 @@ class Family(Protocol[B]):
 
     @property
     def pretraining(self) -> Pretraining:
-        """The heads of pre-training; importing them loads torch.
-
-        Raises:
-            InputError: it has none.
-        """
+        """The heads of pre-training, if it predicts words; importing them loads torch."""
 
     def read(self, weights: Tensors, config: Config, *, updates: Updates | None = ...) -> B:
         """The body in a checkpoint, under any known names, with low-rank updates of its layers.
@@ -297,6 +293,21 @@ def family_of(config: Config) -> Family[Any]:
             "a model of that architecture"
         )
     return FAMILIES[kind]
+
+
+def check_words(config: Config, what: str) -> None:
+    """Returns nothing if the family has a masked-word head here, which `what` needs.
+
+    Raises:
+        InputError: it has none.
+    """
+    if family_of(config).predicts_words:
+        return
+    *kinds, last = (kind for kind, family in FAMILIES.items() if family.predicts_words)
+    raise InputError(
+        f"{what}: expected model_type {', '.join(kinds)} or {last}, which raypipe computes itself; "
+        f"found {config['model_type']}"
+    )
 
 
 def unpacked(config: Config) -> list[str]:

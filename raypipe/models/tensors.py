@@ -121,11 +121,3 @@ def with_third_segment(segments: Tensor, choice: str | None) -> Tensor:
         return segments
     third = torch.zeros_like(segments[:1]) if choice == "zero" else segments[1:2]
     return torch.cat([segments, third])
-
-
-def no_pretraining(what: str, kind: str) -> InputError:
-    """The problem of a model_type whose heads of single tokens raypipe does not compute."""
-    return InputError(
-        f"{what}: expected model_type bert, camembert, distilbert, roberta or xlm-roberta, which "
-        f"raypipe computes itself; found {kind}"
-    )

@@ -14,7 +14,7 @@ from tokenizers import Tokenizer
 
 from raypipe.errors import InputError, problems_in
 from raypipe.hub_names import SCHEME, is_hub
-from raypipe.models.family import Family, family_of, plain_names
+from raypipe.models.family import Family, check_words, family_of, plain_names
 from raypipe.models.folder.adapters import (
     CONFIG,
     SHIPPED,
@@ -52,7 +52,7 @@ from raypipe.models.folder.settings import (
 )
 from raypipe.models.hub import snapshot_of
 from raypipe.models.library import PROMPTED, described
-from raypipe.models.tensors import PICKLES, Config, no_pretraining
+from raypipe.models.tensors import PICKLES, Config
 from raypipe.models.tokenizer import as_first, read_tokenizer, tokenizer_file, tokenizer_sha256
 from raypipe.regular import similar
 from raypipe.storage.records import hash_file, hash_once
@@ -127,9 +127,8 @@ class ModelFolder:
                 f"{self.path}: pooling {own.pooling}: only of models that sentence-transformers "
                 "computes, from their own files; name another"
             )
-        if own.is_sparse and not self.family.predicts_words:
-            kind = str(self.config_read.get("model_type"))
-            raise no_pretraining(f"{self.path}: pooling {own.pooling}", kind)
+        if own.is_sparse:
+            check_words(self.config_read, f"{self.path}: pooling {own.pooling}")
         if own.is_sparse and self.dim > MOST_TERMS:
             raise InputError(
                 f"{self.path}: pooling {own.pooling}: expected at most {MOST_TERMS:,} word pieces "

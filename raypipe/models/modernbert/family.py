@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 from raypipe.models.bert.family import Packed
 from raypipe.models.bert.files import Names
 from raypipe.models.modernbert.files import HEAD_BIAS, ModernBertFiles, attention_of
-from raypipe.models.tensors import Config, no_pretraining
+from raypipe.models.tensors import Config
 
 if TYPE_CHECKING:  # importing torch takes seconds, and planning does not need it
     from torch import Tensor
@@ -38,8 +38,8 @@ class ModernBertFamily(Packed):
 
     @property
     def pretraining(self) -> NoReturn:
-        """Raises InputError."""
-        raise no_pretraining("pre-training", self._names.kind)
+        """None: `check_words` has refused what needs it."""
+        raise NotImplementedError
 
     def read(
         self, weights: Tensors, config: Config, *, updates: Updates | None = None
