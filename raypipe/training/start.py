@@ -13,7 +13,7 @@ from torch import Tensor
 
 from raypipe.config.training import Training
 from raypipe.errors import InputError, problems_in
-from raypipe.models.family import check_words, family_of
+from raypipe.models.family import family_of
 from raypipe.models.folder.adapters import CONFIG, PEFT, WEIGHTS, adapter_folder
 from raypipe.models.folder.files import initializer_range
 from raypipe.models.folder.model_folder import RANDOM, ModelFolder, layouts_of, load_weights
@@ -106,7 +106,6 @@ def lacking(name: str) -> str:
 
 def _shapes(config: Mapping[str, Any], *, next_sentence: bool) -> dict[str, Shape]:
     family = family_of(config)
-    check_words(config, "pre-training")
     if next_sentence and not family.pretraining.FOLLOWS:
         raise InputError(
             f"masking.next_sentence: expected model_type bert, found {config['model_type']}, which "

@@ -1,4 +1,4 @@
-"""`raypipe.models.family.Files` of BERT and of families with its layers under other names.
+"""The files of BERT and of families with its layers under other names.
 
 A config.json has the values for which raypipe's forward pass is that model's, and must not
 contradict the tensors. A canonical name is that of transformers' model without a head
@@ -134,17 +134,25 @@ class Names:
 
 
 class BertFiles:
-    """Tensors and config.json of BERT and of families that differ from it in names alone."""
+    """Tensors and config.json of BERT and of families that differ from it in names alone.
 
+    A canonical name is the body's or the head's own. A saved name has the prefix that transformers
+    adds in a model with a head. A training holds every tensor under its saved name with a head.
+    """
+
+    # The canonical name of the segment table, if the family has one.
     SEGMENTS = SEGMENTS
 
     def __init__(self, names: Names) -> None:
         """The files of the family with these names."""
         self.names = names
         first, last = names.head
+        # The head's first layer, which an encoder may have too, and its last one.
         self.POOLER = (f"{first}weight", f"{first}bias")
         self.HEADS = (f"{last}weight", f"{last}bias")
+        # The last parts of the names of linear layers to which peft adds updates.
         self.ADAPTED = names.adapted
+        # Those that a tokenizer must have.
         self.SPECIAL_TOKENS: tuple[str, ...] = names.specials
         self.HAS_SEGMENTS = names.has_segments
 
@@ -197,11 +205,12 @@ class BertFiles:
         return shapes
 
     def may_have(self, name: str) -> bool:
-        """Whether the tensor is a pooler's or a head's."""
+        """Whether the tensor is a pooler's or a head's, which a model may have and not read."""
         return name in (*self.POOLER, *self.HEADS)
 
     def config_problems(self, config: Config) -> list[str]:
-        """Counts out of range, other activations or positions, and a model that is a decoder."""
+        """Why the forward pass cannot compute a checkpoint's model: counts out of range, other
+        activations or positions, and a model that is a decoder."""
         like, key = self.names.as_bert(config), self.names.key
         problems = [
             f"{key(name)}: expected a count{_at_most(name)}, found {like.get(name)!r}"
@@ -217,7 +226,8 @@ class BertFiles:
         return problems
 
     def own_problems(self, config: Config) -> list[str]:
-        """Problems of any config.json, values that are not stated, and sizes that do not fit."""
+        """The same of a model folder's own config.json, which must state more, and sizes that do
+        not fit."""
         problems = self.config_problems(config)
         like, key = self.names.as_bert(config), self.names.key
         for name, expected in (("model_type", self.names.kind), ("hidden_act", "gelu")):
@@ -242,7 +252,8 @@ class BertFiles:
         ]
 
     def decisive(self, config: Config) -> dict[str, Any]:
-        """The values of DECISIVE under BERT's keys, the default of positions included."""
+        """The values of a valid config.json that affect a row's value, for fingerprints: those of
+        DECISIVE under BERT's keys, the default of positions included."""
         like = self.names.as_bert(config)
         values = {name: like[name] for name in DECISIVE if name in like}
         values["layer_norm_eps"] = float(like["layer_norm_eps"])

@@ -9,7 +9,7 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 
 from raypipe.errors import InputError
-from raypipe.models.family import check_words, family_of, plain_names
+from raypipe.models.family import family_of, plain_names
 from raypipe.models.tensors import Config, Named, Shape
 from raypipe.regular import check_regular
 
@@ -132,7 +132,6 @@ def named_tensors(names: Collection[str], config: Config, *, words: bool) -> Nam
     body = family.files.canonical_names(names)
     if not words:
         return body
-    check_words(config, "the head for masked words")
     heads = family.pretraining.canonical_names(body.unused)
     return Named(body.found | heads.found, heads.unused, body.twice + heads.twice)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn
 
+from raypipe.errors import InputError
 from raypipe.models.bert.family import Packed
 from raypipe.models.bert.files import Names
 from raypipe.models.modernbert.files import HEAD_BIAS, ModernBertFiles, attention_of
@@ -38,8 +39,11 @@ class ModernBertFamily(Packed):
 
     @property
     def pretraining(self) -> NoReturn:
-        """None: `check_words` has refused what needs it."""
-        raise NotImplementedError
+        """Raises InputError."""
+        raise InputError(
+            "pre-training: expected model_type bert or a relative with a masked-word head that "
+            f"raypipe computes itself, found {self._names.kind}"
+        )
 
     def read(
         self, weights: Tensors, config: Config, *, updates: Updates | None = None

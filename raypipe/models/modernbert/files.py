@@ -1,4 +1,4 @@
-"""`raypipe.models.family.Files` of ModernBERT: names and shapes, and variants that are not packed.
+"""The files of ModernBERT: names and shapes, and variants that are not packed.
 
 A canonical name is that of transformers' model without a head (`layers.0.attn.Wqkv.weight`), or the
 head's own: a linear layer, a normalisation and the classifier.
