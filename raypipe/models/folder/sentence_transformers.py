@@ -138,6 +138,8 @@ def _read_finishing(folder: Path, evidence: Evidence) -> None:
     settings, normalise = read_object(folder / SETTINGS), evidence.values["normalise"]
     if settings.get("truncate_dim") is not None:
         evidence.add(f"{SETTINGS} truncate_dim", truncate_dim=settings["truncate_dim"])
+        if normalise:
+            evidence.by_library = "its truncate_dim cuts vectors after their Normalize"
     stated = settings.get("similarity_fn_name")
     evidence.notes += finishing_notes(normalise, stated)
     sparse = "pooling" in evidence.values and evidence.values["pooling"] in (SPLADE, SPLADE_LOG)

@@ -178,7 +178,6 @@ OF_FILE = {TOKENIZER: {"tokenizer_class": "PreTrainedTokenizerFast"}}
         ({**OF_FILE, "tokenizer.json": {"normalizer": KEEPS_CASE},
           LENGTH: {"do_lower_case": True}}, "it reads"),
         ({**OF_FILE, "tokenizer.json": {"post_processor": NO_SPECIALS}}, "is not [CLS] pieces"),
-        ({SETTINGS: {"truncate_dim": 7}}, "it makes"),
         ({"2_Normalize/config.json": {"module_input_name": "token_embeddings",
                                       "module_output_name": "token_embeddings"}}, "it makes"),
     ],

@@ -22,9 +22,8 @@ def test_every_pooling_of_a_packed_model(tmp_path, pooling):
     assert apart(ours(tmp_path, TEXTS)[0], theirs.encode(TEXTS)) < 1e-5
 
 
-@pytest.mark.parametrize(
-    ("where", "last"), [("the folder", False), ("the settings", False), ("the settings", True)]
-)
+@pytest.mark.parametrize("where", ["the folder", "the settings"])
+@pytest.mark.parametrize("last", [False, True])
 def test_a_folders_cut_is_sentence_transformers_own_and_one_in_settings_ends_at_length_one(
     tmp_path, where, last
 ):
