@@ -137,9 +137,6 @@ def convert(
     record = made.record
     rows = [("folder", str(out)), ("kind", made.conventions.kind)]
     rows += [("from", f"{f['file']} ({f['format']}, {f['sha256'][:12]})") for f in record["files"]]
-    renamed = record["renamed"]
-    rows.append(("renamed", f"{renamed['tensors']} tensors, {renamed['example'] or 'none'}"))
-    rows.append(("transposed", f"{record['transposed']} tensors"))
     rows.append(("left out", _names(record["left_out"])))
     if record["segment_row"]:
         rows.append(("segment row 2", record["segment_row"]["from"]))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from raypipe.errors import InputError
 from raypipe.models.bert.family import CAMEMBERT, DISTILBERT, ROBERTA, XLM_ROBERTA
 from raypipe.models.bert.family import FAMILY as BERT
+from raypipe.models.bert.files import BertFiles as Files
 from raypipe.models.bert.files import plain_names as plain_names
 from raypipe.models.modernbert.family import FAMILY as MODERNBERT
 from raypipe.models.tensors import Config, Named, Shape
@@ -98,74 +99,6 @@ UNSTATED = "bert"
 """The family if config.json has no model_type, as in Google's bert_config.json."""
 
 
-class Files(Protocol):
-    """A family's files: names and shapes of tensors, and the values of config.json.
-
-    A canonical name is the body's or the head's own. A saved name has the prefix that transformers
-    adds in a model with a head. A training holds every tensor under its saved name with a head.
-    """
-
-    SEGMENTS: str
-    """Canonical name of the segment table, if the family has one."""
-    POOLER: tuple[str, str]
-    """Canonical names of the head's first layer (weight and bias), which an encoder may have
-    too."""
-    HEADS: tuple[str, str]
-    """Canonical names of the head's last layer (weight [units, H] and bias)."""
-    ADAPTED: tuple[str, ...]
-    """Last parts of the names of linear layers to which peft adds updates."""
-    SPECIAL_TOKENS: tuple[str, ...]
-    """Special tokens that a tokenizer must have."""
-    HAS_SEGMENTS: bool
-    """Whether inputs have segments; otherwise every token is in segment 0."""
-
-    def canonical_names(self, names: Iterable[str]) -> Named:
-        """Canonical names for every name in a checkpoint, whatever program wrote it."""
-
-    def saved_name(self, name: str, *, head: bool) -> str:
-        """The saved name for a canonical or saved name, in a model with or without a head."""
-
-    def trained_names(self, names: Iterable[str], *, head: bool) -> dict[str, str]:
-        """Name in a checkpoint -> name in a training, in order; without other tensors."""
-
-    def linear_names(self, tensors: Tensors, *, head: bool) -> list[str]:
-        """Names of a training's linear layers that get updates, in order."""
-
-    def expected_shapes(self, config: Config, *, num_labels: int | None) -> dict[str, Shape]:
-        """Shapes of the body by canonical name; with `num_labels` also of pooler and head."""
-
-    def may_have(self, name: str) -> bool:
-        """Whether a model may have this canonical tensor beside those expected, and not read it."""
-
-    def config_problems(self, config: Config) -> list[str]:
-        """Why the forward pass cannot compute the model of a checkpoint's config.json."""
-
-    def own_problems(self, config: Config) -> list[str]:
-        """Like `config_problems`, for a model folder's own config.json, which must state more."""
-
-    def decisive(self, config: Config) -> dict[str, Any]:
-        """The values of a valid config.json that affect a row's value, for fingerprints."""
-
-    def num_positions(self, config: Config) -> int:
-        """Number of tokens of the longest input of a valid config.json, special ones included."""
-
-    def as_bert(self, config: Config) -> dict[str, Any]:
-        """The values of config.json, under BERT's keys."""
-
-    def contradictions(
-        self, config: Config, shapes: Mapping[str, Shape], *, any_segments: bool = ...
-    ) -> list[str]:
-        """The differences between a valid config.json and the tensors' shapes."""
-
-    def converted_config(
-        self, config: Config, *, segment_rows: int, num_labels: int | None
-    ) -> dict[str, Any]:
-        """The content of a converted checkpoint's config.json."""
-
-    def architecture(self, *, head: bool) -> str:
-        """The transformers class that opens a model with or without a head."""
-
-
 class Pretraining(Protocol):
     """The heads with which a family is pre-trained; its tensors have one name everywhere."""
 
@@ -208,7 +141,7 @@ class Family(Protocol[B]):
 
     @property
     def files(self) -> Files:
-        """Names of tensors, and config.json."""
+        """Names of tensors, and config.json: `BertFiles`, or what differs from it."""
 
     @property
     def predicts_words(self) -> bool:
@@ -302,6 +235,21 @@ def family_of(config: Config) -> Family[Any]:
             "a model of that architecture"
         )
     return FAMILIES[kind]
+
+
+def check_words(config: Config, what: str) -> None:
+    """Returns nothing if the family has a masked-word head here, which `what` needs.
+
+    Raises:
+        InputError: it has none.
+    """
+    if family_of(config).predicts_words:
+        return
+    *kinds, last = (kind for kind, family in FAMILIES.items() if family.predicts_words)
+    raise InputError(
+        f"{what}: expected model_type {', '.join(kinds)} or {last}, which raypipe computes itself; "
+        f"found {config['model_type']}"
+    )
 
 
 def unpacked(config: Config) -> list[str]:

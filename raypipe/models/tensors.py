@@ -48,28 +48,6 @@ class Named:
     """`NAME and NAME`: two tensors with the same canonical name."""
 
 
-def shape_problems(
-    expected: Mapping[str, Shape], saved: Mapping[str, tuple[str, Shape]]
-) -> list[str]:
-    """One problem for each tensor that a checkpoint lacks or has in another shape.
-
-    Args:
-        expected: shapes that config.json implies.
-        saved: the checkpoint's (name, shape) under the same names.
-    """
-    lacking = [
-        f"the checkpoint lacks the tensor {name}, which config.json says it has"
-        for name in expected
-        if name not in saved
-    ]
-    return lacking + [
-        f"{saved[name][0]}: config.json says {list(shape)}, the checkpoint has "
-        f"{list(saved[name][1])}"
-        for name, shape in expected.items()
-        if name in saved and saved[name][1] != shape
-    ]
-
-
 def is_reranker(config: Mapping[str, Any]) -> bool:
     """Whether config.json's architecture ends in a head for sequences."""
     names = config.get("architectures")
@@ -143,11 +121,3 @@ def with_third_segment(segments: Tensor, choice: str | None) -> Tensor:
         return segments
     third = torch.zeros_like(segments[:1]) if choice == "zero" else segments[1:2]
     return torch.cat([segments, third])
-
-
-def no_pretraining(what: str, kind: str) -> InputError:
-    """The problem of a model_type whose heads of single tokens raypipe does not compute."""
-    return InputError(
-        f"{what}: expected model_type bert, camembert, distilbert, roberta or xlm-roberta, which "
-        f"raypipe computes itself; found {kind}"
-    )

@@ -248,6 +248,20 @@ def missing_tensors(recipe: Training, start: ModelFolder) -> list[str]:
     return [name for name in poolers if name not in held]
 
 
+def is_whole(job: Job) -> bool:
+    """Whether the starting weights have every tensor of the trained model, its head included."""
+    if missing_tensors(job.recipe, job.start):
+        return False
+    if not isinstance(job.conventions, PairConventions):
+        return True
+    files = job.start.family.files
+    shapes = checkpoint_shapes(job.start.folder, job.start.config())
+    names = files.trained_names(list(shapes), head=True)
+    return (job.recipe.model.head,) in [
+        shapes[name] for name, full in names.items() if full == files.HEADS[1]
+    ]
+
+
 def layouts_for(job: Job) -> Layouts:
     """How the trained model's inputs are made, whatever kind of model it starts from."""
     return layouts_of(replace(job.start, conventions=job.conventions))

@@ -130,27 +130,15 @@ def routes(folder, **structure):
     changed(folder / "router_config.json", structure={**body["structure"], **structure})
 
 
-def other_tokenizer(folder):
-    body = json.loads((folder / QUERY / "tokenizer.json").read_text())
-    vocabulary = body["model"]["vocab"]
-    vocabulary["lease"], vocabulary["rank"] = vocabulary["rank"], vocabulary["lease"]
-    (folder / QUERY / "tokenizer.json").write_text(json.dumps(body))
-
-
 @pytest.mark.parametrize(
     "change",
     [
-        lambda f: write(f / POOLING, {"pooling_strategy": "sum"}),
-        lambda f: write(f / POOLING, {"activation_function": "gelu"}),
-        lambda f: write(f / "sentence_bert_config.json", {"transformer_task": "none"}),
         lambda f: routes(f, query=[QUERY, QUERY]),
         lambda f: routes(f, query=3),
         lambda f: routes(f, other=[QUERY]),
         lambda f: routes(f, document=[QUERY]),
         lambda f: (f / "router_config.json").unlink(),
         lambda f: write(f / "modules.json", [{"type": "a.Router"}, {"type": "a.Normalize"}]),
-        other_tokenizer,
-        lambda f: write(f / QUERY / "config.json", {"path": "a.json"}),
     ],
 )
 def test_other_routes_are_left_to_the_library(tmp_path, change):

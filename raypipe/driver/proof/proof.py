@@ -201,6 +201,17 @@ def prove(
         Interrupted: a signal ended it.
     """
     subjects = {key: subject_of(model) for key, model in models.items() if is_packed(model)}
+    return proofs_of(subjects, stores, say, make=make)
+
+
+def proofs_of(
+    subjects: Mapping[str, Subject],
+    stores: Storage | None,
+    say: Callable[[str], None],
+    *,
+    make: bool = True,
+) -> dict[str, Proof]:
+    """The same of these subjects; see `prove`."""
     names = {key: _name(subject) for key, subject in subjects.items()}
     proofs = {name: kept for name in names.values() if (kept := _kept(name, stores)) is not None}
     if not make:

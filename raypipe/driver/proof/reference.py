@@ -15,17 +15,20 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from safetensors.torch import load_file, save_file
 
 from raypipe.driver.proof.proof import Subject
 from raypipe.driver.proof.texts import pairs_of, texts_of
 from raypipe.errors import InputError, RaypipeError, RowsFailed, first_line, shown
 from raypipe.models.encoder import Encoder, load_encoder
-from raypipe.models.family import UNSTATED
+from raypipe.models.family import UNSTATED, plain_names
 from raypipe.models.folder.model_folder import (
     ModelFolder,
     layouts_of,
@@ -48,6 +51,7 @@ from raypipe.text.inputs import Inputs, Layout, Layouts, TextSlice, cut_to, make
 TOLERANCE = 1e-4
 RELATIVE = 1e-5
 """The tolerance of values beyond 10, as a part of each: fp32 has seven digits."""
+WEIGHTS, PYTORCH = "model.safetensors", {"format": "pt"}
 SHOWN_TOKENS = 6
 COSTLY_TOKENS = 1024
 """Of an input: of longer ones a single value is compared, which takes seconds on a core."""
@@ -236,7 +240,8 @@ class Bare:
             opens = transformers.AutoModelForSequenceClassification
             config.num_labels = expected_units(own.relevant_label)
         given |= {"dtype": torch.float32, "use_safetensors": True}
-        opened = opens.from_pretrained(folder, **given)
+        with TemporaryDirectory(prefix="raypipe-proof-") as scratch:
+            opened = opens.from_pretrained(renamed(model.folder, Path(scratch)), **given)
         if isinstance(own, PairConventions) and own.three_segments and config.type_vocab_size < 3:
             place, _, weight = model.family.files.SEGMENTS.rpartition(".")  # transformers makes two
             table = opened.base_model.get_submodule(place)
@@ -292,6 +297,16 @@ class Bare:
         weights = torch.log1p(torch.relu(output.logits)).amax(1)[0]
         weights = torch.log1p(weights) if own.pooling == SPLADE_LOG else weights
         return np.asarray(weights.numpy())
+
+
+def renamed(folder: Path, scratch: Path) -> Path:
+    """The folder itself, or one with its weights under the names that transformers reads."""
+    tensors = load_file(folder / WEIGHTS)
+    plain = plain_names(tensors)
+    if all(name == each for name, each in plain.items()):
+        return folder
+    save_file({plain[name]: tensor for name, tensor in tensors.items()}, scratch / WEIGHTS, PYTORCH)
+    return scratch
 
 
 def separate(made: Inputs) -> list[Input]:

@@ -1,5 +1,6 @@
-"""The model that a training starts from: its commit, and settings that only its folder has."""
+"""The model that a training starts from: its commit, its folder's settings, and its proof."""
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -11,10 +12,21 @@ from raypipe.config.training import Training
 from raypipe.config.training_rules import kind_of, training_problems
 from raypipe.config.yaml import dotted
 from raypipe.driver.models import at_commit, models_before
+from raypipe.driver.proof.proof import UNPROVED, Subject, proofs_of, subject_of
 from raypipe.errors import InputError
 from raypipe.hub_names import address, is_hub
-from raypipe.models.folder.model_folder import resolve_model
-from raypipe.models.folder.settings import AnyConventions, Conventions, PairConventions
+from raypipe.models.folder.model_folder import RANDOM, resolve_model
+from raypipe.models.folder.settings import (
+    SPLADE,
+    AnyConventions,
+    Conventions,
+    PairConventions,
+    PretrainedConventions,
+)
+from raypipe.models.limits import SPECIALS
+from raypipe.storage.storage import Storage
+from raypipe.training.job import Job
+from raypipe.training.start import is_whole
 
 
 def with_start(
@@ -110,3 +122,74 @@ def with_model(
         assert isinstance(training, Training)
         phases.append(replace(phase, training=training))
     return PhasedTraining(tuple(phases))
+
+
+START = "model.start"
+"""The key of a training's starting model, with which lines and problems begin."""
+
+
+def check_start(job: Job, stores: Storage, say: Callable[[str], None]) -> None:
+    """Returns nothing if the model before its first step computes what its own library does.
+
+    A start of random weights has no library.
+
+    Raises:
+        InputError: it reads or computes otherwise, or the library cannot compute it.
+    """
+    if os.environ.get(UNPROVED) or job.start.weights_sha256 == RANDOM:
+        return
+    subject = subject_of_start(job)
+    proof = proofs_of({START: subject}, stores, say)[START]
+    if not proof.problem:
+        return
+    how = (
+        "name model.preset to train the body alone, by the preset's inputs"
+        if subject.own
+        else "open weights and tokenizer with transformers, save both anew with save_pretrained, "
+        "and start from that folder"
+    )
+    raise InputError(
+        f"{START}: {job.start.path}: raypipe reads or computes this model otherwise than "
+        f"{proof.library} does, and so trains nothing from it; {proof.problem.rstrip('.')}; {how}"
+    )
+
+
+def subject_of_start(job: Job) -> Subject:
+    """The starting model as it is compared: by its folder's settings where the training has them.
+
+    Otherwise transformers opens it, with its head if the training begins with that, or its body.
+    """
+    start, trained = job.start, job.conventions
+    own = subject_of(start)
+    if start.adapter is not None:
+        return own
+    if job.recipe.model.preset is None and own.own and own.model.conventions.kind == trained.kind:
+        return own
+    return Subject(replace(own.model, conventions=_compared(job, trained)), own=False)
+
+
+def _compared(job: Job, trained: AnyConventions) -> AnyConventions:
+    """The settings by which transformers opens what the training begins with."""
+    whole, segments = is_whole(job), int(job.start.config().get("type_vocab_size", 1))
+    if isinstance(trained, PairConventions) and whole:
+        row = trained.segment_row if segments < len(trained.segments) else None
+        return replace(trained, precision=None, first_tokenizer=False, segment_row=row)
+    if isinstance(trained, Conventions) and (whole or not trained.is_sparse):
+        return replace(trained, precision=None)
+    words = isinstance(trained, PretrainedConventions) and whole
+    limit = max(1, _longest(trained))
+    return Conventions(
+        pooling=SPLADE if words else "mean",
+        normalise=False,
+        query_segment=0,
+        passage_segment=min(1, segments - 1),
+        query_limit=limit,
+        passage_limit=limit,
+    )
+
+
+def _longest(trained: AnyConventions) -> int:
+    """Word pieces of a text that stands alone in an input."""
+    if isinstance(trained, Conventions):
+        return trained.passage_limit
+    return trained.total_limit - SPECIALS

@@ -31,7 +31,7 @@ from raypipe.driver.training.place import (
     start_model,
 )
 from raypipe.driver.training.sets import Sets, training_sets, with_ids, with_length
-from raypipe.driver.training.start import with_own_settings, with_start
+from raypipe.driver.training.start import check_start, with_own_settings, with_start
 from raypipe.driver.workspace import Workspace, refuse_users_files
 from raypipe.errors import InputError
 from raypipe.evaluation.names import parse_measures
@@ -153,7 +153,7 @@ def _one(at: TrainInvocation, part: Part) -> tuple[dict[str, Any], Text, Path]:
         part.new_head,
         sets.texts,
     )
-    stage = WeightsStage(job, at, part.folder(workspace, "train"))
+    stage = WeightsStage(job, at, part.folder(workspace, "train"), is_first=part.seen is None)
     weights = at.execution.ensure(job.name, stage, stage.compute)
     if stage.is_only_one:
         Checkpoints(workspace.stores, job.folder).clear()
@@ -168,6 +168,8 @@ class WeightsStage(Stage):
     at: TrainInvocation
     folder: Path
     """The folder of its curves."""
+    is_first: bool
+    """Whether it starts from a model of the user's, not from that of the phase before."""
     is_only_one: bool = False
     """Whether this invocation computed it, and no successor reads its checkpoints."""
 
@@ -189,6 +191,8 @@ class WeightsStage(Stage):
         job, at, backends = self.job, self.at, self.at.execution.backends
         if at.execution.find(job.name, job.spec) is not None:
             return  # another invocation has trained it while this one waited for its lease
+        if self.is_first:
+            check_start(job, at.workspace.stores, at.say)
         device, threads = at.chosen.device, threads_of(job.recipe.resources, at.place, at.chosen)
         try:
             with Follower(job, self.folder, at.say) as follower:

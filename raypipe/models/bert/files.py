@@ -1,4 +1,4 @@
-"""`raypipe.models.family.Files` of BERT and of families with its layers under other names.
+"""The files of BERT and of families with its layers under other names.
 
 A config.json has the values for which raypipe's forward pass is that model's, and must not
 contradict the tensors. A canonical name is that of transformers' model without a head
@@ -46,14 +46,6 @@ LARGEST = {"num_hidden_layers": 1000}
 
 WORDS = "embeddings.word_embeddings.weight"
 SEGMENTS = "embeddings.token_type_embeddings.weight"
-SIZES = {
-    "vocab_size": (WORDS, 0),
-    "hidden_size": (WORDS, 1),
-    "max_position_embeddings": ("embeddings.position_embeddings.weight", 0),
-    "type_vocab_size": (SEGMENTS, 0),
-    "intermediate_size": ("encoder.layer.0.intermediate.dense.weight", 0),
-}
-"""Each size in config.json, and the tensor's axis of that size."""
 LAYERS = "encoder.layer."
 HEAD = ("pooler.dense.", "classifier.")
 """Beginnings of the names of a head's two layers."""
@@ -142,17 +134,25 @@ class Names:
 
 
 class BertFiles:
-    """Tensors and config.json of BERT and of families that differ from it in names alone."""
+    """Tensors and config.json of BERT and of families that differ from it in names alone.
 
+    A canonical name is the body's or the head's own. A saved name has the prefix that transformers
+    adds in a model with a head. A training holds every tensor under its saved name with a head.
+    """
+
+    # The canonical name of the segment table, if the family has one.
     SEGMENTS = SEGMENTS
 
     def __init__(self, names: Names) -> None:
         """The files of the family with these names."""
         self.names = names
         first, last = names.head
+        # The head's first layer, which an encoder may have too, and its last one.
         self.POOLER = (f"{first}weight", f"{first}bias")
         self.HEADS = (f"{last}weight", f"{last}bias")
+        # The last parts of the names of linear layers to which peft adds updates.
         self.ADAPTED = names.adapted
+        # Those that a tokenizer must have.
         self.SPECIAL_TOKENS: tuple[str, ...] = names.specials
         self.HAS_SEGMENTS = names.has_segments
 
@@ -205,11 +205,12 @@ class BertFiles:
         return shapes
 
     def may_have(self, name: str) -> bool:
-        """Whether the tensor is a pooler's or a head's."""
+        """Whether the tensor is a pooler's or a head's, which a model may have and not read."""
         return name in (*self.POOLER, *self.HEADS)
 
     def config_problems(self, config: Config) -> list[str]:
-        """Counts out of range, other activations or positions, and a model that is a decoder."""
+        """Why the forward pass cannot compute a checkpoint's model: counts out of range, other
+        activations or positions, and a model that is a decoder."""
         like, key = self.names.as_bert(config), self.names.key
         problems = [
             f"{key(name)}: expected a count{_at_most(name)}, found {like.get(name)!r}"
@@ -225,7 +226,8 @@ class BertFiles:
         return problems
 
     def own_problems(self, config: Config) -> list[str]:
-        """Problems of any config.json, values that are not stated, and sizes that do not fit."""
+        """The same of a model folder's own config.json, which must state more, and sizes that do
+        not fit."""
         problems = self.config_problems(config)
         like, key = self.names.as_bert(config), self.names.key
         for name, expected in (("model_type", self.names.kind), ("hidden_act", "gelu")):
@@ -250,7 +252,8 @@ class BertFiles:
         ]
 
     def decisive(self, config: Config) -> dict[str, Any]:
-        """The values of DECISIVE under BERT's keys, the default of positions included."""
+        """The values of a valid config.json that affect a row's value, for fingerprints: those of
+        DECISIVE under BERT's keys, the default of positions included."""
         like = self.names.as_bert(config)
         values = {name: like[name] for name in DECISIVE if name in like}
         values["layer_norm_eps"] = float(like["layer_norm_eps"])
@@ -267,46 +270,6 @@ class BertFiles:
     def as_bert(self, config: Config) -> dict[str, Any]:
         """The values of config.json under BERT's keys, with those that the family fixes."""
         return self.names.as_bert(config)
-
-    def contradictions(
-        self, config: Config, shapes: Mapping[str, Shape], *, any_segments: bool = False
-    ) -> list[str]:
-        """Sizes, layers and shapes in which config.json and the tensors differ.
-
-        With `any_segments`, the segment table may have another number of rows than type_vocab_size:
-        the third row of a duoBERT model is often not mentioned in config.json.
-        """
-        names = self.names
-        prefix = names.prefix if any(name.startswith(names.prefix) for name in shapes) else ""
-        own = {name.removeprefix(prefix): shape for name, shape in shapes.items()}
-        if any_segments and SEGMENTS in own:
-            config = {**config, "type_vocab_size": own[SEGMENTS][0]}
-        like, problems = names.as_bert(config), []
-        for size, (of_bert, axis) in SIZES.items():
-            name = names.own(of_bert)
-            if len(own.get(name, ())) == 2 and own[name][axis] != like[size]:
-                problems.append(
-                    f"{names.key(size)}: config.json says {like[size]}, the checkpoint has "
-                    f"{own[name][axis]} ({prefix}{name} is {list(own[name])})"
-                )
-        of_layers = (
-            name.removeprefix(names.layers) for name in own if name.startswith(names.layers)
-        )
-        layers = {name.split(".")[0] for name in of_layers}
-        if len(layers) != like["num_hidden_layers"]:
-            problems.append(
-                f"{names.key('num_hidden_layers')}: config.json says {like['num_hidden_layers']}, "
-                f"the checkpoint has {len(layers)}"
-            )
-        if problems:
-            return problems
-        expected = self.expected_shapes(config, num_labels=None)
-        lacking = [name for name in expected if name not in own]
-        return [f"the checkpoint lacks the tensor {prefix}{name}" for name in lacking] + [
-            f"{prefix}{name}: expected shape {list(shape)}, found {list(own[name])}"
-            for name, shape in expected.items()
-            if name in own and own[name] != shape
-        ]
 
     def converted_config(
         self, config: Config, *, segment_rows: int, num_labels: int | None

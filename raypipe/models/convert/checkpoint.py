@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,22 +21,20 @@ import numpy as np
 from safetensors import SafetensorError
 
 from raypipe.errors import InputError
-from raypipe.models.family import Files, family_of
+from raypipe.models.family import family_of
+from raypipe.models.folder.files import named_tensors, tensor_problems
 from raypipe.models.folder.settings import (
-    OF_WORDS,
     SEGMENT_ROWS,
     AnyConventions,
     Conventions,
     PairConventions,
-    PretrainedConventions,
+    predicts_words,
+    units_of,
 )
 from raypipe.models.tensors import (
     PICKLES,
     Config,
-    Named,
     TensorSource,
-    expected_units,
-    shape_problems,
     third_segment_problems,
     with_third_segment,
 )
@@ -267,12 +265,8 @@ class Renamed:
 
     tensors: dict[str, Tensor]
     """Tensors by the names under which transformers saves them, with or without a head."""
-    num_labels: int | None
     segment_rows: int
     """Number of rows of the segment table."""
-    renamed: dict[str, str]
-    """Final name -> name in the checkpoint, if they differ."""
-    transposed: list[str]
     left_out: list[str]
     segment_row: dict[str, Any] | None
     """The choice of the added segment row; None if none was added."""
@@ -293,9 +287,11 @@ def rename(
         InputError: tensors are missing, have another shape or the same name, or the third segment
             row is not chosen; all problems together.
     """
-    files = family_of(config).files
+    import torch
+
+    files, words = family_of(config).files, predicts_words(conventions)
     table = files.SEGMENTS
-    named = files.canonical_names(tensors)
+    named = named_tensors(tensors, config, words=words)
     by_place = {place: _taken(source, tensors) for place, source in named.found.items()}
     pair = conventions if isinstance(conventions, PairConventions) else None
     problems = [f"two tensors have the same name: {both}" for both in named.twice]
@@ -309,124 +305,36 @@ def rename(
             by_place[table] = with_third_segment(by_place[table], choice)
             added = {"row": 2, "from": choice}
         problems += wrong
-        config = {**config, "type_vocab_size": len(by_place[table])}
     elif segment_row is not None:
         problems.append(f"--segment-row: expected a duoBERT model, found {conventions.kind}")
-    units = units_of(conventions)
-    heads = heads_of(named.unused, config, conventions)
-    problems += [f"two tensors have the same name: {both}" for both in heads.twice]
-    problems += heads_problems(_shapes_of(heads, tensors), config, conventions)
-    problems += tensor_problems({n: tuple(t.shape) for n, t in by_place.items()}, config, units)
-    if predicts_words(conventions):
+    shapes = {place: (place, tuple(tensor.shape)) for place, tensor in by_place.items()}
+    is_duo = conventions.kind == "duo"
+    problems += tensor_problems(
+        shapes, config, units=units_of(conventions), words=words, is_duo=is_duo
+    )
+    heads: Collection[str] = ()
+    if words:
+        heads = family_of(config).pretraining.shapes(config, next_sentence=True)
         plain = {name.removeprefix("module."): tensor for name, tensor in tensors.items()}
         untied = family_of(config).pretraining.untied(plain)
         problems += [f"{n}: expected the tensor that it is tied to, found another" for n in untied]
     if problems:
         raise InputError(problems)
     extra = files.HEADS if pair is None else ()
-    kept = sorted(place for place in by_place if place not in extra)
     prefixed = not isinstance(conventions, Conventions) or conventions.is_sparse
-    final = {place: files.saved_name(place, head=prefixed) for place in kept}
-    final |= {place: place for place in heads.found}
-    by_place |= {place: _taken(source, tensors) for place, source in heads.found.items()}
-    sources = {**named.found, **heads.found}
-    kept = [*kept, *heads.found]
-    names = {place: source.name for place, source in sources.items()}
     return Renamed(
-        tensors={final[place]: by_place[place].contiguous().clone() for place in kept},
-        num_labels=units,
+        tensors={
+            name if name in heads else files.saved_name(name, head=prefixed): tensor.clone(
+                memory_format=torch.contiguous_format
+            )
+            for name, tensor in sorted(by_place.items())
+            if name not in extra
+        },
         segment_rows=len(by_place.get(table, ())),
-        renamed={final[p]: names[p] for p in kept if final[p] != names[p]},
-        transposed=[final[place] for place in kept if sources[place].transpose],
-        left_out=sorted([*heads.unused, *(names[place] for place in extra if place in by_place)]),
+        left_out=sorted([*named.unused, *(named.found[n].name for n in extra if n in by_place)]),
         segment_row=added,
     )
 
 
 def _taken(source: TensorSource, tensors: Tensors) -> Tensor:
     return tensors[source.name].T if source.transpose else tensors[source.name]
-
-
-def _shapes_of(named: Named, tensors: Tensors) -> dict[str, tuple[int, ...]]:
-    return {p: tuple(_taken(source, tensors).shape) for p, source in named.found.items()}
-
-
-def units_of(conventions: AnyConventions) -> int | None:
-    """Number of head units that the settings expect; None for an encoder."""
-    if isinstance(conventions, PairConventions):
-        return expected_units(conventions.relevant_label)
-    return None
-
-
-def tensor_problems(
-    shapes: Mapping[str, tuple[int, ...]], config: Config, units: int | None
-) -> list[str]:
-    """Why tensors, by canonical name, do not fit this model; empty if they do.
-
-    `units` is the number of head units that the settings expect; None means an encoder, which may
-    or may not have pooler and head.
-    """
-    files = family_of(config).files
-    expected = files.expected_shapes(config, num_labels=units)
-    of_head = (*files.POOLER, *files.HEADS)
-    problems = []
-    for name in sorted(set(expected) - set(shapes)):
-        head = name in of_head
-        why = ": it has no head that scores pairs" if head else ""
-        problems.append(f"the checkpoint lacks the tensor {name}{why}")
-    for name, shape in sorted(shapes.items()):
-        if name in expected and shape != expected[name]:
-            problems.append(_misshapen(files, name, shape, expected[name], units))
-        elif name not in expected and not files.may_have(name):
-            problems.append(f"{name}: no such tensor in a model of the sizes in config.json")
-    return problems
-
-
-def _misshapen(
-    files: Files, name: str, shape: tuple[int, ...], expected: tuple[int, ...], units: int | None
-) -> str:
-    if name == files.HEADS[0] and units is not None and shape[:1] != expected[:1]:
-        wanted = "two units (relevant_label 0 or 1)" if units == 2 else "one (relevant_label null)"
-        return f"{name}: the head has {shape[0]} units, the settings expect {wanted}"
-    return f"{name}: expected shape {list(expected)} from config.json, found {list(shape)}"
-
-
-def predicts_words(conventions: AnyConventions) -> bool:
-    """Whether the model has the head for masked words: a pre-trained or a splade model."""
-    if isinstance(conventions, Conventions):
-        return conventions.pooling in OF_WORDS
-    return isinstance(conventions, PretrainedConventions)
-
-
-def heads_of(names: Collection[str], config: Config, conventions: AnyConventions) -> Named:
-    """The tensors, among these of a checkpoint, of the heads that no reranker has."""
-    if predicts_words(conventions):
-        return family_of(config).pretraining.canonical_names(names)
-    return Named({}, [*names], [])
-
-
-def heads_problems(
-    shapes: Mapping[str, tuple[int, ...]], config: Config, conventions: AnyConventions
-) -> list[str]:
-    """Why these heads of a checkpoint, by name, are not those of the model."""
-    if predicts_words(conventions):
-        return pretraining_problems(shapes, config)
-    return []
-
-
-def pretraining_problems(shapes: Mapping[str, tuple[int, ...]], config: Config) -> list[str]:
-    """Why a checkpoint's heads, by name, are not those of this model's pre-training.
-
-    The head for masked words must be there; pooler and classifier for next sentences may be.
-    """
-    heads = family_of(config).pretraining
-    needed = heads.shapes(config, next_sentence=False)
-    known = heads.shapes(config, next_sentence=True)
-    missing = [
-        f"the checkpoint lacks the tensor {name}: it has no head that predicts masked words; a "
-        "pre-training with model.draw_missing: true draws it"
-        for name in needed
-        if name not in shapes
-    ]
-    held = {name: (name, shape) for name, shape in sorted(shapes.items())}
-    return missing + shape_problems({name: known[name] for name in held if name in known}, held)

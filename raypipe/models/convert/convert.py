@@ -23,7 +23,6 @@ from raypipe.models.convert.checkpoint import (
     Renamed,
     SavedTensors,
     find_checkpoint,
-    predicts_words,
     read_checkpoint,
     rename,
 )
@@ -31,7 +30,13 @@ from raypipe.models.family import family_of
 from raypipe.models.folder.discover import RECORD, Discovered, discover
 from raypipe.models.folder.files import read_object
 from raypipe.models.folder.modules import table_of, transformer_folder
-from raypipe.models.folder.settings import AnyConventions, Conventions, PairConventions
+from raypipe.models.folder.settings import (
+    AnyConventions,
+    Conventions,
+    PairConventions,
+    predicts_words,
+    units_of,
+)
 from raypipe.models.tensors import Config
 from raypipe.package import VERSION
 from raypipe.storage.files import appear, folder_beside
@@ -256,20 +261,20 @@ def _planned(path: Path, out: Path, preset: str | None, tokenizer: Path | None) 
 def _write(
     folder: Path, plan: _Plan, preset: str | None, checkpoint: SavedTensors, renamed: Renamed
 ) -> Converted:
-    config = family_of(plan.config).files.converted_config(
-        plan.config, segment_rows=renamed.segment_rows, num_labels=renamed.num_labels
+    family, conventions = family_of(plan.config), plan.discovered.conventions
+    config = family.files.converted_config(
+        plan.config, segment_rows=renamed.segment_rows, num_labels=units_of(conventions)
     )
-    if predicts_words(plan.discovered.conventions):
-        heads = family_of(plan.config).pretraining
+    if predicts_words(conventions):
+        heads = family.pretraining
         whole = heads.shapes(plan.config, next_sentence=True)
         has_all = all(name in renamed.tensors for name in whole)
         config["architectures"] = [heads.architecture(next_sentence=has_all)]
-        config |= heads.TIED if isinstance(plan.discovered.conventions, Conventions) else {}
+        config |= heads.TIED if isinstance(conventions, Conventions) else {}
     _write_json(folder / "config.json", config)
     tokenizer, notes = write_tokenizer(plan.tokenizer, folder, config)
     with writing(folder / "model.safetensors"):
         save_file(renamed.tensors, folder / "model.safetensors", metadata={"format": "pt"})
-    conventions = plan.discovered.conventions
     if isinstance(conventions, Conventions) and conventions.query_table is not None:
         shutil.copytree(plan.root / conventions.query_table, folder / conventions.query_table)
     if isinstance(conventions, PairConventions):
@@ -280,33 +285,13 @@ def _write(
         "preset": preset,
         "conventions_from": plan.discovered.sources,
         "files": checkpoint.files,
-        "renamed": _summed(renamed.renamed),
-        "transposed": len(renamed.transposed),
         "left_out": sorted([*renamed.left_out, *checkpoint.others]),
         "segment_row": renamed.segment_row,
-        "config": {"file": plan.config_file, "set": _changed(plan.config, config)},
+        "config": plan.config_file,
         "tokenizer": tokenizer,
     }
     _write_json(folder / "raypipe.json", {**asdict(conventions), RECORD: record})
     return Converted(folder, conventions, record, [*plan.discovered.notes, *notes])
-
-
-def _summed(renamed: Mapping[str, str]) -> dict[str, Any]:
-    """The number of changed names, and one example: a list of 400 tensors would be too long."""
-    first = next(iter(renamed), None)
-    return {
-        "tensors": len(renamed),
-        "example": None if first is None else f"{renamed[first]} -> {first}",
-    }
-
-
-def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of config.json that convert changed, each as [old, new]."""
-    return {
-        name: [before.get(name), value]
-        for name, value in after.items()
-        if before.get(name) != value
-    }
 
 
 def _write_json(path: Path, body: Mapping[str, Any]) -> None:

@@ -12,13 +12,6 @@ from typing import Any
 from safetensors import safe_open
 
 from raypipe.errors import InputError
-from raypipe.models.convert.checkpoint import (
-    heads_of,
-    heads_problems,
-    predicts_words,
-    tensor_problems,
-    units_of,
-)
 from raypipe.models.family import Family, family_of
 from raypipe.models.folder.adapters import (
     CONFIG,
@@ -31,7 +24,14 @@ from raypipe.models.folder.adapters import (
     summed_shapes,
 )
 from raypipe.models.folder.discover import RECORD, discover, why_library
-from raypipe.models.folder.files import config_problems, read_object, tensor_shapes
+from raypipe.models.folder.files import (
+    config_problems,
+    named_tensors,
+    read_object,
+    saved_tensors,
+    tensor_problems,
+    tensor_shapes,
+)
 from raypipe.models.folder.model_folder import (
     PACKAGED,
     folder_of,
@@ -45,7 +45,8 @@ from raypipe.models.folder.modules import transformer_folder
 from raypipe.models.folder.settings import (
     AnyConventions,
     Conventions,
-    PairConventions,
+    predicts_words,
+    units_of,
 )
 from raypipe.models.library import described
 from raypipe.models.limits import limit_problems
@@ -213,29 +214,24 @@ def _describe_tensors(
 ) -> list[str]:
     """Fill in unused and missing tensors; returns the problems with these settings."""
     files, units = family_of(config).files, units_of(conventions)
-    named = files.canonical_names(shapes)
-    places = {place: shapes[source.name] for place, source in named.found.items()}
-    expected = files.expected_shapes(config, num_labels=units)
-    used, unused = set(expected), named.unused
+    words = predicts_words(conventions)
+    named = named_tensors(shapes, config, words=words)
+    saved = saved_tensors(shapes, config, words=words)
+    used = set(files.expected_shapes(config, num_labels=units))
     head = not isinstance(conventions, Conventions)
-    description.missing = [files.saved_name(name, head=head) for name in sorted(used - set(places))]
-    heads = heads_of(unused, config, conventions)
-    of_heads = {place: shapes[source.name] for place, source in heads.found.items()}
-    problems, unused = heads_problems(of_heads, config, conventions), heads.unused
-    if predicts_words(conventions):
-        needed = family_of(config).pretraining.shapes(config, next_sentence=False)
-        description.missing += [name for name in needed if name not in of_heads]
-        pooler = set() if isinstance(conventions, Conventions) else {*files.POOLER}
-        used = used | pooler
+    description.missing = [files.saved_name(name, head=head) for name in sorted(used - set(saved))]
+    if words:
+        heads = family_of(config).pretraining
+        needed = heads.shapes(config, next_sentence=False)
+        description.missing += [name for name in needed if name not in saved]
+        used |= {*heads.shapes(config, next_sentence=True), *(files.POOLER if head else ())}
     description.unused = sorted(
-        [*unused, *(s.name for p, s in named.found.items() if p not in used)]
+        [*named.unused, *(s.name for p, s in named.found.items() if p not in used)]
     )
-    rows = next(iter(places.get(files.SEGMENTS, ())), 0)
-    if isinstance(conventions, PairConventions) and conventions.kind == "duo" and rows:
-        config = {**config, "type_vocab_size": rows}
+    rows = saved[files.SEGMENTS][1][0] if files.SEGMENTS in saved else 0
+    is_duo = conventions.kind == "duo"
     return [
-        *problems,
-        *tensor_problems(places, config, units),
+        *tensor_problems(saved, config, units=units, words=words, is_duo=is_duo),
         *limit_problems(conventions, config, rows),
     ]
 

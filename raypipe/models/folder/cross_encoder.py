@@ -52,7 +52,7 @@ def read_cross_encoder(folder: Path) -> Evidence:
             f"{folder / 'config.json'}: expected a head of one or two units, found {units}"
         )
     _read_prompt(folder, evidence)
-    check_tokenizer(folder, evidence, pair=True)
+    check_tokenizer(folder, evidence)
     return evidence
 
 

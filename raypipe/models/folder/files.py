@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from safetensors import SafetensorError, safe_open
 
 from raypipe.errors import InputError
 from raypipe.models.family import family_of, plain_names
-from raypipe.models.tensors import Config, Shape
+from raypipe.models.tensors import Config, Named, Shape
 from raypipe.regular import check_regular
 
 MAX_JSON_BYTES = 64_000_000
@@ -19,10 +19,17 @@ OWN_CODE = (
     "auto_map: expected none, found code of the model's own, which raypipe does not run; name a "
     "model that transformers computes by itself"
 )
+ONE_UNIT = "one (relevant_label null)"
+NO_WORDS = (
+    ": it has no head that predicts masked words; a pre-training with model.draw_missing: true "
+    "draws it"
+)
 FLOATS = ("F64", "F32", "F16", "BF16", "I64", "BOOL")
 """dtypes of tensors that are numbers themselves, or counts such as positions."""
 INITIALIZER_RANGE = 0.02
 """BERT's own value, used if config.json does not state one."""
+MOST_NAMED = 5
+"""Tensors that an error names."""
 
 
 def read_json(path: Path) -> Any:
@@ -117,6 +124,78 @@ def tensor_shapes(file: Path) -> dict[str, Shape]:
             return {plain[n]: tuple(opened.get_slice(n).get_shape()) for n in plain}
     except (SafetensorError, OSError) as error:
         raise InputError(f"{file}: not a safetensors file: {error}") from error
+
+
+def named_tensors(names: Collection[str], config: Config, *, words: bool) -> Named:
+    """A checkpoint's tensors by canonical name, with `words` those of the masked-word head too."""
+    family = family_of(config)
+    body = family.files.canonical_names(names)
+    if not words:
+        return body
+    heads = family.pretraining.canonical_names(body.unused)
+    return Named(body.found | heads.found, heads.unused, body.twice + heads.twice)
+
+
+def saved_tensors(
+    shapes: Mapping[str, Shape], config: Config, *, words: bool = False
+) -> dict[str, tuple[str, Shape]]:
+    """(name, shape) by canonical name of tensors under the names that transformers saves."""
+    files, named = family_of(config).files, named_tensors(shapes, config, words=words)
+    return {
+        place: (source.name, shapes[source.name])
+        for place, source in named.found.items()
+        if source.name in (place, files.saved_name(place, head=True))
+    }
+
+
+def tensor_problems(
+    tensors: Mapping[str, tuple[str, Shape]],
+    config: Config,
+    *,
+    units: int | None = None,
+    words: bool = False,
+    is_duo: bool = False,
+) -> list[str]:
+    """Why a checkpoint's tensors are not those of the model; empty if they are.
+
+    Args:
+        tensors: (name, shape) by canonical name.
+        config: config.json, which is valid.
+        units: of the head that scores; None if there need be none.
+        words: whether there must be a masked-word head.
+        is_duo: whether the table of segments may have other rows than config.json says, which
+            often does not mention the third.
+    """
+    family = family_of(config)
+    files = family.files
+    if is_duo and files.SEGMENTS in tensors:
+        config = {**config, "type_vocab_size": tensors[files.SEGMENTS][1][0]}
+    expected = dict(files.expected_shapes(config, num_labels=units))
+    why = dict.fromkeys((*files.POOLER, *files.HEADS), ": it has no head that scores pairs")
+    optional: dict[str, Shape] = {}
+    if words:
+        heads = family.pretraining.shapes(config, next_sentence=False)
+        expected |= heads
+        optional = family.pretraining.shapes(config, next_sentence=True)
+        why |= dict.fromkeys(heads, NO_WORDS)
+    both = [(place, name) for place, (name, _) in tensors.items() if name.endswith(place)]
+    prefix = next((name.removesuffix(place) for place, name in both if place not in why), "")
+    problems = [
+        f"the checkpoint lacks the tensor {'' if place in why else prefix}{place}"
+        f"{why.get(place, '')}"
+        for place in sorted(expected.keys() - tensors.keys())
+    ]
+    for place, (name, shape) in sorted(tensors.items()):
+        known = expected.get(place, optional.get(place))
+        if known is None and not files.may_have(place):
+            problems.append(f"{name}: no such tensor in a model of the sizes in config.json")
+        elif known is not None and place == files.HEADS[0] and shape[:1] != known[:1]:
+            label = "two units (relevant_label 0 or 1)" if units == 2 else ONE_UNIT
+            problems.append(f"{name}: the head has {shape[0]} units, the settings expect {label}")
+        elif known not in (None, shape):
+            problems.append(f"{name}: expected shape {[*known]} from config.json, found {[*shape]}")
+    more = len(problems) - MOST_NAMED
+    return problems[:MOST_NAMED] + [f"and of {more} more tensors"] * (more > 0)
 
 
 def quantised_problems(folder: Path, config: Config) -> list[str]:

@@ -14,7 +14,7 @@ from tokenizers import Tokenizer
 
 from raypipe.errors import InputError, problems_in
 from raypipe.hub_names import SCHEME, is_hub
-from raypipe.models.family import Family, family_of, plain_names
+from raypipe.models.family import Family, check_words, family_of, plain_names
 from raypipe.models.folder.adapters import (
     CONFIG,
     SHIPPED,
@@ -33,7 +33,9 @@ from raypipe.models.folder.files import (
     quantised_problems,
     read_config,
     read_object,
+    saved_tensors,
     sha256_of,
+    tensor_problems,
     tensor_shapes,
 )
 from raypipe.models.folder.modular import checkpoint_shapes, modular_head
@@ -50,7 +52,7 @@ from raypipe.models.folder.settings import (
 )
 from raypipe.models.hub import snapshot_of
 from raypipe.models.library import PROMPTED, described
-from raypipe.models.tensors import PICKLES, Config, no_pretraining
+from raypipe.models.tensors import PICKLES, Config
 from raypipe.models.tokenizer import as_first, read_tokenizer, tokenizer_file, tokenizer_sha256
 from raypipe.regular import similar
 from raypipe.storage.records import hash_file, hash_once
@@ -99,8 +101,7 @@ class ModelFolder:
             InputError: int8 of an encoder; or splade beside settings of an embedding; or a prompt,
                 or a pooling, of other models than raypipe computes itself.
         """
-        own = self.conventions
-        kind = self.config_read.get("model_type")
+        own, kind = self.conventions, self.config_read.get("model_type")
         if isinstance(own, PairConventions) and own.prompt is not None:
             raise InputError(
                 f"{self.path}: prompt: the settings have one, and model_type {kind} reads none; "
@@ -126,9 +127,8 @@ class ModelFolder:
                 f"{self.path}: pooling {own.pooling}: only of models that sentence-transformers "
                 "computes, from their own files; name another"
             )
-        if own.is_sparse and not self.family.predicts_words:
-            kind = str(self.config_read.get("model_type"))
-            raise no_pretraining(f"{self.path}: pooling {own.pooling}", kind)
+        if own.is_sparse:
+            check_words(self.config_read, f"{self.path}: pooling {own.pooling}")
         if own.is_sparse and self.dim > MOST_TERMS:
             raise InputError(
                 f"{self.path}: pooling {own.pooling}: expected at most {MOST_TERMS:,} word pieces "
@@ -236,9 +236,9 @@ class ModelFolder:
         if not isinstance(self.conventions, PairConventions):
             if isinstance(self.conventions, Conventions):
                 description = (
-                    "an encoder, which has no head that scores; name a reranker, or search"
+                    "an encoder, which has no head that scores; name a reranker, or search with "
+                    "this one"
                 )
-                description += " with this one"
             else:
                 description = f"kind {self.conventions.kind}, which {PRETRAINED}"
             raise InputError(
@@ -370,8 +370,8 @@ def resolve_model(
     if config is not None:
         problems += tried(quantised_problems, folder, config, problems=problems) or []
     if config is not None and shapes is not None:
-        duo = conventions is not None and conventions.kind == "duo"
-        found = family_of(config).files.contradictions(config, shapes, any_segments=duo)
+        is_duo = conventions is not None and conventions.kind == "duo"
+        found = tensor_problems(saved_tensors(shapes, config), config, is_duo=is_duo)
         problems += [f"{folder}: {problem}" for problem in found]
     if config is not None and built is not None and not problems:
         problems += _beyond_table(folder, built, config)
@@ -549,15 +549,14 @@ def layouts_of(model: ModelFolder) -> Layouts:
         InputError: the tokenizer is not the one that the driver found, or lacks a special token.
     """
     tokenizer, conventions = open_tokenizer(model), model.conventions
+    segments: dict[str, Sequence[int]]
     if isinstance(conventions, PretrainedConventions):
-        return {
-            "text": layout_of(model, tokenizer, (0,)),
-            "pair": layout_of(model, tokenizer, (0, 1)),
-        }
-    if isinstance(conventions, PairConventions):
-        return {"pair": layout_of(model, tokenizer, conventions.segments)}
-    sides = ("query", "passage")
-    return {side: layout_of(model, tokenizer, (conventions.segment(side),)) for side in sides}
+        segments = {"text": (0,), "pair": (0, 1)}
+    elif isinstance(conventions, PairConventions):
+        segments = {"pair": conventions.segments}
+    else:
+        segments = {side: (conventions.segment(side),) for side in ("query", "passage")}
+    return {name: layout_of(model, tokenizer, each) for name, each in segments.items()}
 
 
 def layout_of(model: ModelFolder, tokenizer: Tokenizer, segments: Sequence[int]) -> Layout:

@@ -22,11 +22,10 @@ from raypipe.models.folder.modules import (
 )
 from raypipe.models.folder.settings import SPLADE, SPLADE_LOG
 from raypipe.models.tensors import Config
-from raypipe.models.tokenizer import read_tokenizer, tokenizer_file, tokenizer_sha256
-from raypipe.text.inputs import Layout
-from raypipe.text.prompts import sliced
-from raypipe.text.tokenize import encoded
+from raypipe.models.tokenizer import read_tokenizer
 
+SPECIALS = 2
+"""Tokens that a packed model reads around one text."""
 STATED = " prompts."
 """In the source of a prefix that the folder's own files state, if only as empty text."""
 LARGEST_LENGTH = 1e300
@@ -45,8 +44,6 @@ OLD_POOLINGS = {
 SPLADE_POOLING = "SpladePooling"
 OTHER_PROMPTS = ("passage", "corpus")
 """Names of prompts for passages that encode_document would look for if `document` had no place."""
-EMBEDDING = "sentence_embedding"
-"""sentence-transformers' name of what a module of a text's vector reads and writes."""
 
 
 @dataclass(slots=True)
@@ -89,24 +86,20 @@ def read_sentence_transformer(folder: Path) -> Evidence:
     read = _read_splade if sparse else _read_pooling
     read(folder, folder / modules[1][1] / "config.json", evidence)
     _read_finishing(folder, evidence)
-    if normalise:
-        _check_reads_vectors(folder / modules[2][1] / "config.json", evidence)
     evidence.add("one text alone is segment 0", query_segment=0, passage_segment=0)
     config = read_object(inner / "config.json")
-    layout = check_tokenizer(inner, evidence, pair=False)
-    specials = 2 if layout is None else layout.num_specials
+    check_tokenizer(inner, evidence)
     limit, source = token_limit(inner, config)
-    if isinstance(limit, int) and not isinstance(limit, bool) and limit > specials:
-        evidence.add(source, query_limit=limit - specials, passage_limit=limit - specials)
+    if isinstance(limit, int) and not isinstance(limit, bool) and limit > SPECIALS:
+        evidence.add(source, query_limit=limit - SPECIALS, passage_limit=limit - SPECIALS)
     else:
         problem = (
-            f"no max_seq_length, model_max_length or positions above {specials}, found {limit!r}"
+            f"no max_seq_length, model_max_length or positions above {SPECIALS}, found {limit!r}"
         )
         evidence.problems |= {"query_limit": problem, "passage_limit": problem}
     if routes:
-        _read_table(folder / routes["query"][0][1], inner, evidence)
+        _read_table(folder / routes["query"][0][1], evidence)
     read_prompts(folder, evidence)
-    _check_lower_case(inner, evidence)
     return evidence
 
 
@@ -119,31 +112,17 @@ def _read_pooling(folder: Path, path: Path, evidence: Evidence) -> None:
     else:
         where = path.relative_to(folder) if path.is_relative_to(folder) else path
         evidence.add(f"{where}", pooling=POOLINGS[modes[0]])
-    prompted = folder / SETTINGS
-    prompts = part_of(read_object(prompted), "prompts", prompted)
-    if body.get("include_prompt") is False and any(prompts.values()):
-        evidence.by_library = "its pooling leaves out prompts"
 
 
 def _read_splade(folder: Path, path: Path, evidence: Evidence) -> None:
-    body = read_object(path)
-    activation = body.get("activation_function", "relu")
-    log = activation == "log1p_relu"
+    log = read_object(path).get("activation_function") == "log1p_relu"
     evidence.add(str(path.relative_to(folder)), pooling=SPLADE_LOG if log else SPLADE)
-    inner = read_object(transformer_folder(folder) / "sentence_bert_config.json")
     settings = read_object(folder / SETTINGS)
     if settings.get("max_active_dims") is not None:
         evidence.add(f"{SETTINGS} max_active_dims", max_terms=settings["max_active_dims"])
-    for key, stated, known in (
-        ("pooling_strategy", body.get("pooling_strategy", "max"), ("max",)),
-        ("activation_function", activation, ("relu", "log1p_relu")),
-        ("transformer_task", inner.get("transformer_task", "fill-mask"), ("fill-mask",)),
-    ):
-        if stated not in known:
-            evidence.by_library = f"its {key} is {stated}"
 
 
-def _read_table(place: Path, inner: Path, evidence: Evidence) -> None:
+def _read_table(place: Path, evidence: Evidence) -> None:
     """Read what encodes queries, without special tokens, in the place of the transformer."""
     limit, _ = token_limit(place, {})
     evidence.add("router_config.json", query_table=place.name)
@@ -152,10 +131,6 @@ def _read_table(place: Path, inner: Path, evidence: Evidence) -> None:
         evidence.problems["query_limit"] = (
             f"{place.name}/tokenizer_config.json: no model_max_length"
         )
-    own, other = (tokenizer_file(each) for each in (place, inner))
-    hashes = {tokenizer_sha256(read_tokenizer(f.parent)) for f in (own, other) if f.exists()}
-    if read_object(place / "config.json").get("path") is not None or len(hashes) > 1:
-        evidence.by_library = "its queries have a tokenizer or a table of their own"
 
 
 def _read_finishing(folder: Path, evidence: Evidence) -> None:
@@ -190,24 +165,6 @@ def similarity_problems(folder: Path, similarity: str | None, *, sparse: bool) -
         return []
     expected = " or ".join(known)
     return [f"{folder / SETTINGS}: similarity_fn_name: expected {expected}, found {similarity}"]
-
-
-def _check_reads_vectors(file: Path, evidence: Evidence) -> None:
-    """Leave a Normalize of tokens' states, which stands before pooling, to the library."""
-    stated = read_object(file)
-    for key in ("module_input_name", "module_output_name"):
-        if stated.get(key) not in (None, EMBEDDING):
-            evidence.by_library = f"its Normalize has {key} {stated[key]!r}"
-
-
-def _check_lower_case(inner: Path, evidence: Evidence) -> None:
-    """Leave do_lower_case to the library, unless the tokenizer lower-cases anyway."""
-    if not read_object(inner / "sentence_bert_config.json").get("do_lower_case"):
-        return
-    tokenizer = inner / "tokenizer.json"
-    normaliser = part_of(read_object(tokenizer), "normalizer", tokenizer)
-    if normaliser.get("lowercase") is not True:
-        evidence.by_library = "do_lower_case is true, and tokenizer.json does not lower-case"
 
 
 def token_limit(folder: Path, config: Config) -> tuple[int | None, str]:
@@ -276,34 +233,16 @@ def prompts_of(folder: Path) -> dict[str, Any]:
     return part_of(read_object(folder / SETTINGS), "prompts", folder / SETTINGS)
 
 
-def check_tokenizer(folder: Path, evidence: Evidence, *, pair: bool) -> Layout | None:
-    """Leave a tokenizer whose inputs, of one text or a pair, have another layout to the library.
+def check_tokenizer(folder: Path, evidence: Evidence) -> None:
+    """Leave a tokenizer without its family's special tokens to the library.
 
-    Returns the layout, or None if it is BERT's or another.
+    Raises:
+        InputError: tokenizer.json cannot be read.
     """
-    path = folder / "tokenizer.json"
-    if not path.exists():
-        return None  # a vocab.txt is BERT's, and so are its inputs
+    if not (folder / "tokenizer.json").exists():
+        return  # a vocab.txt is BERT's, and so are its inputs
+    tokenizer = read_tokenizer(folder)
     try:
-        tokenizer = read_tokenizer(folder)
-    except InputError as error:
-        evidence.refusals += error.problems
-        return None
-    if tokenizer.post_processor is None:
-        return None  # the class that opens it adds them
-    try:
-        family = family_of(read_object(folder / "config.json"))
-        layout = family.layout(tokenizer, (0, 1) if pair else (0,))
+        family_of(read_object(folder / "config.json")).layout(tokenizer, (0,))
     except InputError as error:
         evidence.by_library = f"tokenizer.json: {error.problems[0]}"
-        return None
-    own = encoded(tokenizer, [("a", "b") if pair else "a"], specials=True)[0]
-    expected = sliced(tokenizer, [["a"], ["b"]] if pair else [["a"]], layout)
-    ids, segments = expected.ids.tolist(), expected.segments.tolist()
-    if own.ids != ids or (layout.has_segments and own.type_ids != segments):
-        wanted, made = (" ".join(map(str, map(tokenizer.id_to_token, n))) for n in (ids, own.ids))
-        evidence.by_library = (
-            f"its tokenizer makes inputs {made} in segments {own.type_ids}, not {wanted} in "
-            f"{segments}"
-        )
-    return layout

@@ -17,6 +17,7 @@ from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationE
 
 from raypipe.errors import InputError
 from raypipe.models.folder.files import read_object
+from raypipe.models.tensors import expected_units
 from raypipe.text.prompts import DUO_PLACES, MONO_PLACES, prompt_problems
 from raypipe.vocabulary import Precision, ScoreScale, words
 
@@ -363,6 +364,20 @@ LIKE_CONTRIEVER = (
     '{"kind": "encoder", "pooling": "mean", "normalise": false, "query_segment": 0, '
     '"passage_segment": 0, "query_limit": 254, "passage_limit": 254}'
 )
+
+
+def predicts_words(conventions: AnyConventions) -> bool:
+    """Whether the model has the head for masked words: a pre-trained or a splade model."""
+    if isinstance(conventions, Conventions):
+        return conventions.pooling in OF_WORDS
+    return isinstance(conventions, PretrainedConventions)
+
+
+def units_of(conventions: AnyConventions) -> int | None:
+    """Number of head units that the settings expect; None for an encoder."""
+    if not isinstance(conventions, PairConventions):
+        return None
+    return expected_units(conventions.relevant_label)
 
 
 def conventions_of(

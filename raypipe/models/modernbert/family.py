@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn
 
+from raypipe.errors import InputError
 from raypipe.models.bert.family import Packed
 from raypipe.models.bert.files import Names
 from raypipe.models.modernbert.files import HEAD_BIAS, ModernBertFiles, attention_of
-from raypipe.models.tensors import Config, no_pretraining
+from raypipe.models.tensors import Config
 
 if TYPE_CHECKING:  # importing torch takes seconds, and planning does not need it
     from torch import Tensor
@@ -39,7 +40,10 @@ class ModernBertFamily(Packed):
     @property
     def pretraining(self) -> NoReturn:
         """Raises InputError."""
-        raise no_pretraining("pre-training", self._names.kind)
+        raise InputError(
+            "pre-training: expected model_type bert or a relative with a masked-word head that "
+            f"raypipe computes itself, found {self._names.kind}"
+        )
 
     def read(
         self, weights: Tensors, config: Config, *, updates: Updates | None = None

@@ -1,4 +1,4 @@
-"""`raypipe.models.family.Files` of ModernBERT: names and shapes, and variants that are not packed.
+"""The files of ModernBERT: names and shapes, and variants that are not packed.
 
 A canonical name is that of transformers' model without a head (`layers.0.attn.Wqkv.weight`), or the
 head's own: a linear layer, a normalisation and the classifier.
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from raypipe.models.bert.files import BertFiles, Names
-from raypipe.models.tensors import Config, Shape, shape_problems
+from raypipe.models.tensors import Config, Shape
 
 WORDS, HEAD_BIAS = "embeddings.tok_embeddings.weight", "head.dense.bias"
 GLOBAL, LOCAL = "full_attention", "sliding_attention"
@@ -128,24 +128,6 @@ class ModernBertFiles(BertFiles):
             "attention": attention,
             "classifier_pooling": config.get("classifier_pooling", "cls"),
         }
-
-    def contradictions(
-        self, config: Config, shapes: Mapping[str, Shape], *, any_segments: bool = False
-    ) -> list[str]:
-        """Tensors that are missing, of another shape, or of layers and biases that no such model
-        has."""
-        named = self.canonical_names(shapes).found
-        prefixed = any(name.startswith(self.names.prefix) for name in shapes)
-        expected = {
-            self.saved_name(place, head=prefixed): shape
-            for place, shape in self.expected_shapes(config, num_labels=None).items()
-        }
-        saved = {source.name: (source.name, shapes[source.name]) for source in named.values()}
-        return shape_problems(expected, saved) + [
-            f"{source.name}: no such tensor in a model of the sizes in config.json"
-            for place, source in named.items()
-            if source.name not in expected and not self.may_have(place)
-        ]
 
     def _canonical(self, name: str) -> str | None:
         """The name without the prefix; None if not the family's, such as a masked-word head's."""

@@ -1,5 +1,6 @@
 """Folders as libraries save them and as people change them: equal to the library, or not packed."""
 
+import json
 import shutil
 from dataclasses import replace
 
@@ -9,7 +10,7 @@ import pytest
 from json_files import changed, write
 from peer_encoders import ours, peer
 
-from raypipe.driver.proof.proof import subject_of
+from raypipe.driver.proof.proof import of_library, subject_of
 from raypipe.driver.proof.reference import prove
 from raypipe.errors import InputError
 from raypipe.models.convert.convert import convert
@@ -174,6 +175,47 @@ def test_a_reranker_is_its_librarys_or_its_proof_says_where_it_differs(
     assert np.abs(scores - theirs).max() < 1e-4
 
 
+KEEPS_CASE = {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True,
+              "strip_accents": None, "lowercase": False}  # fmt: skip
+NO_SPECIALS = {"type": "TemplateProcessing", "single": [{"Sequence": {"id": "A", "type_id": 0}}],
+               "pair": [{"Sequence": {"id": "A", "type_id": 0}},
+                        {"Sequence": {"id": "B", "type_id": 1}}],
+               "special_tokens": {}}  # fmt: skip
+OF_FILE = {TOKENIZER: {"tokenizer_class": "PreTrainedTokenizerFast"}}
+
+
+@pytest.mark.parametrize(
+    ("edits", "expected"),
+    [
+        ({POOLING: {"include_prompt": False}, SETTINGS: {"prompts": {"query": "a: "}}}, "it makes"),
+        ({**OF_FILE, "tokenizer.json": {"normalizer": KEEPS_CASE},
+          LENGTH: {"do_lower_case": True}}, "it reads"),
+        ({**OF_FILE, "tokenizer.json": {"post_processor": NO_SPECIALS}}, "is not [CLS] pieces"),
+        ({"2_Normalize/config.json": {"module_input_name": "token_embeddings",
+                                      "module_output_name": "token_embeddings"}}, "it makes"),
+    ],
+)  # fmt: skip
+def test_unusual_settings_that_raypipe_does_not_read_are_the_librarys(tmp_path, edits, expected):
+    from sentence_transformers.base.modules import Normalize
+
+    peer(tmp_path, "bert", "mean", Normalize())
+    write(tmp_path / "2_Normalize" / "config.json", {})
+    subject, found = finding(tmp_path, edits)
+    assert subject.own
+    check(found, expected)
+    theirs = of_library(resolve_model(str(tmp_path)))
+    assert theirs is not None and theirs.by_library
+
+
+def test_a_sparse_encoder_of_another_pooling_is_the_librarys(tmp_path):
+    folder = sparse(tmp_path, routed=False)
+    (file,) = folder.glob("*Pooling/config.json")
+    edits = {str(file.relative_to(folder)): {"pooling_strategy": "sum"}}
+    check(finding(folder, edits)[1], "it makes")
+    theirs = of_library(resolve_model(str(folder)))
+    assert theirs is not None and theirs.by_library
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("units", [1, 2])
 def test_a_bare_folder_with_a_preset_is_compared_with_transformers(tmp_path, kind, units):
@@ -273,6 +315,12 @@ def test_queries_by_a_table_are_the_librarys_and_a_converted_folders_are_its_tok
     subject, found = finding(folder, {})
     assert subject.own and subject.model.query_table is not None
     check(found, None)
+    (file,) = folder.glob("query_0_*/tokenizer.json")
+    body = json.loads(file.read_text())
+    vocabulary = body["model"]["vocab"]
+    vocabulary["the"], vocabulary["rank"] = vocabulary["rank"], vocabulary["the"]
+    file.write_text(json.dumps(body))
+    check(finding(folder, {})[1], "it reads")
 
 
 @pytest.mark.parametrize("row", ["zero", "copy"])

@@ -41,7 +41,7 @@ def test_a_third_row_is_the_commands_or_the_conventions_own():
         found = rename(tensors, CONFIG, duo(held), segment_row=asked)
         assert found.tensors[SEGMENTS].tolist() == [[1] * 4, [2] * 4, [last] * 4]
         assert found.segment_row == {"row": 2, "from": asked or held}
-        assert (found.segment_rows, found.num_labels) == (3, 2)
+        assert found.segment_rows == 3
     whole = rename(model_tensors(2, segments=3), CONFIG, duo(None), segment_row=None)
     assert whole.segment_row is None and whole.segment_rows == 3
     with pytest.raises(InputError, match="expected a duoBERT model, found encoder"):
@@ -51,17 +51,15 @@ def test_a_third_row_is_the_commands_or_the_conventions_own():
         rename(without, CONFIG, duo("zero"), segment_row=None)
 
 
-def test_an_encoder_leaves_its_head_behind_and_tells_what_was_renamed():
+def test_an_encoder_leaves_its_head_behind_and_tells_what_was_left():
     tensors = model_tensors(2)
     gamma = tensors.pop("embeddings.LayerNorm.weight")
     tensors["embeddings.LayerNorm.gamma"] = gamma
     tensors["lost"] = torch.ones(1)
     found = rename(tensors, CONFIG, ENCODER, segment_row=None)
     assert found.left_out == ["classifier.bias", "classifier.weight", "lost"]
-    assert found.renamed == {"embeddings.LayerNorm.weight": "embeddings.LayerNorm.gamma"}
     assert torch.equal(found.tensors["embeddings.LayerNorm.weight"], gamma)
-    assert len(found.tensors) == 5 + 16 + 2 and found.num_labels is None  # the pooler stays
-    assert found.transposed == []
+    assert len(found.tensors) == 5 + 16 + 2  # the pooler stays
     tensors["bert.embeddings.LayerNorm.weight"] = gamma
     with pytest.raises(InputError, match="two tensors have the same name: bert.emb.* and emb"):
         rename(tensors, CONFIG, ENCODER, segment_row=None)

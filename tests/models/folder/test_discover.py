@@ -1,7 +1,5 @@
 """Conventions read from folders as sentence-transformers and transformers write them."""
 
-import json
-
 import checkpoints as made
 import pytest
 from json_files import write
@@ -107,10 +105,6 @@ def test_release_6_writes_other_names_and_is_read_as_well(tmp_path):
         ({"pooling": {"pooling_mode_weightedmean_tokens": True}}, "its pooling is weightedmean: "),
         ({"pooling": {**MEAN, "pooling_mode_cls_token": True}}, "its pooling is cls and mean: "),
         ({"pooling": {}}, "its pooling is not stated: "),
-        (
-            {"pooling": {**MEAN, "include_prompt": False}, "prompts": {"prompts": {"query": "q"}}},
-            "its pooling leaves out prompts: ",
-        ),
         ({"prompts": {"similarity_fn_name": "euclidean"}}, "cosine or dot, found euclidean"),
         (
             {"prompts": {"prompts": {"s2p": "x"}, "default_prompt_name": "s2p"}},
@@ -135,31 +129,6 @@ def test_raypipe_json_settles_what_the_files_leave_open_and_wins_over_them(tmp_p
     assert found.sources["query_prefix"] == found.sources["normalise"] == "raypipe.json"
     write(folder / "raypipe.json", {**given, "poolign": "mean"})
     with pytest.raises(InputError, match=r"raypipe\.json: poolign: did you mean pooling\?"):
-        discover(folder, None)
-
-
-def test_a_text_lowered_beside_a_tokenizer_that_keeps_capitals_is_refused(tmp_path):
-    folder = sentence(tmp_path / "m", settings={"max_seq_length": 9, "do_lower_case": True})
-    discover(folder, None)  # the tokenizer lowers
-    made = BertWordPieceTokenizer(str(folder / "vocab.txt"), lowercase=False)
-    made.save(str(folder / "tokenizer.json"))
-    with pytest.raises(InputError, match="do_lower_case"):
-        discover(folder, None)
-
-
-def test_a_tokenizer_whose_inputs_are_not_berts_is_left_to_the_library(tmp_path):
-    folder = sentence(tmp_path / "m")
-    body = json.loads((folder / "tokenizer.json").read_text())
-    body["post_processor"] = {
-        "type": "TemplateProcessing",
-        "single": [{"Sequence": {"id": "A", "type_id": 0}}],
-        "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
-        "special_tokens": {},
-    }
-    write(folder / "tokenizer.json", body)
-    with pytest.raises(
-        InputError, match=r"its tokenizer makes inputs a in segments \[0\], not \[CLS\] a \[SEP\]"
-    ):
         discover(folder, None)
 
 

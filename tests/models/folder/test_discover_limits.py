@@ -39,10 +39,6 @@ def test_a_sentence_transformers_limit_leaves_room_for_the_specials(tmp_path, st
     ("pooling", "prompts", "good"),
     [
         ({"pooling_mode": ["cls"]}, {"query": "q"}, True),
-        ({"pooling_mode": "mean", "include_prompt": False}, {}, True),
-        ({"pooling_mode": "mean", "include_prompt": False}, {"query": ""}, True),
-        ({"pooling_mode": "mean", "include_prompt": False}, {"query": "", "document": "d"}, False),
-        ({"pooling_mode": "mean", "include_prompt": True}, {"document": "d"}, True),
         ({"pooling_mode": ["mean", "cls"]}, {}, False),
         ({"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True}, {}, True),
     ],
@@ -54,7 +50,7 @@ def test_poolings_that_are_read(tmp_path, pooling, prompts, good):
         name = "cls" if pooling.get("pooling_mode") == ["cls"] else "mean"
         assert discover(folder, None).conventions.pooling == name
     else:
-        with pytest.raises(InputError, match="its pooling (is mean and cls|leaves out prompts): "):
+        with pytest.raises(InputError, match="its pooling is mean and cls: "):
             discover(folder, None)
 
 

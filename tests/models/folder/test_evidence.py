@@ -1,6 +1,8 @@
 import json
 
 import pytest
+from tokenizers import Tokenizer
+from tokenizers.models import WordPiece
 
 from raypipe.errors import InputError
 from raypipe.models.folder.files import read_json, read_object
@@ -66,57 +68,21 @@ def test_prompts_become_the_prefix_of_their_side(tmp_path, body, query, passage,
         read_json(tmp_path / "ill.json")
 
 
-def post_processed(folder, single, pair):
-    from tokenizers import Tokenizer
-    from tokenizers.models import WordPiece
-    from tokenizers.pre_tokenizers import Whitespace
-    from tokenizers.processors import TemplateProcessing
-
-    made = Tokenizer(
-        WordPiece({"[UNK]": 0, "[CLS]": 1, "[SEP]": 2, "a": 3, "b": 4}, unk_token="[UNK]")
-    )
-    made.pre_tokenizer = Whitespace()
-    if single is not None:
-        specials = [("[CLS]", 1), ("[SEP]", 2)]
-        made.post_processor = TemplateProcessing(single=single, pair=pair, special_tokens=specials)
-    made.enable_truncation(1)
-    made.enable_padding(length=9)
-    folder.mkdir(exist_ok=True)
-    made.save(str(folder / "tokenizer.json"))
-    return folder
-
-
-GOOD = ("[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1")
-
-
-@pytest.mark.parametrize(
-    ("single", "pair", "alone", "together"),
-    [
-        (*GOOD, True, True),
-        (None, None, True, True),
-        (GOOD[0], "[CLS] $A [SEP] $B:1 [SEP]:0", True, False),
-        (GOOD[0], "[CLS] $A [SEP] $B:0 [SEP]:0", True, False),
-        (GOOD[0], "[CLS] $A [SEP] [SEP] $B:1 [SEP]:1", True, False),
-        ("$A [SEP]", GOOD[1], False, True),
-        ("[CLS]:1 $A:1 [SEP]:1", GOOD[1], False, True),
-    ],
-)
-def test_only_berts_own_inputs_are_taken(tmp_path, single, pair, alone, together):
-    folder = post_processed(tmp_path / "t", single, pair)
-    for as_pair, good in ((False, alone), (True, together)):
-        found = Evidence()
-        check_tokenizer(folder, found, pair=as_pair)
-        assert (found.by_library is None) is good
-    check_tokenizer(tmp_path, found := Evidence(), pair=True)
-    assert found.refusals == [] and read_json(tmp_path / "none") is None
-
-
-def test_a_tokenizer_that_cannot_be_read_is_refused_and_one_of_no_known_model_left(tmp_path):
-    folder = post_processed(tmp_path, *GOOD)
-    (folder / "config.json").write_text('{"model_type": "none"}')
-    assert check_tokenizer(folder, found := Evidence(), pair=False) is None
+def test_a_tokenizer_that_cannot_be_read_is_named_and_one_of_no_known_model_left(tmp_path):
+    check_tokenizer(tmp_path, found := Evidence())
+    assert found.by_library is None  # a vocab.txt is BERT's
+    vocabulary = {"[UNK]": 0, "[CLS]": 1, "[SEP]": 2}
+    made = Tokenizer(WordPiece(vocabulary, unk_token="[UNK]"))
+    made.save(str(tmp_path / "tokenizer.json"))
+    check_tokenizer(tmp_path, found)
+    assert found.by_library is None
+    (tmp_path / "config.json").write_text('{"model_type": "roberta"}')
+    check_tokenizer(tmp_path, found)
+    assert found.by_library == "tokenizer.json: the tokenizer has no <s> or no </s>"
+    (tmp_path / "config.json").write_text('{"model_type": "none"}')
+    check_tokenizer(tmp_path, found)
     assert found.by_library.startswith("tokenizer.json: model_type: ")
     assert "found 'none'" in found.by_library
-    (folder / "tokenizer.json").write_text('{"version": "1.0"}')
-    assert check_tokenizer(folder, found, pair=False) is None
-    assert len(found.refusals) == 1 and "tokenizer.json: expected" in found.refusals[0]
+    (tmp_path / "tokenizer.json").write_text('{"version": "1.0"}')
+    with pytest.raises(InputError, match="tokenizer.json: expected"):
+        check_tokenizer(tmp_path, found)

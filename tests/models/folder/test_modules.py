@@ -61,16 +61,6 @@ def test_the_settings_say_whether_normalize_ends_it(tmp_path):
     assert found.conventions.truncate_dim is None and found.sources["truncate_dim"] == "default"
 
 
-def test_a_normalize_of_tokens_states_is_left_to_the_library(tmp_path):
-    sentence(tmp_path, ("Normalize", "2_Normalize"))
-    for key in ("module_input_name", "module_output_name"):
-        write(tmp_path / "2_Normalize" / "config.json", {key: "token_embeddings"})
-        with pytest.raises(InputError, match=f"its Normalize has {key} 'token_emb"):
-            discover(tmp_path, None)
-    write(tmp_path / "2_Normalize" / "config.json", {"module_input_name": "sentence_embedding"})
-    assert discover(tmp_path, None).conventions.normalise
-
-
 @pytest.mark.parametrize("cut", [0, -1, True, "7", 7.0, [7]])
 def test_a_cut_that_is_no_count_is_refused(tmp_path, cut):
     with pytest.raises(InputError, match="truncate_dim: expected a count of dimensions or null"):

@@ -48,7 +48,7 @@ def test_wrappers_and_old_names_change_no_score(mono, tmp_path, change):
 def test_a_prefix_of_some_tensors_alone_is_no_wrapper(mono, tmp_path):
     folder = shutil.copytree(mono, tmp_path / "named")
     renamed(folder, lambda name: f"module.{name}" if "layer.1" in name else name)
-    with pytest.raises(InputError, match="num_hidden_layers: config.json says 2, the checkpoint"):
+    with pytest.raises(InputError, match="lacks the tensor bert.encoder.layer.1"):
         resolve_model(str(folder))
 
 

@@ -4,6 +4,7 @@ import pytest
 from drawn_models import POSITIONS, RENAMED, ROBERTAS, make
 
 from raypipe.models.family import family_of
+from raypipe.models.folder.files import saved_tensors, tensor_problems
 
 
 @pytest.fixture
@@ -64,7 +65,9 @@ def test_sizes_stand_under_berts_keys(saved):
 @every
 def test_a_config_of_transformers_has_no_problem_and_each_size_is_asked_for(saved):
     files, config, shapes = saved
-    assert files.own_problems(config) == [] == files.contradictions(config, shapes)
+    assert (
+        files.own_problems(config) == [] == tensor_problems(saved_tensors(shapes, config), config)
+    )
     distil = config["model_type"] == "distilbert"
     for key in ("dim", "n_layers") if distil else ("hidden_size", "num_hidden_layers"):
         problems = files.own_problems({**config, key: None})
@@ -84,21 +87,27 @@ def test_other_positions_or_segments_than_robertas_are_refused(saved):
 
 
 @every
-def test_contradictions_name_the_tensor_as_the_checkpoint_does(saved):
-    files, config, shapes = saved
+def test_tensors_of_another_model_are_named_as_the_checkpoint_does(saved):
+    _, config, shapes = saved
+
+    def problems(shapes=shapes, **changed):
+        return tensor_problems(saved_tensors(shapes, config), {**config, **changed})
+
     layers = "n_layers" if config["model_type"] == "distilbert" else "num_hidden_layers"
-    for number in (1, 3):
-        (problem,) = files.contradictions({**config, layers: number}, shapes)
-        assert problem == f"{layers}: config.json says {number}, the checkpoint has 2"
+    second = [name for name in shapes if ".1." in name]
+    *first, rest = problems(**{layers: 1})
+    assert {each.partition(":")[0] for each in first} <= {*second} and len(first) == 5
+    assert first[0].endswith(": no such tensor in a model of the sizes in config.json")
+    assert rest == f"and of {len(second) - 5} more tensors"
+    lacking = f"the checkpoint lacks the tensor {min(second).replace('.1.', '.2.')}"
+    assert problems(**{layers: 3})[0] == lacking
     word = next(name for name in shapes if "word_embeddings" in name)
-    (problem,) = files.contradictions({**config, "vocab_size": 7}, shapes)
     rows, width = shapes[word]
-    assert problem == (
-        f"vocab_size: config.json says 7, the checkpoint has {rows} ({word} is [{rows}, {width}])"
-    )
-    bias = next(name for name in shapes if ".1." in name and name.endswith("bias"))
-    lacking = {name: shape for name, shape in shapes.items() if name != bias}
-    assert files.contradictions(config, lacking) == [f"the checkpoint lacks the tensor {bias}"]
+    shown = f"{word}: expected shape [7, {width}] from config.json, found [{rows}, {width}]"
+    assert problems(vocab_size=7) == [shown]
+    bias = next(name for name in second if name.endswith("bias"))
+    without = {name: shape for name, shape in shapes.items() if name != bias}
+    assert problems(without) == [f"the checkpoint lacks the tensor {bias}"]
 
 
 @every
