@@ -305,12 +305,14 @@ def _computable(
     Raises:
         InputError: see `computable`.
     """
-    from raypipe.driver.proof.proof import computable
-
     models = {f"models.{name}": model for name, model in graph.models.items()}
     if forecast is not None:
         at_work = {(each.model.path, each.model.weights_sha256) for each in forecast.inputs}
         models = {k: m for k, m in models.items() if (m.path, m.weights_sha256) in at_work}
+    if not models:
+        return {**graph.models}
+    from raypipe.driver.proof.proof import computable
+
     computed = {k.partition(".")[2]: m for k, m in computable(models, stores, say).items()}
     return {**graph.models, **computed}
 
