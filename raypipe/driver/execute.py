@@ -23,7 +23,6 @@ from raypipe.errors import (
 )
 from raypipe.names import Role, StoreName, Thing
 from raypipe.stages.stage import Sizing, Stage
-from raypipe.storage.generations import Generation
 from raypipe.storage.holder import Process, wait_until_dead
 from raypipe.storage.lease import Lease, LeaseState, acquire
 from raypipe.storage.ledger import Ledger, events, find_spec, read_manifest
@@ -35,6 +34,7 @@ from raypipe.storage.store import Stored
 if TYPE_CHECKING:
     from raypipe.cluster.backend import Task
     from raypipe.cluster.report import Report
+    from raypipe.storage.generations import Generation
 
 log = logging.getLogger(__name__)
 ShouldStop = Callable[[], RaypipeError | None]

@@ -5,6 +5,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,13 +33,13 @@ from raypipe.markdown import Text
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.names import StoreName
 from raypipe.package import VERSION
-from raypipe.storage.generations import generations_held, record_numbers
 from raypipe.storage.records import digest
 from raypipe.storage.storage import Storage
 
 if TYPE_CHECKING:
     from raypipe.driver.generations.drift import DriftLimit
     from raypipe.driver.generations.publish import Built, Publication
+    from raypipe.storage.generations import Generation
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +112,7 @@ def run_pipeline(
     with (
         invocation(workspace, recipe.name) as summary,
         interruptible() as should_stop,
-        generations_held(
-            workspace.stores, recipe.name, builds=options.reindex, reading=options.reading
-        ) as (next_number, base, reading),
+        _generations(workspace.stores, recipe.name, options) as (next_number, base, reading),
     ):
         # 3. The place where it is computed.
         began = time.monotonic()
@@ -203,6 +202,20 @@ def run_pipeline(
             if selected == [*recipe.stages]:
                 workspace.forget_sources()
     return Outcome(summary, measured.table)
+
+
+def _generations(
+    stores: Storage, name: str, options: Options
+) -> AbstractContextManager[tuple[int, "Generation | None", "Generation | None"]]:
+    """The next number, the generation to build on and the one to read; see `generations_held`.
+
+    Whoever does neither looks at none.
+    """
+    if not options.reindex and options.reading is None:
+        return nullcontext((0, None, None))
+    from raypipe.storage.generations import generations_held
+
+    return generations_held(stores, name, builds=options.reindex, reading=options.reading)
 
 
 def _names(recipe: Recipe, selected: Sequence[str]) -> list[str]:
@@ -399,6 +412,7 @@ def _publish(
 ) -> None:
     """The next generation, unless a limit refuses it; see `publish`."""
     from raypipe.driver.generations.publish import publish
+    from raypipe.storage.generations import record_numbers
 
     stores, name = workspace.stores, built.graph.recipe.name
     try:

@@ -60,9 +60,10 @@ class Graph:
         stage: Callable[[], Stage],
         fits: Callable[[Stored], bool] = lambda fixed: True,
     ) -> Stored:
-        """The finished store of this name; its stage is made and completed once.
+        """The finished store that several systems read; its stage is made and completed once.
 
-        `fits` says whether a generation's store of this name is what the recipe means by it.
+        A generation that is read may have it, if `fits` says that it is what the recipe means. What
+        one system alone makes for a query set, `stores.ensure` completes.
         """
         if name not in self._stored:
             fixed = self.stores.fixed(name)
