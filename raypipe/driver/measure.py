@@ -17,7 +17,7 @@ from raypipe import schema
 from raypipe.config.parts import RUN_ENDINGS, Collection, Evaluate
 from raypipe.config.recipe import larger_collections
 from raypipe.config.resolved import resolved_yaml
-from raypipe.driver.execute import StageResult, StoreCost, read_cost
+from raypipe.driver.execute import Completed, StoreCost, read_cost
 from raypipe.driver.recipe.fit import excluded_line, fit_in_stores
 from raypipe.driver.recipe.graph import Graph
 from raypipe.driver.recipe.system import Chain, ScoreRequest, System
@@ -39,7 +39,7 @@ BLOCK = 1000
 
 def inferences(
     systems: Sequence[System],
-    results: Mapping[StoreName, StageResult],
+    results: Mapping[StoreName, Completed],
     costs: Mapping[StoreName, StoreCost],
 ) -> dict[str, dict[str, int]]:
     """The inferences of the systems of one table in which rerankers have a part, by name.
@@ -186,7 +186,7 @@ def measure(
     graph: Graph,
     workspace: Workspace,
     systems: Mapping[str, Sequence[System]],
-    results: Mapping[StoreName, StageResult],
+    results: Mapping[StoreName, Completed],
     judgements: Mapping[tuple[str, Unit], pa.Table],
     last: Mapping[str, Any],
 ) -> Measurement:
@@ -205,7 +205,8 @@ def measure(
 
     recipe, before, blocks = graph.recipe, {*workspace.written}, list[Text]()
     costs = {
-        store: read_cost(workspace.stores, r.store, r.fingerprint) for store, r in results.items()
+        store: read_cost(workspace.stores, each.manifest.store, each.manifest.fingerprint)
+        for store, each in results.items()
     }
     entries: dict[str, Any] = {name: {} for name in ENTRIES}
     for query_set, of_set in systems.items():
@@ -258,7 +259,7 @@ def measure(
 def _facts(
     ranked: Sequence[System],
     tables: Mapping[str, pa.Table],
-    results: Mapping[StoreName, StageResult],
+    results: Mapping[StoreName, Completed],
     costs: Mapping[StoreName, StoreCost],
     num_queries: int,
 ) -> dict[str, dict[str, Any]]:

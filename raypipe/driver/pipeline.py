@@ -14,7 +14,7 @@ from raypipe.config.paths import missing_inputs, places_of
 from raypipe.config.recipe import Recipe, select
 from raypipe.config.resolved import resolved_yaml
 from raypipe.driver.devices import Devices
-from raypipe.driver.execute import Execution, StageResult, Watcher
+from raypipe.driver.execute import Completed, Execution, Watcher
 from raypipe.driver.forecast.forecast import Forecast, check_forecast, run_forecast
 from raypipe.driver.inputs import with_local_files
 from raypipe.driver.invocation import invocation
@@ -437,33 +437,12 @@ def _retire(stores: Storage, name: str, keep: int | None, say: Callable[[str], N
 
 
 def summary_of(
-    measurement: Measurement, results: Mapping[StoreName, StageResult], chosen: Devices
+    measurement: Measurement, results: Mapping[StoreName, Completed], chosen: Devices
 ) -> dict[str, Any]:
     """The entries of the measurement, and those for stages, device and versions."""
     return {
         **measurement.entries,
-        "stages": {
-            str(store): {
-                "seconds": round(result.seconds, 2),
-                "rows": result.num_rows,
-                "copied": result.num_copied,
-                "computed": {
-                    "rows": result.num_rows_computed - result.num_copied,
-                    "tokens": result.num_tokens,
-                    "bytes": result.num_bytes,
-                    "cpu_seconds": round(result.cpu_seconds, 2),
-                },
-                "shards": {
-                    "planned": result.num_shards,
-                    "reused": result.num_shards_reused,
-                    "quarantined": result.num_quarantined,
-                },
-                "coverage": result.coverage,
-                "reused": result.reused,
-                "fingerprint": result.fingerprint,
-            }
-            for store, result in results.items()
-        },
+        "stages": {str(store): completed.to_json() for store, completed in results.items()},
         "device": chosen.line().removeprefix("device: "),
         "versions": {
             "raypipe": VERSION,
