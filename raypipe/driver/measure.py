@@ -6,7 +6,6 @@ import hashlib
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +24,6 @@ from raypipe.driver.workspace import Workspace
 from raypipe.markdown import Text, joined, read_markdown
 from raypipe.names import Role, StoreName
 from raypipe.package import package_sha256
-from raypipe.storage.files import replace_file
 from raypipe.storage.records import hash_file
 from raypipe.vocabulary import Unit, units
 
@@ -244,14 +242,11 @@ def measure(
                 }
             )
         if per_query:
-            path = workspace.folder / "measures" / f"{query_set}.tsv"
-            _write_measures(path, per_query)
-            workspace.wrote(path)
+            workspace.write(f"measures/{query_set}.tsv", _lines_of(per_query).encode())
             entries["measures"][query_set] = {name: dict(m.mean) for name, m in per_query.items()}
     table = joined(blocks)
     if table:
-        replace_file(workspace.folder / "table.md", table.encode())
-        workspace.wrote(workspace.folder / "table.md")
+        workspace.write("table.md", table.encode())
     entries["made_from"] = {"sha256": made_from, "files": sorted(workspace.written - before)}
     return Measurement(entries, table)
 
@@ -409,12 +404,13 @@ def _reranks(system: System, depths: Mapping[str, int]) -> str:
     return system.reranks.replace(asked, told, 1)
 
 
-def _write_measures(path: Path, measured: Mapping[str, Measured]) -> None:
+def _lines_of(measured: Mapping[str, Measured]) -> str:
+    """The text of measures/SET.tsv: a line for each query, system and measure."""
     lines = ["query_id\tsystem\tmeasure\tvalue\n"]
     for system, of_system in measured.items():
         for name, values in of_system.per_query.items():
             lines += [f"{query}\t{system}\t{name}\t{value!r}\n" for query, value in values.items()]
-    replace_file(path, "".join(lines).encode())
+    return "".join(lines)
 
 
 def _differences(
