@@ -225,8 +225,11 @@ class Graph:
         """One of the collection's stores."""
         name = of_collection(role)
         if name not in self._stored:
-            found = self._fixed() or self._prepared()
-            self._stored |= {of_collection(made): stored for made, stored in found.items()}
+            stores = self._fixed()
+            if stores is None:
+                counted = counted_collection(self.recipe.collection, self.stores, self.sources)
+                stores = counted.passages()
+            self._stored |= {of_collection(other): stored for other, stored in stores.items()}
         return self._stored[name]
 
     def _fixed(self) -> dict[Role, Stored] | None:
@@ -237,9 +240,6 @@ class Graph:
         found = {role: self.stores.fixed(of_collection(role)) for role in roles}
         complete = {role: stored for role, stored in found.items() if stored is not None}
         return complete if len(complete) == len(roles) else None
-
-    def _prepared(self) -> dict[Role, Stored]:
-        return counted_collection(self.recipe.collection, self.stores, self.sources).passages()
 
 
 def graph_at(
