@@ -2,8 +2,9 @@
 
 import errno
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from typing import NamedTuple
 
 LEAVE_INPUTS = "An input must not change while it is read; run the same command again"
@@ -43,6 +44,14 @@ def shown(value: object) -> str:
     except ValueError:  # Python refuses to print ints of thousands of digits
         return "a number of thousands of digits"
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
+
+
+MOST_NAMES = 10
+
+
+def some(names: Collection[str]) -> str:
+    """The first ten names, for a message."""
+    return ", ".join(islice(names, MOST_NAMES)) + (", ..." if len(names) > MOST_NAMES else "")
 
 
 def first_line(error: BaseException) -> str:

@@ -1,7 +1,7 @@
 """Checks the arguments of the Python API: numbers, texts, runs, judgements, scores and models."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from numbers import Integral, Real
 from pathlib import Path
@@ -252,19 +252,40 @@ def _ranked(table: pa.Table, name: str) -> pa.Table:
 
 
 def _table_of_lists(given: Mapping[Any, Any], name: str) -> pa.Table:
-    problems, queries, passages = Problems(), list[str](), list[str]()
-    for query, listed in given.items():
-        for passage in listed:
-            try:
-                ids = id_of(query, "query id"), id_of(passage, "passage id")
-            except ValueError as error:
-                problems.add(f"{name}: query {query!r}, passage {passage!r}: {error}")
-                continue
-            queries.append(ids[0])
-            passages.append(ids[1])
-    problems.raise_if_any()
+    lines = ((query, passage, None) for query, listed in given.items() for passage in listed)
+    queries, passages, _ = _checked_lines(lines, name, lambda value: value, Problems())
     types = pa.schema([("query_id", pa.string()), ("passage_id", pa.string())])
     return pa.table([queries, passages], schema=types)
+
+
+def _checked_lines(
+    lines: Iterable[tuple[Any, Any, Any]],
+    name: str,
+    value_of: Callable[[Any], Any],
+    problems: Problems,
+) -> tuple[list[str], list[str], list[Any]]:
+    """The query ids, the passage ids and the values of lines that have one of each.
+
+    Args:
+        lines: (query id, passage id, value) as given.
+        name: what has the lines, in messages.
+        value_of: the value as it is kept; an error of it is a problem of its line.
+        problems: receives those of the lines, beside others that taking the lines adds to it.
+
+    Raises:
+        InputError: there are problems; the first ten.
+    """
+    columns: tuple[list[str], list[str], list[Any]] = ([], [], [])
+    for query, passage, given in lines:
+        try:
+            line = id_of(query, "query id"), id_of(passage, "passage id"), value_of(given)
+        except (TypeError, ValueError, OverflowError) as error:
+            problems.add(f"{name}: query {query!r}, passage {passage!r}: {error}")
+            continue
+        for column, cell in zip(columns, line, strict=True):
+            column.append(cell)
+    problems.raise_if_any()
+    return columns
 
 
 def run_of(given: Run, name: str = "run") -> pa.Table:
@@ -333,22 +354,18 @@ def table_of_scores(given: Mapping[Any, Any], name: str) -> pa.Table:
     Raises:
         InputError: values that are not ids or numbers; the first ten.
     """
-    problems, queries, passages, values = Problems(), list[str](), list[str](), list[float]()
-    for query, scores in given.items():
-        if not isinstance(scores, Mapping):
-            problems.add(f"{name}: query {query!r}: expected a dictionary passage id -> score")
-            continue
-        for passage, score in scores.items():
-            try:
-                queries.append(id_of(query, "query id"))
-                passages.append(id_of(passage, "passage id"))
-                values.append(float(score))
-            except (TypeError, ValueError, OverflowError) as error:
-                problems.add(f"{name}: query {query!r}, passage {passage!r}: {error}")
-    problems.raise_if_any()
-    columns = {"query_id": queries, "passage_id": passages, "score": values}
+    problems = Problems()
+
+    def lines() -> Iterator[tuple[Any, Any, Any]]:
+        for query, scores in given.items():
+            if isinstance(scores, Mapping):
+                yield from ((query, passage, score) for passage, score in scores.items())
+            else:
+                problems.add(f"{name}: query {query!r}: expected a dictionary passage id -> score")
+
     types = [("query_id", pa.string()), ("passage_id", pa.string()), ("score", pa.float64())]
-    return pa.table(columns, schema=pa.schema(types))
+    columns = _checked_lines(lines(), name, float, problems)
+    return pa.table([*columns], schema=pa.schema(types))
 
 
 Qrels: TypeAlias = pa.Table | Mapping[str, Mapping[str, int]] | str | Path
@@ -398,25 +415,11 @@ def _grades(query: Any, grades: Any) -> Mapping[Any, Any]:
 
 
 def _checked_grades(rows: list[tuple[Any, Any, Any]]) -> pa.Table:
-    problems, grades = Problems(), []
-    for query, passage, grade in rows:
-        where = f"qrels: query {query!r}, passage {passage!r}"
-        try:
-            ids = id_of(query, "query id"), id_of(passage, "passage id")
-        except ValueError as error:
-            problems.add(f"{where}: {error}")
-            continue
-        try:
-            grades.append(
-                (*ids, whole_grade(grade.item() if isinstance(grade, np.number) else grade))
-            )
-        except ValueError as error:
-            problems.add(f"{where}: {error}")
-    problems.raise_if_any()
-    columns = zip(schema.QRELS.names, zip(*grades, strict=True), strict=False)
-    lists: dict[str, list[Any]] = {name: [] for name in schema.QRELS.names}
-    lists |= {name: list(column) for name, column in columns}
-    return pa.table(lists, schema=schema.QRELS)
+    def grade_of(value: Any) -> int:
+        return whole_grade(value.item() if isinstance(value, np.number) else value)
+
+    columns = _checked_lines(rows, "qrels", grade_of, Problems())
+    return pa.table([*columns], schema=schema.QRELS)
 
 
 Scores: TypeAlias = pa.Table | Mapping[str, Mapping[str, float]]

@@ -31,7 +31,7 @@ from raypipe.config.resolved import read_resolved
 from raypipe.config.rules import units_of
 from raypipe.driver.mirror import mirror_of
 from raypipe.driver.upkeep.status import line_of_generations, open_workspace
-from raypipe.errors import IncompleteError, InputError
+from raypipe.errors import IncompleteError, InputError, some
 from raypipe.hub_names import address
 from raypipe.kinds.encode import Encode, Truncate, encode_of
 from raypipe.kinds.lucene import ImpactIndex, LuceneIndex
@@ -255,7 +255,7 @@ class Index(AbstractContextManager["Index"]):
         if made is None or made.produces != "run" or not self._held.has(name):
             raise InputError(
                 f"{self._held.title} has no run of {stage!r} for the queries {query_set!r}; it has "
-                f"the stages {listed(self._held.stages())}"
+                f"the stages {some(self._held.stages()) or 'none'}"
             )
         return self._held.run(stage, query_set)
 
@@ -280,7 +280,7 @@ class Index(AbstractContextManager["Index"]):
         unknown = list(dict.fromkeys(passage_ids[place] for place in np.flatnonzero(rows < 0)))
         if unknown:
             raise InputError(
-                f"passages: {len(unknown)} ids are not in {self._held.title}: {listed(unknown)}"
+                f"passages: {len(unknown)} ids are not in {self._held.title}: {some(unknown)}"
             )
         columns = ("passage_id", "text")
         names, texts = (column_of_rows(collection, np.unique(rows), c) for c in columns)
@@ -310,7 +310,7 @@ class Index(AbstractContextManager["Index"]):
             given = "none" if stage is None else repr(stage)
             raise InputError(
                 f"stage: expected a stage of {self._held.title} that can be searched, "
-                f"{listed(known)}; found {given}"
+                f"{some(known) or 'none'}; found {given}"
             )
         return stage
 
@@ -524,8 +524,3 @@ def _watching(progress: bool) -> "AbstractContextManager[Watcher]":
     from raypipe.driver.progress import TerminalWatcher
 
     return TerminalWatcher(sys.stderr)
-
-
-def listed(names: list[str], most: int = 10) -> str:
-    """The first names, for a message."""
-    return ", ".join(names[:most]) + (", ..." if len(names) > most else "") or "none"

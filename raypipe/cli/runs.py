@@ -1,7 +1,7 @@
 """The commands compare and leaderboard. They load neither torch, Ray nor Java."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -320,23 +320,24 @@ def pack(
 
 
 def _print_submission(submission: "Submission", as_json: bool) -> None:
+    from raypipe.leaderboard.rules import rules_to_json
+
     blocks = [f"{name}\n{_text(of_side)}" for name, of_side in submission.findings.items()]
     body = {
         "folder": str(submission.folder),
         "measure": submission.measure,
-        "rules": {name: [f.to_json() for f in of] for name, of in submission.findings.items()},
+        "rules": rules_to_json(submission.findings),
     }
     print_result(body, "\n".join([*blocks, f"written: {submission.folder}"]), as_json=as_json)
 
 
 def _print_and_refuse(findings: "dict[str, list[Finding]]", as_json: bool) -> None:
     """Print the findings about several runs; raise InputError if a rule is broken."""
-    from raypipe.leaderboard.rules import refuse_broken
+    from raypipe.leaderboard.rules import refuse_broken, rules_to_json, with_names
 
-    rules = {name: [f.to_json() for f in of] for name, of in findings.items()}
     text = "\n".join(f"{name}\n{_text(of_run)}" for name, of_run in findings.items())
-    print_result({"rules": rules}, text, as_json=as_json)
-    refuse_broken([replace(f, rule=f"{n}: {f.rule}") for n, of in findings.items() for f in of])
+    print_result({"rules": rules_to_json(findings)}, text, as_json=as_json)
+    refuse_broken(with_names(findings))
 
 
 def _refuse_given(task: str, options: Mapping[str, object]) -> None:

@@ -23,7 +23,6 @@ from raypipe.errors import (
 )
 from raypipe.names import Role, StoreName, Thing
 from raypipe.stages.stage import Sizing, Stage
-from raypipe.storage.generations import Generation
 from raypipe.storage.holder import Process, wait_until_dead
 from raypipe.storage.lease import Lease, LeaseState, acquire
 from raypipe.storage.ledger import Ledger, events, find_spec, read_manifest
@@ -35,6 +34,7 @@ from raypipe.storage.store import Stored
 if TYPE_CHECKING:
     from raypipe.cluster.backend import Task
     from raypipe.cluster.report import Report
+    from raypipe.storage.generations import Generation
 
 log = logging.getLogger(__name__)
 ShouldStop = Callable[[], RaypipeError | None]
@@ -57,33 +57,50 @@ class Watcher:
     def advanced(self, name: StoreName, report: Report) -> None:
         """A shard was committed."""
 
-    def ended(self, name: StoreName, result: StageResult) -> None:
+    def ended(self, name: StoreName, completed: Completed) -> None:
         """A stage is complete."""
 
 
 @dataclass(frozen=True, slots=True)
-class StageResult:
-    """The part of a store in this invocation: rows, shards, copies and times."""
+class Completed:
+    """A complete store, and the work of this invocation on it."""
 
-    store: str
-    fingerprint: str
-    reused: bool
-    num_rows: int
-    num_shards: int
-    num_shards_reused: int
-    num_quarantined: int
-    coverage: float
-    num_copied: int = 0
-    """Rows whose values this invocation took from older stores."""
-    seconds: float = 0.0
-    num_rows_computed: int = 0
-    """Rows of the shards that this invocation committed."""
-    num_bytes: int = 0
-    """Of the payloads that this invocation committed."""
-    num_tokens: int = 0
-    """Tokens that a model read in this invocation."""
-    cpu_seconds: float = 0.0
-    """CPU time of this invocation's workers over the store's shards, loading excluded."""
+    manifest: Manifest
+    report: Report | None
+    """None if the invocation found the store complete."""
+
+    @property
+    def num_rows(self) -> int:
+        """The store's rows."""
+        return self.manifest.num_rows
+
+    def to_json(self) -> dict[str, Json]:
+        """The store's entry in summary.json."""
+        manifest, report = self.manifest, self.report
+        num_shards = len(manifest.records)
+        entry: dict[str, Json] = {
+            "seconds": 0.0,
+            "rows": manifest.num_rows,
+            "copied": 0,
+            "computed": {"rows": 0, "tokens": 0, "bytes": 0, "cpu_seconds": 0.0},
+            "shards": {
+                "planned": num_shards,
+                "reused": num_shards if report is None else report.num_reused,
+                "quarantined": len(manifest.skipped_rows),
+            },
+            "coverage": manifest.coverage,
+            "reused": report is None,
+            "fingerprint": manifest.fingerprint,
+        }
+        if report is not None:
+            entry |= {"seconds": round(report.seconds, 2), "copied": report.num_copied}
+            entry["computed"] = {
+                "rows": report.num_rows - report.num_copied,
+                "tokens": report.num_tokens,
+                "bytes": report.num_bytes,
+                "cpu_seconds": round(report.cpu_seconds, 2),
+            }
+        return entry
 
 
 @dataclass
@@ -103,7 +120,7 @@ class Execution:
     """A generation whose collection and indexes are read, whatever the recipe's files hold."""
     should_stop: ShouldStop = lambda: None
     on_change: Callable[[str], None] = log.info
-    results: dict[StoreName, StageResult] = field(default_factory=dict)
+    results: dict[StoreName, Completed] = field(default_factory=dict)
 
     def fixed(self, name: StoreName) -> Stored | None:
         """The generation's store that is read instead; none of a query set. See Stores.
@@ -267,32 +284,12 @@ class Execution:
         self.backends.warm()
 
     def _finish(self, name: StoreName, manifest: Manifest, report: Report | None) -> None:
-        known = self.results.get(name)
-        if report is None and known is not None and known.fingerprint == manifest.fingerprint:
-            return  # this invocation has completed it before, or found it
-        result = StageResult(
-            store=manifest.store,
-            fingerprint=manifest.fingerprint,
-            reused=report is None,
-            num_rows=manifest.num_rows,
-            num_shards=len(manifest.records),
-            num_shards_reused=len(manifest.records),
-            num_quarantined=len(manifest.skipped_rows),
-            coverage=manifest.coverage,
-        )
-        if report is not None:
-            result = replace(
-                result,
-                num_shards_reused=report.num_reused,
-                num_copied=report.num_copied,
-                seconds=report.seconds,
-                num_rows_computed=report.num_rows,
-                num_bytes=report.num_bytes,
-                num_tokens=report.num_tokens,
-                cpu_seconds=report.cpu_seconds,
-            )
-        self.results[name] = result
-        self.watcher.ended(name, result)
+        before = self.results.get(name)
+        if report is None and before is not None:
+            if before.manifest.fingerprint == manifest.fingerprint:
+                return  # this invocation has completed it before, or found it
+        completed = self.results[name] = Completed(manifest, report)
+        self.watcher.ended(name, completed)
 
 
 _EQUAL_FACTS = ("python", "raypipe", "package_sha256", "torch", "transformers", "tokenizers")

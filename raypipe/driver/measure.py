@@ -6,7 +6,6 @@ import hashlib
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from raypipe import schema
 from raypipe.config.parts import RUN_ENDINGS, Collection, Evaluate
 from raypipe.config.recipe import larger_collections
 from raypipe.config.resolved import resolved_yaml
-from raypipe.driver.execute import StageResult, StoreCost, read_cost
+from raypipe.driver.execute import Completed, StoreCost, read_cost
 from raypipe.driver.recipe.fit import excluded_line, fit_in_stores
 from raypipe.driver.recipe.graph import Graph
 from raypipe.driver.recipe.system import Chain, ScoreRequest, System
@@ -25,7 +24,6 @@ from raypipe.driver.workspace import Workspace
 from raypipe.markdown import Text, joined, read_markdown
 from raypipe.names import Role, StoreName
 from raypipe.package import package_sha256
-from raypipe.storage.files import replace_file
 from raypipe.storage.records import hash_file
 from raypipe.vocabulary import Unit, units
 
@@ -39,7 +37,7 @@ BLOCK = 1000
 
 def inferences(
     systems: Sequence[System],
-    results: Mapping[StoreName, StageResult],
+    results: Mapping[StoreName, Completed],
     costs: Mapping[StoreName, StoreCost],
 ) -> dict[str, dict[str, int]]:
     """The inferences of the systems of one table in which rerankers have a part, by name.
@@ -186,7 +184,7 @@ def measure(
     graph: Graph,
     workspace: Workspace,
     systems: Mapping[str, Sequence[System]],
-    results: Mapping[StoreName, StageResult],
+    results: Mapping[StoreName, Completed],
     judgements: Mapping[tuple[str, Unit], pa.Table],
     last: Mapping[str, Any],
 ) -> Measurement:
@@ -205,7 +203,8 @@ def measure(
 
     recipe, before, blocks = graph.recipe, {*workspace.written}, list[Text]()
     costs = {
-        store: read_cost(workspace.stores, r.store, r.fingerprint) for store, r in results.items()
+        store: read_cost(workspace.stores, each.manifest.store, each.manifest.fingerprint)
+        for store, each in results.items()
     }
     entries: dict[str, Any] = {name: {} for name in ENTRIES}
     for query_set, of_set in systems.items():
@@ -243,14 +242,11 @@ def measure(
                 }
             )
         if per_query:
-            path = workspace.folder / "measures" / f"{query_set}.tsv"
-            _write_measures(path, per_query)
-            workspace.wrote(path)
+            workspace.write(f"measures/{query_set}.tsv", _lines_of(per_query).encode())
             entries["measures"][query_set] = {name: dict(m.mean) for name, m in per_query.items()}
     table = joined(blocks)
     if table:
-        replace_file(workspace.folder / "table.md", table.encode())
-        workspace.wrote(workspace.folder / "table.md")
+        workspace.write("table.md", table.encode())
     entries["made_from"] = {"sha256": made_from, "files": sorted(workspace.written - before)}
     return Measurement(entries, table)
 
@@ -258,7 +254,7 @@ def measure(
 def _facts(
     ranked: Sequence[System],
     tables: Mapping[str, pa.Table],
-    results: Mapping[StoreName, StageResult],
+    results: Mapping[StoreName, Completed],
     costs: Mapping[StoreName, StoreCost],
     num_queries: int,
 ) -> dict[str, dict[str, Any]]:
@@ -408,12 +404,13 @@ def _reranks(system: System, depths: Mapping[str, int]) -> str:
     return system.reranks.replace(asked, told, 1)
 
 
-def _write_measures(path: Path, measured: Mapping[str, Measured]) -> None:
+def _lines_of(measured: Mapping[str, Measured]) -> str:
+    """The text of measures/SET.tsv: a line for each query, system and measure."""
     lines = ["query_id\tsystem\tmeasure\tvalue\n"]
     for system, of_system in measured.items():
         for name, values in of_system.per_query.items():
             lines += [f"{query}\t{system}\t{name}\t{value!r}\n" for query, value in values.items()]
-    replace_file(path, "".join(lines).encode())
+    return "".join(lines)
 
 
 def _differences(

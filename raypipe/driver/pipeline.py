@@ -5,6 +5,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from raypipe.config.paths import missing_inputs, places_of
 from raypipe.config.recipe import Recipe, select
 from raypipe.config.resolved import resolved_yaml
 from raypipe.driver.devices import Devices
-from raypipe.driver.execute import Execution, StageResult, Watcher
+from raypipe.driver.execute import Completed, Execution, Watcher
 from raypipe.driver.forecast.forecast import Forecast, check_forecast, run_forecast
 from raypipe.driver.inputs import with_local_files
 from raypipe.driver.invocation import invocation
@@ -32,13 +33,13 @@ from raypipe.markdown import Text
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.names import StoreName
 from raypipe.package import VERSION
-from raypipe.storage.generations import generations_held, record_numbers
 from raypipe.storage.records import digest
 from raypipe.storage.storage import Storage
 
 if TYPE_CHECKING:
     from raypipe.driver.generations.drift import DriftLimit
     from raypipe.driver.generations.publish import Built, Publication
+    from raypipe.storage.generations import Generation
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +112,7 @@ def run_pipeline(
     with (
         invocation(workspace, recipe.name) as summary,
         interruptible() as should_stop,
-        generations_held(
-            workspace.stores, recipe.name, builds=options.reindex, reading=options.reading
-        ) as (next_number, base, reading),
+        _generations(workspace.stores, recipe.name, options) as (next_number, base, reading),
     ):
         # 3. The place where it is computed.
         began = time.monotonic()
@@ -203,6 +202,20 @@ def run_pipeline(
             if selected == [*recipe.stages]:
                 workspace.forget_sources()
     return Outcome(summary, measured.table)
+
+
+def _generations(
+    stores: Storage, name: str, options: Options
+) -> AbstractContextManager[tuple[int, "Generation | None", "Generation | None"]]:
+    """The next number, the generation to build on and the one to read; see `generations_held`.
+
+    Whoever does neither looks at none.
+    """
+    if not options.reindex and options.reading is None:
+        return nullcontext((0, None, None))
+    from raypipe.storage.generations import generations_held
+
+    return generations_held(stores, name, builds=options.reindex, reading=options.reading)
 
 
 def _names(recipe: Recipe, selected: Sequence[str]) -> list[str]:
@@ -305,12 +318,14 @@ def _computable(
     Raises:
         InputError: see `computable`.
     """
-    from raypipe.driver.proof.proof import computable
-
     models = {f"models.{name}": model for name, model in graph.models.items()}
     if forecast is not None:
         at_work = {(each.model.path, each.model.weights_sha256) for each in forecast.inputs}
         models = {k: m for k, m in models.items() if (m.path, m.weights_sha256) in at_work}
+    if not models:
+        return {**graph.models}
+    from raypipe.driver.proof.proof import computable
+
     computed = {k.partition(".")[2]: m for k, m in computable(models, stores, say).items()}
     return {**graph.models, **computed}
 
@@ -397,6 +412,7 @@ def _publish(
 ) -> None:
     """The next generation, unless a limit refuses it; see `publish`."""
     from raypipe.driver.generations.publish import publish
+    from raypipe.storage.generations import record_numbers
 
     stores, name = workspace.stores, built.graph.recipe.name
     try:
@@ -421,33 +437,12 @@ def _retire(stores: Storage, name: str, keep: int | None, say: Callable[[str], N
 
 
 def summary_of(
-    measurement: Measurement, results: Mapping[StoreName, StageResult], chosen: Devices
+    measurement: Measurement, results: Mapping[StoreName, Completed], chosen: Devices
 ) -> dict[str, Any]:
     """The entries of the measurement, and those for stages, device and versions."""
     return {
         **measurement.entries,
-        "stages": {
-            str(store): {
-                "seconds": round(result.seconds, 2),
-                "rows": result.num_rows,
-                "copied": result.num_copied,
-                "computed": {
-                    "rows": result.num_rows_computed - result.num_copied,
-                    "tokens": result.num_tokens,
-                    "bytes": result.num_bytes,
-                    "cpu_seconds": round(result.cpu_seconds, 2),
-                },
-                "shards": {
-                    "planned": result.num_shards,
-                    "reused": result.num_shards_reused,
-                    "quarantined": result.num_quarantined,
-                },
-                "coverage": result.coverage,
-                "reused": result.reused,
-                "fingerprint": result.fingerprint,
-            }
-            for store, result in results.items()
-        },
+        "stages": {str(store): completed.to_json() for store, completed in results.items()},
         "device": chosen.line().removeprefix("device: "),
         "versions": {
             "raypipe": VERSION,

@@ -15,7 +15,7 @@ from raypipe.names import Role, StoreName
 
 if TYPE_CHECKING:
     from raypipe.cluster.report import Report
-    from raypipe.driver.execute import StageResult
+    from raypipe.driver.execute import Completed
 
 
 WORDS = {
@@ -124,18 +124,20 @@ class TerminalWatcher(Watcher):
             self._last_line = time.monotonic()
             self._line(f"{words_of(name)}: {_done(report)}")
 
-    def ended(self, name: StoreName, result: "StageResult") -> None:
+    def ended(self, name: StoreName, completed: "Completed") -> None:
         """Remove the stage from the display, with a line if it was slow, or copied or lost rows."""
         self._forget_stage()
         self._num_ended += 1
         self._tell_all()
-        kept = f", {result.num_shards_reused} shards kept" if result.num_shards_reused else ""
-        lost = f", {result.num_quarantined} in quarantine" if result.num_quarantined else ""
-        copied = f", {result.num_copied:,} of them copied" if result.num_copied else ""
-        more = f"{copied}{kept}{lost}" if not result.reused else ""
-        if result.seconds >= QUICK_SECONDS or more:
-            rows = _rows(result.num_rows)
-            self._line(f"{words_of(name)}: {rows} in {result.seconds:.1f} s{more}")
+        report, num_lost = completed.report, len(completed.manifest.skipped_rows)
+        if report is None:
+            return
+        more = f", {report.num_copied:,} of them copied" if report.num_copied else ""
+        more += f", {report.num_reused} shards kept" if report.num_reused else ""
+        more += f", {num_lost} in quarantine" if num_lost else ""
+        if report.seconds >= QUICK_SECONDS or more:
+            rows = _rows(completed.num_rows)
+            self._line(f"{words_of(name)}: {rows} in {report.seconds:.1f} s{more}")
 
     def __enter__(self) -> "TerminalWatcher":
         return self

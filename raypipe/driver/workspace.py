@@ -16,7 +16,7 @@ from raypipe.regular import check_folder
 from raypipe.shapes import Place, Shape, check_shape
 from raypipe.storage.cleanup import wait_for_gc
 from raypipe.storage.fence import check_fence
-from raypipe.storage.files import make_folder
+from raypipe.storage.files import make_folder, replace_file
 from raypipe.storage.holder import Process
 from raypipe.storage.ledger import Ledger, read_manifest, restore_plan, restore_spec, work_label
 from raypipe.storage.records import FORMAT, Json, Manifest, Shard, seal, unseal, unseal_format
@@ -245,6 +245,11 @@ class Workspace:
         for path in paths:
             files = (p for p in path.rglob("*") if p.is_file()) if path.is_dir() else (path,)
             self.written |= {file.relative_to(self.folder).as_posix() for file in files}
+
+    def write(self, name: str, data: bytes) -> None:
+        """Replace a file of the folder, and record it as written by this invocation."""
+        replace_file(self.folder / name, data)
+        self.wrote(self.folder / name)
 
     def remove(self, path: Path) -> None:
         """Delete a file of the folder that an earlier invocation wrote, in its bucket too."""

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from ir_measures.measures import SumAgg
 
-from raypipe.errors import InputError
+from raypipe.errors import InputError, some
 from raypipe.evaluation.names import by_gdeval, grades_of, parse_measures, problems_of
 from raypipe.evaluation.run_files.columns import SHOWN, check_run, encode, repeats
 from raypipe.evaluation.run_files.runs import NotInPartsError, read_parts, read_run
@@ -80,12 +80,6 @@ def warn_of(measured: Mapping[str, Measured], where: str = "") -> None:
 
 def _queries(queries: Sequence[str]) -> str:
     return "1 query" if len(queries) == 1 else f"{len(queries):,} queries"
-
-
-def some(names: Mapping[str, object] | Sequence[str]) -> str:
-    """The first ten names, for a message."""
-    shown = list(names)[:SHOWN]
-    return ", ".join(shown) + (", ..." if len(names) > SHOWN else "")
 
 
 def evaluate(

@@ -89,7 +89,7 @@ class Aggregate(Kind):
             graph.sides(query_set),
         )
         store = of_stage(name, query_set)
-        stored = graph.store(store, lambda: aggregate)
+        stored = graph.stores.ensure(store, aggregate)
         *below, of_pairs = pairs.chain.asked
         needed = (*below, replace(of_pairs, request=request))  # it may need fewer than were scored
         chain = replace(pairs.chain, asked=needed).then(Chain((store,)))

@@ -88,7 +88,7 @@ class DocumentRun(Kind):
             self.depth,
         )
         store = of_stage(name, query_set)
-        stored = graph.store(store, lambda: made)
+        stored = graph.stores.ensure(store, made)
         how = self.method if self.k is None else f"{self.method}, k={self.k}"
         return System(
             name,
@@ -172,7 +172,7 @@ class PassageRun(Kind):
             graph.excluded(query_set),
         )
         store = of_stage(name, query_set)
-        stored = graph.store(store, lambda: made)
+        stored = graph.stores.ensure(store, made)
         chain = before.chain.then(Chain((store,)))
         what = f"{self.run}, first {self.documents}"
         return System(name, "run", stored, chain, what, before.model, before.start_weights)

@@ -94,7 +94,7 @@ class Fuse(Kind):
             self.k,
         )
         store = of_stage(name, query_set)
-        stored = graph.store(store, lambda: fuse)
+        stored = graph.stores.ensure(store, fuse)
         chain = Chain().then(*(inputs[run].chain for run in self.runs), Chain((store,)))
         how = self.method or f"first {self.depth:,}"
         return System(name, "run", stored, chain, " + ".join(self.runs), how, unit=unit)

@@ -67,7 +67,7 @@ class GivenRun(Kind):
             unjudged=graph.unjudged(query_set),
             excluded=graph.excluded(query_set, self.of),
         )
-        stored = graph.store(of_stage(name, query_set), lambda: read)
+        stored = graph.stores.ensure(of_stage(name, query_set), read)
         what = "as read" if larger is None else f"as read, a ranking of {larger}"
         note = "" if larger is None else left_out(name, larger, stored)
         unordered = int(stored.manifest.records[0].facts.get("unordered", 0))

@@ -167,7 +167,7 @@ class MonoScore(Rerank):
         return System(
             name,
             "run",
-            graph.store(store, lambda: final),
+            graph.stores.ensure(store, final),
             before.chain.then(chain, Chain((store,))),
             f"{self.run}, first {self.k0}{told}",
             self.model,
@@ -241,7 +241,7 @@ class DuoScore(Rerank):
         return System(
             name,
             "pairs",
-            graph.store(store, lambda: final),
+            graph.stores.ensure(store, final),
             before.chain.then(chain, Chain((store,))),
             f"{self.run}, first {self.k1}",
             self.model,
@@ -291,7 +291,7 @@ def scored(
     if tokens is None:
         names = [of_stage(name, query_set, Role.PIECES), store]
         pieces = PassageTokensStage(graph.collection(), candidates, model)
-        tokens = graph.store(names[0], lambda: pieces)
+        tokens = graph.stores.ensure(names[0], pieces)
     scoring = ScoreStage(
         base,
         candidates,
@@ -305,7 +305,7 @@ def scored(
     )
     run, request = candidates.run, candidates.request
     asked = ScoreRequest(base.fingerprint(), request, run.identity, run)
-    scores = Scored(candidates, graph.store(store, lambda: scoring))
+    scores = Scored(candidates, graph.stores.ensure(store, scoring))
     return base, scores, Chain((*names,), (asked,))
 
 

@@ -217,7 +217,7 @@ class Bm25Search(_ResolvedSearch):
         excluded = graph.excluded(query_set)
         bm25 = Bm25Stage(name, sides, index, k1, b, self.depth, feedback(self.rm3), excluded)
         store = of_stage(name, query_set)
-        stored = graph.store(store, lambda: bm25)
+        stored = graph.stores.ensure(store, bm25)
         model = "BM25" if self.rm3 is None else "BM25+RM3"
         return System(name, "run", stored, Chain((store,)), "collection", model)
 
@@ -279,9 +279,9 @@ class DenseSearch(_ResolvedSearch):
             from raypipe.stages.sparse import SparsePartsStage
 
             search = SparsePartsStage(*of, model.dim, excluded=graph.excluded(query_set))
-        found = graph.store(parts, lambda: search)
+        found = graph.stores.ensure(parts, search)
         merge = merge_stage(name, found, graph.sides(query_set), self.depth)
-        merged = graph.store(store, lambda: merge)
+        merged = graph.stores.ensure(store, merge)
         chain = Chain((*query_stores(graph, self.index, query_set), parts, store))
         saw = encoded.start_weights
         return System(name, "run", merged, chain, "collection", encoded.model, saw)
@@ -297,7 +297,7 @@ def _impact_search(
     store = of_stage(name, query_set)
     excluded = graph.excluded(query_set)
     search = ImpactSearchStage(name, sides, index.stored, of_queries, depth, excluded)
-    stored = graph.store(store, lambda: search)
+    stored = graph.stores.ensure(store, search)
     chain = Chain((of_stage(embeddings, query_set), store))
     return System(name, "run", stored, chain, "collection", index.model, index.start_weights)
 
@@ -343,10 +343,10 @@ class AnnSearch(_ResolvedSearch):
             excluded,
         )
         store, recall_store = of_stage(name, query_set), of_stage(name, query_set, Role.RECALL)
-        stored = graph.store(store, lambda: search)
+        stored = graph.stores.ensure(store, search)
         measured_on = (self.depth, self.ann.recall_queries, excluded)
         recall = recall_stage(stored, embeddings, of_queries, *measured_on)
-        found = measured(graph.store(recall_store, lambda: recall))
+        found = measured(graph.stores.ensure(recall_store, recall))
         chain = Chain((*query_stores(graph, built.embeddings, query_set), store))
         return System(
             name,

@@ -4,7 +4,6 @@ Source: the check of its organisers, tira.check_format.LongEvalLags (PyPI: tira 
 submission guide (github.com/clef-longeval/longeval-code).
 """
 
-import json
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -19,18 +18,26 @@ from raypipe.data.files import natural_key
 from raypipe.errors import InputError
 from raypipe.evaluation.exports import write_trec
 from raypipe.leaderboard.boards import BOARDS
-from raypipe.leaderboard.rules import Finding, broken, holds, read_run_lines, refuse_broken
+from raypipe.leaderboard.rules import (
+    Finding,
+    broken,
+    holds,
+    read_run_lines,
+    refuse_broken,
+    with_names,
+)
 from raypipe.leaderboard.submission import (
     RunSide,
     Submission,
     Verdict,
+    appear_once,
     check_tag,
-    refuse_other_bytes,
     rows_to_write,
     verdict,
+    write_check,
 )
 from raypipe.regular import check_folder
-from raypipe.storage.files import appear, folder_beside, replace_file
+from raypipe.storage.files import folder_beside, replace_file
 from raypipe.storage.records import digest
 from raypipe.vocabulary import BreakTies
 
@@ -201,9 +208,7 @@ def pack(
     verdicts = {name: _checked(run, break_ties) for name, run in runs_in(folder).items()}
     findings = {"submission": [check_tag(submission)], "ir-metadata": [_metadata(source)]}
     findings |= {name: of_run.findings for name, of_run in verdicts.items()}
-    refuse_broken(
-        [replace(f, rule=f"{name}: {f.rule}") for name, each in findings.items() for f in each]
-    )
+    refuse_broken(with_names(findings))
     body = {**read_metadata(source), "tag": submission}
     with folder_beside(target) as beside:
         for name, of_run in verdicts.items():
@@ -212,14 +217,10 @@ def pack(
             table = rows_to_write(of_run.filled, of_run.scores)
             write_trec(table, beside / name / RUNS[0], tag=submission)
         (beside / METADATA).write_text(metadata_text(body), encoding="utf-8")
-        if target.exists():
-            refuse_other_bytes(target, beside)
-        else:
-            appear(beside, target)
-    rules = {name: [f.to_json() for f in each] for name, each in findings.items()}
-    report = {"task": TASK, "id": submission, "measure": {}, "rules": rules}
-    replace_file(out / "leaderboard" / "check.json", json.dumps(report, indent=1).encode() + b"\n")
-    return Submission(target, findings, {})
+        appear_once(beside, target)
+    packed = Submission(target, findings, {})
+    write_check(out, TASK, packed)
+    return packed
 
 
 def metadata_text(body: Mapping[str, Any]) -> str:

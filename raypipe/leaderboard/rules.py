@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -66,6 +66,24 @@ def refuse_broken(findings: Sequence[Finding]) -> None:
     problems = [f"{finding.rule}: {finding.detail}" for finding in findings if not finding.ok]
     if problems:
         raise InputError(problems)
+
+
+Findings = Mapping[str, Sequence[Finding]]
+"""The findings about several files or runs, by their names."""
+
+
+def with_names(findings: Findings) -> list[Finding]:
+    """All of them, with the name of the file or run before each rule."""
+    return [
+        replace(each, rule=f"{name}: {each.rule}")
+        for name, some in findings.items()
+        for each in some
+    ]
+
+
+def rules_to_json(findings: Findings) -> dict[str, list[dict[str, str | bool]]]:
+    """All of them, as in check.json."""
+    return {name: [each.to_json() for each in some] for name, some in findings.items()}
 
 
 @dataclass(frozen=True)

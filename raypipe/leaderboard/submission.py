@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import date, timedelta
 from functools import partial
 from pathlib import Path
@@ -30,6 +30,8 @@ from raypipe.leaderboard.rules import (
     of_table,
     read_run_lines,
     refuse_broken,
+    rules_to_json,
+    with_names,
 )
 from raypipe.regular import check_folder, check_regular
 from raypipe.storage.files import appear, folder_beside, replace_file
@@ -245,19 +247,19 @@ def pack(
         for name, side in sides.items()
     }
     findings |= {name: of_side.findings for name, of_side in verdicts.items()}
-    refuse_broken(
-        [replace(f, rule=f"{name}: {f.rule}") for name, each in findings.items() for f in each]
-    )
+    refuse_broken(with_names(findings))
     figures = {name: v for of_side in verdicts.values() for name, v in of_side.figures.items()}
     _write(board, folder, submission, verdicts, _facts(board, body, figures))
-    check = {
-        "task": board.task,
-        "id": submission,
-        "measure": figures,
-        "rules": {name: [f.to_json() for f in each] for name, each in findings.items()},
-    }
+    packed = Submission(folder / submission, findings, figures)
+    write_check(out, board.task, packed)
+    return packed
+
+
+def write_check(out: Path, task: str, packed: Submission) -> None:
+    """Write out/leaderboard/check.json."""
+    rules = rules_to_json(packed.findings)
+    check = {"task": task, "id": packed.folder.name, "measure": packed.measure, "rules": rules}
     replace_file(out / "leaderboard" / "check.json", json.dumps(check, indent=1).encode() + b"\n")
-    return Submission(folder / submission, findings, figures)
 
 
 def _measured(
@@ -339,27 +341,27 @@ def _write(
             raise InputError(
                 f"{metadata_file}: it exists with other metadata; give a new id, or remove it"
             )
-        if target.exists():
-            refuse_other_bytes(target, beside)
-        else:
-            appear(beside, target)
+        appear_once(beside, target)
         if metadata_file:
             replace_file(metadata_file, text)
 
 
-def refuse_other_bytes(standing: Path, new: Path) -> None:
-    """Returns nothing if a submission's folder holds what would be written.
+def appear_once(new: Path, target: Path) -> None:
+    """Put a submission's finished folder in its place, where the same may stand already.
 
     Raises:
-        InputError: it holds something else.
+        InputError: something else stands there.
     """
+    if not target.exists():
+        appear(new, target)
+        return
     before, after = (
         {path.relative_to(each): path.read_bytes() for path in each.rglob("*") if path.is_file()}
-        for each in (standing, new)
+        for each in (target, new)
     )
     if before != after:
         raise InputError(
-            f"{standing}: a submission of this id exists with other files; give a new id, or "
+            f"{target}: a submission of this id exists with other files; give a new id, or "
             "remove that folder if it was never submitted"
         )
 

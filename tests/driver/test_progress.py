@@ -8,7 +8,7 @@ import pytest
 
 from raypipe.cluster.report import Report
 from raypipe.driver import progress
-from raypipe.driver.execute import StageResult
+from raypipe.driver.execute import Completed
 from raypipe.driver.progress import WORDS, to_stderr, words_of
 from raypipe.names import (
     Role,
@@ -19,12 +19,17 @@ from raypipe.names import (
     of_training,
     tokens_of,
 )
+from raypipe.storage.records import Manifest, Record, Shard
 
 NAME = of_stage("dense", "test")
 
 
-def result(reused=False, rows=1200, kept=0, lost=0, copied=0, seconds=2.26):
-    return StageResult("x", "f", reused, rows, 9, kept, lost, 1.0, copied, seconds)
+def completed(reused=False, kept=0, lost=0, copied=0, seconds=2.26):
+    """A store of 1,200 rows."""
+    records = (Record(Shard(0, 0, 1200), "0" * 64, 0, {}),)
+    manifest = Manifest("x", "f", records, (), tuple(range(lost)))
+    report = Report(num_reused=kept, num_copied=copied, seconds=seconds)
+    return Completed(manifest, None if reused else report)
 
 
 def report(rows=0, seconds=0.0, **counts):
@@ -61,10 +66,10 @@ def test_a_file_gets_lines_with_times_in_words_of_the_recipe(monkeypatch, noon):
         last = int(rows == 400)
         at = report(rows, seconds, num_lost=last, num_out_of_memory=2 * last)
         watcher.advanced(NAME, at)
-    watcher.ended(NAME, result())
-    watcher.ended(NAME, result(reused=True, seconds=0.0, copied=5))
-    watcher.ended(NAME, result(seconds=1.99))
-    of_scores = result(kept=3, lost=2, copied=1100, seconds=1.26)
+    watcher.ended(NAME, completed())
+    watcher.ended(NAME, completed(reused=True))
+    watcher.ended(NAME, completed(seconds=1.99))
+    of_scores = completed(kept=3, lost=2, copied=1100, seconds=1.26)
     watcher.ended(of_stage("mono", "dev", Role.SCORES), of_scores)
     lost = "1 worker lost, 2 workers ended for want of memory"
     assert stream.getvalue().splitlines() == [
@@ -124,7 +129,7 @@ def test_a_terminal_gets_one_display_over_all_stages_that_goes_away(terminal):
     assert stage.fields["told"] == "200 of 900 rows"
     watcher.advanced(NAME, report(400, 20.0))
     assert stage.completed == 600 and stage.fields["told"].endswith("20 rows/s, 0:00:15 left")
-    watcher.ended(NAME, result())
+    watcher.ended(NAME, completed())
     assert watcher._display is display and display.live.is_started, "one for all stages"
     assert [task.description for task in display.tasks] == ["all stages"]
     assert every.completed == 1 and every.fields["told"] == "1 of 3 complete"
@@ -140,7 +145,7 @@ def test_more_stages_than_foreseen_are_counted(terminal):
     watcher.expects(1)
     watcher.began(NAME, report())
     for _ in range(2):
-        watcher.ended(NAME, result())
+        watcher.ended(NAME, completed())
     (every,) = watcher._display.tasks
     assert every.fields["told"] == "2 of 2 complete"
     watcher.stop()
@@ -148,7 +153,7 @@ def test_more_stages_than_foreseen_are_counted(terminal):
 
 def test_a_display_without_a_forecast_counts_what_is_complete(terminal):
     watcher = progress.TerminalWatcher(terminal)
-    watcher.ended(NAME, result(reused=True))
+    watcher.ended(NAME, completed(reused=True))
     watcher.began(NAME, report())
     assert watcher._display.tasks[0].fields["told"] == "1 complete"
     watcher.stop()
@@ -169,7 +174,7 @@ def test_a_terminal_whose_cursor_does_not_move_gets_lines(monkeypatch):
     with progress.TerminalWatcher(stream) as watcher:
         watcher.expects(1)
         watcher.began(NAME, report())
-        watcher.ended(NAME, result())
+        watcher.ended(NAME, completed())
     assert stream.getvalue().splitlines() == ["dense on test: 1,200 rows in 2.3 s"]
 
 

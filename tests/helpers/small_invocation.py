@@ -30,5 +30,6 @@ class Watching:
         self.told.append(("advanced", str(name), report.num_done))
         self.act(str(name))
 
-    def ended(self, name, result):
-        self.told.append(("ended", str(name), result.num_shards_reused, result.reused))
+    def ended(self, name, completed):
+        entry = completed.to_json()
+        self.told.append(("ended", str(name), entry["shards"]["reused"], entry["reused"]))

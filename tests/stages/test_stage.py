@@ -11,7 +11,6 @@ from sparse_models import make_splade
 
 from raypipe import schema
 from raypipe.driver.forecast.forecast import Walk
-from raypipe.driver.forecast.samples import Samples
 from raypipe.errors import InputError
 from raypipe.models.folder.model_folder import resolve_model
 from raypipe.names import of_stage
@@ -191,7 +190,7 @@ class Saying(Plain):
 @pytest.fixture
 def walk(tmp_path):
     stores, aside = PosixStorage(tmp_path / "stores"), PosixStorage(tmp_path / "aside")
-    return Walk(stores, lambda name, stage: 1 / 0, Samples(Sizing(shard_rows=3)), aside)
+    return Walk(stores, lambda name, stage: 1 / 0, Sizing(shard_rows=3), aside)
 
 
 def test_a_stage_that_says_nothing_has_its_plan_and_bytes_and_a_run_full_lists(walk):

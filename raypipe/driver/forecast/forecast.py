@@ -7,6 +7,7 @@ computed.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,7 +18,6 @@ import numpy as np
 from raypipe.config.recipe import Recipe
 from raypipe.driver.devices import Devices
 from raypipe.driver.execute import older_stores, size_of
-from raypipe.driver.forecast.samples import Samples
 from raypipe.driver.place import sizing_of
 from raypipe.driver.recipe.graph import Graph, graph_at
 from raypipe.driver.workspace import Workspace
@@ -25,7 +25,7 @@ from raypipe.errors import FullError, InputError
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.names import Role, StoreName
 from raypipe.stages.expected import Expected
-from raypipe.stages.stage import Stage
+from raypipe.stages.stage import Sizing, Stage
 from raypipe.storage.ledger import read_manifest
 from raypipe.storage.posix import PosixStorage
 from raypipe.storage.records import Json, Manifest, Record, digest
@@ -35,6 +35,7 @@ from raypipe.storage.store import Stored, committed
 
 if TYPE_CHECKING:
     from raypipe.driver.forecast.rates import Key, Rate
+    from raypipe.driver.forecast.samples import Samples
     from raypipe.stages.expected import ModelInputs
 
 COMPUTED = (Role.COUNT, Role.QUERIES)
@@ -175,11 +176,20 @@ class Walk:
     """The stores to look for existing ones in."""
     compute: Callable[[StoreName, Stage], Stored]
     """Computes a small store, in the workspace or aside."""
-    expectations: Samples
+    sizing: Sizing
     aside: Storage
     """Holds the payloads that are made up: a few that later stages read while they are planned."""
+    stages: dict[str, list[Stage]] = field(default_factory=dict)
+    """By the reuse key of their spec: later ones may take their rows."""
     lines: dict[StoreName, Line] = field(default_factory=dict)
     _stored: dict[tuple[StoreName, str], Stored] = field(default_factory=dict)
+
+    @cached_property
+    def expectations(self) -> "Samples":
+        """What stages are asked with whose stores are not there; a rerun has none."""
+        from raypipe.driver.forecast.samples import Samples
+
+        return Samples(self.sizing, self.stages)
 
     def fixed(self, name: StoreName) -> Stored | None:
         """None, since a forecast reads no generation."""
@@ -204,7 +214,7 @@ class Walk:
             stored = self._expected(name, stage, spec)
         elif name not in self.lines:
             self.lines[name] = replace(_line(name, stored), reused=True)
-        self.expectations.passed(spec, stage)
+        self.stages.setdefault(spec.reuse_key, []).append(stage)
         self._stored[name, spec.fingerprint()] = stored
         return stored
 
@@ -295,9 +305,9 @@ def make_forecast(
     Raises:
         InputError: a model or file does not fit a stage.
     """
-    expectations = Samples(sizing_of(recipe.resources, chosen))
+    sizing = sizing_of(recipe.resources, chosen)
     with TemporaryDirectory(prefix="raypipe-forecast-") as folder:
-        walk = Walk(storage, compute, expectations, PosixStorage(Path(folder)))
+        walk = Walk(storage, compute, sizing, PosixStorage(Path(folder)))
         graph_at(recipe, walk, chosen, sources, models).systems(selected)
     notes = dict.fromkeys(line.note for line in walk.lines.values() if line.note)
     return Forecast([*walk.lines.values()], notes=[*notes])

@@ -1,6 +1,6 @@
 """Samples of texts, for forecasts: evenly spaced rows of files, or of a store."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -20,7 +20,6 @@ from raypipe.stages.texts.counted_files import ReadRecords
 from raypipe.stages.texts.ids import column_of_rows
 from raypipe.stages.texts.tokenize import piece_settings, pieces_of
 from raypipe.storage.payloads import concatenate
-from raypipe.storage.spec import StageSpec
 from raypipe.storage.store import Stored
 from raypipe.text.inputs import TextSlice, taken
 
@@ -39,9 +38,10 @@ class Samples:
     """
 
     sizing: Sizing
+    stages: Mapping[str, Sequence[Stage]]
+    """Those before the one that is asked, by the reuse key of their spec."""
     _expected: dict[str, Expected] = field(default_factory=dict)
     """Of stores that are not there, by their origin."""
-    _stages: dict[str, list[Stage]] = field(default_factory=dict)
     _samples: dict[str, Sample] = field(default_factory=dict)
     _pieces: dict[tuple[object, ...], tuple[TextSlice, float]] = field(default_factory=dict)
 
@@ -53,13 +53,9 @@ class Samples:
         """A store that is not there."""
         self._expected[stored.origin] = expected
 
-    def passed(self, spec: StageSpec, stage: Stage) -> None:
-        """A stage, with its spec, of which later ones may take rows."""
-        self._stages.setdefault(spec.reuse_key, []).append(stage)
-
     def earlier(self, reuse_key: str) -> Sequence[Stage]:
         """The stages before this one with a `reuse_key`, in the order of the recipe."""
-        return self._stages.get(reuse_key, ())
+        return self.stages.get(reuse_key, ())
 
     def sample(self, texts: Stored) -> Sample:
         """The sample of a table of texts, which its stage made if the table is not there."""

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from raypipe.data.qrels import read_qrels
-from raypipe.driver.execute import StageResult, read_cost
+from raypipe.driver.execute import Completed, read_cost
 from raypipe.driver.generations.drift import Drift, DriftLimit, counterpart, drift, of_queries
 from raypipe.driver.measure import Measurement
 from raypipe.driver.recipe.graph import Graph
@@ -67,7 +67,7 @@ class Built:
 
     graph: Graph
     systems: Mapping[str, Sequence[System]]
-    results: Mapping[StoreName, StageResult]
+    results: Mapping[StoreName, Completed]
     measurement: Measurement
     seconds: float
     snapshot: str | None = None
@@ -191,13 +191,17 @@ def refuse_overtaken(workspace: Workspace) -> None:
 def _generation(
     workspace: Workspace, name: str, number: int, base: Generation | None, built: Built
 ) -> Generation:
-    kept = {store: result for store, result in built.results.items() if store.role not in _APART}
+    fingerprints = {
+        str(store): completed.manifest.fingerprint
+        for store, completed in built.results.items()
+        if store.role not in _APART
+    }
     facts: dict[str, Json] = {
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
         "base": base.number if base else None,
         "workspace": workspace.id,
         "passages": built.graph.collection().num_rows,
-        "rows_copied": _rows_copied(workspace.stores, base, kept),
+        "rows_copied": _rows_copied(workspace.stores, base, fingerprints),
         "seconds": round(built.seconds, 1),
         "measures": built.measurement.entries["measures"],
     }
@@ -206,22 +210,16 @@ def _generation(
     if base is not None:
         facts |= _changes(workspace.stores, base, built.graph)
         facts |= _drifts(workspace.stores, base, built)
-    return Generation(name, number, {str(s): r.fingerprint for s, r in kept.items()}, facts)
+    return Generation(name, number, fingerprints, facts)
 
 
-def _rows_copied(
-    stores: Storage, base: Generation | None, kept: Mapping[StoreName, StageResult]
-) -> int:
+def _rows_copied(stores: Storage, base: Generation | None, fingerprints: Mapping[str, str]) -> int:
     """Rows of the stores that the base has not, which were copied when these were made.
 
     It does not matter which invocation made them: a killed one may have, or one before it.
     """
-    before = {} if base is None else base.stores
-    return sum(
-        read_cost(stores, result.store, result.fingerprint).num_copied
-        for store, result in kept.items()
-        if before.get(str(store)) != result.fingerprint
-    )
+    new = fingerprints.items() - ({} if base is None else base.stores).items()
+    return sum(read_cost(stores, *store).num_copied for store in new)
 
 
 def _is_same(base: Generation, newer: Generation) -> bool:

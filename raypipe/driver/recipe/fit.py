@@ -18,7 +18,7 @@ from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries
 from raypipe.data.reading import ids_in
 from raypipe.driver.recipe.graph import Graph
-from raypipe.errors import InputError
+from raypipe.errors import InputError, some
 from raypipe.kinds.search import Bm25Search, Tuned
 from raypipe.stages.texts.ids import all_ids, id_index, own_rows
 from raypipe.vocabulary import Unit
@@ -65,8 +65,6 @@ class Fit:
         """A line if no judged passage, or no judged query, is there: all systems would count 0."""
         problems = []
         if not self.present:
-            from raypipe.evaluation.measures import some
-
             counts = f"0 of {self.judged:,} judged {self.unit} are in the collection"
             text = f"{counts} ({some(self.lacking)}); name the judgements of this collection"
             problems.append(text)

@@ -60,9 +60,10 @@ class Graph:
         stage: Callable[[], Stage],
         fits: Callable[[Stored], bool] = lambda fixed: True,
     ) -> Stored:
-        """The finished store of this name; its stage is made and completed once.
+        """The finished store that several systems read; its stage is made and completed once.
 
-        `fits` says whether a generation's store of this name is what the recipe means by it.
+        A generation that is read may have it, if `fits` says that it is what the recipe means. What
+        one system alone makes for a query set, `stores.ensure` completes.
         """
         if name not in self._stored:
             fixed = self.stores.fixed(name)
@@ -224,8 +225,11 @@ class Graph:
         """One of the collection's stores."""
         name = of_collection(role)
         if name not in self._stored:
-            found = self._fixed() or self._prepared()
-            self._stored |= {of_collection(made): stored for made, stored in found.items()}
+            stores = self._fixed()
+            if stores is None:
+                counted = counted_collection(self.recipe.collection, self.stores, self.sources)
+                stores = counted.passages()
+            self._stored |= {of_collection(other): stored for other, stored in stores.items()}
         return self._stored[name]
 
     def _fixed(self) -> dict[Role, Stored] | None:
@@ -236,9 +240,6 @@ class Graph:
         found = {role: self.stores.fixed(of_collection(role)) for role in roles}
         complete = {role: stored for role, stored in found.items() if stored is not None}
         return complete if len(complete) == len(roles) else None
-
-    def _prepared(self) -> dict[Role, Stored]:
-        return counted_collection(self.recipe.collection, self.stores, self.sources).passages()
 
 
 def graph_at(

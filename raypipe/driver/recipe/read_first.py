@@ -19,7 +19,7 @@ from raypipe.data.formats.registry import Passage, get_format
 from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import doubts_of, read_queries
 from raypipe.data.reading import first_problems
-from raypipe.errors import InputError
+from raypipe.errors import InputError, some
 from raypipe.evaluation.names import check_grades, parse_measures
 from raypipe.kinds.read import GivenRun
 from raypipe.stages.excluded import read_excluded
@@ -142,8 +142,6 @@ def _of_run(stage: GivenRun, file: Path, known: set[str]) -> list[str]:
 
 def _of_exclusions(file: Path, query_ids: set[str] | None, queries: str | None) -> list[str]:
     """Problems of a file of excluded passages, and a line if it is of no query of the set."""
-    from raypipe.evaluation.measures import some
-
     problems: list[str] = []
     pairs = _tried(read_excluded, file, problems) or []
     ids = {query_id for query_id, _ in pairs}
@@ -162,8 +160,6 @@ def _strange(judged: pa.Table, qrels: str, known: set[str], file: str | None) ->
     ids = pc.unique(judged["query_id"]).to_pylist()
     if not known.isdisjoint(ids):
         return []
-    from raypipe.evaluation.measures import some
-
     return [
         f"{qrels}: expected judgements of queries of {file} (such as {some(sorted(known))}), found "
         f"those of other queries only ({some(ids)}); name the judgements of this query set"

@@ -164,7 +164,7 @@ def _add_examples(sets: Sets, opened: OpenedSet, guard: Guard) -> list[str]:
     """Lines about a set's queries and its examples, which are drawn here."""
     name, graph, stage = opened.name, opened.graph, opened.examples(guard)
     lines = _about_queries(f"train: {name}", opened.keys.queries, stage.queries)
-    examples = graph.store(of_training(Role.EXAMPLES, name), lambda: stage)
+    examples = graph.stores.ensure(of_training(Role.EXAMPLES, name), stage)
     sets.train = (*sets.train, TrainStores(examples, *graph.trained_tokens(opened.query_set)))
     facts = examples.manifest.records[0].facts
     sets.facts[name] = {**facts, "negatives_from": sources_of(opened.keys)}
@@ -188,7 +188,7 @@ def _add_text(sets: Sets, graph: CollectionGraph, name: str) -> list[str]:
     """Lines about a pre-training's text, which is cut here."""
     masking, stage = graph.training.masking, stretches_stage(name, graph)
     assert masking is not None
-    stretches = graph.store(of_training(Role.EXAMPLES, name), lambda: stage)
+    stretches = graph.stores.ensure(of_training(Role.EXAMPLES, name), stage)
     sets.texts = (*sets.texts, TextStores(stretches, stage.tokens))
     facts, held_out = stretches.manifest.records[0].facts, masking.held_out
     num_inputs = facts["examples"]

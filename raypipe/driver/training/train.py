@@ -40,7 +40,6 @@ from raypipe.markdown import Table, Text
 from raypipe.models.folder.adapters import adapter_folder
 from raypipe.models.folder.model_folder import starting_weights
 from raypipe.stages.stage import Opened, Site, Sizing, Stage
-from raypipe.storage.files import replace_file
 from raypipe.storage.records import Manifest, Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.training.checkpoints import Checkpoints, best_of, measured_sets
@@ -122,8 +121,7 @@ def run_training(
 
             # 7. The measurements as a table.
             summary["device"] = place.devices.line().removeprefix("device: ")
-            replace_file(workspace.folder / "table.md", table.encode())
-            workspace.wrote(workspace.folder / "table.md")
+            workspace.write("table.md", table.encode())
             summary |= told
     return Trained(summary, table, folder)
 

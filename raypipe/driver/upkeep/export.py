@@ -233,7 +233,7 @@ def write_run(stores: Storage, spec: StageSpec, stored: Stored, out: Path) -> in
 def write_pairs(stores: Storage, spec: StageSpec, stored: Stored, out: Path) -> int:
     """Columns query_id, passage_id, other_id, probability (that the passage is more relevant)."""
     pairs = stored.whole_table(schema.SCORES)
-    return _write_pairs(pairs, *sides_of(stores, spec), out)
+    return _write_scored(pairs, *sides_of(stores, spec), out, of_pairs=True)
 
 
 def write_scores(stores: Storage, spec: StageSpec, stored: Stored, out: Path) -> int:
@@ -244,28 +244,23 @@ def write_scores(stores: Storage, spec: StageSpec, stored: Stored, out: Path) ->
     base = spec.params["base"]
     assert isinstance(base, Mapping)
     texts = replace(spec, inputs={**spec.inputs, **base["inputs"]})
-    queries, collection = sides_of(stores, texts)
     scores: pa.Table = stored.whole_table(schema.SCORES)
-    if (scores["other_row"].to_numpy() >= 0).any():
-        return _write_pairs(scores, queries, collection, out)
-    query_ids = queries.table(schema.QUERIES)["query_id"].take(scores["query_row"])
-    ids = pa.array(ids_of_rows(collection, scores["passage_row"].to_numpy()), pa.string())
-    columns = {"query_id": query_ids, "passage_id": ids, "score": scores["score"]}
-    pq.write_table(pa.table(columns), out / "scores.parquet")
+    of_pairs = bool((scores["other_row"].to_numpy() >= 0).any())
+    return _write_scored(scores, *sides_of(stores, texts), out, of_pairs=of_pairs)
+
+
+def _write_scored(
+    scores: pa.Table, queries: Stored, collection: Stored, out: Path, *, of_pairs: bool
+) -> int:
+    """Write scores (schema.SCORES) with original ids; returns their number."""
+    passages = {"passage_id": "passage_row", **({"other_id": "other_row"} if of_pairs else {})}
+    columns = {"query_id": queries.table(schema.QUERIES)["query_id"].take(scores["query_row"])}
+    for name, rows in passages.items():
+        ids = ids_of_rows(collection, scores[rows].to_numpy())
+        columns[name] = pa.array(ids, pa.string())
+    columns["probability" if of_pairs else "score"] = scores["score"]
+    pq.write_table(pa.table(columns), out / f"{'pairs' if of_pairs else 'scores'}.parquet")
     return int(scores.num_rows)
-
-
-def _write_pairs(pairs: pa.Table, queries: Stored, collection: Stored, out: Path) -> int:
-    sides = [
-        pa.array(ids_of_rows(collection, pairs[name].to_numpy()), pa.string())
-        for name in ("passage_row", "other_row")
-    ]
-    query_ids = queries.table(schema.QUERIES)["query_id"].take(pairs["query_row"])
-    names = ["query_id", "passage_id", "other_id", "probability"]
-    pq.write_table(
-        pa.table([query_ids, *sides, pairs["score"]], names=names), out / "pairs.parquet"
-    )
-    return int(pairs.num_rows)
 
 
 def export(

@@ -43,7 +43,6 @@ from raypipe.text.inputs import TextSlice, taken
 if TYPE_CHECKING:
     from raypipe.models.scorer import Scorer
     from raypipe.ranking.candidates import Keys
-    from raypipe.stages.reuse.division import Division
     from raypipe.stages.scoring.older_scores import OlderScores
 
 SAMPLED_INPUTS = 4_000
@@ -237,8 +236,21 @@ class _OpenedScores:
         copied = self._older.find(keys)
         older = np.where(np.isnan(copied), -1, np.arange(len(copied)))
         division = divide(kept, self._older.text_keys(keys), older)
-        scored, num_tokens = self._scored(keys, division, beat)
-        scores = np.where(division.older >= 0, copied, scored[division.value_of])
+        computed = division.computed  # each text once
+        rows = division.rows[computed]
+        made, num_tokens = self._scorer.score_keys(
+            self._queries.part,
+            self._passage_texts,
+            (query_rows[computed], first[computed], second[computed]),
+            budget_tokens=stage.budget_tokens,
+            beat=lambda places: beat(rows[list(places)].tolist()),
+        )
+        bad = np.flatnonzero(~np.isfinite(made))
+        if len(bad):
+            raise RowsFailed(division.all_rows_of(bad.tolist()), "the score is not finite")
+        of_copied = np.float32(np.nan)  # in the place of a score that nobody reads
+        values = np.append(made, of_copied)[division.value_of]
+        scores = np.where(division.older >= 0, copied, values)
         columns = [query_rows.astype(np.int32), first, second, scores]
         path = self._scratch / f"{shard.index}.parquet"
         table = pa.table(columns, schema=schema.SCORES)
@@ -250,25 +262,6 @@ class _OpenedScores:
         }
         took = (division.num_copied, num_tokens, watch.seconds())
         return Payload(path, facts, *took)
-
-    def _scored(
-        self, keys: Keys, division: Division, beat: Beat
-    ) -> tuple[NDArray[np.float32], int]:
-        """The scores of the candidates to compute, each text once, then one that nobody reads; and
-        the number of tokens that were read."""
-        rows = division.rows[division.computed]
-        query_rows, first, second = (column[division.computed] for column in keys)
-        scores, num_tokens = self._scorer.score_keys(
-            self._queries.part,
-            self._passage_texts,
-            (query_rows, first, second),
-            budget_tokens=self._stage.budget_tokens,
-            beat=lambda places: beat(rows[list(places)].tolist()),
-        )
-        bad = np.flatnonzero(~np.isfinite(scores))
-        if len(bad):
-            raise RowsFailed(division.all_rows_of(bad.tolist()), "the score is not finite")
-        return np.append(scores, np.float32(np.nan)), num_tokens
 
     def _passage_texts(self, rows: NDArray[np.int64]) -> TextSlice:
         """The pieces of passages, whose store may hold those of the candidates alone."""

@@ -141,7 +141,7 @@ def test_a_search_of_words_is_bm25s_with_its_settings_and_names_rm3_if_it_expand
     recipe, asked = load_recipe(BM25, source="words"), []
     graph = SimpleNamespace(
         recipe=recipe,
-        store=lambda store, stage: asked.append((str(store), stage())),
+        stores=SimpleNamespace(ensure=lambda store, stage: asked.append((str(store), stage))),
         sides=lambda query_set: query_set,
         excluded=lambda _: NOTHING,
     )

@@ -41,8 +41,8 @@ class First(Kind):
         from raypipe.stages.first import first_stage
 
         store, sides = of_stage(name, query_set), graph.sides(query_set)
-        excluded = graph.excluded(query_set)
-        stored = graph.store(store, lambda: first_stage(name, sides, self.depth, excluded))
+        stage = first_stage(name, sides, self.depth, graph.excluded(query_set))
+        stored = graph.stores.ensure(store, stage)
         return System(name, "run", stored, Chain((store,)), "collection", "none")
 ''',
     "stages/first.py": '''\
