@@ -64,6 +64,7 @@ def equal(one, other):
     return one.keys() == other.keys() and all((one[key] == other[key]).all() for key in one)
 
 
+@pytest.mark.slow
 def test_each_round_learns_from_what_the_model_before_it_finds(
     mined, train, weights, small_files, tiny_model, tmp_path
 ):

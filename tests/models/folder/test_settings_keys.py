@@ -104,6 +104,7 @@ def test_the_first_tokenizer_is_a_flag(mono, value):
     assert "raypipe.json: first_tokenizer: expected true or false" in problem
 
 
+@pytest.mark.slow
 @pytest.mark.fault(
     36, "odd values in every key of a model folder: over 100 are refused, 0 tracebacks"
 )
