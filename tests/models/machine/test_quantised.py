@@ -143,6 +143,10 @@ def test_fastest_is_the_first_that_the_cpu_computes(monkeypatch, feature):
         ({feature: True, "avx512_bf16": True}, "int8+bf16"),
         ({feature: True}, "int8"),
         ({feature: False, "avx512_bf16": True}, "bf16"),
+        ({feature: True, "avx512_bf16": True, "cpu_name": "AMD EPYC"}, "int8+bf16"),
+        ({feature: True, "avx512_bf16": True, "cpu_name": "Intel Xeon"}, "int8"),
+        ({"avx512_bf16": True, "cpu_name": "Intel Xeon"}, "fp32"),
+        ({"avx512_bf16": True, "amx_bf16": True, "cpu_name": "Intel Xeon"}, "bf16"),
         ({"avx512_fp16": True}, "fp32"),
     ):
         monkeypatch.setattr(torch.cpu, "get_capabilities", lambda has=has: has)
