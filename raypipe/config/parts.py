@@ -234,7 +234,8 @@ class Resources(Section):
     """GPUs that are used, of those that Ray sees."""
     actors: Annotated[AutoOrCount, Source(OWN)] = "auto"
     """Workers of a stage; auto: one for each GPU, otherwise by the cores. If they are more than the
-    GPUs, they share them: one computes while another reads, writes or commits."""
+    GPUs, they share them, in the largest multiple of the GPUs: one computes while another reads,
+    writes or commits."""
     threads: Annotated[AutoOrCount, Source(OWN)] = "auto"
     """Threads of each actor."""
     backend: Annotated[Literal["ray", "inline"], Source(OWN)] = "ray"

@@ -37,7 +37,7 @@ class Devices:
 
     @property
     def needs(self) -> Needs:
-        """The needs of one actor; more actors than GPUs share each of them evenly.
+        """The needs of one actor; more actors than GPUs share each of them evenly, see `_on_gpus`.
 
         One of them then computes while another reads, writes or commits. Ray counts a share in ten
         thousandths, which is rounded down.
@@ -108,11 +108,21 @@ def choose(
         num_gpus=num_gpus,
         gpu_name=here.gpu_name,
         gpus_visible=here.gpus,
-        num_actors=num_gpus if actors == "auto" else int(actors),
+        num_actors=_on_gpus(num_gpus, actors),
         threads=1 if threads == "auto" else int(threads),
         torch=torch_build().version,
         precision=_precision(precision, "cuda", here),
     )
+
+
+def _on_gpus(num_gpus: int, actors: int | str) -> int:
+    """Number of actors; more than the GPUs are a multiple of them.
+
+    Ray gives one GPU to as many actors as have room before it gives the next one, so that others
+    than a multiple would leave a GPU without work: of six with half of four GPUs, the fourth.
+    """
+    num_actors = num_gpus if actors == "auto" else int(actors)
+    return num_actors if num_actors < num_gpus else num_actors - num_actors % num_gpus
 
 
 def _on_cores(here: Hardware, actors: int | str, threads: int | str) -> tuple[int, int]:

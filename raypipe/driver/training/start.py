@@ -142,8 +142,14 @@ def check_start(job: Job, stores: Storage, say: Callable[[str], None]) -> None:
     proof = proofs_of({START: subject}, stores, say)[START]
     if not proof.problem:
         return
+    if proof.refused:
+        raise InputError(
+            f"{START}: {job.start.path}: raypipe trains only from models that {proof.library} "
+            f"computes too, and {proof.problem}"
+        )
     how = (
-        "name model.preset to train the body alone, by the preset's inputs"
+        "name model.preset, or settings of your own in model.settings, to train the body alone, by "
+        "the inputs of these"
         if subject.own
         else "open weights and tokenizer with transformers, save both anew with save_pretrained, "
         "and start from that folder"
@@ -155,7 +161,8 @@ def check_start(job: Job, stores: Storage, say: Callable[[str], None]) -> None:
 
 
 def subject_of_start(job: Job) -> Subject:
-    """The starting model as it is compared: by its folder's settings where the training has them.
+    """The starting model as it is compared: as sentence-transformers opens its folder, where the
+    training has the folder's settings.
 
     Otherwise transformers opens it, with its head if the training begins with that, or its body.
     """
@@ -163,9 +170,20 @@ def subject_of_start(job: Job) -> Subject:
     own = subject_of(start)
     if start.adapter is not None:
         return own
-    if job.recipe.model.preset is None and own.own and own.model.conventions.kind == trained.kind:
+    if own.own and _has_settings_of_folder(job):
         return own
     return Subject(replace(own.model, conventions=_compared(job, trained)), own=False)
+
+
+def _has_settings_of_folder(job: Job) -> bool:
+    """Whether the training has the settings that its start's folder states, limits aside."""
+    settings = job.recipe.model.settings
+    if settings is None:
+        return False
+    try:
+        return settings == resolve_model(job.start.path, None).conventions.to_json()
+    except InputError:  # the folder does not state them all
+        return False
 
 
 def _compared(job: Job, trained: AnyConventions) -> AnyConventions:

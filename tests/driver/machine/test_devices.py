@@ -63,7 +63,8 @@ def test_every_gpu_of_the_machine_gets_an_actor_unless_told_otherwise(machine):
     assert (found.gpus_visible, found.gpu_name) == (4, "GPU 0")
     found = choose("cuda", gpus=2, threads=3)
     assert (found.num_gpus, found.num_actors, found.threads, found.gpus_visible) == (2, 2, 3, 4)
-    assert choose(gpus=4, actors=6).num_actors == 6
+    made = {n: choose(gpus=4, actors=n).num_actors for n in (1, 3, 4, 6, 7, 8, 13)}
+    assert made == {1: 1, 3: 3, 4: 4, 6: 4, 7: 4, 8: 8, 13: 12}, "no GPU has none while one has two"
     assert choose("cpu").device == "cpu"
     with pytest.raises(InputError, match="5 requested, 4 can be used"):
         choose(gpus=5)

@@ -1,5 +1,7 @@
 """The proof of a training's start: as its own library has it, or nothing is trained."""
 
+import json
+
 import drawn_models
 import pytest
 from json_files import changed, write
@@ -27,6 +29,8 @@ TOKENIZER = "tokenizer_config.json"
 CASED = {TOKENIZER: {"tokenizer_class": "BertTokenizer", "do_lower_case": False}}
 READ_BY_LIBRARY = {"sentence_bert_config.json": {"do_lower_case": True}}
 LEFT = {TOKENIZER: {"truncation_side": "left"}}
+LIMITED = {**OWN, "passage_limit": 40}
+STATED = {**OWN, "settings": {**drawn_models.ENCODER, "pooling": "cls"}}
 
 
 @pytest.fixture
@@ -104,6 +108,8 @@ def test_a_duobert_start_is_compared_with_the_third_segment_row_that_it_gets(
         (READ_BY_LIBRARY, ENCODER, ""),
         ({}, OWN, ""),
         (LEFT, OWN, "it reads"),
+        (LEFT, LIMITED, "it reads"),
+        (LEFT, STATED, ""),
     ],
 )
 def test_a_start_that_its_library_reads_otherwise_is_told(job, tmp_path, edits, model, problem):
@@ -112,7 +118,7 @@ def test_a_start_that_its_library_reads_otherwise_is_told(job, tmp_path, edits, 
         changed(tmp_path / "m" / file, **values)
     loss = "cross-entropy" if "draw_missing" in model else "info-nce"
     subject = subject_of_start(job(tmp_path / "m", loss, **model))
-    assert subject.own == (model is OWN)
+    assert subject.own == (model in (OWN, LIMITED))
     told = prove(subject, 1)["problem"]
     assert problem in told and bool(told) == bool(problem)
 
@@ -129,6 +135,18 @@ def test_nothing_is_trained_from_a_start_that_differs_and_its_proof_is_kept(
     write(folder / TOKENIZER, {"tokenizer_class": "BertTokenizer", "do_lower_case": False})
     with pytest.raises(InputError, match="model.start: .* and so trains nothing from it; of the"):
         check_start(job(folder), PosixStorage(tmp_path / "stores"), said.append)
+
+
+def test_a_start_that_its_library_cannot_open_is_told_without_a_remedy_by_that_library(
+    job, with_proofs, tmp_path
+):
+    folder = start_of(tmp_path / "m", "bert", 2)
+    tokens = json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"]
+    (folder / "tokenizer.json").unlink()
+    (folder / "vocab.txt").write_text("\n".join(sorted(tokens, key=tokens.get)))
+    with pytest.raises(InputError, match="computes too, and it cannot open .*: Couldn't") as told:
+        check_start(job(folder), PosixStorage(tmp_path / "stores"), [].append)
+    assert "save_pretrained" not in str(told.value)
 
 
 def test_a_training_proves_its_start_before_its_first_step(
