@@ -571,7 +571,8 @@ def placed(model: "ModelFolder", device: str, precision: str) -> tuple["ModelFol
     """The model in a precision, unless it has its own, and the device (see `device_of`).
 
     As in a pipeline, auto means fp32 on a CPU, on a GPU bf16 or, before Ampere, fp16; fastest means
-    the same on a GPU, on a CPU the first of int8+bf16, int8, bf16 and fp32 that it computes in.
+    the same on a GPU, on a CPU the first of int8+bf16, int8, bf16 and fp32 that it computes in,
+    without a bf16 that is slower than fp32.
 
     Raises:
         InputError: another word, or a precision, here or of the model's own, in which the device

@@ -229,7 +229,8 @@ class Resources(Section):
     precision: Annotated[Literal["auto", "fastest", Precisions], Source(OWN)] = "auto"
     """Of the models' products; auto: fp32 on a CPU, bf16 on a GPU that has it, otherwise fp16;
     fastest: the same on a GPU, on a CPU the first of int8+bf16, int8, bf16 and fp32 that it
-    computes in. int8 is for rerankers; other models then compute in bf16, or without it in fp32."""
+    computes in, without a bf16 that is slower than fp32. int8 is for rerankers; other models then
+    compute in fp32, or with +bf16 in bf16."""
     gpus: Annotated[AllOrCount, Source(OWN)] = "all"
     """GPUs that are used, of those that Ray sees."""
     actors: Annotated[AutoOrCount, Source(OWN)] = "auto"
