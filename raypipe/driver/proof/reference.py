@@ -22,7 +22,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors.torch import load_file, save_file
+from safetensors import safe_open
+from safetensors.torch import save_file
 
 from raypipe.driver.proof.proof import Subject
 from raypipe.driver.proof.texts import pairs_of, texts_of
@@ -51,7 +52,7 @@ from raypipe.text.inputs import Inputs, Layout, Layouts, TextSlice, cut_to, make
 TOLERANCE = 1e-4
 RELATIVE = 1e-5
 """The tolerance of values beyond 10, as a part of each: fp32 has seven digits."""
-WEIGHTS, PYTORCH = "model.safetensors", {"format": "pt"}
+WEIGHTS = "model.safetensors"
 SHOWN_TOKENS = 6
 COSTLY_TOKENS = 1024
 """Of an input: of longer ones a single value is compared, which takes seconds on a core."""
@@ -301,11 +302,12 @@ class Bare:
 
 def renamed(folder: Path, scratch: Path) -> Path:
     """The folder itself, or one with its weights under the names that transformers reads."""
-    tensors = load_file(folder / WEIGHTS)
-    plain = plain_names(tensors)
-    if all(name == each for name, each in plain.items()):
-        return folder
-    save_file({plain[name]: tensor for name, tensor in tensors.items()}, scratch / WEIGHTS, PYTORCH)
+    with safe_open(folder / WEIGHTS, framework="pt") as opened:
+        plain = plain_names(opened.keys())
+        if all(name == each for name, each in plain.items()):
+            return folder
+        tensors = {each: opened.get_tensor(name) for name, each in plain.items()}
+    save_file(tensors, scratch / WEIGHTS, metadata={"format": "pt"})
     return scratch
 
 

@@ -21,11 +21,10 @@ from raypipe.models.folder.modules import (
     transformer_folder,
 )
 from raypipe.models.folder.settings import SPLADE, SPLADE_LOG
+from raypipe.models.limits import SPECIALS
 from raypipe.models.tensors import Config
 from raypipe.models.tokenizer import read_tokenizer
 
-SPECIALS = 2
-"""Tokens that a packed model reads around one text."""
 STATED = " prompts."
 """In the source of a prefix that the folder's own files state, if only as empty text."""
 LARGEST_LENGTH = 1e300
