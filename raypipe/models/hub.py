@@ -4,8 +4,9 @@ Its environment variables hold as it documents them: HF_ENDPOINT, HF_TOKEN, HF_H
 and others. Fetched are JSON, vocab.txt, spiece.model and safetensors; no code, and no pickle.
 """
 
+import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from raypipe.models.folder.adapters import WEIGHTS as ADAPTER
 from raypipe.models.folder.discover import why_library
 from raypipe.models.folder.files import OWN_CODE, config_problems, read_object
 from raypipe.models.tensors import PICKLES
+from raypipe.storage.records import hash_once
 from raypipe.uris import redacted
 
 WEIGHTS = "model.safetensors"
@@ -31,19 +33,20 @@ FORBIDDEN = (401, 403)
 
 
 def snapshot_of(uri: str, say: Callable[[str], None] = lambda line: None) -> Path:
-    """This node's folder of hf://OWNER/NAME@COMMIT, in the library's own cache, with all files of
-    the hub's list.
+    """This node's folder of hf://OWNER/NAME@COMMIT, in the library's own cache; its files are those
+    of the hub's list.
 
     The small ones come first, so that a model that cannot be computed is refused before its weights
-    are fetched. Nobody is asked for files that the cache has.
+    are fetched. Nobody is asked for files that the cache has. huggingface_hub itself compares sizes
+    alone, and takes a part of a model that another program left there for the whole.
 
     Args:
         uri: with 40 hexadecimal digits of a commit.
         say: takes a line if the weights were fetched now.
 
     Raises:
-        InputError: the hub does not give them all, the architecture cannot be computed, or there
-            are no weights in safetensors.
+        InputError: the hub does not give them all, or not as it lists them, the architecture
+            cannot be computed, or there are no weights in safetensors.
     """
     named = hub_name(uri, Path())
     if named is None or named.revision is None or not named.is_commit:
@@ -53,9 +56,11 @@ def snapshot_of(uri: str, say: Callable[[str], None] = lambda line: None) -> Pat
         )
     repository, commit = named.repository, named.revision
     listed = _listed(repository, commit)
-    files = [name for name in listed if WANTED.fullmatch(name)]
-    large = [name for name in files if name.endswith(".safetensors")]
-    folder = _download(repository, commit, [name for name in files if name not in large])
+    files = {name: listed[name] for name in sorted(listed) if WANTED.fullmatch(name)}
+    large = {name: files[name] for name in files if name.endswith(".safetensors")}
+    small = {name: files[name] for name in files if name not in large}
+    folder = _download(repository, commit, [*small])
+    _check(repository, commit, folder, small)
     config = folder / "config.json"
     own = config.exists() and why_library(folder, None) is None
     problems = config_problems(read_object(config)) if own else []
@@ -66,7 +71,8 @@ def snapshot_of(uri: str, say: Callable[[str], None] = lambda line: None) -> Pat
     if not large:
         raise InputError(_without_weights(repository, commit, listed))
     cached = all((folder / name).exists() for name in large)
-    _download(repository, commit, files)
+    _download(repository, commit, [*files])
+    _check(repository, commit, folder, large)
     if not cached:
         size = sum((folder / name).stat().st_size for name in files) / 1e6
         say(f"fetched {len(files)} files of {repository}, {size:,.1f} MB")
@@ -107,8 +113,8 @@ def _commit(commit: str) -> str:
     return commit
 
 
-def _listed(repository: str, commit: str) -> list[str]:
-    """The files of a commit, sorted, by the library's copy of the hub's list, or by the hub.
+def _listed(repository: str, commit: str) -> dict[str, str]:
+    """Git's hash of each file of a commit, by the library's copy of the hub's list, or by the hub.
 
     Without it a cache that has some of the files would pass for one that has them all.
     """
@@ -121,7 +127,7 @@ def _listed(repository: str, commit: str) -> list[str]:
         except CachedRepoTreeNotFoundError:
             api = HfApi(library_name="raypipe")
             files = api.list_repo_tree(repository, revision=commit, recursive=True)
-        return sorted(file.path for file in files if isinstance(file, RepoFile))
+        return {file.path: file.blob_id for file in files if isinstance(file, RepoFile)}
 
 
 def _download(repository: str, commit: str, names: list[str]) -> Path:
@@ -161,7 +167,49 @@ def _check_names(answer: Any) -> None:
             raise ValueError(f"{name}: expected hexadecimal digits, found {found[:80]!r}")
 
 
+def _check(repository: str, commit: str, folder: Path, files: Mapping[str, str]) -> None:
+    """Returns nothing if the folder has the files with the bytes that the hub lists.
+
+    Args:
+        repository: OWNER/NAME.
+        commit: of the folder.
+        folder: the library's.
+        files: git's hash of each file by name; of one in LFS, such as weights, its pointer's.
+
+    Raises:
+        InputError: it lacks them, or they have others.
+    """
+    problems = []
+    for name, listed in files.items():
+        path = (folder / name).resolve()
+        if not path.is_file():
+            problems.append(f"{name}: on the hub's list, and not in {folder}")
+        elif not _is_listed(path, listed):
+            problems.append(
+                f"{name}: expected the bytes of git's hash {listed}, as on the hub's list, found "
+                f"others in {path}; delete that file and run again"
+            )
+    if problems:
+        raise InputError([f"{repository} at {commit}: {problem}" for problem in problems])
+
+
+def _is_listed(path: Path, listed: str) -> bool:
+    sha256 = hash_once(path)
+    # The cache names a file in LFS by the SHA-256 that the hub gave.
+    if path.name == sha256:
+        return True
+    size = path.stat().st_size
+    pointer = f"version https://git-lfs.github.com/spec/v1\noid sha256:{sha256}\nsize {size}\n"
+    return listed == _git_sha1(pointer.encode()) or listed == _git_sha1(path.read_bytes())
+
+
+def _git_sha1(data: bytes) -> str:
+    """The hash by which git names a content."""
+    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+
+
 def _without_weights(repository: str, commit: str, names: Iterable[str]) -> str:
+    names = sorted(names)
     pickles = [name for name in names if name.endswith(PICKLES)]
     listing = "no weights"
     if pickles:
