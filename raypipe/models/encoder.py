@@ -21,7 +21,7 @@ from raypipe.models.folder.modules import TABLE
 from raypipe.models.gpu.opening import FixedSettings, Work, placed
 from raypipe.models.gpu.passes import FixedEngine, vectors
 from raypipe.models.limits import limit_problems, longest_input
-from raypipe.models.machine.device import Buffers, Place, in_halves
+from raypipe.models.machine.device import Buffers, Place, parts_that_fit
 from raypipe.models.machine.precision import set_products
 from raypipe.models.packed import Product, attend_by_length, groups_of, linear
 from raypipe.models.pooling import AnyFinishing, load_finishing
@@ -88,7 +88,9 @@ class Encoder:
         else:
             for rows in batches(layout.lengths([counts]), budget_tokens=budget):
                 beat(rows.tolist())
-                out[rows] = in_halves(rows, partial(self._forward, texts, layout))
+                for part in parts_that_fit(rows):
+                    with part:
+                        out[part.rows] = self._forward(texts, layout, part.rows)
         bad = np.flatnonzero(~np.isfinite(out).all(axis=1))
         if len(bad):
             raise RowsFailed(bad.tolist(), "the vector is not finite")

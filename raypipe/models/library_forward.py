@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,7 @@ from raypipe.models.library import (
     open_by_library,
     specials_of,
 )
-from raypipe.models.machine.device import BUDGET_TOKENS, Place, in_halves, numerics_class
+from raypipe.models.machine.device import BUDGET_TOKENS, Place, numerics_class, parts_that_fit
 from raypipe.models.machine.precision import DTYPES, set_products
 from raypipe.models.prompted import first_pieces
 from raypipe.models.scorer import Scorer, scores_of
@@ -119,11 +118,12 @@ class _Forward(ABC):
             features = self.model.preprocess(some, prompt=prompt or None, **task, **cut)
             for places, own, width in _of_one_length(features, len(window)):
                 lengths = np.full(len(places), width, np.int64)
-                for part in batches(lengths, budget_tokens=self.place.budget(budget)):
-                    rows = window[places[part]]
-                    beat(rows.tolist())
-                    self.tokens_read += width * len(rows)
-                    yield rows, in_halves(part, partial(self._pass, own, task))
+                for batch in batches(lengths, budget_tokens=self.place.budget(budget)):
+                    beat(window[places[batch]].tolist())
+                    self.tokens_read += width * len(batch)
+                    for part in parts_that_fit(batch):
+                        with part:
+                            yield window[places[part.rows]], self._pass(own, task, part.rows)
 
     @torch.inference_mode()
     def _pass(self, features: Mapping[str, Any], task: Mapping[str, str], rows: Int64) -> Float32:

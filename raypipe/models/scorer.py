@@ -15,7 +15,7 @@ from raypipe.models.folder.settings import PairConventions
 from raypipe.models.gpu.opening import FixedSettings, Work, placed
 from raypipe.models.gpu.passes import FixedEngine, units
 from raypipe.models.limits import limit_problems
-from raypipe.models.machine.device import Buffers, Place, in_halves
+from raypipe.models.machine.device import Buffers, Place, parts_that_fit
 from raypipe.models.machine.precision import set_products
 from raypipe.models.packed import Product, attend_by_length, first_tokens, groups_of, linear
 from raypipe.models.pooling import pool
@@ -79,8 +79,10 @@ class Scorer:
             return scores
         for rows in batches(lengths, budget_tokens=budget):
             beat(rows.tolist())
-            logits = in_halves(rows, partial(self._forward, texts))
-            scores[rows] = scores_of(logits, self.conventions)
+            for part in parts_that_fit(rows):
+                with part:
+                    logits = self._forward(texts, part.rows)
+                    scores[part.rows] = scores_of(logits, self.conventions)
         return scores
 
     def score_keys(

@@ -9,21 +9,11 @@ import torch
 
 from raypipe.models.encoder import Encoder, load_encoder
 from raypipe.models.folder.model_folder import resolve_model
-from raypipe.models.machine.device import in_halves
+from raypipe.models.machine.device import parts_that_fit
 from raypipe.models.scorer import Scorer, load_scorer
 from raypipe.text.inputs import TextSlice
 
 LENGTHS = np.array([3, 9, 1, 20, 7, 7, 2, 14, 5, 11, 1])
-
-
-def squares_of_at_most(room, tried):
-    def compute(rows):
-        tried.append(len(rows))
-        if len(rows) > room:
-            raise torch.OutOfMemoryError("CUDA out of memory")
-        return rows**2
-
-    return compute
 
 
 @pytest.mark.parametrize(
@@ -31,21 +21,27 @@ def squares_of_at_most(room, tried):
     [(8, 8, [8]), (8, 4, [8, 4, 4]), (5, 2, [5, 2, 3, 1, 2]), (3, 1, [3, 1, 2, 1, 1]), (1, 1, [1])],
 )
 def test_a_batch_is_halved_until_its_parts_fit_and_keeps_its_order(num_rows, room, sizes):
-    tried = []
-    rows = np.arange(10, 10 + num_rows)
-    assert in_halves(rows, squares_of_at_most(room, tried)).tolist() == (rows**2).tolist()
-    assert tried == sizes
+    tried, done = [], []
+    for part in parts_that_fit(np.arange(10, 10 + num_rows)):
+        with part:
+            tried.append(len(part.rows))
+            if len(part.rows) > room:
+                raise torch.OutOfMemoryError("CUDA out of memory")
+            done += part.rows.tolist()
+    assert done == list(range(10, 10 + num_rows)) and tried == sizes
 
 
-def test_a_row_that_does_not_fit_alone_is_an_error_and_others_are_not_caught():
-    with pytest.raises(torch.OutOfMemoryError):
-        in_halves(np.arange(4), squares_of_at_most(0, []))
-
-    def wrong(rows):
-        raise RuntimeError("another error")
-
-    with pytest.raises(RuntimeError, match="another error"):
-        in_halves(np.arange(4), wrong)
+@pytest.mark.parametrize(
+    ("error", "tried"), [(torch.OutOfMemoryError, [4, 2, 1]), (RuntimeError, [4])]
+)
+def test_a_row_that_does_not_fit_alone_and_any_other_error_are_raised(error, tried):
+    sizes = []
+    with pytest.raises(error, match="an error"):
+        for part in parts_that_fit(np.arange(4)):
+            with part:
+                sizes.append(len(part.rows))
+                raise error("an error")
+    assert sizes == tried
 
 
 @pytest.fixture(params=[1, 2, 3])

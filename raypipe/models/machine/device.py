@@ -15,11 +15,11 @@ import ctypes
 import platform
 import re
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -357,26 +357,40 @@ def _together(one: Tensor, other: Tensor) -> bool:
     return one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
 
 
-Number = TypeVar("Number", bound=np.generic)
+class Part:
+    """Rows of a batch that are computed in its `with` block."""
+
+    def __init__(self, rows: NDArray[np.int64]) -> None:
+        self.rows = rows
+        self.fits = True
+
+    def __enter__(self) -> None:
+        """Nothing is done before."""
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
+        """Note that the device had no room; a single row's error is raised."""
+        self.fits = not isinstance(error, torch.OutOfMemoryError)
+        return not self.fits and len(self.rows) > 1
 
 
-def in_halves(
-    rows: NDArray[np.int64], compute: Callable[[NDArray[np.int64]], NDArray[Number]]
-) -> NDArray[Number]:
-    """The results of `compute` for the rows, in their order: a row for each of them.
+def parts_that_fit(rows: NDArray[np.int64]) -> Iterator[Part]:
+    """The rows whole, or in halves of halves where a device has no room, in their order.
+
+        for part in parts_that_fit(rows):
+            with part:
+                results[part.rows] = compute(part.rows)
 
     Halves have the same values, since no row's value depends on the rows beside it. The next batch
     is tried whole again: memory that another process used may be free by then.
 
     Raises:
-        torch.OutOfMemoryError: a single row does not fit.
+        torch.OutOfMemoryError: in the block, if a single row does not fit.
     """
-    try:
-        return compute(rows)
-    except torch.OutOfMemoryError:
-        if len(rows) == 1:
-            raise
-    torch.cuda.empty_cache()  # here the traceback, which holds the tensors, is gone
-    half = len(rows) // 2
-    parts = [in_halves(rows[:half], compute), in_halves(rows[half:], compute)]
-    return np.concatenate(parts)
+    waiting = [rows]
+    while waiting:
+        part = Part(waiting.pop())
+        yield part
+        if not part.fits:
+            torch.cuda.empty_cache()  # the block is left: no traceback holds its tensors
+            half = len(part.rows) // 2
+            waiting += [part.rows[half:], part.rows[:half]]
