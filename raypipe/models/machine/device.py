@@ -357,7 +357,7 @@ def _together(one: Tensor, other: Tensor) -> bool:
     return one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
 
 
-class Part:
+class _Part:
     """Rows of a batch that are computed in its `with` block."""
 
     def __init__(self, rows: NDArray[np.int64]) -> None:
@@ -373,7 +373,7 @@ class Part:
         return not self.fits and len(self.rows) > 1
 
 
-def parts_that_fit(rows: NDArray[np.int64]) -> Iterator[Part]:
+def parts_that_fit(rows: NDArray[np.int64]) -> Iterator[_Part]:
     """The rows whole, or in halves of halves where a device has no room, in their order.
 
         for part in parts_that_fit(rows):
@@ -388,7 +388,7 @@ def parts_that_fit(rows: NDArray[np.int64]) -> Iterator[Part]:
     """
     waiting = [rows]
     while waiting:
-        part = Part(waiting.pop())
+        part = _Part(waiting.pop())
         yield part
         if not part.fits:
             torch.cuda.empty_cache()  # the block is left: no traceback holds its tensors
