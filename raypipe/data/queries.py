@@ -255,7 +255,7 @@ def _check_comments(text: str, begin: int) -> None:
     while at >= 0:
         end = text.find("-->", at)
         end = len(text) if end < 0 else end
-        if _OF_A_TOPIC.search(text, at + 4, end):
+        if _OF_A_TOPIC.search(text, at, end):
             line = begin + text.count("\n", 0, at) + 1
             raise ValueError(
                 f"line {line:,}: a comment holds parts of a topic, which ir_datasets and Anserini "

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from raypipe import schema
+from raypipe.engines.ann import train_ivf_pq, write_index
 from raypipe.stages.ann import build as module
 from raypipe.stages.ann.build import CodesStage, beating, hnsw_stage, train_stage
 from raypipe.stages.ann.recall import measured, recall_stage
@@ -110,6 +111,16 @@ def test_threads_do_not_show_in_any_payload(stores, place):
             payload = opened.run(stage.shards(Sizing())[0], (), lambda rows: None)
             made.append(payload.path.read_bytes())
         assert made[0] == made[1]
+
+
+def test_centres_are_trained_on_the_rows_that_the_seed_draws(stores, place, arrays, tmp_path):
+    rows = np.delete(arrays[0], SKIPPED, axis=0).astype(np.float32)
+    drawn = np.sort(np.random.default_rng(7).permutation(len(rows))[:300])
+    centres = stores.finished(training(place[0]))
+    (record,) = centres.manifest.records
+    by_hand = tmp_path / "centres.faiss"
+    write_index(train_ivf_pq(rows[drawn], lists=8, code_bytes=4, seed=7), by_hand)
+    assert centres.path(record).read_bytes() == by_hand.read_bytes()
 
 
 def test_every_setting_and_faiss_are_in_the_fingerprint(stores, place, monkeypatch):
