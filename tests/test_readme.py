@@ -78,6 +78,7 @@ def test_every_option_shown_is_there(helps):
             assert not word.startswith("--") or word in told, f"{command}: {word}"
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # Ray's own, of its packages that raypipe does not use
 def test_every_command_of_ray_is_taken_by_this_ray():
     """Its own parser: subcommand, options and number of arguments; nothing is run."""

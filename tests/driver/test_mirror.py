@@ -93,9 +93,8 @@ def test_results_leave_a_bucket_before_their_files_change_and_come_after_them(
     assert written[0]["files"]["runs/test/dense.trec"] == digest(own.read("runs/test/dense.trec"))
 
 
-@pytest.mark.parametrize(
-    "machine", [pytest.param("one machine", marks=pytest.mark.slow), "another machine"]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("machine", ["one machine", "another machine"])
 def test_files_of_runs_that_a_recipe_writes_no_longer_leave_the_bucket(
     recipe, bucket_uri, tmp_path, monkeypatch, machine
 ):

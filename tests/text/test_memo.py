@@ -97,6 +97,7 @@ def test_letters_and_pieces_count_as_memory(counting, monkeypatch):
     assert counting.seen[1:] == ["a , b , ", "c , ", "a , "]
 
 
+@pytest.mark.slow
 def test_memory_is_about_what_is_counted_for_a_word():
     """So MEMO_BYTES is what a full memo takes; the dictionary grows in leaps."""
     memo = Memo(made(), np.uint16)

@@ -108,6 +108,7 @@ def folder_digest(folder: Path) -> str:
     return digest.hexdigest()
 
 
+@pytest.mark.slow
 def test_a_bound_gives_the_collection_of_that_size(
     draft: DocsDraft, docs: PythonDocs, small: PythonDocs, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,6 +25,7 @@ def first_document(folder):
     return lucene, open_reader(lucene, str(folder)).storedFields().document(0)
 
 
+@pytest.mark.slow
 def test_an_index_has_the_same_bytes_in_a_process_that_made_others(
     zebra_index, tmp_path, monkeypatch
 ):
