@@ -74,12 +74,14 @@ class Head:
 
     def nodes(self) -> list[dict[str, object]]:
         """Waits for the first: the dashboard answers before it knows of any."""
-        command = ["ray", "list", "nodes", "--detail", "--format", "json"]
+        token = Path(self.environment["RAY_AUTH_TOKEN_PATH"]).read_text()
+        listing = urllib.request.Request(f"{self.address}/api/v0/nodes?detail=True")
+        listing.add_header("Authorization", f"Bearer {token}")
         while True:
-            done = self.run([*command, "--address", self.address])
-            if "[{" in done.stdout:
-                found = done.stdout[done.stdout.index("[{") : done.stdout.rindex("}]") + 2]
-                return json.loads(found)
+            with urllib.request.urlopen(listing) as reply:
+                nodes = json.load(reply)["data"]["result"]["result"]
+            if nodes:
+                return nodes
             time.sleep(0.5)
 
 

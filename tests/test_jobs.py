@@ -12,7 +12,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +21,7 @@ import pytest
 from canaries import put_canaries_that_give_way
 from free_ports import free_ports
 from killed_jobs import durable_bytes
-from patience import end_all
+from patience import await_ends, end_all, has_ended
 
 from raypipe.storage.holder import wait_until_dead
 from raypipe.storage.lease import lease_state
@@ -105,9 +105,22 @@ def answer(url: str) -> int | None:
 
 
 @pytest.fixture(scope="module")
-def head(tmp_path_factory):
-    with started_head(tmp_path_factory) as started:
-        yield started
+def standing_heads(tmp_path_factory):
+    """The head that the tests of this file share; another takes its place once one kills it."""
+    heads = []
+    with ExitStack() as stack:
+
+        def standing():
+            if not heads or has_ended(heads[-1].process):
+                heads.append(stack.enter_context(started_head(tmp_path_factory)))
+            return heads[-1]
+
+        yield standing
+
+
+@pytest.fixture
+def head(standing_heads):
+    return standing_heads()
 
 
 @contextmanager
@@ -261,46 +274,6 @@ def test_a_killed_driver_leaves_no_success_and_the_next_job_completes(
 
 
 @pytest.mark.slow
-@pytest.mark.fault(
-    5, "a submitted job whose head is killed: its client fails, and another head's job completes"
-)
-def test_a_job_whose_head_is_killed_publishes_nothing_and_the_next_completes(
-    head, files, tmp_path, tmp_path_factory, raypipe_here, raypipe_cli
-):
-    calm, out = tmp_path / "calm", tmp_path / "work"
-    recipe = files / "recipe.yaml"
-    done = raypipe_cli("pipeline", recipe, "--out", calm, "resources.backend=inline")
-    assert done.returncode == 0, done.stderr
-    job = ("python", "jobs/pipeline.py", recipe, "--out", out)
-    with started_head(tmp_path_factory) as first:
-        submitted = first.submit(*job)
-        while num_committed(out) < 3:
-            assert submitted.poll() is None, submitted.stdout.read()
-            time.sleep(0.02)
-        holder = lease_state(open_storage(str(out)), "lease.json").holder
-        below = first.process.children(recursive=True)
-        (gcs,) = (one for one in below if one.name() == "gcs_server")
-        gcs.kill()
-        log, _ = submitted.communicate()
-        assert submitted.returncode != 0, log
-        assert wait_until_dead([holder], 600) == []
-        end_all(below)
-    assert summary(out)["status"] != "complete" and raypipe_here("status", out).returncode == 3
-    assert not [*out.glob("stores/passages@*/*/manifest.json"), *out.glob("runs/dev/*")]
-    again = head.submit(*job)
-    log, _ = again.communicate()
-    assert again.returncode == 0, log
-    assert results(out) == results(calm)
-
-
-def results(out):
-    """Runs and embeddings; what is kept of the attempts is apart."""
-    found = durable_bytes(out)
-    wanted = ("runs/", "stores/embeddings", "stores/dense")
-    return {name: data for name, data in found.items() if name.startswith(wanted)}
-
-
-@pytest.mark.slow
 def test_a_failing_job_fails_and_its_log_names_file_line_store_and_shard(
     head, files, tmp_path, raypipe_here
 ):
@@ -342,16 +315,19 @@ def test_a_folder_that_is_not_shared_is_found_before_work_starts(head, files, tm
 def test_of_a_jobs_working_directory_raypipe_alone_is_taken(head, files, tmp_path, isolated):
     """A `sitecustomize.py` there is run by Python itself, before any script, but for `python -I`.
 
-    raypipe is another version than the installed one: a worker that finds that one is refused.
+    raypipe is another version than the installed one: a worker that finds that one is refused. Java
+    is started by a worker, which begins alike in both cases.
     """
     theirs, log = tmp_path / "theirs", tmp_path / "log"
     shutil.copytree(head.working_dir, theirs)
     with (theirs / "raypipe" / "schema.py").open("a") as file:
         file.write("# another version\n")
     put_canaries_that_give_way(theirs, log, MODULES + (HOOKS if isolated else ()))
-    recipe = files / "bm25.yaml"
-    bm25 = "stages:\n  lucene: {do: index}\n  bm25: {do: search, index: lucene, depth: 5}"
-    recipe.write_text(RECIPE.replace("stages:", bm25))
+    recipe = files / "recipe.yaml"
+    if isolated:
+        recipe = files / "bm25.yaml"
+        bm25 = "stages:\n  lucene: {do: index}\n  bm25: {do: search, index: lucene, depth: 5}"
+        recipe.write_text(RECIPE.replace("stages:", bm25))
     python = ("python", "-I") if isolated else ("python",)
     job = (*python, "jobs/pipeline.py", recipe, "--out", tmp_path / "work", ONE_SHARD)
     submitted = head.submit(*job, options=("--working-dir", theirs))
@@ -361,3 +337,42 @@ def test_of_a_jobs_working_directory_raypipe_alone_is_taken(head, files, tmp_pat
     lines = log.read_text().splitlines()
     assert [line for line in lines if line.split()[1] != "01000000"] == []
     assert lines, "the directory is where Ray's own processes look"
+
+
+@pytest.mark.slow
+@pytest.mark.fault(
+    5, "a submitted job whose head is killed: its client fails, and the same pipeline completes"
+)
+def test_a_job_whose_head_is_killed_publishes_nothing_and_the_next_completes(
+    head, files, tmp_path, raypipe_here
+):
+    """The next one needs no head: that another one's job goes on is shown where drivers join."""
+    calm, out = tmp_path / "calm", tmp_path / "work"
+    recipe = files / "recipe.yaml"
+    inline = ("pipeline", recipe, "resources.backend=inline", "--out")
+    assert raypipe_here(*inline, calm).returncode == 0
+    submitted = head.submit("python", "jobs/pipeline.py", recipe, "--out", out)
+    while num_committed(out) < 3:
+        assert submitted.poll() is None, submitted.stdout.read()
+        time.sleep(0.02)
+    holder = lease_state(open_storage(str(out)), "lease.json").holder
+    below = head.process.children(recursive=True)
+    (gcs,) = (one for one in below if one.name() == "gcs_server")
+    gcs.kill()
+    log, _ = submitted.communicate()
+    assert submitted.returncode != 0, log
+    assert wait_until_dead([holder], 600) == []
+    end_all([*below, head.process])
+    await_ends([head.process])
+    assert summary(out)["status"] != "complete" and raypipe_here("status", out).returncode == 3
+    assert not [*out.glob("stores/passages@*/*/manifest.json"), *out.glob("runs/dev/*")]
+    again = raypipe_here(*inline, out)
+    assert again.returncode == 0, again.stderr
+    assert results(out) == results(calm)
+
+
+def results(out):
+    """Runs and embeddings; what is kept of the attempts is apart."""
+    found = durable_bytes(out)
+    wanted = ("runs/", "stores/embeddings", "stores/dense")
+    return {name: data for name, data in found.items() if name.startswith(wanted)}

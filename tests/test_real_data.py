@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from quick_java import quick_java  # noqa: F401  (for each test here)
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 

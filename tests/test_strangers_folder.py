@@ -60,7 +60,7 @@ VERBS = {
     "pipeline": "recipe.yaml --out other resources.backend=inline",
     "reindex": "recipe.yaml --out nightly resources.backend=inline",
     "train": "training.yaml --out trained resources.backend=inline",
-    "beir": "beir --model tiny --out of-beir",
+    "beir": "beir --model tiny --out of-beir resources.backend=inline",
     "reproduce": "minilm --inputs --out again",
     "recipes": "--keys",
     "prepare": "--format msmarco-v1 --input passages.tsv --out prepared --inline",

@@ -46,5 +46,6 @@ def open_model(
     said = f"resources.precision, or that in the settings of {model.path}"
     refuse_unable(model.precision, site.device, said)
     found = load(model, device=site.device, threads=site.threads, budget_tokens=budget_tokens)
-    facts = {"torch": torch.__version__, "numerics": found.numerics, "device": site.device}
+    # A driver on Ray would import torch to read the version as torch has it, a class of its own.
+    facts = {"torch": str(torch.__version__), "numerics": found.numerics, "device": site.device}
     return found, facts

@@ -96,23 +96,34 @@ def run(folder, *more, **environment):
     )
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The folder in which the whole has run, at 3.60 dollars an hour: its report and its tuning."""
+    folder = tmp_path_factory.mktemp("whole")
+    done = run(folder, "--precision", "fp32", "--price", "3.6", "--out", "whole")
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def report_of(folder, name):
+    return json.loads((folder / f"{name}.json").read_text())
+
+
 @pytest.mark.slow
-def test_a_part_runs_on_a_cpu_and_is_tuned_once(tmp_path):
-    first = run(tmp_path, "--part", "duo", "--precision", "fp32", "--out", "one")
-    assert first.returncode == 0, first.stderr
-    (row,) = json.loads((tmp_path / "one.json").read_text())["rows"]
+def test_a_part_runs_on_a_cpu_and_is_tuned_once(whole):
+    (row,) = (each for each in report_of(whole, "whole")["rows"] if each["case"] == "duo, tiny")
+    tried = [way for way in row["one_run_each"] if "transformers, padded" in way]
+    assert len(tried) == 2
+    again = run(whole, "--part", "duo", "--precision", "fp32", "--out", "part")
+    assert again.returncode == 0, again.stderr
+    (row,) = report_of(whole, "part")["rows"]
     assert (row["case"], row["precision"], row["rounds"]) == ("duo, tiny", "fp32", 2)
     assert row["largest_difference"] < 1e-3
     assert row["tokens_per_second"] > row["items_per_second"] > 0
     assert row["beside"][0]["from"] == "pieces"
     low, high = row["beside"][0]["range"]
     assert low <= row["beside"][0]["times_as_fast"] <= high
-    assert (tmp_path / "one.md").read_text().count("| duo, tiny | fp32 |") == 1
-    tried = [way for way in row["one_run_each"] if "transformers, padded" in way]
-    assert len(tried) == 2
-    again = run(tmp_path, "--part", "duo", "--precision", "fp32", "--out", "two")
-    assert again.returncode == 0, again.stderr
-    (row,) = json.loads((tmp_path / "two.json").read_text())["rows"]
+    assert (whole / "part.md").read_text().count("| duo, tiny | fp32 |") == 1
     (peer,) = [way for way in row["one_run_each"] if "transformers, padded" in way]
     assert peer in tried and peer.startswith(row["beside"][0]["peer"])
 
@@ -179,12 +190,9 @@ def test_a_row_that_passes_the_limit_is_cut_off_and_the_rows_before_it_are_writt
 
 
 @pytest.mark.slow
-def test_search_is_set_beside_its_products_and_faiss_and_its_products_are_tuned_once(tmp_path):
-    first = run(tmp_path, "--part", "search", "--out", "one")
-    assert first.returncode == 0, first.stderr
-    report = json.loads((tmp_path / "one.json").read_text())
+def test_search_is_set_beside_its_products_and_faiss_and_its_products_are_tuned_once(whole):
+    report = report_of(whole, "whole")
     found = report["search"]
-    assert report["rows"] == report["left_out"] == report["not_run"] == []
     assert [*found["faiss"]["batches"]] == ["2", "8"] and len(found["products"]["tried"]) == 2
     for both in (found["products"], *found["faiss"]["batches"].values()):
         assert both["rounds"] == 2
@@ -195,12 +203,14 @@ def test_search_is_set_beside_its_products_and_faiss_and_its_products_are_tuned_
     there = report["search_on_device"]
     assert there["rounds"] == 2 and there["size"]["rows"] == 3000
     assert 0 < there["on_device_seconds"] < there["seconds"] and there["products_seconds"] > 0
-    text = (tmp_path / "one.md").read_text()
+    text = (whole / "whole.md").read_text()
     assert "40 queries over 3,000 fp16 vectors of 32, depth 20" in text
     assert text.count("| faiss, IndexFlatIP |") == 2 and "| the products alone (" in text
-    again = run(tmp_path, "--part", "search", "--out", "two")
+    again = run(whole, "--part", "search", "--out", "searched")
     assert again.returncode == 0, again.stderr
-    later = json.loads((tmp_path / "two.json").read_text())["search"]["products"]
+    report = report_of(whole, "searched")
+    assert report["rows"] == report["left_out"] == report["not_run"] == []
+    later = report["search"]["products"]
     assert later["way"] == found["products"]["way"] and later["tried"] == {}
 
 
@@ -238,11 +248,9 @@ def test_a_ratio_is_that_of_one_round_and_a_comparison_has_one_at_least():
 
 
 @pytest.mark.slow
-def test_the_whole_runs_in_small_on_a_cpu(tmp_path):
+def test_the_whole_runs_in_small_on_a_cpu(whole):
     """An hour at 3.60 dollars: a million inputs at r a second cost 1000 / r dollars."""
-    done = run(tmp_path, "--precision", "fp32", "--price", "3.6", "--out", "whole")
-    assert done.returncode == 0, done.stderr
-    report = json.loads((tmp_path / "whole.json").read_text())
+    report = report_of(whole, "whole")
     cases = {row["case"].split(",")[0] for row in report["rows"]}
     assert cases == {"encode", "mono", "duo"} and report["not_run"] == []
     assert all(row["largest_difference"] < 0.1 for row in report["rows"])
@@ -254,7 +262,7 @@ def test_the_whole_runs_in_small_on_a_cpu(tmp_path):
     shared = report["shared"]
     assert shared["rounds"] == 1 and [*shared["ways"]] == ["1", "2"]
     assert all(rate > 0 for rate, _ in shared["ways"].values())
-    text = (tmp_path / "whole.md").read_text()
+    text = (whole / "whole.md").read_text()
     assert "On Ray, 600 passages into vectors" in text
     assert f"On {report['machine']['device']}, ratios to peers" in text
     first = report["rows"][0]

@@ -8,6 +8,7 @@ import pytest
 import yaml
 from held_recipe import HELD
 from mended_inputs import COLLECTION, QRELS, QUERIES, RUN
+from quick_java import quick_java  # noqa: F401  (for each test here)
 from recipes import invoke as run
 from recipes import write_files
 from small_invocation import RECIPE as INVOCABLE

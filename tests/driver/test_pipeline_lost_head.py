@@ -30,7 +30,7 @@ def calm(recipe, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def standing():
-    """A cluster of one node whose daemons nobody kills."""
+    """A cluster of one node that stays; nobody kills its daemons."""
     nodes = Nodes(1, {})
     yield nodes
     nodes.close()
@@ -68,21 +68,19 @@ def test_a_job_whose_head_is_killed_says_so_and_goes_on_on_another(
 
 
 @pytest.mark.fault(4, "one of two nodes killed for good while it encodes: the bytes of a calm job")
-def test_a_job_that_loses_one_of_two_nodes_ends_on_the_other(recipe, tmp_path):
+def test_a_job_that_loses_one_of_two_nodes_ends_on_the_other(recipe, standing, tmp_path):
     calm, out = tmp_path / "calm", tmp_path / "out"
     assert start(recipe, calm, 2, "inline").wait() == 0
-    nodes = Nodes(2, {})
+    standing.add()
     try:
-        driver = start(recipe, out, 2, "ray", OPEN, **nodes.environment)
+        driver = start(recipe, out, 2, "ray", OPEN, **standing.environment)
         until(driver, out, 8)
-        while not (workers := [one for one in nodes.first() if is_worker(one)]):
+        while not (workers := [one for one in standing.last() if is_worker(one)]):
             assert driver.poll() is None
             time.sleep(0.01)
-        for one in nodes.first():
-            end(one)
-        assert driver.wait() == 0, out.with_name("out.log").read_text()
     finally:
-        nodes.close()
+        standing.take_last()
+    assert driver.wait() == 0, out.with_name("out.log").read_text()
     assert workers and durable_bytes(out) == durable_bytes(calm)
 
 

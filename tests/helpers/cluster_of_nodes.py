@@ -62,9 +62,9 @@ class Nodes:
         """Every process of the head."""
         return tree(self._head)
 
-    def first(self) -> list[psutil.Process]:
-        """Every process of the first node."""
-        return tree(self._nodes[0])
+    def last(self) -> list[psutil.Process]:
+        """Every process of the node that joined last."""
+        return tree(self._nodes[-1])
 
     def below(self) -> list[psutil.Process]:
         """Every process of the nodes, not of the head."""

@@ -32,6 +32,7 @@ def pytest_cmdline_main(config):
     if undecided and whole and not single and (os.cpu_count() or 1) > 1:
         option.numprocesses, option.dist = NUM_WORKERS[marks], "loadfile"
         option.loadscopereorder = False
+        os.environ.setdefault("OMP_NUM_THREADS", "1")  # more threads than cores cost a tenth
     return (yield)
 
 

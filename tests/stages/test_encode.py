@@ -42,6 +42,14 @@ def test_embeddings_are_those_of_each_row_alone_in_shards_by_tokens(stores, enco
     assert [r.facts["rows"] for r in stored.manifest.records] == [2, 2, 2]
 
 
+def test_a_worker_tells_plain_texts_which_a_driver_reads_without_torch(encoded, tmp_path):
+    model, _, tokens = encoded
+    opened = EncodeStage(tokens, model, "passage").open(Site(tmp_path))
+    assert {type(value) for value in opened.facts.values()} == {str}
+    assert opened.facts["torch"] == torch.__version__
+    opened.close()
+
+
 def test_sides_have_stores_of_their_own(stores, encoded):
     model, _, tokens = encoded
     names = {EncodeStage(tokens, model, side).spec.fingerprint() for side in ("passage", "query")}
