@@ -47,6 +47,7 @@ from raypipe.models.folder.settings import (
     PairConventions,
     settings_problems,
 )
+from raypipe.regular import check_fetched
 from raypipe.storage.records import canonical, digest, hash_once
 
 PROMPTED = "Prompted"
@@ -156,6 +157,8 @@ def hash_of(folder: Path) -> str:
             "anew: MODEL.save_pretrained(DIR) writes safetensors"
         )
     read = [file for file in files if file.suffix in READ and file.name not in NOT_READ]
+    for file in read:
+        check_fetched(file, "a file of a model")
     return digest(canonical({str(file.relative_to(folder)): hash_once(file) for file in read}))
 
 

@@ -12,7 +12,7 @@ import os
 import pickle
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +26,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from raypipe.driver.proof.proof import Subject
-from raypipe.driver.proof.texts import pairs_of, rare_parts, texts_of
+from raypipe.driver.proof.texts import pairs_of, rare_differences, texts_of
 from raypipe.errors import InputError, RaypipeError, RowsFailed, first_line, shown
 from raypipe.models.encoder import Encoder, load_encoder
 from raypipe.models.family import UNSTATED, plain_names
@@ -48,14 +48,12 @@ from raypipe.models.scorer import load_scorer, scores_of
 from raypipe.models.tensors import expected_units, with_third_segment
 from raypipe.stages.texts.query_tokens import tokenized
 from raypipe.text.inputs import Inputs, Layout, Layouts, TextSlice, cut_to, make_inputs
-from raypipe.text.tokenize import encoded
 
 TOLERANCE = 1e-4
 RELATIVE = 1e-5
 """The tolerance of values beyond 10, as a part of each: fp32 has seven digits."""
 WEIGHTS = "model.safetensors"
 SHOWN_TOKENS = 6
-RARE_A_TEXT = 16
 COSTLY_TOKENS = 1024
 """Of an input: of longer ones a single value is compared, which takes seconds on a core."""
 SIDES = ("query", "passage")
@@ -348,7 +346,7 @@ def prove(subject: Subject, threads: int) -> dict[str, Any]:
             reference: Reference = Library(model) if subject.own else Bare(packed)
         finding["problem"] = reference.other_settings(model.conventions)
         if not finding["problem"]:
-            finding["problem"] = rare_difference(packed, reference)
+            finding["problem"] = _of_rare_parts(packed, reference)
         for cases in cases_of(packed, added_tokens(reference), own=subject.own):
             if not finding["problem"]:
                 compare_inputs(finding, packed, reference, cases)
@@ -408,31 +406,6 @@ def cases_of(packed: Packed, added: Sequence[str], *, own: bool) -> list[Cases]:
     query, passage = (texts_of(tokenizer, limit, added) for limit in (of_query, of_passage))
     cases = Cases("pair", *pairs_of(query, passage, pair.num_passages))
     return [cases if pair.total_limit <= COSTLY_TOKENS else cases.with_full(1)]
-
-
-def rare_difference(packed: Packed, reference: Reference) -> str:
-    """The first of all characters and of what the tokenizer's rules name that the library's
-    tokenizer reads otherwise; empty if there is none.
-
-    Both tokenizers are asked directly: texts of them all would be cut at a limit.
-    """
-    if reference.tokenizer is None:
-        return ""
-    parts = [f"a{part}b {part}" for part in rare_parts(packed.tokenizer)]
-    groups = [parts[start : start + RARE_A_TEXT] for start in range(0, len(parts), RARE_A_TEXT)]
-
-    def differing_in(texts: list[str]) -> Iterator[tuple[int, list[int], list[int]]]:
-        own = reference.tokenizer(texts, add_special_tokens=False)["input_ids"]
-        made = [each.ids for each in encoded(packed.tokenizer, texts)]
-        both = enumerate(zip(own, made, strict=True))
-        return ((place, *ids) for place, ids in both if ids[0] != ids[1])
-
-    for place, *of_group in differing_in([" ".join(group) for group in groups]):
-        each = next(differing_in(groups[place]), None)
-        text = " ".join(groups[place]) if each is None else groups[place][each[0]]
-        own, made = of_group if each is None else each[1:]
-        return f"of the text {shown(text)} it reads {_tokens(packed, own, made)}"
-    return ""
 
 
 def compare_inputs(
@@ -530,6 +503,12 @@ def differing(ours: NDArray[np.float32], theirs: NDArray[np.float32]) -> int | N
 
 def _shown(side: str, row: Row) -> str:
     return f"the {side} {' with '.join(map(shown, row))}"
+
+
+def _of_rare_parts(packed: Packed, reference: Reference) -> str:
+    for text, own, made in rare_differences(packed.tokenizer, reference.tokenizer):
+        return f"of the text {shown(text)} it reads {_tokens(packed, own, made)}"
+    return ""
 
 
 def _tokens(packed: Packed, own: list[int], made: list[int]) -> str:

@@ -67,6 +67,7 @@ ADDED_TOKENS = 24
 OWN_WORDS = 240
 """Words of the model's own vocabulary, from all over it."""
 WORDS_A_TEXT = 12
+RARE_A_TEXT = 16
 NO_TEXT = ("Cn", "Co", "Cs")
 """Categories of Unicode of which no text has a character: none assigned, private, surrogates."""
 LETTERS_A_SAMPLE = 16
@@ -106,8 +107,33 @@ def texts_of(tokenizer: Tokenizer, limit: int, added: Sequence[str] = ()) -> Tex
     )
 
 
-def rare_parts(tokenizer: Tokenizer) -> list[str]:
-    """What the other texts may lack: every character, and every string that the rules name."""
+def rare_differences(
+    tokenizer: Tokenizer, of_library: Any
+) -> Iterator[tuple[str, list[int], list[int]]]:
+    """(text, the library's ids, the tokenizer's) for what the other texts may lack; see `_rare`.
+
+    Both are asked directly: texts of all that would be cut at a limit. A library without a
+    tokenizer has none.
+    """
+    parts = [f"a{part}b {part}" for part in _rare(tokenizer)] if of_library is not None else []
+    texts = [" ".join(parts[i : i + RARE_A_TEXT]) for i in range(0, len(parts), RARE_A_TEXT)]
+    for place, *of_all in _differing(tokenizer, of_library, texts):
+        group = parts[place * RARE_A_TEXT :][:RARE_A_TEXT]
+        alone = [(group[i], *ids) for i, *ids in _differing(tokenizer, of_library, group)]
+        yield from alone or [(texts[place], *of_all)]
+
+
+def _differing(
+    tokenizer: Tokenizer, of_library: Any, texts: list[str]
+) -> Iterator[tuple[int, list[int], list[int]]]:
+    theirs = of_library(texts, add_special_tokens=False)["input_ids"]
+    for place, each in enumerate(encoded(tokenizer, texts)):
+        if each.ids != theirs[place]:
+            yield place, theirs[place], each.ids
+
+
+def _rare(tokenizer: Tokenizer) -> list[str]:
+    """Every character of Unicode, of ideographs some, and every string that the rules name."""
     characters = [
         chr(number)
         for number in range(sys.maxunicode + 1)
