@@ -117,10 +117,10 @@ def rare_differences(
     """
     parts = [f"a{part}b {part}" for part in _rare(tokenizer)] if of_library is not None else []
     texts = [" ".join(parts[i : i + RARE_A_TEXT]) for i in range(0, len(parts), RARE_A_TEXT)]
-    for place, *of_all in _differing(tokenizer, of_library, texts):
+    for place, theirs, made in _differing(tokenizer, of_library, texts):
         group = parts[place * RARE_A_TEXT :][:RARE_A_TEXT]
-        alone = [(group[i], *ids) for i, *ids in _differing(tokenizer, of_library, group)]
-        yield from alone or [(texts[place], *of_all)]
+        alone = [(group[i], a, b) for i, a, b in _differing(tokenizer, of_library, group)]
+        yield from alone or [(texts[place], theirs, made)]
 
 
 def _differing(
