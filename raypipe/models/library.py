@@ -78,6 +78,8 @@ MOST_NAMED = 9
 """Missing tensors that an error names."""
 NO_LIMIT = 1 << 20
 """Tokens of an input where neither tokenizer nor positions have a limit."""
+NO_TOKEN = -1
+"""An id that no token has."""
 SCORES = {"Identity": "raw", "Sigmoid": "probability"}
 """The score by the class of the activation that a folder names."""
 SIDES = {"query": "query", "passage": "document"}
@@ -316,7 +318,22 @@ def _opened(folder: Path, name: str, how: Any, weights: dict[str, Any], device: 
         first = Transformer(str(folder), transformer_task="fill-mask", model_kwargs=weights | own)
         pooling = SpladePooling("max", "log1p_relu" if how == SPLADE_LOG else "relu")
         return opens(modules=[first, pooling], device=device)
-    return opens(str(folder), device=place, model_kwargs=weights, trust_remote_code=False, **own)
+    made = opens(str(folder), device=place, model_kwargs=weights, trust_remote_code=False, **own)
+    if name == "CrossEncoder":
+        _without_padding(made)
+    return made
+
+
+def _without_padding(model: Any) -> None:
+    """Lets decoders without a padding token read several inputs, which are never padded here.
+
+    transformers then refuses more than one, or else takes the last token that is not padding.
+    """
+    for module in model.modules():
+        config: Any = getattr(module, "config", None)
+        own = config.get_text_config() if hasattr(config, "get_text_config") else None
+        if own is not None and getattr(own, "pad_token_id", 0) is None:
+            own.pad_token_id = NO_TOKEN
 
 
 @contextmanager
@@ -377,12 +394,17 @@ def _refuse_unread(model: Any, name: str, folder: Path) -> None:
     """
     for side, task in SIDES.items():
         try:
-            model.preprocess([side], task=task)
+            features = model.preprocess([side], task=task)
         except Exception as error:  # of many kinds: whatever the library raises
             raise InputError(
                 f"{folder}: sentence-transformers cannot read a {side} as {name}: "
                 f"{first_line(error)}"
             ) from error
+        if not features.keys() & {"attention_mask", "offsets"}:
+            raise InputError(
+                f"{folder}: expected a model that reads tokens, found {type(model[0]).__name__}; "
+                "encode with sentence-transformers itself and bring its embeddings"
+            )
 
 
 def _refuse_beyond_table(model: Any, folder: Path) -> None:
@@ -417,8 +439,10 @@ def _dim(model: Any, conventions: AnyConventions) -> int:
 
 
 def specials_of(model: Any) -> int:
-    """Number of tokens that the tokenizer puts around one text; 0 around those of a table."""
-    return int(model.tokenizer.num_special_tokens_to_add(False)) if _limit(model) else 0
+    """Number of tokens that the tokenizer puts around one text; 0 around those of a table, and of
+    one of words, which is not of transformers."""
+    added = getattr(model.tokenizer, "num_special_tokens_to_add", None)
+    return int(added(False)) if added is not None and _limit(model) else 0
 
 
 def _limit(model: Any) -> int | None:

@@ -103,6 +103,12 @@ def test_a_router_without_a_route_of_passages_is_refused_before_any_work(tmp_pat
     assert "'query'" in found and "'other'" in found
 
 
+def test_a_model_that_reads_no_tokens_is_refused_before_any_work(tmp_path):
+    bag = library.sentence_transformer.modules.BoW(vocab=["lease", "shard"])
+    library.SentenceTransformer(modules=[bag], device="cpu").save_pretrained(str(tmp_path))
+    assert "expected a model that reads tokens, found BoW" in told(tmp_path)
+
+
 def test_a_token_without_an_embedding_is_refused_before_any_work(tmp_path):
     folder = encoder(tmp_path, "mpnet", normal)
     rows = json.loads((folder / "config.json").read_text())["vocab_size"]
