@@ -52,7 +52,8 @@ from raypipe.models.folder.settings import (
     conventions_of,
 )
 from raypipe.models.hub import snapshot_of
-from raypipe.models.library import PROMPTED, described
+from raypipe.models.library import described
+from raypipe.models.library_class import PROMPTED
 from raypipe.models.tensors import Config
 from raypipe.models.tokenizer import as_first, read_tokenizer, tokenizer_file, tokenizer_sha256
 from raypipe.regular import similar
