@@ -17,6 +17,7 @@ _KINDS = {
     stat.S_IFSOCK: ("a socket", "name a file"),
 }
 
+LFS_POINTER = b"version https://git-lfs.github.com"
 MAX_RATIO = 200
 """Most unpacked bytes for a packed one; gzip packs texts and runs to a third to a twentieth."""
 MIN_UNPACKED_BYTES = 64 << 20
@@ -36,6 +37,25 @@ def check_regular(path: Path | str, expected: str = "a file") -> None:
     if kind in _KINDS:
         found, remedy = _KINDS[kind]
         raise InputError(f"{path}: expected {expected}, found {found}; {remedy}")
+
+
+def check_fetched(path: Path, expected: str) -> None:
+    """Returns nothing if a file is none, or has its own content.
+
+    Raises:
+        InputError: it is a pointer of Git LFS, as a clone without that program has it.
+    """
+    check_regular(path, expected)
+    try:
+        with path.open("rb") as file:
+            head = file.read(len(LFS_POINTER))
+    except FileNotFoundError:
+        return
+    if head == LFS_POINTER:
+        raise InputError(
+            f"{path}: expected {expected}, found a git LFS pointer to it; run `git lfs pull` where "
+            "the model was cloned"
+        )
 
 
 def check_folder(path: Path, named: str = "") -> None:

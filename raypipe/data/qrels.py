@@ -26,6 +26,7 @@ _RANKS = [1, 2, 3, 4, 5]
 _ITERATIONS = ("0", "Q0")
 """Usual entries in the second of four columns."""
 _WHOLE = re.compile(r"[+-]?[0-9]{1,1000}(\.0*)?")
+_OF_RUN = "query Q0 passage rank score tag"
 Judgement = tuple[str, str, int]
 Placed = Iterator[tuple[str, Judgement]]
 """Where each judgement is in its file, for messages, and the judgement."""
@@ -240,9 +241,11 @@ class _Parser:
         if comment and not (fits and self._separator.encode() in record):
             return None
         if not fits:
+            of_run = len(columns) == len(_OF_RUN.split()) and not self._named
             raise ValueError(
                 f"expected the columns {self._expected}, found {len(columns)} in"
                 f" {shown(record[:80].decode(errors='replace'))}"
+                f"{f'; a run has six, {_OF_RUN}' if of_run else ''}"
             )
         if comment:
             raise ValueError(

@@ -15,6 +15,10 @@ from raypipe.schema import MAX_GRADE
 
 _TREC_EVAL = re.compile(r"[A-Za-z0-9]+(_[A-Za-z]+)*([._][0-9]+(\.[0-9]+)?)?")
 """Pattern of every name in trec_eval, with its cutoff or level of recall if it has one."""
+_OF_SUBTOPICS = (
+    *("alpha_DCG", "alpha_nDCG", "ERR_IA", "nERR_IA", "NRBP", "nNRBP", "AP_IA", "P_IA"),
+    "StRecall",
+)
 GDEVAL_GRADE = 4
 """ERR divides gains by 2^4, so a higher grade has no probability, and gdeval ends at one."""
 
@@ -117,6 +121,13 @@ def grades_of(qrels: pa.Table) -> dict[str, dict[str, int]]:
 
 def _parse(name: str) -> ir_measures.Measure:
     measure = _trec_eval(name) or ir_measures.parse_measure(name)
+    if reason := _not_computed(measure):
+        raise ValueError(reason)
+    needed = {each for each, of in measure.SUPPORTED_PARAMS.items() if of.required}
+    needed |= {"cutoff"} if by_gdeval(measure) else set()
+    for each in sorted(needed - measure.params.keys()):
+        form = f"{measure.NAME}@10" if each == "cutoff" else f"{measure.NAME}({each}=...)"
+        raise ValueError(f"expected a {each}, as in {form}; found none")
     measure.validate_params()
     for name in measure.params.keys() & {"cutoff", "rel"}:
         value = measure.params[name]
@@ -134,6 +145,21 @@ def _parse(name: str) -> ir_measures.Measure:
         missing = "perl, which" if by_gdeval(measure) else "a package that"
         raise ValueError(f"needs {missing} is not installed")
     return measure
+
+
+def _not_computed(measure: ir_measures.Measure) -> str | None:
+    """Why raypipe does not compute a measure that ir_measures may compute; None if it does."""
+    if measure.NAME in _OF_SUBTOPICS:
+        return (
+            "it counts subtopics, the second column of such judgements, which raypipe does not "
+            "read; ir_measures computes it from the two files"
+        )
+    if measure.NAME == "Accuracy":
+        return (
+            "it has no value for a query without a relevant passage in the run, or with none that "
+            "is not, and every mean here is over all judged queries; ir_measures computes it"
+        )
+    return None
 
 
 def _trec_eval(name: str) -> ir_measures.Measure | None:

@@ -25,12 +25,10 @@ from typing import Any
 from raypipe.errors import InputError, first_line
 from raypipe.models.folder.discover import Discovered, given_settings, with_known_prompts
 from raypipe.models.folder.files import (
-    OWN_CODE,
     part_of,
-    quantised_problems,
     read_object,
 )
-from raypipe.models.folder.modules import LATE, ROUTES, SETTINGS, modules_of
+from raypipe.models.folder.modules import ROUTES, SETTINGS, modules_of
 from raypipe.models.folder.sentence_transformers import (
     STATED,
     finishing_notes,
@@ -39,7 +37,6 @@ from raypipe.models.folder.sentence_transformers import (
 from raypipe.models.folder.settings import (
     BY_LIBRARY,
     BY_LIBRARY_SPARSE,
-    DOCUMENTED,
     OF_WORDS,
     SPLADE_LOG,
     AnyConventions,
@@ -47,21 +44,10 @@ from raypipe.models.folder.settings import (
     PairConventions,
     settings_problems,
 )
+from raypipe.models.library_class import CLASSES, LATE_CLASS, POOLINGS, PROMPTED, class_of
+from raypipe.regular import check_fetched
 from raypipe.storage.records import canonical, digest, hash_once
 
-PROMPTED = "Prompted"
-"""A T5 that reads a prompt: the one class that is not the library's; see `prompted`."""
-LATE_CLASS = "MultiVectorEncoder"
-CLASSES = {
-    "SentenceTransformer": "encoder",
-    "SparseEncoder": "encoder",
-    "CrossEncoder": "mono",
-    LATE_CLASS: "mono",
-    PROMPTED: "mono",
-}
-"""The kind of model by the class that opens it."""
-POOLINGS = {"mean": "mean", "cls": "cls", "max": "max", "last": "lasttoken"}
-"""The library's word by raypipe's, for a transformer alone."""
 READ = (
     *(".json", ".safetensors", ".txt", ".model", ".jinja", ".metadata"),
     *(".bpe", ".tiktoken", ".vocab", ".spm"),
@@ -69,7 +55,6 @@ READ = (
 """Endings of the files that may decide a row's value."""
 NOT_READ = ("raypipe.json", "README.md")
 """Names of files of which only the settings count, which stand in a fingerprint themselves."""
-METADATA = "artifact.metadata"
 PLACE = re.compile(r"(?:query_|document_)?\d+_\w+")
 """The name of a module's folder."""
 PICKLE = re.compile(r"(?:pytorch|adapter)_model.*\.bin")
@@ -77,6 +62,9 @@ MOST_NAMED = 9
 """Missing tensors that an error names."""
 NO_LIMIT = 1 << 20
 """Tokens of an input where neither tokenizer nor positions have a limit."""
+MANY_WORDS = 32
+NO_TOKEN = -1
+"""An id that no token has."""
 SCORES = {"Identity": "raw", "Sigmoid": "probability"}
 """The score by the class of the activation that a folder names."""
 SIDES = {"query": "query", "passage": "document"}
@@ -156,6 +144,8 @@ def hash_of(folder: Path) -> str:
             "anew: MODEL.save_pretrained(DIR) writes safetensors"
         )
     read = [file for file in files if file.suffix in READ and file.name not in NOT_READ]
+    for file in read:
+        check_fetched(file, "a file of a model")
     return digest(canonical({str(file.relative_to(folder)): hash_once(file) for file in read}))
 
 
@@ -163,86 +153,6 @@ def _routes(place: Path) -> set[Path]:
     """The folders of a Router's modules, whatever its routes are called; none of another module."""
     files = (place / ROUTES, place / "config.json")  # of older releases
     return {place / name for file in files for name in part_of(read_object(file), "types", file)}
-
-
-def class_of(folder: Path, settings: Mapping[str, Any]) -> str:
-    """The class that opens the folder; nothing is guessed.
-
-    Raises:
-        InputError: nothing says it, the folder asks for code of its own or for files of another
-            folder, or its weights are quantised.
-    """
-    config, tokenizer = (
-        read_object(folder / name) for name in ("config.json", "tokenizer_config.json")
-    )
-    if "auto_map" in config or "auto_map" in tokenizer:
-        raise InputError(f"{folder}: {OWN_CODE}")
-    _refuse_elsewhere(folder)
-    problems = quantised_problems(folder, config)
-    if problems:
-        raise InputError(problems)
-    stated = str(read_object(folder / SETTINGS).get("model_type"))
-    stated = LATE_CLASS if stated in LATE else stated
-    modules = [name for name, _ in modules_of(folder)]
-    names = str(config.get("architectures"))
-    pooling, kind = settings.get("pooling"), settings.get("kind")
-    rules = (
-        (PROMPTED, settings.get("prompt")),
-        (stated, stated in CLASSES and (modules or stated == "CrossEncoder")),
-        ("SparseEncoder", "SpladePooling" in modules),
-        ("SentenceTransformer", modules not in ([], ["Transformer"]) or pooling in POOLINGS),
-        ("SparseEncoder", pooling in OF_WORDS),
-        (LATE_CLASS, "HF_ColBERT" in names),
-        ("CrossEncoder", "ForSequenceClassification" in names or kind == "mono"),
-    )
-    class_name = next((str(name) for name, applies in rules if applies), None)
-    if kind == "pretrained" or (kind == "duo" and class_name != PROMPTED):
-        raise InputError(
-            f"{folder}: kind {kind}: expected a BERT or a relative of it, which raypipe computes "
-            f"itself, found model_type {config.get('model_type')!r}; name a BERT"
-        )
-    if class_name is None:
-        raise InputError(f"{folder}: {_unknown(config, names)}; {DOCUMENTED}")
-    if class_name == LATE_CLASS and not modules and not (folder / METADATA).exists():
-        raise InputError(
-            f"{folder}: expected {METADATA}, which has the markers and lengths of an HF_ColBERT, "
-            "found none; put it beside the weights"
-        )
-    return class_name
-
-
-def _unknown(config: Mapping[str, Any], names: str) -> str:
-    """The sentence on a folder whose use nothing states."""
-    kind = config.get("model_type")
-    if kind in ("t5", "mt5"):
-        return (
-            f"model_type {kind} scores a prompt, which nothing states: name the preset monot5 or "
-            "duot5, or put kind, prompt, answers, relevant_label, score and limits in a "
-            "raypipe.json; an encoder such as GTR has a modules.json"
-        )
-    of_decoder = '; a decoder that scores, such as Qwen3-Reranker, needs {"kind": "mono"}'
-    return (
-        f"nothing says what this model of type {kind!r} is for: expected modules.json, an "
-        "architecture that ends in ForSequenceClassification, or a raypipe.json with pooling "
-        f"(mean, cls, max, last or splade) or kind mono, found neither"
-        f"{of_decoder if 'ForCausalLM' in names else ''}"
-    )
-
-
-def _refuse_elsewhere(folder: Path) -> None:
-    """Returns nothing if no file names another place for the tokenizer, which no hash would cover.
-
-    Raises:
-        InputError: one does.
-    """
-    for _, place in [("", ""), *modules_of(folder)]:
-        file = folder / place / "sentence_bert_config.json"
-        for key in ("tokenizer_name_or_path", "model_name_or_path"):
-            if read_object(file).get(key) is not None:
-                raise InputError(
-                    f"{file}: {key}: expected none, found another place for a part of the model; "
-                    "put the part into this folder and remove the key"
-                )
 
 
 def open_by_library(folder: Path, name: str, how: Any, device: str) -> Any:
@@ -313,7 +223,22 @@ def _opened(folder: Path, name: str, how: Any, weights: dict[str, Any], device: 
         first = Transformer(str(folder), transformer_task="fill-mask", model_kwargs=weights | own)
         pooling = SpladePooling("max", "log1p_relu" if how == SPLADE_LOG else "relu")
         return opens(modules=[first, pooling], device=device)
-    return opens(str(folder), device=place, model_kwargs=weights, trust_remote_code=False, **own)
+    made = opens(str(folder), device=place, model_kwargs=weights, trust_remote_code=False, **own)
+    if name == "CrossEncoder":
+        _without_padding(made)
+    return made
+
+
+def _without_padding(model: Any) -> None:
+    """Lets decoders without a padding token read several inputs, which are never padded here.
+
+    transformers then refuses more than one, or else takes the last token that is not padding.
+    """
+    for module in model.modules():
+        config: Any = getattr(module, "config", None)
+        own = config.get_text_config() if hasattr(config, "get_text_config") else None
+        if own is not None and getattr(own, "pad_token_id", 0) is None:
+            own.pad_token_id = NO_TOKEN
 
 
 @contextmanager
@@ -374,12 +299,17 @@ def _refuse_unread(model: Any, name: str, folder: Path) -> None:
     """
     for side, task in SIDES.items():
         try:
-            model.preprocess([side], task=task)
+            features = model.preprocess([side], task=task)
         except Exception as error:  # of many kinds: whatever the library raises
             raise InputError(
                 f"{folder}: sentence-transformers cannot read a {side} as {name}: "
                 f"{first_line(error)}"
             ) from error
+        if not features.keys() & {"attention_mask", "offsets"}:
+            raise InputError(
+                f"{folder}: expected a model that reads tokens, found {type(model[0]).__name__}; "
+                "encode with sentence-transformers itself and bring its embeddings"
+            )
 
 
 def _refuse_beyond_table(model: Any, folder: Path) -> None:
@@ -414,8 +344,10 @@ def _dim(model: Any, conventions: AnyConventions) -> int:
 
 
 def specials_of(model: Any) -> int:
-    """Number of tokens that the tokenizer puts around one text; 0 around those of a table."""
-    return int(model.tokenizer.num_special_tokens_to_add(False)) if _limit(model) else 0
+    """Number of tokens that the tokenizer puts around one text; 0 around those of a table, and of
+    one of words, which is not of transformers."""
+    added = getattr(model.tokenizer, "num_special_tokens_to_add", None)
+    return int(added(False)) if added is not None and _limit(model) else 0
 
 
 def _limit(model: Any) -> int | None:
@@ -498,7 +430,25 @@ def _of_encoder(
             f"each text alone, found {max(segments)}"
         )
     _refuse_long(folder, max(own.query_limit, own.passage_limit) + specials, longest)
+    whole = [
+        f"{folder}: {side}_limit: expected none, since sentence-transformers reads each {side} of "
+        f"this model whole, found {own.limit(side)}; remove it"
+        for side in SIDES
+        if own.limit(side) < longest - specials and not _cuts(model, side)
+    ]
+    if whole:
+        raise InputError(whole)
     return own
+
+
+def _cuts(model: Any, side: str) -> bool:
+    """Whether the library cuts texts of this side; those that a table reads it does not."""
+    cut = {"processing_kwargs": {"text": {"max_length": MANY_WORDS // 2}}}
+    counts: list[int] = [
+        model.preprocess(["a " * MANY_WORDS], task=SIDES[side], **more)["input_ids"].numel()
+        for more in ({}, cut)
+    ]
+    return counts[1] < counts[0]
 
 
 def _refuse_long(folder: Path, tokens: int, longest: int) -> None:

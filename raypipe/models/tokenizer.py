@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 from tokenizers.normalizers import BertNormalizer
 
 from raypipe.errors import InputError, first_line
-from raypipe.regular import check_regular
+from raypipe.regular import check_fetched, check_regular
 from raypipe.text.tokenize import of_library
 
 _BESIDE = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
@@ -40,7 +40,7 @@ def read_tokenizer(folder: Path) -> Tokenizer:
         InputError: the files are not a tokenizer.
     """
     file = tokenizer_file(folder)
-    check_regular(file, "a tokenizer")
+    check_fetched(file, "a tokenizer")
     for name in _BESIDE if file.name != "tokenizer.json" else ():
         check_regular(folder / name)
     try:

@@ -93,6 +93,25 @@ def test_a_name_that_is_none_in_trec_eval_either_is_refused(name, told, capsys):
     assert not capsys.readouterr().out
 
 
+@pytest.mark.parametrize("name", ["alpha_nDCG@10", "ERR_IA@20", "StRecall@5", "NRBP", "AP_IA"])
+def test_measures_of_subtopics_are_refused_since_none_are_read(name):
+    """pyndeval, where it is installed, would take every judgement as of one subtopic."""
+    with pytest.raises(InputError, match="it counts subtopics, the second column"):
+        parse_measures([name])
+
+
+def test_accuracy_is_refused_since_some_queries_have_no_value():
+    with pytest.raises(InputError, match="has no value for a query without a relevant passage"):
+        parse_measures(["Accuracy@10"])
+
+
+@pytest.mark.parametrize("name", ["P", "R", "Success", "ERR", "nDCG(dcg='exp-log2')"])
+def test_a_measure_without_its_cutoff_is_told_to_have_one(name):
+    form = f"{name.partition('(')[0]}@10"
+    with pytest.raises(InputError, match=f"expected a cutoff, as in {form}; found none"):
+        parse_measures([name])
+
+
 @pytest.mark.parametrize("gain", ["1000001", "1000000000", "0.5", "True"])
 def test_gains_that_are_large_or_no_whole_numbers_are_refused_before_memory_is_taken(gain):
     with pytest.raises(InputError, match="of whole numbers up to 1,000,000, as trec_eval"):

@@ -11,7 +11,13 @@ from drawn_models import make
 from safetensors.torch import load_file, save_file
 from sentence_transformers.base.modules import Dense, Normalize, Router, Transformer
 from sentence_transformers.cross_encoder.modules import LogitScore
-from sentence_transformers.sentence_transformer.modules import LayerNorm, Pooling, StaticEmbedding
+from sentence_transformers.sentence_transformer.modules import (
+    LayerNorm,
+    Pooling,
+    StaticEmbedding,
+    WordEmbeddings,
+)
+from sentence_transformers.sentence_transformer.modules.tokenizer import WhitespaceTokenizer
 from sentence_transformers.sparse_encoder.modules import SparseStaticEmbedding, SpladePooling
 from tiny_t5 import make_tiny_t5, unigram
 from tokenizers import processors
@@ -67,6 +73,16 @@ def static(folder):
             modules=[StaticEmbedding(unigram(), embedding_dim=16), Normalize()], device="cpu"
         ),
         folder,
+    )
+
+
+def words(folder):
+    """Vectors of words, as of GloVe, and a tokenizer that is not of transformers."""
+    known = ["lease", "shard", "driver", "rank", "zebra", "passage"]
+    torch.manual_seed(0)
+    table = WordEmbeddings(WhitespaceTokenizer(vocab=known), torch.randn(len(known), 16).numpy())
+    return _saved(
+        library.SentenceTransformer(modules=[table, Pooling(16, "mean")], device="cpu"), folder
     )
 
 

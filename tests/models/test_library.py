@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 import sentence_transformers as library
 import torch
+from drawn_models import make
+from json_files import changed
 from library_layouts import (
     IDENTITY,
     PROMPTS,
@@ -23,6 +25,7 @@ from library_layouts import (
     splade,
     stanford,
     static,
+    words,
 )
 from loaded_packages import loaded_after
 from tiny_t5 import their_logits, theirs
@@ -59,6 +62,7 @@ ENCODERS = {
         part="20KB",
     ),
     "StaticEmbedding": static,
+    "WordEmbeddings": words,
     "Sentence-T5": sentence_t5,
 }
 SPARSE = {
@@ -113,6 +117,17 @@ def test_scores_are_those_of_predict(tmp_path, name):
     model = library.CrossEncoder(str(folder), device="cpu")
     expected = model.predict([*zip(queries, passages, strict=True)])
     np.testing.assert_allclose(scored(folder, queries, passages), expected, atol=2e-5, rtol=1e-5)
+
+
+def test_a_decoder_without_a_padding_token_scores_each_pair_as_alone(tmp_path):
+    """transformers itself takes no two pairs together: its users call it with one at a time."""
+    make(tmp_path, "llama", units=1)
+    changed(tmp_path / "config.json", pad_token_id=None)
+    theirs = library.CrossEncoder(str(tmp_path), device="cpu")
+    pairs = [(query, passage) for query in TEXTS[:2] for passage in TEXTS if passage]
+    expected = np.concatenate([theirs.predict([pair]) for pair in pairs])
+    found = scored(tmp_path, *([pair[place] for pair in pairs] for place in (0, 1)))
+    assert np.abs(found - expected).max() <= 1e-5
 
 
 @pytest.mark.parametrize("name", LATE)

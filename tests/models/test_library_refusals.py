@@ -16,10 +16,13 @@ from library_layouts import (
     encoder,
     late,
     normal,
+    routed,
     routes,
     scored,
     splade,
     stanford,
+    static,
+    words,
 )
 from safetensors.torch import load_file, save_file
 
@@ -101,6 +104,29 @@ def test_a_router_without_a_route_of_passages_is_refused_before_any_work(tmp_pat
     found = told(folder)
     assert "cannot read a passage as SentenceTransformer: No route found" in found
     assert "'query'" in found and "'other'" in found
+
+
+@pytest.mark.parametrize("made", [static, words, lambda f: routes(f, "query", "document")])
+def test_a_limit_is_refused_where_the_library_reads_texts_whole(tmp_path, made):
+    folder = made(tmp_path)
+    assert "passage_limit: expected none, since sentence-transformers" in told(
+        folder, passage_limit=3
+    )
+    longest = resolve_model(str(folder)).encoder.passage_limit
+    assert resolve_model(str(folder), settings={"passage_limit": longest}).by_library
+
+
+def test_only_the_side_that_a_table_reads_has_no_limit(tmp_path):
+    folder = routed(tmp_path)
+    assert "query_limit: expected none" in told(folder, query_limit=3)
+    own = resolve_model(str(folder), settings={"passage_limit": 3}).encoder
+    assert own.passage_limit == 3
+
+
+def test_a_model_that_reads_no_tokens_is_refused_before_any_work(tmp_path):
+    bag = library.sentence_transformer.modules.BoW(vocab=["lease", "shard"])
+    library.SentenceTransformer(modules=[bag], device="cpu").save_pretrained(str(tmp_path))
+    assert "expected a model that reads tokens, found BoW" in told(tmp_path)
 
 
 def test_a_token_without_an_embedding_is_refused_before_any_work(tmp_path):

@@ -26,7 +26,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from raypipe.driver.proof.proof import Subject
-from raypipe.driver.proof.texts import pairs_of, texts_of
+from raypipe.driver.proof.texts import pairs_of, rare_differences, texts_of
 from raypipe.errors import InputError, RaypipeError, RowsFailed, first_line, shown
 from raypipe.models.encoder import Encoder, load_encoder
 from raypipe.models.family import UNSTATED, plain_names
@@ -345,6 +345,8 @@ def prove(subject: Subject, threads: int) -> dict[str, Any]:
         with every_weight(model.folder, head=pair) if whole else nullcontext():
             reference: Reference = Library(model) if subject.own else Bare(packed)
         finding["problem"] = reference.other_settings(model.conventions)
+        if not finding["problem"]:
+            finding["problem"] = _of_rare_parts(packed, reference)
         for cases in cases_of(packed, added_tokens(reference), own=subject.own):
             if not finding["problem"]:
                 compare_inputs(finding, packed, reference, cases)
@@ -501,6 +503,12 @@ def differing(ours: NDArray[np.float32], theirs: NDArray[np.float32]) -> int | N
 
 def _shown(side: str, row: Row) -> str:
     return f"the {side} {' with '.join(map(shown, row))}"
+
+
+def _of_rare_parts(packed: Packed, reference: Reference) -> str:
+    for text, own, made in rare_differences(packed.tokenizer, reference.tokenizer):
+        return f"of the text {shown(text)} it reads {_tokens(packed, own, made)}"
+    return ""
 
 
 def _tokens(packed: Packed, own: list[int], made: list[int]) -> str:

@@ -1,8 +1,12 @@
 """The texts and pairs of a proof: what tokenizers are known to differ about, and every length."""
 
-from collections.abc import Sequence
+import json
+import re
+import sys
+import unicodedata
+from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tokenizers import Tokenizer
 
@@ -63,6 +67,11 @@ ADDED_TOKENS = 24
 OWN_WORDS = 240
 """Words of the model's own vocabulary, from all over it."""
 WORDS_A_TEXT = 12
+RARE_A_TEXT = 16
+NO_TEXT = ("Cn", "Co", "Cs")
+"""Categories of Unicode of which no text has a character: none assigned, private, surrogates."""
+LETTERS_A_SAMPLE = 16
+"""Of the letters without case, such as ideographs, each sixteenth is taken."""
 
 
 class Texts(NamedTuple):
@@ -96,6 +105,55 @@ def texts_of(tokenizer: Tokenizer, limit: int, added: Sequence[str] = ()) -> Tex
     return Texts(
         (*VALUED, first, *among[:1]), (numbered,), (*OTHERS, *others, *among[1:], *exact, LONG)
     )
+
+
+def rare_differences(
+    tokenizer: Tokenizer, of_library: Any
+) -> Iterator[tuple[str, list[int], list[int]]]:
+    """(text, the library's ids, the tokenizer's) for what the other texts may lack; see `_rare`.
+
+    Both are asked directly: texts of all that would be cut at a limit. A library without a
+    tokenizer has none.
+    """
+    parts = [f"a{part}b {part}" for part in _rare(tokenizer)] if of_library is not None else []
+    texts = [" ".join(parts[i : i + RARE_A_TEXT]) for i in range(0, len(parts), RARE_A_TEXT)]
+    for place, theirs, made in _differing(tokenizer, of_library, texts):
+        group = parts[place * RARE_A_TEXT :][:RARE_A_TEXT]
+        alone = [(group[i], a, b) for i, a, b in _differing(tokenizer, of_library, group)]
+        yield from alone or [(texts[place], theirs, made)]
+
+
+def _differing(
+    tokenizer: Tokenizer, of_library: Any, texts: list[str]
+) -> Iterator[tuple[int, list[int], list[int]]]:
+    theirs = of_library(texts, add_special_tokens=False)["input_ids"]
+    for place, each in enumerate(encoded(tokenizer, texts)):
+        if each.ids != theirs[place]:
+            yield place, theirs[place], each.ids
+
+
+def _rare(tokenizer: Tokenizer) -> list[str]:
+    """Every character of Unicode, of ideographs some, and every string that the rules name."""
+    characters = [
+        chr(number)
+        for number in range(sys.maxunicode + 1)
+        if (kind := unicodedata.category(chr(number))) not in NO_TEXT
+        and (kind != "Lo" or number % LETTERS_A_SAMPLE == 0)
+    ]
+    body = json.loads(tokenizer.to_str())
+    named = [each for rule in ("normalizer", "pre_tokenizer") for each in _patterns(body[rule])]
+    return list(dict.fromkeys([*characters, *named]))
+
+
+def _patterns(rule: Any) -> Iterator[str]:
+    """The strings that a rule looks for, of a regular expression the words and signs in it."""
+    if isinstance(rule, list):
+        for each in rule:
+            yield from _patterns(each)
+    elif isinstance(rule, dict):
+        yield from [rule["String"]] if "String" in rule else []
+        yield from re.findall(r"\w+|[^\w\s]", rule.get("Regex", ""))
+        yield from _patterns(list(rule.values()))
 
 
 def pairs_of(query: Texts, passage: Texts, num_passages: int) -> tuple[list[tuple[str, ...]], ...]:

@@ -38,7 +38,7 @@ from raypipe.models.tensors import (
     third_segment_problems,
     with_third_segment,
 )
-from raypipe.regular import check_ratio
+from raypipe.regular import check_fetched, check_ratio
 from raypipe.storage.records import hash_file
 
 if TYPE_CHECKING:  # importing torch takes seconds, and checking does not need it
@@ -60,7 +60,6 @@ r = tf.train.load_checkpoint({prefix!r})
 numpy.savez({npz!r}, **{{n: r.get_tensor(n) for n in r.get_variable_to_shape_map()}})"""
 CHILD = Path(__file__).with_name("child.py")
 CHILD_SECONDS = 600
-LFS_POINTER = b"version https://git-lfs.github.com"
 logger = logging.getLogger(__name__)
 
 
@@ -167,12 +166,7 @@ def read_checkpoint(files: list[Path]) -> SavedTensors:
 
 
 def _read(file: Path) -> tuple[dict[str, Tensor], list[str], str]:
-    with open(file, "rb") as stream:
-        if stream.read(len(LFS_POINTER)) == LFS_POINTER:
-            raise InputError(
-                f"{file}: expected weights, found a git LFS pointer to them; run `git lfs pull` "
-                "where the model was cloned"
-            )
+    check_fetched(file, "weights")
     if file.suffix == ".safetensors":
         return _read_safetensors(file), [], "safetensors"
     if file.suffix == ".npz":

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from raypipe.errors import InputError
 from raypipe.models.family import family_of
 from raypipe.models.folder.files import read_object, tensor_shapes
+from raypipe.models.folder.modules import modules_of
 from raypipe.models.tensors import Config, Shape
 
 if TYPE_CHECKING:
@@ -178,10 +179,12 @@ def base_of(folder: Path) -> str:
     Raises:
         InputError: raypipe.json names none, or the adapter is an encoder's.
     """
-    if read_object(folder / CONFIG).get("task_type") == OF_ENCODER:
+    by_task = read_object(folder / CONFIG).get("task_type") == OF_ENCODER
+    if by_task or any(module == "Pooling" for module, _ in modules_of(folder)):
+        told_by = f"task_type {OF_ENCODER}" if by_task else "modules.json has a Pooling"
         raise InputError(
             f"{folder}: expected a reranker's adapter or a whole model, found an encoder's adapter "
-            f"(task_type {OF_ENCODER}); merge it first: {MERGED}"
+            f"({told_by}); merge it first: {MERGED}"
         )
     base = read_object(folder / "raypipe.json").get("base")
     if not isinstance(base, str):

@@ -8,10 +8,10 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
-from raypipe.errors import InputError
+from raypipe.errors import InputError, some
 from raypipe.models.family import family_of, plain_names
-from raypipe.models.tensors import Config, Named, Shape
-from raypipe.regular import check_regular
+from raypipe.models.tensors import PICKLES, UNREAD, Config, Named, Shape
+from raypipe.regular import check_fetched, check_regular
 
 MAX_JSON_BYTES = 64_000_000
 """A multilingual model's tokenizer.json has about 35 million."""
@@ -111,13 +111,26 @@ def initializer_range(config: Config) -> float:
     return float(config.get("initializer_range", INITIALIZER_RANGE))
 
 
+def no_weights(folder: Path) -> str:
+    """The problem of a folder without model.safetensors: what it has in its place, and the way."""
+    pickles = sorted(p.name for p in folder.iterdir() if p.suffix in PICKLES)
+    others = sorted(str(p.relative_to(folder)) for end in UNREAD for p in folder.rglob(f"*{end}"))
+    found, remedy = "none", f"convert it: raypipe model convert {folder} --out DIR"
+    if pickles:
+        found = f"found {', '.join(pickles)}, pickles, which can run code"
+    elif others:
+        found = f"found {some(others)}, which raypipe does not read"
+        remedy = "put the model's weights of PyTorch there"
+    return f"{folder}: expected model.safetensors, {found}; {remedy}"
+
+
 def tensor_shapes(file: Path) -> dict[str, Shape]:
     """Shapes by saved name, as `plain_names` gives it; does not read the tensors.
 
     Raises:
         InputError: not a safetensors file.
     """
-    check_regular(file, "a safetensors file")
+    check_fetched(file, "a safetensors file")
     try:
         with safe_open(file, framework="numpy") as opened:
             plain = plain_names(opened.keys())

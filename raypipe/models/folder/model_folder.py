@@ -30,6 +30,7 @@ from raypipe.models.folder.adapters import (
 from raypipe.models.folder.discover import discover, why_library
 from raypipe.models.folder.files import (
     check_unchanged,
+    no_weights,
     quantised_problems,
     read_config,
     read_object,
@@ -51,8 +52,9 @@ from raypipe.models.folder.settings import (
     conventions_of,
 )
 from raypipe.models.hub import snapshot_of
-from raypipe.models.library import PROMPTED, described
-from raypipe.models.tensors import PICKLES, Config
+from raypipe.models.library import described
+from raypipe.models.library_class import PROMPTED
+from raypipe.models.tensors import Config
 from raypipe.models.tokenizer import as_first, read_tokenizer, tokenizer_file, tokenizer_sha256
 from raypipe.regular import similar
 from raypipe.storage.records import hash_file, hash_once
@@ -494,12 +496,7 @@ def _check_files(folder: Path, *, weights: bool = True) -> None:
     problems = []
     is_folder(folder)
     if weights and not (folder / "model.safetensors").exists():
-        pickles = sorted(p.name for p in folder.iterdir() if p.suffix in PICKLES)
-        found = f"found {', '.join(pickles)}, pickles, which can run code" if pickles else "none"
-        problems.append(
-            f"{folder}: expected model.safetensors, {found}; convert it: raypipe model convert "
-            f"{folder} --out DIR"
-        )
+        problems.append(no_weights(folder))
     if not (folder / "config.json").exists():
         problems.append(f"{folder}: no config.json")
     if not tokenizer_file(folder).exists():

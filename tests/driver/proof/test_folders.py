@@ -207,6 +207,28 @@ def test_unusual_settings_that_raypipe_does_not_read_are_the_librarys(tmp_path, 
     assert theirs is not None and theirs.by_library
 
 
+@pytest.mark.parametrize(
+    ("rule", "read"),
+    [
+        (
+            {"type": "Replace", "pattern": {"String": "\u2116"}, "content": " rank "},
+            r"a\u2116b \u2116",
+        ),
+        ({"type": "Replace", "pattern": {"String": "shard"}, "content": "lease"}, "ashardb shard"),
+    ],
+)
+def test_a_rule_of_tokenizer_json_that_the_library_does_not_apply_is_seen(tmp_path, rule, read):
+    """transformers makes a BertTokenizer of the vocabulary alone, with BERT's rules."""
+    peer(tmp_path, "bert", "mean")
+    normalizer = {"type": "Sequence", "normalizers": [rule, {**KEEPS_CASE, "lowercase": True}]}
+    edits = {TOKENIZER: {"tokenizer_class": "BertTokenizer"}}
+    subject, found = finding(tmp_path, {**edits, "tokenizer.json": {"normalizer": normalizer}})
+    assert subject.own
+    assert found["problem"].startswith(f"of the text '{read}' it reads ")
+    _, of_file = finding(tmp_path, OF_FILE)
+    check(of_file, None)
+
+
 def test_a_sparse_encoder_of_another_pooling_is_the_librarys(tmp_path):
     folder = sparse(tmp_path, routed=False)
     (file,) = folder.glob("*Pooling/config.json")

@@ -99,6 +99,20 @@ def test_an_adapter_without_a_classifier_has_that_of_its_base(adapter, encoder):
     assert describe(str(adapter), None).missing == []
 
 
+def test_an_encoders_adapter_of_sentence_transformers_is_to_be_merged_too(adapter):
+    """Its adapter_config.json names no task, and no raypipe.json names its base."""
+    (adapter / "raypipe.json").unlink()
+    kinds = ("Transformer", "Pooling")
+    modules = [
+        {"idx": n, "name": str(n), "path": f"{n}_{kind}" * n,
+         "type": f"sentence_transformers.models.{kind}"}
+        for n, kind in enumerate(kinds)
+    ]  # fmt: skip
+    (adapter / "modules.json").write_text(json.dumps(modules))
+    with pytest.raises(InputError, match="encoder's adapter .modules.json has a Pooling.; merge"):
+        resolve_model(str(adapter))
+
+
 def test_an_encoders_adapter_is_to_be_merged_first(adapter):
     file = adapter / "adapter_config.json"
     body = json.loads(file.read_text())

@@ -39,6 +39,28 @@ def test_what_is_missing_of_a_folder_is_told_at_once(encoder):
         resolve_model(str(encoder / "x"))
 
 
+@pytest.mark.parametrize("name", ["onnx/model.onnx", "model-q4_k_m.gguf", "tf_model.h5"])
+def test_weights_for_other_programs_are_named_where_there_are_no_others(encoder, name):
+    (encoder / "model.safetensors").unlink()
+    (encoder / name).parent.mkdir(exist_ok=True)
+    (encoder / name).write_bytes(b"weights")
+    with pytest.raises(InputError) as told:
+        resolve_model(str(encoder))
+    (problem,) = told.value.problems
+    assert f"expected model.safetensors, found {name}, which raypipe does not read" in problem
+    assert "convert" not in problem
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json"])
+def test_a_git_lfs_pointer_in_the_place_of_a_file_is_called_one(encoder, name):
+    pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n"
+    (encoder / name).write_bytes(pointer)
+    with pytest.raises(
+        InputError, match=f"{name}: expected .*, found a git LFS pointer to it; run"
+    ):
+        resolve_model(str(encoder))
+
+
 def test_the_packaged_weights_are_the_pinned_ones_or_refused(tmp_path, monkeypatch, encoder):
     from raypipe.models.folder import model_folder
 

@@ -1,0 +1,107 @@
+"""The class of sentence-transformers that opens a folder, as its files and settings state it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from raypipe.errors import InputError
+from raypipe.models.folder.files import OWN_CODE, quantised_problems, read_object
+from raypipe.models.folder.modules import LATE, SETTINGS, modules_of
+from raypipe.models.folder.settings import DOCUMENTED, OF_WORDS
+
+PROMPTED = "Prompted"
+"""A T5 that reads a prompt: the one class that is not the library's; see `prompted`."""
+LATE_CLASS = "MultiVectorEncoder"
+CLASSES = {
+    "SentenceTransformer": "encoder",
+    "SparseEncoder": "encoder",
+    "CrossEncoder": "mono",
+    LATE_CLASS: "mono",
+    PROMPTED: "mono",
+}
+"""The kind of model by the class that opens it."""
+POOLINGS = {"mean": "mean", "cls": "cls", "max": "max", "last": "lasttoken"}
+"""The library's word by raypipe's, for a transformer alone."""
+METADATA = "artifact.metadata"
+
+
+def class_of(folder: Path, settings: Mapping[str, Any]) -> str:
+    """The class that opens the folder; nothing is guessed.
+
+    Raises:
+        InputError: nothing says it, the folder asks for code of its own or for files of another
+            folder, or its weights are quantised.
+    """
+    config, tokenizer = (
+        read_object(folder / name) for name in ("config.json", "tokenizer_config.json")
+    )
+    if "auto_map" in config or "auto_map" in tokenizer:
+        raise InputError(f"{folder}: {OWN_CODE}")
+    _refuse_elsewhere(folder)
+    problems = quantised_problems(folder, config)
+    if problems:
+        raise InputError(problems)
+    stated = str(read_object(folder / SETTINGS).get("model_type"))
+    stated = LATE_CLASS if stated in LATE else stated
+    modules = [name for name, _ in modules_of(folder)]
+    names = str(config.get("architectures"))
+    pooling, kind = settings.get("pooling"), settings.get("kind")
+    rules = (
+        (PROMPTED, settings.get("prompt")),
+        (stated, stated in CLASSES and (modules or stated == "CrossEncoder")),
+        ("SparseEncoder", "SpladePooling" in modules),
+        ("SentenceTransformer", modules not in ([], ["Transformer"]) or pooling in POOLINGS),
+        ("SparseEncoder", pooling in OF_WORDS),
+        (LATE_CLASS, "HF_ColBERT" in names),
+        ("CrossEncoder", "ForSequenceClassification" in names or kind == "mono"),
+    )
+    class_name = next((str(name) for name, applies in rules if applies), None)
+    if kind == "pretrained" or (kind == "duo" and class_name != PROMPTED):
+        raise InputError(
+            f"{folder}: kind {kind}: expected a BERT or a relative of it, which raypipe computes "
+            f"itself, found model_type {config.get('model_type')!r}; name a BERT"
+        )
+    if class_name is None:
+        raise InputError(f"{folder}: {_unknown(config, names)}; {DOCUMENTED}")
+    if class_name == LATE_CLASS and not modules and not (folder / METADATA).exists():
+        raise InputError(
+            f"{folder}: expected {METADATA}, which has the markers and lengths of an HF_ColBERT, "
+            "found none; put it beside the weights"
+        )
+    return class_name
+
+
+def _unknown(config: Mapping[str, Any], names: str) -> str:
+    """The sentence on a folder whose use nothing states."""
+    kind = config.get("model_type")
+    if kind in ("t5", "mt5"):
+        return (
+            f"model_type {kind} scores a prompt, which nothing states: name the preset monot5 or "
+            "duot5, or put kind, prompt, answers, relevant_label, score and limits in a "
+            "raypipe.json; an encoder such as GTR has a modules.json"
+        )
+    of_decoder = '; a decoder that scores, such as Qwen3-Reranker, needs {"kind": "mono"}'
+    return (
+        f"nothing says what this model of type {kind!r} is for: expected modules.json, an "
+        "architecture that ends in ForSequenceClassification, or a raypipe.json with pooling "
+        f"(mean, cls, max, last or splade) or kind mono, found neither"
+        f"{of_decoder if 'ForCausalLM' in names else ''}"
+    )
+
+
+def _refuse_elsewhere(folder: Path) -> None:
+    """Returns nothing if no file names another place for the tokenizer, which no hash would cover.
+
+    Raises:
+        InputError: one does.
+    """
+    for _, place in [("", ""), *modules_of(folder)]:
+        file = folder / place / "sentence_bert_config.json"
+        for key in ("tokenizer_name_or_path", "model_name_or_path"):
+            if read_object(file).get(key) is not None:
+                raise InputError(
+                    f"{file}: {key}: expected none, found another place for a part of the model; "
+                    "put the part into this folder and remove the key"
+                )
