@@ -175,8 +175,8 @@ def unfit(model: ModelFolder) -> list[str]:
     shapes = checkpoint_shapes(model.folder, model.config())
     if model.adapter is not None:
         shapes = summed_shapes(shapes, model.config(), model.adapter)
-    source = model.family.files.canonical_names(shapes).found.get(model.family.files.SEGMENTS)
-    rows = 1 if source is None else shapes[source.name][0]
+    name = model.family.files.canonical_names(shapes).get(model.family.files.SEGMENTS)
+    rows = 1 if name is None else shapes[name][0]
     problems = limit_problems(model.conventions, model.config(), rows, layouts)
     if isinstance(model.conventions, PairConventions):
         try:

@@ -16,7 +16,7 @@ from raypipe.models.bert.family import FAMILY as BERT
 from raypipe.models.bert.files import BertFiles as Files
 from raypipe.models.bert.files import plain_names as plain_names
 from raypipe.models.modernbert.family import FAMILY as MODERNBERT
-from raypipe.models.tensors import Config, Named, Shape
+from raypipe.models.tensors import Config, Shape
 from raypipe.text.inputs import Layout
 
 if TYPE_CHECKING:  # importing torch takes seconds, and planning does not need it
@@ -113,8 +113,8 @@ class Pretraining(Protocol):
         """Shapes of the head that predicts masked words; with `next_sentence` also of pooler and
         classifier. A decoder that is the table of word embeddings has no tensor of its own."""
 
-    def canonical_names(self, names: Iterable[str]) -> Named:
-        """The heads' tensors in a checkpoint, without the pooler, whatever program wrote it."""
+    def canonical_names(self, names: Iterable[str]) -> dict[str, str]:
+        """A checkpoint's names of the heads' tensors, without the pooler, by canonical name."""
 
     def untied(self, tensors: Tensors) -> list[str]:
         """Tensors of a checkpoint that differ from those to which they are tied."""

@@ -26,6 +26,7 @@ from raypipe.errors import InputError, first_line
 from raypipe.models.folder.discover import Discovered, given_settings, with_known_prompts
 from raypipe.models.folder.files import (
     OWN_CODE,
+    first_of,
     part_of,
     quantised_problems,
     read_object,
@@ -73,8 +74,6 @@ METADATA = "artifact.metadata"
 PLACE = re.compile(r"(?:query_|document_)?\d+_\w+")
 """The name of a module's folder."""
 PICKLE = re.compile(r"(?:pytorch|adapter)_model.*\.bin")
-MOST_NAMED = 9
-"""Missing tensors that an error names."""
 NO_LIMIT = 1 << 20
 """Tokens of an input where neither tokenizer nor positions have a limit."""
 SCORES = {"Identity": "raw", "Sigmoid": "probability"}
@@ -337,8 +336,7 @@ def every_weight(folder: Path, *, head: bool) -> Iterator[None]:
         model, report = own.__func__(cls, *given, **{**more, "output_loading_info": True})
         missing = [key for key in report["missing_keys"] if head or ".pooler." not in f".{key}"]
         lacking = [f"{folder}: the checkpoint lacks the tensor {k}" for k in sorted(missing)]
-        rest = len(lacking) - MOST_NAMED
-        problems.extend([*lacking[:MOST_NAMED], *[f"and {rest} more tensors"] * (rest > 0)])
+        problems.extend(first_of(lacking))
         layers = {re.sub(r"\d+", "", key) for key in model.state_dict()}
         others = [k for k in sorted(report["unexpected_keys"]) if re.sub(r"\d+", "", k) in layers]
         problems.extend(

@@ -7,7 +7,6 @@ duoBERT model's segment table has a third row, which a checkpoint often lacks.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from raypipe.errors import InputError
@@ -26,26 +25,6 @@ PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 """The endings of files of tensors that can run code."""
 HEAD = "ForSequenceClassification"
 """The end of the name of an architecture that scores pairs."""
-
-
-@dataclass(frozen=True, slots=True)
-class TensorSource:
-    """The source of a canonical tensor."""
-
-    name: str
-    transpose: bool
-    """Whether to transpose it: TensorFlow keeps kernels as [in, out]."""
-
-
-@dataclass(frozen=True, slots=True)
-class Named:
-    """A checkpoint's tensors by canonical name."""
-
-    found: dict[str, TensorSource]
-    unused: list[str]
-    """Names that are not the family's: optimizer slots, other heads, buffers."""
-    twice: list[str]
-    """`NAME and NAME`: two tensors with the same canonical name."""
 
 
 def is_reranker(config: Mapping[str, Any]) -> bool:

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from raypipe.errors import InputError
-from raypipe.models.bert.files import POOLER, PREFIX, TENSORFLOW_LAST, WORDS, Names, named_by
+from raypipe.models.bert.files import POOLER, PREFIX, WORDS, Names
 from raypipe.models.machine.precision import DTYPES
 from raypipe.models.packed import (
     MIN_ROWS,
@@ -34,7 +34,7 @@ from raypipe.models.packed import (
     moved,
     normed,
 )
-from raypipe.models.tensors import Config, Named, Shape, with_third_segment
+from raypipe.models.tensors import Config, Shape, with_third_segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,11 +290,6 @@ def _embedded(bert: Bert, ids_T: Tensor, positions_T: Tensor, segments: int | Te
 
 
 _NEXT = "cls.seq_relationship"
-_TENSORFLOW = {
-    "cls/predictions/output_bias": "cls.predictions.bias",
-    "cls/seq_relationship/output_weights": f"{_NEXT}.weight",
-    "cls/seq_relationship/output_bias": f"{_NEXT}.bias",
-}
 
 
 class BertPretraining:
@@ -329,15 +324,13 @@ class BertPretraining:
             }
         return shapes
 
-    def canonical_names(self, names: Iterable[str]) -> Named:
-        """The heads' tensors. A decoder's bias stands for the one that it is tied to."""
-        listed = [*names]
-        decoder = self._decoder[1]
-        alone = decoder in listed and not any(
-            self._canonical(name) == self._bias for name in listed
-        )
-        tied = {decoder: self._bias} if alone else {}
-        return named_by(lambda name: tied.get(name) or self._canonical(name), listed)
+    def canonical_names(self, names: Iterable[str]) -> dict[str, str]:
+        """Names by canonical name. A decoder's bias stands for the one that it is tied to."""
+        listed, decoder = sorted(names), self._decoder[1]
+        layers = (f"{self._dense}.", f"{self._norm}.", f"{_NEXT}.")
+        of_layer = [n for n in listed if n.startswith(layers) and n.endswith((".weight", ".bias"))]
+        bias = next((name for name in (self._bias, decoder) if name in listed), None)
+        return {name: name for name in of_layer} | ({} if bias is None else {self._bias: bias})
 
     def untied(self, tensors: Mapping[str, Tensor]) -> list[str]:
         """The decoder's weight and bias, where they differ from the word embeddings or the bias."""
@@ -388,17 +381,3 @@ class BertPretraining:
         """The class for masked words alone, or for both heads if there are two."""
         both = next_sentence and self.FOLLOWS
         return self._names.architecture + ("ForPreTraining" if both else "ForMaskedLM")
-
-    def _canonical(self, name: str) -> str | None:
-        """transformers' name of a head's tensor; None for others and for the tied decoder."""
-        plain = name.removesuffix(":0").removeprefix("module.")
-        if plain in _TENSORFLOW:
-            return _TENSORFLOW[plain]
-        if plain.startswith("cls/"):
-            *parts, last = plain.split("/")
-            plain = ".".join([*parts, TENSORFLOW_LAST.get(last, last)])
-        plain = plain.replace("LayerNorm.gamma", "LayerNorm.weight")
-        plain = plain.replace("LayerNorm.beta", "LayerNorm.bias")
-        known = (f"{self._dense}.", f"{self._norm}.", f"{_NEXT}.")
-        ends = plain.endswith((".weight", ".bias"))
-        return plain if plain == self._bias or (plain.startswith(known) and ends) else None

@@ -25,10 +25,9 @@ from raypipe.models.folder.adapters import (
 )
 from raypipe.models.folder.discover import RECORD, discover, why_library
 from raypipe.models.folder.files import (
+    canonical_names,
     config_problems,
-    named_tensors,
     read_object,
-    saved_tensors,
     tensor_problems,
     tensor_shapes,
 )
@@ -194,8 +193,8 @@ def _describe_weights(
         shapes = {name: shape for name, shape in summed if not name.endswith(HALVES)}
     else:
         files = family_of(config).files
-        named = files.canonical_names(shapes).found
-        places = {place: shapes[source.name] for place, source in named.items()}
+        names = files.canonical_names(shapes)
+        places = {place: shapes[name] for place, name in names.items()}
         description.weights |= {
             "parameters": sum(map(prod, places.values())),
             "segment_rows": next(iter(places.get(files.SEGMENTS, ())), None),
@@ -215,23 +214,20 @@ def _describe_tensors(
     """Fill in unused and missing tensors; returns the problems with these settings."""
     files, units = family_of(config).files, units_of(conventions)
     words = predicts_words(conventions)
-    named = named_tensors(shapes, config, words=words)
-    saved = saved_tensors(shapes, config, words=words)
+    names = canonical_names(shapes, config, words=words)
     used = set(files.expected_shapes(config, num_labels=units))
     head = not isinstance(conventions, Conventions)
-    description.missing = [files.saved_name(name, head=head) for name in sorted(used - set(saved))]
+    description.missing = [files.saved_name(name, head=head) for name in sorted(used - set(names))]
     if words:
         heads = family_of(config).pretraining
         needed = heads.shapes(config, next_sentence=False)
-        description.missing += [name for name in needed if name not in saved]
+        description.missing += [name for name in needed if name not in names]
         used |= {*heads.shapes(config, next_sentence=True), *(files.POOLER if head else ())}
-    description.unused = sorted(
-        [*named.unused, *(s.name for p, s in named.found.items() if p not in used)]
-    )
-    rows = saved[files.SEGMENTS][1][0] if files.SEGMENTS in saved else 0
+    description.unused = sorted(shapes.keys() - {names[place] for place in used & names.keys()})
+    rows = shapes[names[files.SEGMENTS]][0] if files.SEGMENTS in names else 0
     is_duo = conventions.kind == "duo"
     return [
-        *tensor_problems(saved, config, units=units, words=words, is_duo=is_duo),
+        *tensor_problems(shapes, config, units=units, words=words, is_duo=is_duo),
         *limit_problems(conventions, config, rows),
     ]
 

@@ -33,7 +33,6 @@ from raypipe.models.folder.files import (
     quantised_problems,
     read_config,
     read_object,
-    saved_tensors,
     sha256_of,
     tensor_problems,
     tensor_shapes,
@@ -371,7 +370,7 @@ def resolve_model(
         problems += tried(quantised_problems, folder, config, problems=problems) or []
     if config is not None and shapes is not None:
         is_duo = conventions is not None and conventions.kind == "duo"
-        found = tensor_problems(saved_tensors(shapes, config), config, is_duo=is_duo)
+        found = tensor_problems(shapes, config, is_duo=is_duo)
         problems += [f"{folder}: {problem}" for problem in found]
     if config is not None and built is not None and not problems:
         problems += _beyond_table(folder, built, config)

@@ -117,6 +117,7 @@ FAMILY = ModernBertFamily(
         architecture="ModernBert",
         prefix="model.",
         layers="layers.",
+        beside_layers=("embeddings.", "final_norm."),
         head=("head.dense.", "classifier."),
         adapted=("Wqkv", "Wo", "Wi", "dense"),
         keys={"hidden_act": "hidden_activation", "layer_norm_eps": "norm_eps"},
