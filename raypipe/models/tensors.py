@@ -47,21 +47,6 @@ def expected_units(relevant_label: int | None) -> int:
     return 1 if relevant_label is None else 2
 
 
-def check_units(num_units: int, relevant_label: int | None) -> None:
-    """Returns nothing if a head has the units that the settings expect.
-
-    Raises:
-        InputError: it has others.
-    """
-    expected = expected_units(relevant_label)
-    if num_units != expected:
-        label = "null" if relevant_label is None else str(relevant_label)
-        raise InputError(
-            f"the classifier has {num_units} units, the settings (relevant_label: {label}) "
-            f"expect {expected}; a head of one unit has relevant_label null, one of two 0 or 1"
-        )
-
-
 def third_segment_problems(num_rows: int, choice: str | None) -> list[str]:
     """Why a duoBERT model's segment table does not have, or cannot get, three rows.
 

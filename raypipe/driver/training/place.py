@@ -10,6 +10,7 @@ from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError
 from raypipe.hub_names import address
 from raypipe.models.folder.adapters import is_adapter
+from raypipe.models.folder.discover import why_library
 from raypipe.models.folder.model_folder import (
     PACKAGED,
     ModelFolder,
@@ -18,6 +19,7 @@ from raypipe.models.folder.model_folder import (
     resolve_configuration,
     resolve_model,
 )
+from raypipe.models.folder.settings import Conventions
 from raypipe.models.limits import longest_input
 from raypipe.training.job import conventions_of_training
 from raypipe.training.start import missing_problems
@@ -66,6 +68,12 @@ def start_model(recipe: Training) -> ModelFolder:
     """
     try:
         model = _start(address(recipe.model.start, recipe.model.revision), recipe)
+        if model.by_library:
+            why = why_library(model.folder, recipe.model.preset, recipe.model.settings)
+            raise InputError(
+                f"{model.path}: expected a model that raypipe computes itself, as it trains no "
+                f"other; sentence-transformers computes this one: {why}"
+            )
         trained = conventions_of_training(recipe.model)
         layouts_of(replace(model, conventions=trained))
     except InputError as error:
@@ -92,15 +100,17 @@ def check_fits(recipe: Training, start: ModelFolder, chosen: Devices, at: WorkPl
     Raises:
         InputError: they do not fit.
     """
-    try:
-        start.family.files.trained_names([], head=False)
-    except InputError as error:  # an architecture that is not trained
-        raise InputError([f"model.start: {problem}" for problem in error.problems]) from error
     problems = long_problems(recipe, start)
     if recipe.model.adapter is not None and start.adapter is not None:
         problems.append(
             f"model.start: {recipe.model.start} is an adapter itself; start from its base "
             "model and name the adapter in model.adapter.start"
+        )
+    highest, rows = _highest_segment(recipe), start.config().get("type_vocab_size", 2)
+    if start.family.files.HAS_SEGMENTS and highest >= rows:
+        problems.append(
+            f"model: its settings use segment {highest}, {recipe.model.start} has {rows} segment "
+            f"{'row' if rows == 1 else 'rows'}; name settings with segment 0, or start from another"
         )
     workers = recipe.resources.workers
     if chosen.device == "cuda" and at.ray_address is None and workers > chosen.num_gpus:
@@ -108,6 +118,14 @@ def check_fits(recipe: Training, start: ModelFolder, chosen: Devices, at: WorkPl
     problems += missing_problems(recipe, start)
     if problems:
         raise InputError(problems)
+
+
+def _highest_segment(recipe: Training) -> int:
+    """The highest segment of the trained model's inputs, of which a third one is made."""
+    trained = conventions_of_training(recipe.model)
+    if isinstance(trained, Conventions):
+        return max(trained.query_segment, trained.passage_segment)
+    return int(recipe.masking is None or recipe.masking.next_sentence)
 
 
 def long_problems(recipe: Training, start: ModelFolder) -> list[str]:

@@ -29,18 +29,14 @@ NEEDED = (
 DECISIVE = (*NEEDED, "hidden_act", "layer_norm_eps", "model_type", "position_embedding_type")
 """Everything in a config.json that raypipe's forward pass reads, or that transformers would read
 for a BERT. The other keys change no result: dropout rates, names, versions, the file's dtype."""
-KEPT = (
-    *NEEDED,
-    "attention_probs_dropout_prob",
-    "classifier_dropout",
-    "hidden_act",
-    "hidden_dropout_prob",
-    "initializer_range",
-    "layer_norm_eps",
-    "pad_token_id",
-)
-LAYER_NORM_EPS = 1e-12
-"""The value of tf.contrib.layers.layer_norm, which TensorFlow's bert_config.json does not state."""
+GOOGLES = {
+    "model_type": "bert",
+    "hidden_act": "gelu",
+    "layer_norm_eps": 1e-12,
+    "position_embedding_type": "absolute",
+}
+"""What TensorFlow's bert_config.json means without saying it, as tf.contrib.layers.layer_norm's
+epsilon."""
 LARGEST = {"num_hidden_layers": 1000}
 """Limits: larger values would exhaust the memory before any tensor is checked."""
 
@@ -276,19 +272,12 @@ class BertFiles:
         self, config: Config, *, segment_rows: int, num_labels: int | None
     ) -> dict[str, Any]:
         """The content of config.json, with the keys for transformers that Google's file lacks."""
-        body = dict(config)
+        body = {name: value for name, value in config.items() if value is not None}
         if self.names.kind == "bert":
-            body = {
-                "model_type": "bert",
-                "hidden_act": "gelu",
-                "layer_norm_eps": LAYER_NORM_EPS,
-                "position_embedding_type": "absolute",
-                **{name: config[name] for name in KEPT if config.get(name) is not None},
-                "type_vocab_size": segment_rows,
-            }
+            body = {**GOOGLES, **body, "type_vocab_size": segment_rows}
         body["architectures"] = [self.architecture(head=num_labels is not None)]
         if num_labels is not None:
-            body |= unit_names(num_labels)
+            body |= {**unit_names(num_labels), "num_labels": num_labels}
         return dict(sorted(body.items()))
 
     def architecture(self, *, head: bool) -> str:

@@ -15,7 +15,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from raypipe.errors import InputError
 from raypipe.models.bert.files import POOLER, PREFIX, WORDS, Names
 from raypipe.models.machine.precision import DTYPES
 from raypipe.models.packed import (
@@ -31,10 +30,10 @@ from raypipe.models.packed import (
     States,
     Updates,
     linear,
-    moved,
+    moved_all,
     normed,
 )
-from raypipe.models.tensors import Config, Shape, with_third_segment
+from raypipe.models.tensors import Config, Shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,46 +78,17 @@ class Bert:
         return {None}
 
     @property
-    def num_segments(self) -> int:
-        """Number of rows of the segment table."""
-        return len(self.segments)
-
-    @property
     def linears(self) -> list[Linear]:
         """The linear layers of all the model's layers, in order."""
         return [p for layer in self.layers for p in (layer.qkv, layer.out, layer.up, layer.down)]
 
     def to(self, device: str, precision: str = "fp32") -> "Bert":
         """The weights on `cpu` or `cuda`, those of the linear layers in the precision's dtype."""
-        dtype = DTYPES[precision]
-
-        layers = tuple(
-            Layer(
-                qkv=moved(layer.qkv, device, dtype),
-                out=moved(layer.out, device, dtype),
-                norm_attention=moved(layer.norm_attention, device),
-                up=moved(layer.up, device, dtype),
-                down=moved(layer.down, device, dtype),
-                norm_output=moved(layer.norm_output, device),
-            )
-            for layer in self.layers
-        )
-        return replace(
-            self,
-            words=self.words.to(device),
-            positions=self.positions.to(device),
-            segments=self.segments.to(device),
-            norm=moved(self.norm, device),
-            layers=layers,
-        )
+        return moved_all(self, device, DTYPES[precision])
 
     def fused(self, between: Between) -> "Bert":
         """The same weights, with this work between a layer's products."""
         return replace(self, between=between)
-
-    def with_third_segment(self, choice: str | None) -> "Bert":
-        """The weights for a duoBERT model; see `with_third_segment`, which raises InputError."""
-        return replace(self, segments=with_third_segment(self.segments, choice))
 
 
 def read_bert(
@@ -197,12 +167,7 @@ class BertHead:
 
     def to(self, device: str) -> "BertHead":
         """The weights on `cpu` or `cuda`."""
-        return replace(
-            self,
-            pooler=moved(self.pooler, device),
-            classifier=moved(self.classifier, device),
-            norm=moved(self.norm, device),
-        )
+        return moved_all(self, device)
 
     def logits(self, pooled_BH: Tensor, *, drop: Dropout = lambda x: x) -> Tensor:
         """Each sequence's units, fp32 [B, num_units], from its pooled state."""
@@ -353,23 +318,13 @@ class BertPretraining:
         return linear(transformed, words)
 
     def word_head(self, weights: Mapping[str, Tensor]) -> tuple[Linear, Linear, Linear]:
-        """Weights and biases of the linear layer, of its normalisation, and of the decoder.
-
-        Raises:
-            InputError: tensors are missing.
-        """
-
-        def pair(weight: str, bias: str) -> Linear:
-            missing = [name for name in (weight, bias) if name not in weights]
-            if missing:
-                raise InputError([f"the checkpoint lacks the tensor {name}" for name in missing])
-            return weights[weight], weights[bias]
-
-        of_dense, of_norm = (
-            pair(f"{each}.weight", f"{each}.bias") for each in (self._dense, self._norm)
+        """Weights and biases of the linear layer, of its normalisation, and of the decoder."""
+        dense, norm = (
+            (weights[f"{each}.weight"], weights[f"{each}.bias"])
+            for each in (self._dense, self._norm)
         )
-        held = self._bias in weights or self._decoder[1] not in weights
-        return of_dense, of_norm, pair(self._words, self._bias if held else self._decoder[1])
+        bias = self._bias if self._bias in weights else self._decoder[1]
+        return dense, norm, (weights[self._words], weights[bias])
 
     def follows(self, weights: Mapping[str, Tensor], first_BH: Tensor) -> Tensor:
         """Logits [B, 2] from the pooler, as in BERT's own code without dropout after it."""

@@ -78,16 +78,16 @@ LFS_POINTER = b"version https://git-lfs.github.com"
 logger = logging.getLogger(__name__)
 
 
-def find_checkpoint(path: Path) -> tuple[Path, list[Path]]:
-    """(folder, files in it) of a checkpoint: the named file, or the only one in a folder.
+def find_checkpoint(path: Path) -> list[Path]:
+    """The files of a checkpoint: the named file, or the only one in a folder.
 
     Raises:
         InputError: none, several, or a TensorFlow checkpoint (with the way to read it).
     """
     if path.is_dir():
-        return path, _in_folder(path)
+        return _in_folder(path)
     if path.is_file() and path.suffix != ".index" and ".data-" not in path.name:
-        return path.parent, _listed(path) if path.name.endswith(".index.json") else [path]
+        return _listed(path) if path.name.endswith(".index.json") else [path]
     if path.is_file() or path.with_name(path.name + ".index").exists():
         raise _tensorflow(path.with_name(path.name.partition(".index")[0].partition(".data-")[0]))
     raise InputError(f"{path}: no such file or folder")

@@ -157,6 +157,7 @@ def tensor_problems(
         config = {**config, "type_vocab_size": shapes[names[files.SEGMENTS]][0]}
     expected = dict(files.expected_shapes(config, num_labels=units))
     why = dict.fromkeys((*files.POOLER, *files.HEADS), ": it has no head that scores pairs")
+    heads: dict[str, Shape] = {}
     optional: dict[str, Shape] = {}
     if words:
         heads = family.pretraining.shapes(config, next_sentence=False)
@@ -164,11 +165,10 @@ def tensor_problems(
         optional = family.pretraining.shapes(config, next_sentence=True)
         why |= dict.fromkeys(heads, NO_WORDS)
     prefix = next((n.removesuffix(at) for at, n in names.items() if at not in why), "")
-    problems = [
-        f"the checkpoint lacks the tensor {'' if place in why else prefix}{place}"
-        f"{why.get(place, '')}"
-        for place in sorted(expected.keys() - names.keys())
-    ]
+    problems = []
+    for place in sorted(expected.keys() - names.keys()):
+        name = place if place in heads else files.saved_name(place, head=bool(prefix))
+        problems.append(f"the checkpoint lacks the tensor {name}{why.get(place, '')}")
     for place, name in sorted(names.items()):
         known, shape = expected.get(place, optional.get(place)), shapes[name]
         if known is None and not files.may_have(place):

@@ -50,6 +50,22 @@ def test_inputs_exactly_as_long_as_the_model_fit():
                 )
 
 
+def test_segments_are_no_more_than_the_rows_of_the_start():
+    one = {"max_position_embeddings": 512, "type_vocab_size": 1}
+    start = SimpleNamespace(**{**vars(TINY), "config": lambda: one})
+    settings = {"start": "/m/start", "preset": "repbert", "total_limit": None}
+    encoder = recipe(model=settings, loss={"name": "pairwise-hinge"})
+    told = "model: its settings use segment 1, /m/start has 1 segment row; name settings with"
+    for trained in (recipe(), encoder):
+        with pytest.raises(InputError, match=told):
+            check_fits(trained, start, chosen(), HERE)
+    plain = recipe(model={**settings, "preset": "minilm"}, loss={"name": "pairwise-hinge"})
+    check_fits(plain, start, chosen(), HERE)
+    check_fits(
+        encoder, SimpleNamespace(**{**vars(start), "family": FAMILIES["roberta"]}), chosen(), HERE
+    )
+
+
 def test_workers_are_no_more_than_the_gpus_of_this_machine():
     two = recipe(resources={"backend": "ray", "workers": 2})
     check_fits(two, TINY, chosen("cuda", 2), HERE)
@@ -63,9 +79,13 @@ def test_workers_are_no_more_than_the_gpus_of_this_machine():
 def test_an_architecture_that_is_not_trained_is_refused_by_name(tmp_path):
     from library_layouts import encoder
 
-    other = resolve_model(str(encoder(tmp_path, "electra")))
-    with pytest.raises(InputError, match="^model.start: .* neither trained nor converted$"):
-        check_fits(recipe(), other, chosen(), HERE)
+    folder = str(encoder(tmp_path, "electra"))
+    settings = {"start": folder, "preset": "minilm", "total_limit": None}
+    told = (
+        "^model.start: .* it trains no other; sentence-transformers computes this one: model_type"
+    )
+    with pytest.raises(InputError, match=told):
+        start_model(recipe(model=settings, loss={"name": "pairwise-hinge"}))
 
 
 def test_an_adapter_is_not_trained_over_another():
