@@ -33,7 +33,6 @@ from raypipe.models.folder.files import (
     read_object,
     sha256_of,
     tensor_problems,
-    tensor_shapes,
 )
 from raypipe.models.folder.modular import checkpoint_shapes, modular_head
 from raypipe.models.folder.modules import table_of
@@ -343,11 +342,10 @@ def resolve_model(
         )
     problems: list[str] = []
     config = tried(read_config, folder, problems=problems)
-    shapes = tried(tensor_shapes, file, problems=problems)
     head = None if config is None else tried(modular_head, folder, config, problems=problems)
     if config is not None and head is not None:
         config, weights = head.config, sha256_of(weights, *map(hash_once, head.files))
-        shapes = tried(checkpoint_shapes, folder, config, problems=problems)
+    shapes = None if config is None else tried(checkpoint_shapes, folder, config, problems=problems)
     built = tried(read_tokenizer, folder, problems=problems)
     conventions = tried(_settings, folder, preset, settings, problems=problems)
     if config is not None:
