@@ -6,7 +6,7 @@ import pytest
 from model_parts import CONFIG, ENCODER, MONO
 
 from raypipe.models.bert.family import FAMILY
-from raypipe.models.folder.files import tensor_problems
+from raypipe.models.folder.files import first_of, tensor_problems
 from raypipe.models.folder.settings import units_of
 
 SEGMENTS = "embeddings.token_type_embeddings.weight"
@@ -53,3 +53,9 @@ def test_tensors_that_are_not_the_models_are_told(prefix):
         2,
         1,
     )
+
+
+def test_five_problems_are_told_and_the_others_counted():
+    assert first_of([*"abcde"]) == [*"abcde"]
+    assert first_of([*"abcdef"]) == [*"abcde", "and 1 more tensor"]
+    assert first_of([*"abcdefg"]) == [*"abcde", "and 2 more tensors"]
