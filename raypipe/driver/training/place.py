@@ -68,12 +68,6 @@ def start_model(recipe: Training) -> ModelFolder:
     """
     try:
         model = _start(address(recipe.model.start, recipe.model.revision), recipe)
-        if model.by_library:
-            why = why_library(model.folder, recipe.model.preset, recipe.model.settings)
-            raise InputError(
-                f"{model.path}: expected a model that raypipe computes itself, as it trains no "
-                f"other; sentence-transformers computes this one: {why}"
-            )
         trained = conventions_of_training(recipe.model)
         layouts_of(replace(model, conventions=trained))
     except InputError as error:
@@ -88,10 +82,14 @@ def _start(path: str, recipe: Training) -> ModelFolder:
     own = path == PACKAGED or is_adapter(folder_of(path))
     if own:
         return resolve_model(path)
-    if recipe.model.settings is None:
-        return resolve_model(path, recipe.model.preset)
     settings = recipe.model.settings
-    return resolve_model(path, OF_KIND[settings["kind"]], settings=settings)
+    preset = recipe.model.preset if settings is None else OF_KIND[settings["kind"]]
+    if (why := why_library(folder_of(path), preset, settings)) is not None:
+        raise InputError(
+            f"{path}: expected a model that raypipe computes itself, as it trains no other; "
+            f"sentence-transformers computes this one: {why}"
+        )
+    return resolve_model(path, preset, settings=settings)
 
 
 def check_fits(recipe: Training, start: ModelFolder, chosen: Devices, at: WorkPlace) -> None:

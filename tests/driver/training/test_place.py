@@ -2,6 +2,7 @@ import json
 import shutil
 from types import SimpleNamespace
 
+import drawn_models
 import pytest
 from safetensors.torch import load_file, save_file
 from sparse_models import make_splade
@@ -75,17 +76,19 @@ def test_workers_are_no_more_than_the_gpus_of_this_machine():
         check_fits(two, TINY, chosen("cuda", 1), HERE)
 
 
-@pytest.mark.slow
-def test_an_architecture_that_is_not_trained_is_refused_by_name(tmp_path):
-    from library_layouts import encoder
-
-    folder = str(encoder(tmp_path, "electra"))
-    settings = {"start": folder, "preset": "minilm", "total_limit": None}
-    told = (
-        "^model.start: .* it trains no other; sentence-transformers computes this one: model_type"
-    )
+@pytest.mark.parametrize(
+    ("kind", "preset", "why"),
+    [
+        ("mpnet", "minilm", "model_type 'mpnet' is not among"),
+        ("modernbert", "splade", "a masked-word head of modernbert"),
+    ],
+)
+def test_a_model_that_its_library_computes_is_not_trained(tmp_path, kind, preset, why):
+    drawn_models.make(tmp_path, kind)
+    model = {"start": str(tmp_path), "preset": preset, "total_limit": None}
+    told = f"^model.start: .* sentence-transformers computes this one: {why}"
     with pytest.raises(InputError, match=told):
-        start_model(recipe(model=settings, loss={"name": "pairwise-hinge"}))
+        start_model(recipe(model=model, loss={"name": "pairwise-hinge"}))
 
 
 def test_an_adapter_is_not_trained_over_another():
