@@ -21,12 +21,14 @@ from raypipe.kinds.ann import Ann
 from raypipe.kinds.encode import Encode, Truncate, encode_of
 from raypipe.kinds.lucene import ImpactIndex
 from raypipe.kinds.score import MonoScore, Rerank
-from raypipe.models.folder.adapters import summed_shapes
-from raypipe.models.folder.model_folder import ModelFolder, layouts_of, resolve_model
-from raypipe.models.folder.modular import checkpoint_shapes
-from raypipe.models.folder.settings import Conventions, PairConventions, PretrainedConventions
+from raypipe.models.folder.model_folder import (
+    ModelFolder,
+    layouts_of,
+    misfits,
+    resolve_model,
+)
+from raypipe.models.folder.settings import Conventions, PretrainedConventions
 from raypipe.models.hub import newest_commit, snapshot_of
-from raypipe.models.limits import limit_problems
 
 
 def open_models(
@@ -164,7 +166,7 @@ def unfit(model: ModelFolder) -> list[str]:
     """The problems of a model's tokenizer, limits, segments and head; empty if it can compute.
 
     An adapter has its base's tokenizer and positions, and the segments and head of the two
-    together, which were compared with each other when it was found.
+    together.
     """
     if isinstance(model.conventions, PretrainedConventions) or model.by_library:
         return []  # it neither encodes nor scores, or its library was asked when it was found
@@ -172,19 +174,7 @@ def unfit(model: ModelFolder) -> list[str]:
         layouts = layouts_of(model)
     except InputError as error:
         return list(error.problems)
-    shapes = checkpoint_shapes(model.folder, model.config())
-    if model.adapter is not None:
-        shapes = summed_shapes(shapes, model.config(), model.adapter)
-    source = model.family.files.canonical_names(shapes).found.get(model.family.files.SEGMENTS)
-    rows = 1 if source is None else shapes[source.name][0]
-    problems = limit_problems(model.conventions, model.config(), rows, layouts)
-    if isinstance(model.conventions, PairConventions):
-        try:
-            model.family.check_head(shapes, model.conventions.relevant_label)
-        except InputError as error:
-            problems += error.problems
-    where = model.folder if model.adapter is None else model.path
-    return [f"{where}: {problem}" for problem in problems]
+    return misfits(model, layouts)
 
 
 def with_commits(

@@ -16,11 +16,12 @@ from raypipe.models.folder.model_folder import (
     here,
     layouts_of,
     load_weights,
+    misfits,
 )
 from raypipe.models.folder.modules import TABLE
 from raypipe.models.gpu.opening import FixedSettings, Work, placed
 from raypipe.models.gpu.passes import FixedEngine, vectors
-from raypipe.models.limits import limit_problems, longest_input
+from raypipe.models.limits import longest_input
 from raypipe.models.machine.device import Buffers, Place, parts_that_fit
 from raypipe.models.machine.precision import set_products
 from raypipe.models.packed import Product, attend_by_length, groups_of, linear
@@ -197,11 +198,10 @@ def load_encoder(
     if side is not None and model.encoder.by_table(side):
         return QueryTable(model)
     weights = load_weights(model)
-    body: Body = model.family.read(weights, model.config()).to(device, model.precision)
     layouts = layouts_of(model)
-    problems = limit_problems(model.encoder, model.config(), body.num_segments, layouts)
-    if problems:
-        raise InputError([f"{model.folder}: {problem}" for problem in problems])
+    if problems := misfits(model, layouts):
+        raise InputError(problems)
+    body: Body = model.family.read(weights, model.config()).to(device, model.precision)
     finishing = load_finishing(model, weights).to(device)
     finish = partial(vectors, finishing=finishing)
     engine, place = placed(

@@ -16,7 +16,7 @@ from raypipe.models.bert.family import FAMILY as BERT
 from raypipe.models.bert.files import BertFiles as Files
 from raypipe.models.bert.files import plain_names as plain_names
 from raypipe.models.modernbert.family import FAMILY as MODERNBERT
-from raypipe.models.tensors import Config, Named, Shape
+from raypipe.models.tensors import Config, Shape
 from raypipe.text.inputs import Layout
 
 if TYPE_CHECKING:  # importing torch takes seconds, and planning does not need it
@@ -44,10 +44,6 @@ class Body(Protocol):
         """The hidden size, H."""
 
     @property
-    def num_segments(self) -> int:
-        """Number of segments: rows of the segment table, 1 if it has none."""
-
-    @property
     def num_heads(self) -> int:
         """Attention heads of a layer."""
 
@@ -68,9 +64,6 @@ class Body(Protocol):
 
     def fused(self: B, between: Between) -> B:
         """The body with this work between a layer's products; itself if it has other work there."""
-
-    def with_third_segment(self: B, choice: str | None) -> B:
-        """The body with three segment rows, for a duoBERT model; see `segments`, which raises."""
 
 
 class Head(Protocol):
@@ -113,8 +106,8 @@ class Pretraining(Protocol):
         """Shapes of the head that predicts masked words; with `next_sentence` also of pooler and
         classifier. A decoder that is the table of word embeddings has no tensor of its own."""
 
-    def canonical_names(self, names: Iterable[str]) -> Named:
-        """The heads' tensors in a checkpoint, without the pooler, whatever program wrote it."""
+    def canonical_names(self, names: Iterable[str]) -> dict[str, str]:
+        """A checkpoint's names of the heads' tensors, without the pooler, by canonical name."""
 
     def untied(self, tensors: Tensors) -> list[str]:
         """Tensors of a checkpoint that differ from those to which they are tied."""
@@ -123,11 +116,7 @@ class Pretraining(Protocol):
         """The logits of masked words, [M, V], from their last hidden states."""
 
     def word_head(self, weights: Tensors) -> tuple[Linear, Linear, Linear]:
-        """The head of `words`: a linear layer, its normalisation, and the product with the words.
-
-        Raises:
-            InputError: tensors are missing.
-        """
+        """The head of `words`: a linear layer, its normalisation, the product with the words."""
 
     def follows(self, weights: Tensors, first_BH: Tensor) -> Tensor:
         """The logits [B, 2] that B follows A (unit 0) or not, from each first token's state."""
@@ -156,11 +145,7 @@ class Family(Protocol[B]):
         """
 
     def read(self, weights: Tensors, config: Config, *, updates: Updates | None = ...) -> B:
-        """The body in a checkpoint, under any known names, with low-rank updates of its layers.
-
-        Raises:
-            InputError: tensors are missing; the message names all.
-        """
+        """The body in a checkpoint, under any known names, with low-rank updates of its layers."""
 
     def forward(
         self,
@@ -186,21 +171,9 @@ class Family(Protocol[B]):
         weights: Tensors,
         config: Config,
         *,
-        relevant_label: int | None,
         updates: Updates | None = ...,
     ) -> Head:
-        """A reranker's head in a checkpoint.
-
-        Raises:
-            InputError: tensors are missing, or the number of units contradicts the settings.
-        """
-
-    def check_head(self, shapes: Mapping[str, Shape], relevant_label: int | None) -> None:
-        """Returns nothing if a checkpoint of these shapes has the head that `head` reads.
-
-        Raises:
-            InputError: see `head`.
-        """
+        """A reranker's head in a checkpoint."""
 
     def layout(self, tokenizer: Tokenizer, segments: Sequence[int]) -> Layout:
         """How texts, one per segment of the settings, become an input.
@@ -235,21 +208,6 @@ def family_of(config: Config) -> Family[Any]:
             "a model of that architecture"
         )
     return FAMILIES[kind]
-
-
-def check_words(config: Config, what: str) -> None:
-    """Returns nothing if the family has a masked-word head here, which `what` needs.
-
-    Raises:
-        InputError: it has none.
-    """
-    if family_of(config).predicts_words:
-        return
-    *kinds, last = (kind for kind, family in FAMILIES.items() if family.predicts_words)
-    raise InputError(
-        f"{what}: expected model_type {', '.join(kinds)} or {last}, which raypipe computes itself; "
-        f"found {config['model_type']}"
-    )
 
 
 def unpacked(config: Config) -> list[str]:

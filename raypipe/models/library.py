@@ -23,8 +23,10 @@ from threading import RLock
 from typing import Any
 
 from raypipe.errors import InputError, first_line
+from raypipe.models.folder.cross_encoder import SCORES
 from raypipe.models.folder.discover import Discovered, given_settings, with_known_prompts
 from raypipe.models.folder.files import (
+    first_of,
     part_of,
     read_object,
 )
@@ -32,6 +34,7 @@ from raypipe.models.folder.modules import ROUTES, SETTINGS, modules_of
 from raypipe.models.folder.sentence_transformers import (
     STATED,
     finishing_notes,
+    prompts_of,
     similarity_problems,
 )
 from raypipe.models.folder.settings import (
@@ -58,15 +61,11 @@ NOT_READ = ("raypipe.json", "README.md")
 PLACE = re.compile(r"(?:query_|document_)?\d+_\w+")
 """The name of a module's folder."""
 PICKLE = re.compile(r"(?:pytorch|adapter)_model.*\.bin")
-MOST_NAMED = 9
-"""Missing tensors that an error names."""
 NO_LIMIT = 1 << 20
 """Tokens of an input where neither tokenizer nor positions have a limit."""
 MANY_WORDS = 32
 NO_TOKEN = -1
 """An id that no token has."""
-SCORES = {"Identity": "raw", "Sigmoid": "probability"}
-"""The score by the class of the activation that a folder names."""
 SIDES = {"query": "query", "passage": "document"}
 """The library's names of prompts by side."""
 _opening = RLock()
@@ -85,10 +84,8 @@ def described(
     sha256 = hash_of(folder)
     conventions, read = _described(folder, sha256, canonical(given))
     every = dict.fromkeys(asdict(conventions), "sentence-transformers")
-    prompts = part_of(read_object(folder / SETTINGS), "prompts", folder / SETTINGS)
-    for side, name in SIDES.items():
-        if name in prompts:
-            every[f"{side}_prefix"] = f"{SETTINGS}{STATED}{name}"
+    prompts = prompts_of(folder)
+    every |= {f"{s}_prefix": f"{SETTINGS}{STATED}{n}" for s, n in SIDES.items() if n in prompts}
     config = read_object(folder / "config.json")
     stated = read_object(folder / SETTINGS).get("similarity_fn_name")
     notes = finishing_notes(getattr(conventions, "normalise", True), stated)
@@ -168,7 +165,10 @@ def open_by_library(folder: Path, name: str, how: Any, device: str) -> Any:
         InputError: the library cannot open it, or a weight is missing.
     """
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    weights = _weights(device)
+    import torch
+
+    weights: dict[str, Any] = {"dtype": torch.float32, "use_safetensors": True}
+    weights |= {"device_map": "meta"} if device == "meta" else {}  # without reading them
     with _opening, every_weight(folder, head=name in ("CrossEncoder", PROMPTED)):
         try:
             return _opened(folder, name, how, weights, device).eval()
@@ -191,14 +191,6 @@ def why_not_opened(folder: Path, error: Exception) -> str:
     except Exception as hidden:  # of many kinds, as the other
         return first_line(hidden)
     return first_line(error)
-
-
-def _weights(device: str) -> dict[str, Any]:
-    """How transformers reads weights: fp32, of safetensors, and on meta none of them."""
-    import torch
-
-    read: dict[str, Any] = {"dtype": torch.float32, "use_safetensors": True}
-    return read | ({"device_map": "meta"} if device == "meta" else {})
 
 
 def _opened(folder: Path, name: str, how: Any, weights: dict[str, Any], device: str) -> Any:
@@ -262,8 +254,7 @@ def every_weight(folder: Path, *, head: bool) -> Iterator[None]:
         model, report = own.__func__(cls, *given, **{**more, "output_loading_info": True})
         missing = [key for key in report["missing_keys"] if head or ".pooler." not in f".{key}"]
         lacking = [f"{folder}: the checkpoint lacks the tensor {k}" for k in sorted(missing)]
-        rest = len(lacking) - MOST_NAMED
-        problems.extend([*lacking[:MOST_NAMED], *[f"and {rest} more tensors"] * (rest > 0)])
+        problems.extend(first_of(lacking))
         layers = {re.sub(r"\d+", "", key) for key in model.state_dict()}
         others = [k for k in sorted(report["unexpected_keys"]) if re.sub(r"\d+", "", k) in layers]
         problems.extend(

@@ -1,8 +1,18 @@
-"""Whether a model has the positions and the segment rows that its settings use."""
+"""Whether a model has the tensors, positions and segment rows that its settings use."""
+
+from collections.abc import Mapping
 
 from raypipe.models.family import family_of
-from raypipe.models.folder.settings import AnyConventions, Conventions, PairConventions
-from raypipe.models.tensors import Config, third_segment_problems
+from raypipe.models.folder.files import tensor_problems
+from raypipe.models.folder.settings import (
+    AnyConventions,
+    Conventions,
+    PairConventions,
+    PretrainedConventions,
+    predicts_words,
+    units_of,
+)
+from raypipe.models.tensors import Config, Shape, third_segment_problems
 from raypipe.text.inputs import Layouts
 
 SPECIALS = 2
@@ -20,16 +30,29 @@ def longest_input(conventions: AnyConventions, layouts: Layouts | None = None) -
     )
 
 
-def limit_problems(
-    conventions: AnyConventions, config: Config, rows: int, layouts: Layouts | None = None
+def fit_problems(
+    shapes: Mapping[str, Shape],
+    config: Config,
+    conventions: AnyConventions,
+    layouts: Layouts | None = None,
 ) -> list[str]:
-    """Limits and segments beyond the model's; `rows` of its segment table, 0 if it has none."""
+    """Why a model of these shapes does not compute with the settings; empty if it does."""
     files = family_of(config).files
+    problems = tensor_problems(
+        shapes,
+        config,
+        units=units_of(conventions),
+        words=predicts_words(conventions),
+        is_duo=conventions.kind == "duo",
+    )
+    if isinstance(conventions, PretrainedConventions):
+        return problems
+    table = files.canonical_names(shapes).get(files.SEGMENTS)
+    rows = 0 if table is None else shapes[table][0]
     longest, positions = longest_input(conventions, layouts), files.num_positions(config)
     highest = 1
     if isinstance(conventions, Conventions):
         highest = max(conventions.query_segment, conventions.passage_segment)
-    problems = []
     if longest > positions:
         problems.append(f"the settings allow {longest} tokens, the model has {positions} positions")
     if files.HAS_SEGMENTS and 0 < rows <= highest:

@@ -8,8 +8,9 @@ Shapes: T tokens of a batch, H hidden, B sequences, L length of a group, N heads
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import fields, is_dataclass, replace
 from itertools import groupby
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -115,6 +116,25 @@ def moved(weights: Linear, device: str, dtype: torch.dtype = torch.float32) -> L
     if dtype == torch.int8:
         return quantised(weights)
     return tuple(tensor.to(device, dtype) for tensor in weights)
+
+
+def moved_all(weights: X, device: str, dtype: torch.dtype = torch.float32) -> X:
+    """A dataclass of weights on a device; its linear layers, but no `norm`, in the dtype."""
+
+    def there(value: Any, own: torch.dtype) -> Any:
+        if isinstance(value, Tensor):
+            return value.to(device)
+        if isinstance(value, tuple) and all(isinstance(each, Tensor) for each in value):
+            return moved(value, device, own)
+        if isinstance(value, tuple):
+            return tuple(there(each, own) for each in value)
+        return moved_all(value, device, own) if is_dataclass(value) else value
+
+    part: Any = weights
+    every = {each.name: getattr(part, each.name) for each in fields(part)}
+    moved_fields = {n: there(v, torch.float32 if "norm" in n else dtype) for n, v in every.items()}
+    found: X = replace(part, **moved_fields)
+    return found
 
 
 def _in_tiles(x: Tensor, weights: Linear, room: Room | None) -> Tensor:

@@ -8,17 +8,16 @@ Shapes: T tokens of a batch, H hidden, B sequences, R inputs of a pass of fixed 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from raypipe.errors import InputError, problems_in
 from raypipe.models.family import Pretraining
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.folder.settings import SPLADE_LOG
-from raypipe.models.packed import Groups, Linear, Product, RunLayer, linear, normed
+from raypipe.models.packed import Groups, Linear, Product, RunLayer, linear, moved_all, normed
 
 _OF_STATES: Mapping[str, Callable[[Tensor], Tensor]] = {
     "mean": lambda states: states.mean(dim=1),
@@ -131,11 +130,7 @@ class WordWeights:
 
     def to(self, device: str) -> WordWeights:
         """The weights on `cpu` or `cuda`."""
-        transform, norm, *words = (
-            tuple(tensor.to(device) for tensor in each)
-            for each in (self.transform, self.norm, *self.words)
-        )
-        return replace(self, transform=transform, norm=norm, words=tuple(words))
+        return moved_all(self, device)
 
     def of_groups(
         self,
@@ -183,11 +178,7 @@ AnyFinishing = Finishing | WordWeights
 def word_weights(
     heads: Pretraining, weights: Mapping[str, Tensor], eps: float, pooling: str
 ) -> WordWeights:
-    """The masked-word head of these tensors as that of a splade model; no tensor is copied.
-
-    Raises:
-        InputError: tensors are missing.
-    """
+    """The masked-word head of these tensors as that of a splade model; no tensor is copied."""
     transform, norm, head = heads.word_head(weights)
     # split and no slices: the gradient of each slice would be a zero tensor of all words.
     words = zip(*(torch.split(each, WORDS_AT_ONCE) for each in head), strict=True)
@@ -195,20 +186,10 @@ def word_weights(
 
 
 def load_finishing(model: ModelFolder, weights: Mapping[str, Tensor]) -> AnyFinishing:
-    """The steps after the last hidden states of an encoder with these weights.
-
-    Raises:
-        InputError: the head of a splade model is not there, or its product is not with the
-            embeddings of word pieces.
-    """
+    """The steps after the last hidden states of an encoder with these weights."""
     own = model.encoder
     if own.is_sparse:
         heads = model.family.pretraining
-        untied = heads.untied(weights)
-        if untied:
-            said = "expected the tensor that it is tied to, found another"
-            raise InputError([f"{model.folder}: {name}: {said}" for name in untied])
-        with problems_in(model.folder):
-            eps = model.family.files.as_bert(model.config())["layer_norm_eps"]
-            return word_weights(heads, weights, float(eps), own.pooling)
+        eps = model.family.files.as_bert(model.config())["layer_norm_eps"]
+        return word_weights(heads, weights, float(eps), own.pooling)
     return Finishing(own.truncate_dim, own.normalise, own.pooling)

@@ -1,24 +1,28 @@
 """A reranker: one score from the pieces of a query and one or two passages."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from raypipe.errors import InputError, problems_in
+from raypipe.errors import InputError
 from raypipe.models.family import Body, Head
-from raypipe.models.folder.model_folder import ModelFolder, layouts_of, load_weights
+from raypipe.models.folder.model_folder import (
+    ModelFolder,
+    layouts_of,
+    load_weights,
+    misfits,
+)
 from raypipe.models.folder.settings import PairConventions
 from raypipe.models.gpu.opening import FixedSettings, Work, placed
 from raypipe.models.gpu.passes import FixedEngine, units
-from raypipe.models.limits import limit_problems
 from raypipe.models.machine.device import Buffers, Place, parts_that_fit
 from raypipe.models.machine.precision import set_products
 from raypipe.models.packed import Product, attend_by_length, first_tokens, groups_of, linear
 from raypipe.models.pooling import pool
+from raypipe.models.tensors import with_third_segment
 from raypipe.ranking.candidates import Keys
 from raypipe.text.batches import batches
 from raypipe.text.inputs import Layouts, TextSlice, cut_to, make_inputs, taken
@@ -186,15 +190,14 @@ def load_scorer(
     """
     conventions = model.reranker
     weights = load_weights(model)
-    with problems_in(model.folder):
-        body: Body = model.family.read(weights, model.config())
-        head = model.family.head(weights, model.config(), relevant_label=conventions.relevant_label)
-        if conventions.three_segments:
-            body = body.with_third_segment(conventions.segment_row)
-        whole = replace(conventions, segment_row=None)  # the body has the row now
-        problems = limit_problems(whole, model.config(), body.num_segments)
-        if problems:
-            raise InputError(problems)
+    if problems := misfits(model):
+        raise InputError(problems)
+    if conventions.three_segments:
+        name = model.family.files.canonical_names(weights)[model.family.files.SEGMENTS]
+        table = with_third_segment(weights[name], conventions.segment_row)
+        weights = {**weights, name: table}
+    body: Body = model.family.read(weights, model.config())
+    head: Head = model.family.head(weights, model.config())
     layouts = layouts_of(model)
     body, head = body.to(device, model.precision), head.to(device)
     engine, place = placed(

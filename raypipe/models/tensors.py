@@ -7,7 +7,6 @@ duoBERT model's segment table has a third row, which a checkpoint often lacks.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from raypipe.errors import InputError
@@ -30,26 +29,6 @@ HEAD = "ForSequenceClassification"
 """The end of the name of an architecture that scores pairs."""
 
 
-@dataclass(frozen=True, slots=True)
-class TensorSource:
-    """The source of a canonical tensor."""
-
-    name: str
-    transpose: bool
-    """Whether to transpose it: TensorFlow keeps kernels as [in, out]."""
-
-
-@dataclass(frozen=True, slots=True)
-class Named:
-    """A checkpoint's tensors by canonical name."""
-
-    found: dict[str, TensorSource]
-    unused: list[str]
-    """Names that are not the family's: optimizer slots, other heads, buffers."""
-    twice: list[str]
-    """`NAME and NAME`: two tensors with the same canonical name."""
-
-
 def is_reranker(config: Mapping[str, Any]) -> bool:
     """Whether config.json's architecture ends in a head for sequences."""
     names = config.get("architectures")
@@ -68,21 +47,6 @@ def unit_names(num_units: int) -> dict[str, Any]:
 def expected_units(relevant_label: int | None) -> int:
     """How many units a head has with these settings."""
     return 1 if relevant_label is None else 2
-
-
-def check_units(num_units: int, relevant_label: int | None) -> None:
-    """Returns nothing if a head has the units that the settings expect.
-
-    Raises:
-        InputError: it has others.
-    """
-    expected = expected_units(relevant_label)
-    if num_units != expected:
-        label = "null" if relevant_label is None else str(relevant_label)
-        raise InputError(
-            f"the classifier has {num_units} units, the settings (relevant_label: {label}) "
-            f"expect {expected}; a head of one unit has relevant_label null, one of two 0 or 1"
-        )
 
 
 def third_segment_problems(num_rows: int, choice: str | None) -> list[str]:

@@ -128,7 +128,7 @@ def _names(names: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, str
     trained = family.files.trained_names(list(names), head=True)
     kept = {name: full for name, full in trained.items() if full not in family.files.HEADS}
     heads = family.pretraining.canonical_names(name for name in names if name not in kept)
-    return {**kept, **{source.name: place for place, source in heads.found.items()}}
+    return {**kept, **{name: place for place, name in heads.items()}}
 
 
 def _named(checkpoint: Mapping[str, Tensor], config: Mapping[str, Any]) -> dict[str, Tensor]:

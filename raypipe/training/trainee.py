@@ -112,10 +112,7 @@ class Trainee:
         """The current head of a reranker."""
         assert isinstance(self.conventions, PairConventions)
         every = {**self._frozen, **self.weights}
-        label = self.conventions.relevant_label
-        head: Head = self._family.head(
-            every, self.config, relevant_label=label, updates=self._updates()
-        )
+        head: Head = self._family.head(every, self.config, updates=self._updates())
         return head
 
     def _updates(self) -> Updates | None:

@@ -96,7 +96,7 @@ def test_tuples_that_do_not_fit_the_model_are_refused(tiny_mono, tiny_duo, tiny_
         ({"q": {"a": 1.0}}, tiny_mono, "or a run with its queries and passages"),
         ([("q", None)], tiny_mono, "expected a text, found NoneType"),
         ([("q", "a"), ("q", ["a"])], tiny_mono, "passage 1 .*: expected a text, found list"),
-        ([("q", "a")], tiny_model, "expected a monoBERT or duoBERT model, found an encoder"),
+        ([("q", "a")], tiny_model, "expected a monoBERT or duoBERT model, found kind encoder"),
     ]
     for tuples, model, told in cases:
         with pytest.raises(InputError, match=told):

@@ -79,7 +79,7 @@ def test_gte_modernbert_has_its_line(saved, tmp_path, raypipe_here):
     folder = tmp_path / "models--Alibaba-NLP--gte-modernbert-base" / "snapshots" / "abc"
     shutil.copytree(saved("plain", {}), folder)
     shown = raypipe_here("model", "show", folder)
-    assert shown.returncode == 0 and "known of alibaba-nlp/gte-modernbert-base" in shown.stdout
+    assert shown.returncode == 0 and "known of Alibaba-NLP/gte-modernbert-base" in shown.stdout
 
 
 def test_a_folder_without_settings_is_told_a_file_that_mends_it(saved, raypipe_here):

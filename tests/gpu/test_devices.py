@@ -48,7 +48,7 @@ def test_a_pass_of_fixed_shape_mixes_no_devices(models, random_bert, of_any_leng
     weights, config = load_weights(model), model.config()
     bert, head = (
         model.family.read(weights, config).to("meta"),
-        model.family.head(weights, model.config(), relevant_label=1),
+        model.family.head(weights, model.config()),
     )
     shape = FixedShape(64, 32, 3)
 

@@ -21,13 +21,12 @@ def tokenizer(*tokens):
     return Tokenizer(WordLevel({token: number for number, token in enumerate(tokens)}))
 
 
-def test_a_family_has_eight_members_and_berts_has_them_all():
+def test_a_family_has_seven_members_and_berts_has_them_all():
     assert members(Family) == {
         "files",
         "read",
         "forward",
         "head",
-        "check_head",
         "layout",
         "predicts_words",
         "pretraining",

@@ -180,7 +180,10 @@ def test_a_transformer_alone_says_nothing_of_its_use(tmp_path):
         ({"normalise": False}, "normalise: expected true, as in modules.json, found false"),
         ({"truncate_dim": 33}, "truncate_dim: expected at most 32"),
         ({"query_table": "a"}, "query_table: only for a model that raypipe computes itself"),
-        ({"precision": "int8"}, "precision: int8: expected fp32, bf16 or fp16"),
+        (
+            {"precision": "int8"},
+            "precision: int8: expected a reranker that raypipe computes itself",
+        ),
         ({"kind": "duo"}, "kind duo: expected a BERT or a relative"),
         ({"poolign": "cls"}, "poolign: did you mean pooling"),
     ],

@@ -115,17 +115,12 @@ def test_a_model_without_the_head_or_with_settings_of_an_embedding_is_refused(fo
             resolve_model(str(folder), preset="splade", settings={"impact_scale": wrong})
 
 
-def test_another_decoder_than_the_embeddings_is_refused_and_its_tied_bias_is_read(folder):
+def test_the_bias_of_a_tied_decoder_is_read(folder):
     tensors = load_file(folder / "model.safetensors")
     expected = weights_of(folder, TEXTS)
     tensors["cls.predictions.decoder.bias"] = tensors.pop("cls.predictions.bias")
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     assert np.array_equal(weights_of(folder, TEXTS), expected)
-    words = tensors["bert.embeddings.word_embeddings.weight"]
-    tensors["cls.predictions.decoder.weight"] = words + 1
-    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(InputError, match="decoder.weight: expected the tensor that it is tied to"):
-        load_encoder(resolve_model(str(folder)))
 
 
 def test_its_settings_are_shown_and_its_preset_has_every_setting(folder):

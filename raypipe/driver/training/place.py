@@ -10,6 +10,7 @@ from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError
 from raypipe.hub_names import address
 from raypipe.models.folder.adapters import is_adapter
+from raypipe.models.folder.discover import why_library
 from raypipe.models.folder.model_folder import (
     PACKAGED,
     ModelFolder,
@@ -18,6 +19,7 @@ from raypipe.models.folder.model_folder import (
     resolve_configuration,
     resolve_model,
 )
+from raypipe.models.folder.settings import Conventions
 from raypipe.models.limits import longest_input
 from raypipe.training.job import conventions_of_training
 from raypipe.training.start import missing_problems
@@ -80,10 +82,14 @@ def _start(path: str, recipe: Training) -> ModelFolder:
     own = path == PACKAGED or is_adapter(folder_of(path))
     if own:
         return resolve_model(path)
-    if recipe.model.settings is None:
-        return resolve_model(path, recipe.model.preset)
     settings = recipe.model.settings
-    return resolve_model(path, OF_KIND[settings["kind"]], settings=settings)
+    preset = recipe.model.preset if settings is None else OF_KIND[settings["kind"]]
+    if (why := why_library(folder_of(path), preset, settings)) is not None:
+        raise InputError(
+            f"{path}: expected a model that raypipe computes itself, as it trains no other; "
+            f"sentence-transformers computes this one: {why}"
+        )
+    return resolve_model(path, preset, settings=settings)
 
 
 def check_fits(recipe: Training, start: ModelFolder, chosen: Devices, at: WorkPlace) -> None:
@@ -92,15 +98,17 @@ def check_fits(recipe: Training, start: ModelFolder, chosen: Devices, at: WorkPl
     Raises:
         InputError: they do not fit.
     """
-    try:
-        start.family.files.trained_names([], head=False)
-    except InputError as error:  # an architecture that is not trained
-        raise InputError([f"model.start: {problem}" for problem in error.problems]) from error
     problems = long_problems(recipe, start)
     if recipe.model.adapter is not None and start.adapter is not None:
         problems.append(
             f"model.start: {recipe.model.start} is an adapter itself; start from its base "
             "model and name the adapter in model.adapter.start"
+        )
+    highest, rows = _highest_segment(recipe), start.config().get("type_vocab_size", 2)
+    if start.family.files.HAS_SEGMENTS and highest >= rows:
+        problems.append(
+            f"model: its settings use segment {highest}, {recipe.model.start} has {rows} segment "
+            f"{'row' if rows == 1 else 'rows'}; name settings with segment 0, or start from another"
         )
     workers = recipe.resources.workers
     if chosen.device == "cuda" and at.ray_address is None and workers > chosen.num_gpus:
@@ -108,6 +116,14 @@ def check_fits(recipe: Training, start: ModelFolder, chosen: Devices, at: WorkPl
     problems += missing_problems(recipe, start)
     if problems:
         raise InputError(problems)
+
+
+def _highest_segment(recipe: Training) -> int:
+    """The highest segment of the trained model's inputs, of which a third one is made."""
+    trained = conventions_of_training(recipe.model)
+    if isinstance(trained, Conventions):
+        return max(trained.query_segment, trained.passage_segment)
+    return int(recipe.masking is None or recipe.masking.next_sentence)
 
 
 def long_problems(recipe: Training, start: ModelFolder) -> list[str]:

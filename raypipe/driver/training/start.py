@@ -15,7 +15,12 @@ from raypipe.driver.models import at_commit, models_before
 from raypipe.driver.proof.proof import UNPROVED, Subject, proofs_of, subject_of
 from raypipe.errors import InputError
 from raypipe.hub_names import address, is_hub
-from raypipe.models.folder.model_folder import RANDOM, resolve_model
+from raypipe.models.folder.model_folder import (
+    RANDOM,
+    layout_of,
+    open_tokenizer,
+    resolve_model,
+)
 from raypipe.models.folder.settings import (
     SPLADE,
     AnyConventions,
@@ -23,7 +28,6 @@ from raypipe.models.folder.settings import (
     PairConventions,
     PretrainedConventions,
 )
-from raypipe.models.limits import SPECIALS
 from raypipe.storage.storage import Storage
 from raypipe.training.job import Job
 from raypipe.training.start import is_whole
@@ -172,7 +176,7 @@ def subject_of_start(job: Job) -> Subject:
         return own
     if own.own and _has_settings_of_folder(job):
         return own
-    return Subject(replace(own.model, conventions=_compared(job, trained)), own=False)
+    return Subject(replace(own.model, conventions=_settings_to_prove(job, trained)), own=False)
 
 
 def _has_settings_of_folder(job: Job) -> bool:
@@ -186,7 +190,7 @@ def _has_settings_of_folder(job: Job) -> bool:
         return False
 
 
-def _compared(job: Job, trained: AnyConventions) -> AnyConventions:
+def _settings_to_prove(job: Job, trained: AnyConventions) -> AnyConventions:
     """The settings by which transformers opens what the training begins with."""
     whole, segments = is_whole(job), int(job.start.config().get("type_vocab_size", 1))
     if isinstance(trained, PairConventions) and whole:
@@ -195,7 +199,11 @@ def _compared(job: Job, trained: AnyConventions) -> AnyConventions:
     if isinstance(trained, Conventions) and (whole or not trained.is_sparse):
         return replace(trained, precision=None)
     words = isinstance(trained, PretrainedConventions) and whole
-    limit = max(1, _longest(trained))
+    if isinstance(trained, Conventions):
+        limit = trained.passage_limit
+    else:
+        alone = layout_of(job.start, open_tokenizer(job.start), (0,))
+        limit = max(1, trained.total_limit - alone.num_specials)
     return Conventions(
         pooling=SPLADE if words else "mean",
         normalise=False,
@@ -204,10 +212,3 @@ def _compared(job: Job, trained: AnyConventions) -> AnyConventions:
         query_limit=limit,
         passage_limit=limit,
     )
-
-
-def _longest(trained: AnyConventions) -> int:
-    """Word pieces of a text that stands alone in an input."""
-    if isinstance(trained, Conventions):
-        return trained.passage_limit
-    return trained.total_limit - SPECIALS

@@ -8,13 +8,13 @@ between the head's layers alone; transformers does so before the first one too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from raypipe.errors import InputError
 from raypipe.models.bert.files import HEAD, POOLER, SEGMENTS, BertFiles, Names
-from raypipe.models.tensors import Config, Shape, check_units
+from raypipe.models.tensors import Config
 from raypipe.text.inputs import Layout
 
 if TYPE_CHECKING:  # importing torch takes seconds, and planning does not need it
@@ -39,8 +39,6 @@ class Packed:
 
     files: BertFiles
     _names: Names
-    _of_head: tuple[str, ...]
-    """Names of a head's tensors, of which the classifier's bias is the last."""
 
     def layout(self, tokenizer: Tokenizer, segments: Sequence[int]) -> Layout:
         """The layout with one special token, each text, and another special token behind it.
@@ -62,56 +60,18 @@ class Packed:
             has_segments=has_segments,
         )
 
-    def check_head(self, shapes: Mapping[str, Shape], relevant_label: int | None) -> None:
-        """Returns nothing if tensors of these shapes have the head that the settings expect.
-
-        Raises:
-            InputError: tensors are missing, or the number of units contradicts the settings.
-        """
-        own = self._checked(shapes, self._of_head, ": it has no head that scores pairs")
-        (num_units,) = own[self._of_head[-1]]
-        check_units(num_units, relevant_label)
-
-    def _checked(
-        self, weights: Mapping[str, T], names: Collection[str], so: str = ""
-    ) -> dict[str, T]:
-        """The tensors, or their shapes, by these names of BERT's; `so` says what a lack means.
-
-        Raises:
-            InputError: some are missing; the message names all.
-        """
-        tensors = self._as_bert(weights, names)
-        missing = self._missing(names, tensors, weights)
-        if missing:
-            raise InputError([f"the checkpoint lacks the tensor {name}{so}" for name in missing])
-        return tensors
-
     def _as_bert(self, weights: Mapping[str, T], names: Iterable[str]) -> dict[str, T]:
-        """The tensors, or their shapes, that are there, by these canonical names of BERT's."""
-        places = {name: self._saved(name, weights) for name in names}
-        return {name: weights[saved] for name, saved in places.items() if saved is not None}
-
-    def _missing(
-        self, names: Iterable[str], tensors: Collection[str], weights: Collection[str]
-    ) -> list[str]:
-        """Missing tensors among these names of BERT's, with the prefix that the checkpoint has."""
-        prefixed = any(name.startswith(self._names.prefix) for name in weights)
-        own = (self._names.own(name) for name in names if name not in tensors)
-        return [self.files.saved_name(name, head=prefixed) for name in own]
-
-    def _saved(self, name: str, tensors: Mapping[str, Any]) -> str | None:
-        """The name among the tensors for one of BERT's canonical names; None if there is none."""
-        own = self._names.own(name)
-        return next((saved for saved in (own, self._names.prefix + own) if saved in tensors), None)
+        """The tensors that are there, by these canonical names of BERT's."""
+        held = self.files.canonical_names(weights)
+        own = {name: self._names.own(name) for name in names}
+        return {name: weights[held[place]] for name, place in own.items() if place in held}
 
     def _updates(self, updates: Updates | None, names: Iterable[str]) -> Updates | None:
         """The updates by BERT's names of their layers, without a prefix."""
         if updates is None:
             return None
-        layers = [name.removesuffix("weight") for name in names if name.endswith(".weight")]
-        held = {f"{name}.": update for name, update in updates.items()}
-        places = {layer: self._saved(layer, held) for layer in layers}
-        return {layer[:-1]: held[at] for layer, at in places.items() if at is not None}
+        held = self._as_bert({f"{name}.weight": one for name, one in updates.items()}, names)
+        return {name.removesuffix(".weight"): update for name, update in held.items()}
 
 
 class BertFamily(Packed):
@@ -122,7 +82,7 @@ class BertFamily(Packed):
     def __init__(self, names: Names, *, activation: str = "tanh") -> None:
         """`activation` is torch's name of what a head computes between its layers."""
         self.files = BertFiles(names)
-        self._names, self._of_head, self._activation = names, OF_HEAD, activation
+        self._names, self._activation = names, activation
 
     @property
     def pretraining(self) -> BertPretraining:
@@ -135,9 +95,6 @@ class BertFamily(Packed):
         """The body, from tensors under any known names, with updates of its layers.
 
         A family without a segment table gets one row of zeros.
-
-        Raises:
-            InputError: tensors are missing; the message names all.
         """
         import torch
 
@@ -145,7 +102,7 @@ class BertFamily(Packed):
 
         like = self._names.as_bert(config)
         places = self.files.of_bert(config)
-        tensors = self._checked(weights, places)
+        tensors = self._as_bert(weights, places)
         if not self._names.has_table:
             tensors[SEGMENTS] = torch.zeros(1, like["hidden_size"])
         return read_bert(tensors, like, updates=self._updates(updates, places))
@@ -162,19 +119,13 @@ class BertFamily(Packed):
         weights: Tensors,
         config: Config,
         *,
-        relevant_label: int | None,
         updates: Updates | None = None,
     ) -> BertHead:
-        """The pooler and the classifier, with the family's activation between them.
-
-        Raises:
-            InputError: tensors are missing, or the number of units contradicts the settings.
-        """
+        """The pooler and the classifier, with the family's activation between them."""
         import torch
 
         from raypipe.models.bert.forward import read_head
 
-        self.check_head({name: tuple(one.shape) for name, one in weights.items()}, relevant_label)
         tensors = self._as_bert(weights, OF_HEAD)
         pair_head = read_head(tensors, updates=self._updates(updates, POOLER))
         return replace(pair_head, activation=getattr(torch, self._activation))

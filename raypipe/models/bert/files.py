@@ -3,15 +3,15 @@
 A config.json has the values for which raypipe's forward pass is that model's, and must not
 contradict the tensors. A canonical name is that of transformers' model without a head
 (`encoder.layer.0.attention.self.query.weight`, `pooler.dense.bias`) or the head's own:
-`classifier.weight`, `classifier.bias`. Other programs use others.
+`classifier.weight`, `classifier.bias`.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from raypipe.models.tensors import Config, Named, Shape, TensorSource, unit_names
+from raypipe.models.tensors import Config, Shape, unit_names
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -29,18 +29,14 @@ NEEDED = (
 DECISIVE = (*NEEDED, "hidden_act", "layer_norm_eps", "model_type", "position_embedding_type")
 """Everything in a config.json that raypipe's forward pass reads, or that transformers would read
 for a BERT. The other keys change no result: dropout rates, names, versions, the file's dtype."""
-KEPT = (
-    *NEEDED,
-    "attention_probs_dropout_prob",
-    "classifier_dropout",
-    "hidden_act",
-    "hidden_dropout_prob",
-    "initializer_range",
-    "layer_norm_eps",
-    "pad_token_id",
-)
-LAYER_NORM_EPS = 1e-12
-"""The value of tf.contrib.layers.layer_norm, which TensorFlow's bert_config.json does not state."""
+GOOGLES = {
+    "model_type": "bert",
+    "hidden_act": "gelu",
+    "layer_norm_eps": 1e-12,
+    "position_embedding_type": "absolute",
+}
+"""What TensorFlow's bert_config.json means without saying it, as tf.contrib.layers.layer_norm's
+epsilon."""
 LARGEST = {"num_hidden_layers": 1000}
 """Limits: larger values would exhaust the memory before any tensor is checked."""
 
@@ -63,8 +59,6 @@ DECODERS = ("cls.predictions.decoder.weight", "lm_head.decoder.weight", "vocab_p
 """Names of the layer that predicts words, whose weight is the table of word embeddings."""
 WRAPPERS = ("_orig_mod.", "module.", "model.", "0.auto_model.", "auto_model.")
 """What compilers and trainers put before the name of each tensor of a model."""
-TENSORFLOW_HEAD = {"output_weights": "classifier.weight", "output_bias": "classifier.bias"}
-TENSORFLOW_LAST = {"kernel": "weight", "gamma": "weight", "beta": "bias", "bias": "bias"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +73,8 @@ class Names:
     """Prefix of the body's tensors in a model with a head."""
     layers: str = LAYERS
     """The own beginning of names in a layer, for BERT's `encoder.layer.`."""
+    beside_layers: tuple[str, ...] = ("embeddings.",)
+    """Beginnings of the names of the body's other tensors."""
     parts: tuple[tuple[str, str], ...] = ()
     """(BERT's, own) parts of names in a layer; the first that is found is replaced."""
     head: tuple[str, str] = HEAD
@@ -156,12 +152,13 @@ class BertFiles:
         self.SPECIAL_TOKENS: tuple[str, ...] = names.specials
         self.HAS_SEGMENTS = names.has_segments
 
-    def canonical_names(self, names: Iterable[str]) -> Named:
-        """Canonical names from PyTorch's or TensorFlow's.
+    def canonical_names(self, names: Iterable[str]) -> dict[str, str]:
+        """A checkpoint's names by canonical name; of two with the same one, the first.
 
-        Other heads, and a pooler that no head here uses, are unused.
+        Other heads, a pooler that no head here uses, and buffers have none.
         """
-        return named_by(self._canonical, names)
+        places = {name: self.canonical(name) for name in sorted(names, reverse=True)}
+        return {place: name for name, place in places.items() if place is not None}
 
     def saved_name(self, name: str, *, head: bool) -> str:
         """The name with the prefix in a model with a head, unless the tensor is the head's own."""
@@ -176,7 +173,7 @@ class BertFiles:
         """
         saved_names = {}
         for name in names:
-            place = self._canonical(name)
+            place = self.canonical(name)
             if place is not None and (head or not self.may_have(place)):
                 saved_names[name] = self.saved_name(place, head=True)
         return saved_names
@@ -275,35 +272,23 @@ class BertFiles:
         self, config: Config, *, segment_rows: int, num_labels: int | None
     ) -> dict[str, Any]:
         """The content of config.json, with the keys for transformers that Google's file lacks."""
-        body = dict(config)
+        body = {name: value for name, value in config.items() if value is not None}
         if self.names.kind == "bert":
-            body = {
-                "model_type": "bert",
-                "hidden_act": "gelu",
-                "layer_norm_eps": LAYER_NORM_EPS,
-                "position_embedding_type": "absolute",
-                **{name: config[name] for name in KEPT if config.get(name) is not None},
-                "type_vocab_size": segment_rows,
-            }
+            body = {**GOOGLES, **body, "type_vocab_size": segment_rows}
         body["architectures"] = [self.architecture(head=num_labels is not None)]
         if num_labels is not None:
-            body |= unit_names(num_labels)
+            body |= {**unit_names(num_labels), "num_labels": num_labels}
         return dict(sorted(body.items()))
 
     def architecture(self, *, head: bool) -> str:
         """The family's class in transformers, as a bare model or with a head that scores."""
         return self.names.architecture + ("ForSequenceClassification" if head else "Model")
 
-    def _canonical(self, name: str) -> str | None:
-        """The canonical name of, say, `bert/pooler/dense/kernel`; None if not the family's."""
-        plain = re.sub(rf"^(?:{'|'.join(map(re.escape, WRAPPERS))})+", "", name.removesuffix(":0"))
-        if self.names.kind == "bert" and ("/" in plain or plain in TENSORFLOW_HEAD):
-            return _from_tensorflow(plain)
-        plain = plain.removeprefix(self.names.prefix)
-        plain = re.sub(r"LayerNorm\.gamma$", "LayerNorm.weight", plain)
-        plain = re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", plain)
-        of_body = plain.startswith(("embeddings.", self.names.layers)) and plain not in BUFFERS
-        return plain if of_body or self.may_have(plain) else None
+    def canonical(self, name: str) -> str | None:
+        """The canonical name of a tensor; None if it is not the family's."""
+        plain = name.removeprefix(self.names.prefix)
+        of_body = plain.startswith((*self.names.beside_layers, self.names.layers))
+        return plain if (of_body and plain not in BUFFERS) or self.may_have(plain) else None
 
 
 def plain_names(names: Iterable[str]) -> dict[str, str]:
@@ -320,37 +305,15 @@ def plain_names(names: Iterable[str]) -> dict[str, str]:
         if wrapper is None:
             break
         plain = {name: each.removeprefix(wrapper) for name, each in plain.items()}
-    plain = {
-        name: re.sub(
-            r"LayerNorm\.gamma$",
-            "LayerNorm.weight",
-            re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", each),
-        )
-        for name, each in plain.items()
-    }
+    for old, new in (("gamma", "weight"), ("beta", "bias")):
+        pattern, newer = rf"LayerNorm\.{old}$", f"LayerNorm.{new}"
+        plain = {name: re.sub(pattern, newer, each) for name, each in plain.items()}
     places = [name for name in plain.values() if name.endswith(POSITIONS)]
     words = [place.removesuffix(POSITIONS) + WORDS for place in places]
     decoder = next((name for name, each in plain.items() if each in DECODERS), None)
     if decoder is not None and len(words) == 1 and words[0] not in plain.values():
         plain[decoder] = words[0]
     return plain if len({*plain.values()}) == len(plain) else {name: name for name in plain}
-
-
-def named_by(canonical: Callable[[str], str | None], names: Iterable[str]) -> Named:
-    """The names for which `canonical` has one, those without, and those with another's."""
-    sources: dict[str, TensorSource] = {}
-    unused, twice = [], []
-    for name in sorted(names):
-        place = canonical(name)
-        if place is None:
-            unused.append(name)
-        elif place in sources:
-            twice.append(f"{sources[place].name} and {name}")
-        else:  # a kernel of TensorFlow is the transpose of PyTorch's weight
-            sources[place] = TensorSource(
-                name, transpose=name.removesuffix(":0").endswith("/kernel")
-            )
-    return Named(sources, unused, twice)
 
 
 def _shapes(config: Config, num_labels: int | None) -> dict[str, Shape]:
@@ -382,20 +345,6 @@ def _dense(name: str, rows_in: int, rows_out: int) -> dict[str, Shape]:
 
 def _norm(name: str, hidden: int) -> dict[str, Shape]:
     return {f"{name}.weight": (hidden,), f"{name}.bias": (hidden,)}
-
-
-def _from_tensorflow(name: str) -> str | None:
-    if name in TENSORFLOW_HEAD:
-        return TENSORFLOW_HEAD[name]
-    if not name.startswith("bert/"):
-        return None
-    *parts, last = name.removeprefix("bert/").split("/")
-    if parts == ["embeddings"] and last.endswith("_embeddings"):
-        return f"embeddings.{last}.weight"
-    if last not in TENSORFLOW_LAST:
-        return None
-    plain = ".".join([*(re.sub(r"^layer_(\d+)$", r"layer.\1", part) for part in parts), ""])
-    return plain + TENSORFLOW_LAST[last]
 
 
 def _at_most(name: str) -> str:

@@ -15,8 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from raypipe.errors import InputError
-from raypipe.models.bert.files import POOLER, PREFIX, TENSORFLOW_LAST, WORDS, Names, named_by
+from raypipe.models.bert.files import POOLER, PREFIX, WORDS, Names
 from raypipe.models.machine.precision import DTYPES
 from raypipe.models.packed import (
     MIN_ROWS,
@@ -31,10 +30,10 @@ from raypipe.models.packed import (
     States,
     Updates,
     linear,
-    moved,
+    moved_all,
     normed,
 )
-from raypipe.models.tensors import Config, Named, Shape, with_third_segment
+from raypipe.models.tensors import Config, Shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,46 +78,17 @@ class Bert:
         return {None}
 
     @property
-    def num_segments(self) -> int:
-        """Number of rows of the segment table."""
-        return len(self.segments)
-
-    @property
     def linears(self) -> list[Linear]:
         """The linear layers of all the model's layers, in order."""
         return [p for layer in self.layers for p in (layer.qkv, layer.out, layer.up, layer.down)]
 
     def to(self, device: str, precision: str = "fp32") -> "Bert":
         """The weights on `cpu` or `cuda`, those of the linear layers in the precision's dtype."""
-        dtype = DTYPES[precision]
-
-        layers = tuple(
-            Layer(
-                qkv=moved(layer.qkv, device, dtype),
-                out=moved(layer.out, device, dtype),
-                norm_attention=moved(layer.norm_attention, device),
-                up=moved(layer.up, device, dtype),
-                down=moved(layer.down, device, dtype),
-                norm_output=moved(layer.norm_output, device),
-            )
-            for layer in self.layers
-        )
-        return replace(
-            self,
-            words=self.words.to(device),
-            positions=self.positions.to(device),
-            segments=self.segments.to(device),
-            norm=moved(self.norm, device),
-            layers=layers,
-        )
+        return moved_all(self, device, DTYPES[precision])
 
     def fused(self, between: Between) -> "Bert":
         """The same weights, with this work between a layer's products."""
         return replace(self, between=between)
-
-    def with_third_segment(self, choice: str | None) -> "Bert":
-        """The weights for a duoBERT model; see `with_third_segment`, which raises InputError."""
-        return replace(self, segments=with_third_segment(self.segments, choice))
 
 
 def read_bert(
@@ -197,12 +167,7 @@ class BertHead:
 
     def to(self, device: str) -> "BertHead":
         """The weights on `cpu` or `cuda`."""
-        return replace(
-            self,
-            pooler=moved(self.pooler, device),
-            classifier=moved(self.classifier, device),
-            norm=moved(self.norm, device),
-        )
+        return moved_all(self, device)
 
     def logits(self, pooled_BH: Tensor, *, drop: Dropout = lambda x: x) -> Tensor:
         """Each sequence's units, fp32 [B, num_units], from its pooled state."""
@@ -290,11 +255,6 @@ def _embedded(bert: Bert, ids_T: Tensor, positions_T: Tensor, segments: int | Te
 
 
 _NEXT = "cls.seq_relationship"
-_TENSORFLOW = {
-    "cls/predictions/output_bias": "cls.predictions.bias",
-    "cls/seq_relationship/output_weights": f"{_NEXT}.weight",
-    "cls/seq_relationship/output_bias": f"{_NEXT}.bias",
-}
 
 
 class BertPretraining:
@@ -329,15 +289,13 @@ class BertPretraining:
             }
         return shapes
 
-    def canonical_names(self, names: Iterable[str]) -> Named:
-        """The heads' tensors. A decoder's bias stands for the one that it is tied to."""
-        listed = [*names]
-        decoder = self._decoder[1]
-        alone = decoder in listed and not any(
-            self._canonical(name) == self._bias for name in listed
-        )
-        tied = {decoder: self._bias} if alone else {}
-        return named_by(lambda name: tied.get(name) or self._canonical(name), listed)
+    def canonical_names(self, names: Iterable[str]) -> dict[str, str]:
+        """Names by canonical name. A decoder's bias stands for the one that it is tied to."""
+        listed, decoder = sorted(names), self._decoder[1]
+        layers = (f"{self._dense}.", f"{self._norm}.", f"{_NEXT}.")
+        of_layer = [n for n in listed if n.startswith(layers) and n.endswith((".weight", ".bias"))]
+        bias = next((name for name in (self._bias, decoder) if name in listed), None)
+        return {name: name for name in of_layer} | ({} if bias is None else {self._bias: bias})
 
     def untied(self, tensors: Mapping[str, Tensor]) -> list[str]:
         """The decoder's weight and bias, where they differ from the word embeddings or the bias."""
@@ -360,23 +318,13 @@ class BertPretraining:
         return linear(transformed, words)
 
     def word_head(self, weights: Mapping[str, Tensor]) -> tuple[Linear, Linear, Linear]:
-        """Weights and biases of the linear layer, of its normalisation, and of the decoder.
-
-        Raises:
-            InputError: tensors are missing.
-        """
-
-        def pair(weight: str, bias: str) -> Linear:
-            missing = [name for name in (weight, bias) if name not in weights]
-            if missing:
-                raise InputError([f"the checkpoint lacks the tensor {name}" for name in missing])
-            return weights[weight], weights[bias]
-
-        of_dense, of_norm = (
-            pair(f"{each}.weight", f"{each}.bias") for each in (self._dense, self._norm)
+        """Weights and biases of the linear layer, of its normalisation, and of the decoder."""
+        dense, norm = (
+            (weights[f"{each}.weight"], weights[f"{each}.bias"])
+            for each in (self._dense, self._norm)
         )
-        held = self._bias in weights or self._decoder[1] not in weights
-        return of_dense, of_norm, pair(self._words, self._bias if held else self._decoder[1])
+        bias = self._bias if self._bias in weights else self._decoder[1]
+        return dense, norm, (weights[self._words], weights[bias])
 
     def follows(self, weights: Mapping[str, Tensor], first_BH: Tensor) -> Tensor:
         """Logits [B, 2] from the pooler, as in BERT's own code without dropout after it."""
@@ -388,17 +336,3 @@ class BertPretraining:
         """The class for masked words alone, or for both heads if there are two."""
         both = next_sentence and self.FOLLOWS
         return self._names.architecture + ("ForPreTraining" if both else "ForMaskedLM")
-
-    def _canonical(self, name: str) -> str | None:
-        """transformers' name of a head's tensor; None for others and for the tied decoder."""
-        plain = name.removesuffix(":0").removeprefix("module.")
-        if plain in _TENSORFLOW:
-            return _TENSORFLOW[plain]
-        if plain.startswith("cls/"):
-            *parts, last = plain.split("/")
-            plain = ".".join([*parts, TENSORFLOW_LAST.get(last, last)])
-        plain = plain.replace("LayerNorm.gamma", "LayerNorm.weight")
-        plain = plain.replace("LayerNorm.beta", "LayerNorm.bias")
-        known = (f"{self._dense}.", f"{self._norm}.", f"{_NEXT}.")
-        ends = plain.endswith((".weight", ".bias"))
-        return plain if plain == self._bias or (plain.startswith(known) and ends) else None

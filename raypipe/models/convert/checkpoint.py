@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -21,8 +22,8 @@ import numpy as np
 from safetensors import SafetensorError
 
 from raypipe.errors import InputError
-from raypipe.models.family import family_of
-from raypipe.models.folder.files import named_tensors, tensor_problems
+from raypipe.models.family import family_of, plain_names
+from raypipe.models.folder.files import canonical_names, tensor_problems
 from raypipe.models.folder.settings import (
     SEGMENT_ROWS,
     AnyConventions,
@@ -34,7 +35,6 @@ from raypipe.models.folder.settings import (
 from raypipe.models.tensors import (
     PICKLES,
     Config,
-    TensorSource,
     third_segment_problems,
     with_third_segment,
 )
@@ -58,21 +58,35 @@ TENSORFLOW_RECIPE = """\
 import numpy, tensorflow as tf
 r = tf.train.load_checkpoint({prefix!r})
 numpy.savez({npz!r}, **{{n: r.get_tensor(n) for n in r.get_variable_to_shape_map()}})"""
+TENSORFLOW = re.compile(
+    r"(?:bert|cls)/(?:\w+/)*(?:kernel|gamma|beta|bias|output_\w+|\w+_embeddings)"
+    r"|output_(?:bias|weights)"
+)
+"""The variables of a BERT and its heads; others are an optimiser's."""
+TENSORFLOW_PARTS = (
+    (r"_embeddings$", r"\g<0>/weight"),
+    (r"/layer_(\d+)/", r"/layer/\1/"),
+    (r"^output_", "classifier/"),
+    (r"/output_(\w+)$", r"/\1"),
+    (r"/(?:kernel|gamma|weights)$", "/weight"),
+    (r"/beta$", "/bias"),
+)
+"""TensorFlow's parts of names, and transformers', in order."""
 CHILD = Path(__file__).with_name("child.py")
 CHILD_SECONDS = 600
 logger = logging.getLogger(__name__)
 
 
-def find_checkpoint(path: Path) -> tuple[Path, list[Path]]:
-    """(folder, files in it) of a checkpoint: the named file, or the only one in a folder.
+def find_checkpoint(path: Path) -> list[Path]:
+    """The files of a checkpoint: the named file, or the only one in a folder.
 
     Raises:
         InputError: none, several, or a TensorFlow checkpoint (with the way to read it).
     """
     if path.is_dir():
-        return path, _in_folder(path)
+        return _in_folder(path)
     if path.is_file() and path.suffix != ".index" and ".data-" not in path.name:
-        return path.parent, _listed(path) if path.name.endswith(".index.json") else [path]
+        return _listed(path) if path.name.endswith(".index.json") else [path]
     if path.is_file() or path.with_name(path.name + ".index").exists():
         raise _tensorflow(path.with_name(path.name.partition(".index")[0].partition(".data-")[0]))
     raise InputError(f"{path}: no such file or folder")
@@ -137,6 +151,7 @@ class SavedTensors:
     """Tensors as saved in files."""
 
     tensors: dict[str, Tensor]
+    """By the names under which transformers saves them, or others."""
     others: list[str]
     """Names of values that are not tensors and are left out."""
     files: list[dict[str, str]]
@@ -162,7 +177,23 @@ def read_checkpoint(files: list[Path]) -> SavedTensors:
         tensors |= part
         others += beside
         records.append({"file": file.name, "sha256": sha256, "format": form})
-    return SavedTensors(tensors, others, records)
+    return SavedTensors(named_as_torch(tensors), others, records)
+
+
+def named_as_torch(tensors: Tensors) -> dict[str, Tensor]:
+    """The tensors of a TensorFlow checkpoint under transformers' names, and others as `plain_names`
+    has them; a kernel of TensorFlow is the transpose of a weight."""
+    named = {}
+    for name, tensor in tensors.items():
+        own = plain = name.removesuffix(":0")
+        if not TENSORFLOW.fullmatch(own):
+            named[name] = tensor
+            continue
+        for pattern, part in TENSORFLOW_PARTS:
+            plain = re.sub(pattern, part, plain)
+        named[plain.replace("/", ".")] = tensor.T if own.endswith("/kernel") else tensor
+    plain_of = plain_names(named)
+    return {plain_of[name]: tensor for name, tensor in named.items()}
 
 
 def _read(file: Path) -> tuple[dict[str, Tensor], list[str], str]:
@@ -272,7 +303,7 @@ def rename(
     """The model's tensors in a checkpoint, renamed.
 
     Args:
-        tensors: by name as saved; TensorFlow's kernels are transposed.
+        tensors: by name.
         config: config.json, which names the family and its sizes.
         conventions: their kind decides whether a head is needed, and with how many units.
         segment_row: zero or copy: the third row if a duoBERT model's table has two.
@@ -284,13 +315,22 @@ def rename(
     import torch
 
     files, words = family_of(config).files, predicts_words(conventions)
-    table = files.SEGMENTS
-    named = named_tensors(tensors, config, words=words)
-    by_place = {place: _taken(source, tensors) for place, source in named.found.items()}
+    table, names = files.SEGMENTS, canonical_names(tensors, config, words=words)
+    by_place = {place: tensors[name] for place, name in names.items()}
+    unused = sorted(tensors.keys() - names.values())
     pair = conventions if isinstance(conventions, PairConventions) else None
-    problems = [f"two tensors have the same name: {both}" for both in named.twice]
+    problems = [
+        f"two tensors have the same name: {names[place]} and {name}"
+        for name in unused
+        if (place := files.canonical(name)) in names
+    ]
+    is_duo = conventions.kind == "duo"
+    shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    problems += tensor_problems(
+        shapes, config, units=units_of(conventions), words=words, is_duo=is_duo
+    )
     added = None
-    if pair is not None and pair.kind == "duo" and table in by_place:
+    if pair is not None and is_duo and table in by_place:
         choice, rows = segment_row or pair.segment_row, len(by_place[table])
         wrong = third_segment_problems(rows, choice)
         if choice not in (None, *SEGMENT_ROWS):
@@ -301,16 +341,10 @@ def rename(
         problems += wrong
     elif segment_row is not None:
         problems.append(f"--segment-row: expected a duoBERT model, found {conventions.kind}")
-    shapes = {place: (place, tuple(tensor.shape)) for place, tensor in by_place.items()}
-    is_duo = conventions.kind == "duo"
-    problems += tensor_problems(
-        shapes, config, units=units_of(conventions), words=words, is_duo=is_duo
-    )
     heads: Collection[str] = ()
     if words:
         heads = family_of(config).pretraining.shapes(config, next_sentence=True)
-        plain = {name.removeprefix("module."): tensor for name, tensor in tensors.items()}
-        untied = family_of(config).pretraining.untied(plain)
+        untied = family_of(config).pretraining.untied(tensors)
         problems += [f"{n}: expected the tensor that it is tied to, found another" for n in untied]
     if problems:
         raise InputError(problems)
@@ -325,10 +359,6 @@ def rename(
             if name not in extra
         },
         segment_rows=len(by_place.get(table, ())),
-        left_out=sorted([*named.unused, *(named.found[n].name for n in extra if n in by_place)]),
+        left_out=sorted([*unused, *(names[place] for place in extra if place in names)]),
         segment_row=added,
     )
-
-
-def _taken(source: TensorSource, tensors: Tensors) -> Tensor:
-    return tensors[source.name].T if source.transpose else tensors[source.name]

@@ -21,14 +21,14 @@ from tokenizers import BertWordPieceTokenizer, Tokenizer
 from raypipe.errors import InputError, problems_in
 from raypipe.models.convert.checkpoint import (
     Renamed,
-    SavedTensors,
     find_checkpoint,
     read_checkpoint,
     rename,
 )
 from raypipe.models.family import family_of
-from raypipe.models.folder.discover import RECORD, Discovered, discover
+from raypipe.models.folder.discover import RECORD, discover
 from raypipe.models.folder.files import read_object
+from raypipe.models.folder.model_folder import tried
 from raypipe.models.folder.modules import table_of, transformer_folder
 from raypipe.models.folder.settings import (
     AnyConventions,
@@ -51,6 +51,12 @@ FILES = (
     "added_tokens.json",
 )
 
+OF_LARGE = ". The published large weights use the vocab.txt of bert-large-uncased"
+VOCABULARIES = (
+    ("repbert", ". RepBERT comes without one and uses the vocab.txt of bert-base-uncased"),
+    *((start, OF_LARGE) for start in ("monobert", "duobert")),
+)
+"""The vocabulary of published weights by the beginning of a preset."""
 UNCASED = ("repbert", "monobert", "duobert", "minilm")
 """Prefixes of presets whose weights expect lower-cased text."""
 
@@ -76,7 +82,7 @@ def find_tokenizer(folders: Sequence[Path], preset: str | None) -> FoundTokenize
             return FoundTokenizer(folder, None, None)
         if (folder / "vocab.txt").exists():
             return _of_vocabulary(folder, preset)
-    vocabulary = _vocabulary_of(preset)
+    vocabulary = next((of for start, of in VOCABULARIES if (preset or "").startswith(start)), "")
     raise InputError(
         f"{folders[0]}: no tokenizer.json or vocab.txt; name a folder that has the one the model "
         f"was trained with: --tokenizer FOLDER{vocabulary}"
@@ -140,16 +146,6 @@ def _of_vocabulary(folder: Path, preset: str | None) -> FoundTokenizer:
     )
 
 
-def _vocabulary_of(preset: str | None) -> str:
-    if preset is None:
-        return ""
-    if preset == "repbert":
-        return ". RepBERT comes without one and uses the vocab.txt of bert-base-uncased"
-    if preset.startswith(("monobert", "duobert")):
-        return ". The published large weights use the vocab.txt of bert-large-uncased"
-    return ""
-
-
 def read_config(folder: Path) -> tuple[str, dict[str, Any]]:
     """(file name, content) of config.json, or of bert_config.json as Google wrote it.
 
@@ -178,18 +174,6 @@ class Converted:
     notes: list[str]
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """Everything known before a tensor is read."""
-
-    root: Path
-    files: list[Path]
-    config_file: str
-    config: dict[str, Any]
-    discovered: Discovered
-    tokenizer: FoundTokenizer
-
-
 def convert(
     path: Path,
     out: Path,
@@ -214,84 +198,63 @@ def convert(
         InputError: a pickle with more than tensors, missing tensors (also of the head), no
             tokenizer, or incomplete settings; nothing is written.
     """
-    plan = _planned(path, out, preset, tokenizer)
-    checkpoint = read_checkpoint(plan.files)
-    with problems_in(path):
-        renamed = rename(
-            checkpoint.tensors, plan.config, plan.discovered.conventions, segment_row=segment_row
-        )
-    with folder_beside(out) as building:
-        converted = _write(building, plan, preset, checkpoint, renamed)
-        appear(building, out)
-    return replace(converted, folder=out)
-
-
-def _planned(path: Path, out: Path, preset: str | None, tokenizer: Path | None) -> _Plan:
-    """The plan; raises all problems that can be found before the weights are read."""
-    problems: list[InputError] = []
-
-    def tried(step: Any, *arguments: Any) -> Any:
-        try:
-            return step(*arguments)
-        except InputError as error:
-            problems.append(error)
-            return None
-
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        problems.append(InputError(f"{out}: expected a folder that does not exist or is empty"))
     root = path if path.is_dir() else path.parent
     inner = transformer_folder(root)
-    checkpoint = tried(find_checkpoint, inner if path.is_dir() else path)
-    config = tried(read_config, inner) if checkpoint is not None else None
-    discovered = tried(discover, root, preset) if config is not None else None
+    files = find_checkpoint(inner if path.is_dir() else path)
+    problems: list[str] = []
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        problems.append(f"{out}: expected a folder that does not exist or is empty")
+    read = tried(read_config, inner, problems=problems)
+    discovered = None if read is None else tried(discover, root, preset, problems=problems)
     folders = [inner, root] if tokenizer is None else [tokenizer]
-    opened = tried(find_tokenizer, folders, preset) if config is not None else None
-    if discovered is not None and config is not None:
-        tried(table_of, root, discovered.conventions, config[1])
+    opened = tried(find_tokenizer, folders, preset, problems=problems)
+    if discovered is not None and read is not None:
+        tried(table_of, root, discovered.conventions, read[1], problems=problems)
     if problems:
-        combined = InputError([line for error in problems for line in error.problems])
-        for error in problems:
-            for note in getattr(error, "__notes__", ()):
-                combined.add_note(note)
-        raise combined
-    assert checkpoint and config and discovered and opened
-    return _Plan(root, checkpoint[1], config[0], config[1], discovered, opened)
+        raise InputError(problems)
+    assert read is not None and discovered is not None and opened is not None
+    (config_file, config), own = read, discovered.conventions
+    checkpoint = read_checkpoint(files)
+    with problems_in(path):
+        renamed = rename(checkpoint.tensors, config, own, segment_row=segment_row)
+    if isinstance(own, PairConventions):
+        own = replace(own, segment_row=None)  # the table has the row now
+    with folder_beside(out) as building:
+        _write_json(building / "config.json", _config_of(config, own, renamed))
+        tokenizer_record, notes = write_tokenizer(opened, building, config)
+        with writing(building / "model.safetensors"):
+            save_file(renamed.tensors, building / "model.safetensors", metadata={"format": "pt"})
+        if isinstance(own, Conventions) and own.query_table is not None:
+            shutil.copytree(root / own.query_table, building / own.query_table)
+        record = {
+            "command": "raypipe model convert",
+            "raypipe": VERSION,
+            "preset": preset,
+            "conventions_from": discovered.sources,
+            "files": checkpoint.files,
+            "left_out": sorted([*renamed.left_out, *checkpoint.others]),
+            "segment_row": renamed.segment_row,
+            "config": config_file,
+            "tokenizer": tokenizer_record,
+        }
+        _write_json(building / "raypipe.json", {**asdict(own), RECORD: record})
+        appear(building, out)
+    return Converted(out, own, record, [*discovered.notes, *notes])
 
 
-def _write(
-    folder: Path, plan: _Plan, preset: str | None, checkpoint: SavedTensors, renamed: Renamed
-) -> Converted:
-    family, conventions = family_of(plan.config), plan.discovered.conventions
-    config = family.files.converted_config(
-        plan.config, segment_rows=renamed.segment_rows, num_labels=units_of(conventions)
+def _config_of(config: Config, own: AnyConventions, renamed: Renamed) -> dict[str, Any]:
+    """config.json of the written folder."""
+    family = family_of(config)
+    body = family.files.converted_config(
+        config, segment_rows=renamed.segment_rows, num_labels=units_of(own)
     )
-    if predicts_words(conventions):
+    if predicts_words(own):
         heads = family.pretraining
-        whole = heads.shapes(plan.config, next_sentence=True)
+        whole = heads.shapes(config, next_sentence=True)
         has_all = all(name in renamed.tensors for name in whole)
-        config["architectures"] = [heads.architecture(next_sentence=has_all)]
-        config |= heads.TIED if isinstance(conventions, Conventions) else {}
-    _write_json(folder / "config.json", config)
-    tokenizer, notes = write_tokenizer(plan.tokenizer, folder, config)
-    with writing(folder / "model.safetensors"):
-        save_file(renamed.tensors, folder / "model.safetensors", metadata={"format": "pt"})
-    if isinstance(conventions, Conventions) and conventions.query_table is not None:
-        shutil.copytree(plan.root / conventions.query_table, folder / conventions.query_table)
-    if isinstance(conventions, PairConventions):
-        conventions = replace(conventions, segment_row=None)  # the table has the row now
-    record = {
-        "command": "raypipe model convert",
-        "raypipe": VERSION,
-        "preset": preset,
-        "conventions_from": plan.discovered.sources,
-        "files": checkpoint.files,
-        "left_out": sorted([*renamed.left_out, *checkpoint.others]),
-        "segment_row": renamed.segment_row,
-        "config": plan.config_file,
-        "tokenizer": tokenizer,
-    }
-    _write_json(folder / "raypipe.json", {**asdict(conventions), RECORD: record})
-    return Converted(folder, conventions, record, [*plan.discovered.notes, *notes])
+        body["architectures"] = [heads.architecture(next_sentence=has_all)]
+        body |= heads.TIED if isinstance(own, Conventions) else {}
+    return body
 
 
 def _write_json(path: Path, body: Mapping[str, Any]) -> None:

@@ -3,7 +3,6 @@
 The problems are those of `resolve_model`, and what a loader would find in the tensors.
 """
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from math import prod
 from pathlib import Path
@@ -12,24 +11,19 @@ from typing import Any
 from safetensors import safe_open
 
 from raypipe.errors import InputError
-from raypipe.models.family import Family, family_of
+from raypipe.models.family import family_of
 from raypipe.models.folder.adapters import (
     CONFIG,
-    HALVES,
     WEIGHTS,
-    adapter_names,
     base_of,
     is_adapter,
-    missing_tensors,
-    summed_shapes,
+    merged_shapes,
 )
 from raypipe.models.folder.discover import RECORD, discover, why_library
 from raypipe.models.folder.files import (
+    canonical_names,
     config_problems,
-    named_tensors,
     read_object,
-    saved_tensors,
-    tensor_problems,
     tensor_shapes,
 )
 from raypipe.models.folder.model_folder import (
@@ -49,8 +43,8 @@ from raypipe.models.folder.settings import (
     units_of,
 )
 from raypipe.models.library import described
-from raypipe.models.limits import limit_problems
-from raypipe.models.tensors import Config, Shape
+from raypipe.models.limits import fit_problems
+from raypipe.models.tensors import Config
 from raypipe.models.tokenizer import read_tokenizer, tokenizer_file
 from raypipe.storage.records import hash_once
 
@@ -141,7 +135,7 @@ def describe(path: str, preset: str | None) -> Description:
     if description.weights is not None and family is not None:
         _describe_weights(description, folder, adapter, config, conventions)
     if family is not None:
-        description.training = _training(family, conventions)
+        description.training = _training(conventions)
     description.problems = list(dict.fromkeys(problems))
     return description
 
@@ -184,56 +178,36 @@ def _describe_weights(
     shapes = tried(checkpoint_shapes, folder, config, problems=description.problems)
     if shapes is None or config_problems(config):
         return
+    files = family_of(config).files
     if adapter is not None:
         description.weights["rank"] = read_object(adapter / CONFIG).get("r")
-        missing = missing_tensors(shapes, adapter_names(adapter), config)
-        description.unused, description.missing = [], [*missing[0], *missing[1]]
-        if description.missing:
+        shapes = tried(merged_shapes, shapes, config, adapter, problems=description.problems)
+        if shapes is None:
             return
-        summed = summed_shapes(shapes, config, adapter).items()
-        shapes = {name: shape for name, shape in summed if not name.endswith(HALVES)}
     else:
-        files = family_of(config).files
-        named = files.canonical_names(shapes).found
-        places = {place: shapes[source.name] for place, source in named.items()}
+        names = files.canonical_names(shapes)
+        places = {place: shapes[name] for place, name in names.items()}
         description.weights |= {
             "parameters": sum(map(prod, places.values())),
             "segment_rows": next(iter(places.get(files.SEGMENTS, ())), None),
             "head_units": next(iter(places.get(files.HEADS[0], ())), None),
         }
-    if conventions is not None:
-        problems = _describe_tensors(description, shapes, config, conventions)
-        description.problems += [f"{adapter or folder}: {problem}" for problem in problems]
-
-
-def _describe_tensors(
-    description: Description,
-    shapes: Mapping[str, Shape],
-    config: Config,
-    conventions: AnyConventions,
-) -> list[str]:
-    """Fill in unused and missing tensors; returns the problems with these settings."""
-    files, units = family_of(config).files, units_of(conventions)
-    words = predicts_words(conventions)
-    named = named_tensors(shapes, config, words=words)
-    saved = saved_tensors(shapes, config, words=words)
-    used = set(files.expected_shapes(config, num_labels=units))
-    head = not isinstance(conventions, Conventions)
-    description.missing = [files.saved_name(name, head=head) for name in sorted(used - set(saved))]
+    if conventions is None:
+        return
+    words, has_head = predicts_words(conventions), not isinstance(conventions, Conventions)
+    names = canonical_names(shapes, config, words=words)
+    body = files.expected_shapes(config, num_labels=units_of(conventions))
+    saved = {place: files.saved_name(place, head=has_head) for place in body}
+    used = {*body}
     if words:
         heads = family_of(config).pretraining
-        needed = heads.shapes(config, next_sentence=False)
-        description.missing += [name for name in needed if name not in saved]
-        used |= {*heads.shapes(config, next_sentence=True), *(files.POOLER if head else ())}
-    description.unused = sorted(
-        [*named.unused, *(s.name for p, s in named.found.items() if p not in used)]
-    )
-    rows = saved[files.SEGMENTS][1][0] if files.SEGMENTS in saved else 0
-    is_duo = conventions.kind == "duo"
-    return [
-        *tensor_problems(saved, config, units=units, words=words, is_duo=is_duo),
-        *limit_problems(conventions, config, rows),
-    ]
+        saved |= {name: name for name in heads.shapes(config, next_sentence=False)}
+        used |= {*heads.shapes(config, next_sentence=True), *(files.POOLER if has_head else ())}
+    description.missing = [saved[place] for place in sorted(saved.keys() - names.keys())]
+    description.unused = sorted(shapes.keys() - {names[place] for place in used & names.keys()})
+    where = f"{description.path} over {folder}" if adapter else folder
+    problems = fit_problems(shapes, config, conventions)
+    description.problems += [f"{where}: {problem}" for problem in problems]
 
 
 def _file_facts(file: Path) -> dict[str, Any]:
@@ -268,12 +242,8 @@ def _tokenizer_facts(folder: Path) -> dict[str, Any] | None:
     return {"file": file.name, "sha256": hash_once(file), "pieces": pieces}
 
 
-def _training(family: Family[Any], conventions: AnyConventions | None) -> str:
+def _training(conventions: AnyConventions | None) -> str:
     """Whether a training may start from the model, and else why not."""
-    try:
-        family.files.trained_names([], head=False)
-    except InputError as error:
-        return f"no: {error}"
     if isinstance(conventions, Conventions) and conventions.truncate_dim:
         return "no: what follows pooling is not trained; its body is, with model.preset"
     if isinstance(conventions, Conventions) and conventions.query_table is not None:

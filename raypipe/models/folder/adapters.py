@@ -1,11 +1,11 @@
 """Low-rank adapters for a base model, in peft's file format, merged on loading.
 
-First their tensors: which of them an adapter and its base lack together, and their sum.
+The sum with its base is made here where it is plain, and by peft elsewhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,39 +26,14 @@ HALVES = (".lora_A.weight", ".lora_B.weight")
 """The two parts of a low-rank update."""
 PLAIN = {"peft_type": "LORA", "task_type": "SEQ_CLS", "bias": "none"}
 """The values that these settings have where the sum is made here."""
-READ = {"r", "lora_alpha", "target_modules", "modules_to_save"}
+READ = {"r", "lora_alpha"}
 """Settings that the sum depends on."""
 OF_ENCODER = "FEATURE_EXTRACTION"
 """The task of an encoder's adapter."""
 WITHOUT_EFFECT = {"base_model_name_or_path", "lora_dropout", "inference_mode"}
 """Settings that change no merged weight."""
-
-
-def missing_tensors(
-    base: Iterable[str], adapter: Iterable[str], config: Config
-) -> tuple[list[str], list[str]]:
-    """(what the base lacks, what the adapter lacks), saved names with a head, each sorted.
-
-    The base has every tensor of the body and the pooler, unless the adapter holds them whole. The
-    adapter has the classifier, unless the base does, and both parts of each update.
-
-    Args:
-        base: the names in the base model's file.
-        adapter: the names in the adapter's file, as peft writes them.
-        config: the base model's config.json.
-    """
-    files = family_of(config).files
-    own = {name.removeprefix(PEFT) for name in adapter}
-    expected = {
-        files.saved_name(name, head=True) for name in files.expected_shapes(config, num_labels=1)
-    }
-    held = set(files.trained_names(list(base), head=True).values())
-    of_base = sorted(expected - held - own - set(files.HEADS))
-    of_adapter = {name for name in files.HEADS if name not in own | held}
-    for half, other in (HALVES, HALVES[::-1]):
-        layers = {name.removesuffix(half) for name in own if name.endswith(half)}
-        of_adapter |= {layer + other for layer in layers if layer + other not in own}
-    return of_base, sorted(of_adapter)
+TARGETS = {"target_modules", "modules_to_save"}
+"""Settings by which peft chose the tensors that an adapter's file has."""
 
 
 MERGED = (
@@ -66,22 +41,6 @@ MERGED = (
     ".save_pretrained(DIR), where MODEL is its base as transformers opens it; name DIR, with the "
     "base's tokenizer and modules.json beside the weights"
 )
-
-
-def missing_problems(
-    missing: tuple[list[str], list[str]], base: Path | str, adapter: Path
-) -> list[str]:
-    """One problem for each missing tensor; empty if there is none."""
-    of_base, of_adapter = missing
-    remedy = f"the adapter {adapter} has none either; name a base that holds it"
-    return [
-        *(f"{base}: the checkpoint lacks the tensor {name}, and {remedy}" for name in of_base),
-        *(
-            f"{adapter}: the adapter lacks the tensor {name}, and its base has none either; save "
-            "it again with that tensor, or name a base that has it"
-            for name in of_adapter
-        ),
-    ]
 
 
 def plain_sum(
@@ -93,8 +52,8 @@ def plain_sum(
     """W + alpha / r * B A of each updated layer, fp32, and the rest; None if peft has to merge.
 
     The bits are those of peft's `merge_and_unload`. They are computed here for adapters such as
-    `raypipe train` saves: no setting but those above, exactly the tensors that the settings ask
-    for, and each in the shape that the model gives it.
+    `raypipe train` saves: no setting but those above, and each tensor in the shape that the model
+    and the rank give it.
 
     Args:
         base: the base's tensors by saved name with a head.
@@ -104,45 +63,27 @@ def plain_sum(
 
     Source: Hu et al. 2022, section 4.1, equation 3.
     """
-    expected = _expected(settings, config)
+    allowed = PLAIN.keys() | READ | WITHOUT_EFFECT | TARGETS
+    if not PLAIN.keys() | READ <= settings.keys() <= allowed or {**settings, **PLAIN} != settings:
+        return None
+    rank, alpha, shapes = settings["r"], settings["lora_alpha"], _shapes(config)
+    if type(rank) is not int or rank < 1 or not isinstance(alpha, int | float):
+        return None
     own = {name.removeprefix(PEFT): tensor.float() for name, tensor in adapter.items()}
-    if expected is None or {name: tuple(tensor.shape) for name, tensor in own.items()} != expected:
+    whole = {name: tensor for name, tensor in own.items() if not name.endswith(HALVES)}
+    summed = {name: tensor.float() for name, tensor in {**base, **whole}.items()}
+    if {name: tuple(tensor.shape) for name, tensor in summed.items()} != shapes:
         return None
-    shapes = _shapes(config)
-    whole = {name: own.get(name, base.get(name)) for name in shapes}
-    fitting = {n: t.float() for n, t in whole.items() if t is not None and t.shape == shapes[n]}
-    if fitting.keys() != shapes.keys() or not base.keys() <= shapes.keys():
-        return None
-    scale = settings["lora_alpha"] / settings["r"]
-    for layer in {name.removesuffix(HALVES[0]) for name in own if name.endswith(HALVES[0])}:
-        down, up = (own[layer + half] for half in HALVES)
-        fitting[f"{layer}.weight"] = fitting[f"{layer}.weight"] + up @ down * scale
-    return fitting
-
-
-def _expected(settings: Mapping[str, Any], config: Config) -> dict[str, Shape] | None:
-    """The shapes of an adapter's tensors by saved name; None if its settings are not plain."""
-    if not PLAIN.keys() | READ <= settings.keys() <= PLAIN.keys() | READ | WITHOUT_EFFECT:
-        return None
-    rank, alpha = settings["r"], settings["lora_alpha"]
-    targets, whole = settings["target_modules"], settings["modules_to_save"]
-    files = family_of(config).files
-    plain = all(settings[name] == value for name, value in PLAIN.items())
-    plain = plain and isinstance(rank, int) and rank > 0 and isinstance(alpha, int | float)
-    plain = plain and isinstance(targets, list) and isinstance(whole, list)
-    if not plain or not all(isinstance(name, str) for name in [*targets, *whole]):
-        return None
-    if not {target.rpartition(".")[2] for target in targets} <= set(files.ADAPTED):
-        return None
-    updated = tuple(f".{target}.weight" for target in targets)
-    shapes: dict[str, Shape] = {}
-    for name, shape in _shapes(config).items():
-        module = name.rpartition(".")[0]
-        if module.endswith(tuple(whole)):
-            shapes[name] = shape
-        elif f".{name}".endswith(updated):
-            shapes |= {module + HALVES[0]: (rank, shape[1]), module + HALVES[1]: (shape[0], rank)}
-    return shapes
+    adapted = family_of(config).files.ADAPTED
+    for layer in {n.removesuffix(half) for n in own for half in HALVES if n.endswith(half)}:
+        out, inner = shapes.get(f"{layer}.weight", (0, 0))
+        down, up = (own.get(layer + half) for half in HALVES)
+        if down is None or up is None or layer.rpartition(".")[2] not in adapted:
+            return None
+        if (down.shape, up.shape) != ((rank, inner), (out, rank)):
+            return None
+        summed[f"{layer}.weight"] = summed[f"{layer}.weight"] + up @ down * (alpha / rank)
+    return summed
 
 
 def _shapes(config: Config) -> dict[str, Shape]:
@@ -195,30 +136,26 @@ def base_of(folder: Path) -> str:
     return base
 
 
-def adapter_names(folder: Path) -> list[str]:
-    """Names of the tensors in the adapter's file, as peft writes them.
+def merged_shapes(base: Mapping[str, Shape], config: Config, folder: Path) -> dict[str, Shape]:
+    """Shapes of what `merge` returns, by saved name, of a base's shapes by their names.
 
     Raises:
-        InputError: not a safetensors file.
+        InputError: the adapter's file is not a safetensors file, or has half an update.
     """
-    return list(tensor_shapes(folder / WEIGHTS))
-
-
-def summed_shapes(base: Mapping[str, Shape], config: Config, folder: Path) -> dict[str, Shape]:
-    """Shapes of what `merge` returns, by saved name, and of the updates by theirs.
-
-    Args:
-        base: those of the base's tensors, by saved name.
-        config: its config.json.
-        folder: the adapter's folder.
-
-    Raises:
-        InputError: the adapter's file is not a safetensors file.
-    """
-    named = family_of(config).files.trained_names(base, head=True)
-    own = tensor_shapes(folder / WEIGHTS)
-    kept = {named[name]: shape for name, shape in base.items() if name in named}
-    return kept | {name.removeprefix(PEFT): shape for name, shape in own.items()}
+    own = {
+        name.removeprefix(PEFT): shape for name, shape in tensor_shapes(folder / WEIGHTS).items()
+    }
+    problems = [
+        f"{folder}: the adapter lacks the tensor {name.removesuffix(half)}{other}; save it again"
+        for half, other in (HALVES, HALVES[::-1])
+        for name in own
+        if name.endswith(half) and name.removesuffix(half) + other not in own
+    ]
+    if problems:
+        raise InputError(problems)
+    trained = family_of(config).files.trained_names(base, head=True)
+    named = {trained[name]: shape for name, shape in base.items() if name in trained}
+    return named | {name: shape for name, shape in own.items() if not name.endswith(HALVES)}
 
 
 def merge(base: Mapping[str, Any], config: Config, folder: Path) -> dict[str, Any]:
@@ -230,17 +167,12 @@ def merge(base: Mapping[str, Any], config: Config, folder: Path) -> dict[str, An
         folder: the adapter's folder, which has the segment rows that the base lacks.
 
     Raises:
-        InputError: peft cannot apply the adapter to this model, or a tensor of the merged model is
-            in neither file.
+        InputError: peft cannot apply the adapter to this model.
     """
     import torch
     from safetensors.torch import load_file
 
     family = family_of(config).files
-    missing = missing_tensors(base, adapter_names(folder), config)
-    problems = missing_problems(missing, "the base model", folder)
-    if problems:
-        raise InputError(problems)
     adapter = load_file(folder / WEIGHTS)
     own = {name.removeprefix(PEFT): name for name in adapter}
     segments = family.saved_name(family.SEGMENTS, head=True)

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from raypipe.errors import InputError
 from raypipe.models.family import FAMILIES, UNSTATED, unpacked
@@ -42,11 +42,11 @@ from raypipe.models.folder.settings import (
     AnyConventions,
     Conventions,
     PairConventions,
-    conventions_of,
+    conventions_from,
+    preset_named,
     settings_problems,
 )
 from raypipe.models.tensors import Config, is_reranker
-from raypipe.storage.records import hash_once
 
 WEIGHTS = "model.safetensors"
 RECORD = "made_by"
@@ -55,8 +55,12 @@ BASE = "base"
 """The key of raypipe.json that names an adapter's base model."""
 RECIPE = "the recipe's settings"
 """The source of what `models.NAME.settings` says."""
-PREFIXES = ("query_prefix", "passage_prefix")
+LIKE_CONTRIEVER = (
+    '{"kind": "encoder", "pooling": "mean", "normalise": false, "query_segment": 0, '
+    '"passage_segment": 0, "query_limit": 254, "passage_limit": 254}'
+)
 NO_UNICOIL = "uniCOIL is not supported; of sparse models SPLADE is, with the preset splade"
+PREFIXES = ("query_prefix", "passage_prefix")
 log = logging.getLogger(__name__)
 
 
@@ -89,9 +93,12 @@ def discover(
             is trained with prompts, and nothing says which this one has.
     """
     config = as_saved(folder, read_object(folder / "config.json"))
-    given, sources = given_settings(folder, preset, settings)
-    if given.get("pooling") == "unicoil" or "UniCoil" in str(config.get("architectures")):
+    if (
+        "unicoil"
+        in str((preset, (settings or {}).get("pooling"), config.get("architectures"))).lower()
+    ):
         raise InputError(f"{folder}: {NO_UNICOIL}")
+    given, sources = given_settings(folder, preset, settings)
     own = None if preset is not None or _complete(given) else _evidence(folder, config)
     if own is not None and own.by_library is not None:
         raise InputError(
@@ -99,7 +106,18 @@ def discover(
             "folder as it is, and raypipe does not"
         )
     if own is None or given.get("kind", own.values.get("kind")) != own.values.get("kind"):
-        conventions = conventions_of(folder, preset, settings=settings)
+        path, of_recipe = folder / "raypipe.json", "models.NAME.settings of the recipe"
+        places = [
+            *([path] if preset is None and path.exists() else ()),
+            *[of_recipe] * bool(settings),
+        ]
+        if preset is None and not places:
+            raise InputError(
+                f"{folder}: nothing says which settings this model has (pooling, segments, "
+                f"limits). Name a preset ({', '.join(PRESETS)}) or put a raypipe.json beside the "
+                f"weights, for an encoder such as Contriever {LIKE_CONTRIEVER}; {DOCUMENTED}"
+            )
+        conventions = conventions_from(given, " and ".join(map(str, places)))
         every = dict.fromkeys(asdict(conventions), "default") | sources
         return with_known_prompts(folder, config, Discovered(conventions, every, []))
     combined = _combine(folder, given, own)
@@ -115,12 +133,11 @@ def given_settings(
     Raises:
         InputError: the preset is unknown, or raypipe.json is no JSON object.
     """
-    if preset == "unicoil":
-        raise InputError(f"{folder}: {NO_UNICOIL}")
     if preset is not None:
-        given, source = asdict(conventions_of(folder, preset)), f"preset {preset}"
+        given, source = asdict(preset_named(preset)), f"preset {preset}"
     else:
-        given, source = _given(folder), "raypipe.json"
+        given, source = read_object(folder / "raypipe.json"), "raypipe.json"
+        given = {name: value for name, value in given.items() if name not in (RECORD, BASE)}
     of_recipe = dict(settings or {})
     return given | of_recipe, dict.fromkeys(given, source) | dict.fromkeys(of_recipe, RECIPE)
 
@@ -193,11 +210,9 @@ def with_known_prompts(folder: Path, config: Config, discovered: Discovered) -> 
     if not isinstance(own, Conventions) or stated or own.query_prefix or own.passage_prefix:
         return discovered
     hub_name = hub_name_of(folder.absolute())
-    weights = folder / "model.safetensors"
-    known = known_prompts(hub_name, hash_once(weights) if weights.is_file() else "")
-    if known is not None:
-        key, prompts = known
-        where = f"known of {key} ({prompts.source})"
+    prompts = known_prompts(hub_name or "")
+    if prompts is not None:
+        where = f"known of {hub_name} ({prompts.source})"
         changed = replace(own, query_prefix=prompts.query, passage_prefix=prompts.passage)
         sources = discovered.sources | dict.fromkeys(PREFIXES, where)
         return Discovered(changed, sources, discovered.notes)
@@ -232,11 +247,6 @@ def _warn(text: str) -> None:
     log.warning("%s", text)
 
 
-def _given(folder: Path) -> dict[str, Any]:
-    body = read_object(folder / "raypipe.json")
-    return {name: value for name, value in body.items() if name not in (RECORD, BASE)}
-
-
 def _complete(given: dict[str, Any]) -> bool:
     """Whether raypipe.json has every field without a default."""
     needed = fields(KINDS.get(str(given.get("kind")), Conventions))
@@ -254,8 +264,7 @@ def _evidence(folder: Path, config: Config) -> Evidence | None:
 def _combine(folder: Path, given: dict[str, Any], own: Evidence) -> Discovered:
     mono = own.values.get("kind") == "mono"
     open_keys = {name: why for name, why in own.problems.items() if name not in given}
-    problems = list(own.refusals)
-    problems += [
+    problems = [
         f"{folder}: {name}: {why}; {_remedy(name, mono)}" for name, why in open_keys.items()
     ]
     kinds, values = PairConventions if mono else Conventions, {**own.values, **given}
@@ -291,8 +300,7 @@ CACHED = re.compile(r"models--(?:(.+?)--)?(.+)")
 """The folder of a repository in huggingface_hub's cache; the model is in snapshots/COMMIT."""
 
 
-@dataclass(frozen=True, slots=True)
-class Prompts:
+class Prompts(NamedTuple):
     """The texts before a query and before a passage, and their source."""
 
     query: str
@@ -300,61 +308,37 @@ class Prompts:
     source: str
 
 
-_E5 = Prompts("query: ", "passage: ", "Wang et al. 2022, arXiv 2212.03533; the model's card")
-_E5_MANY = Prompts("query: ", "passage: ", "Wang et al. 2024, arXiv 2402.05672; the model's card")
-_BGE = Prompts(
-    "Represent this sentence for searching relevant passages: ",
-    "",
-    "Xiao et al. 2023, arXiv 2309.07597; the model's card",
+_BGE = "Represent this sentence for searching relevant passages: "
+_BGE_ZH = "为这个句子生成表示以用于检索相关文章："  # noqa: RUF001
+_QWEN3 = (
+    "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:"
 )
-_BGE_ZH = Prompts("为这个句子生成表示以用于检索相关文章：", "", _BGE.source)  # noqa: RUF001
-_BGE_M3 = Prompts("", "", "Chen et al. 2024, arXiv 2402.03216; the model's card")
-_GTE = Prompts("", "", "Li et al. 2023, arXiv 2308.03281; the model's card")
-_GTE_MODERN = Prompts("", "", "Zhang et al. 2024, arXiv 2407.19669; the model's card")
-_QWEN3 = Prompts(
-    "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:",
-    "",
-    "Zhang et al. 2025, arXiv 2506.05176; the model's own prompt for queries",
-)
-_SIZES = ("small", "base", "large")
-
-KNOWN: Mapping[str, Prompts] = {
-    **{f"intfloat/e5-{size}": _E5 for size in _SIZES},
-    **{f"intfloat/e5-{size}-v2": _E5 for size in _SIZES},
-    **{f"intfloat/multilingual-e5-{size}": _E5_MANY for size in _SIZES},
-    **{f"baai/bge-{size}-en": _BGE for size in _SIZES},
-    **{f"baai/bge-{size}-en-v1.5": _BGE for size in _SIZES},
-    **{f"baai/bge-{size}-zh": _BGE_ZH for size in _SIZES},
-    **{f"baai/bge-{size}-zh-v1.5": _BGE_ZH for size in _SIZES},
-    "baai/bge-m3": _BGE_M3,
-    **{f"thenlper/gte-{size}": _GTE for size in _SIZES},
-    **{f"thenlper/gte-{size}-zh": _GTE for size in _SIZES},
-    "alibaba-nlp/gte-modernbert-base": _GTE_MODERN,
-    **{f"qwen/qwen3-embedding-{size}": _QWEN3 for size in ("0.6b", "4b", "8b")},
-    # all-MiniLM-L6-v2, by its weights: it was trained without any.
-    "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db": Prompts(
-        "", "", "the model's card"
-    ),
+KNOWN = {
+    r"intfloat/e5-SIZE(-v2)?": Prompts("query: ", "passage: ", "arXiv 2212.03533"),
+    r"intfloat/multilingual-e5-SIZE": Prompts("query: ", "passage: ", "arXiv 2402.05672"),
+    r"BAAI/bge-SIZE-en(-v1\.5)?": Prompts(_BGE, "", "arXiv 2309.07597"),
+    r"BAAI/bge-SIZE-zh(-v1\.5)?": Prompts(_BGE_ZH, "", "arXiv 2309.07597"),
+    r"BAAI/bge-m3": Prompts("", "", "arXiv 2402.03216"),
+    r"thenlper/gte-SIZE(-zh)?": Prompts("", "", "arXiv 2308.03281"),
+    r"Alibaba-NLP/gte-modernbert-base": Prompts("", "", "arXiv 2407.19669"),
+    r"Qwen/Qwen3-Embedding-(0\.6B|4B|8B)": Prompts(_QWEN3, "", "arXiv 2506.05176"),
 }
-"""Prompts by the hub's name of a repository in small letters, or by the SHA-256 of
-model.safetensors."""
+"""Prompts, as papers and models' cards have them, by patterns of the hub's names."""
 
 
-def known_prompts(hub_name: str | None, weights_sha256: str) -> tuple[str, Prompts] | None:
-    """The key in the table and what it says; None if it has neither the name nor the weights."""
-    for key in ((hub_name or "").lower(), weights_sha256):
-        if key in KNOWN:
-            return key, KNOWN[key]
+def known_prompts(hub_name: str) -> Prompts | None:
+    """The prompts of a model of the hub; None if they are not known."""
+    for pattern, prompts in KNOWN.items():
+        names = pattern.replace("SIZE", "(small|base|large)")
+        if re.fullmatch(names, hub_name, re.IGNORECASE):
+            return prompts
     return None
 
 
 def family_that_asks(names: Sequence[str]) -> str | None:
     """The first family that a name belongs to, if its models need to say their prompts."""
-    for name in names:
-        found = ASKED.search(name)
-        if found is not None:
-            return found[1].lower()
-    return None
+    found = ASKED.search(" ".join(names))
+    return None if found is None else found[1].lower()
 
 
 def hub_name_of(folder: Path) -> str | None:

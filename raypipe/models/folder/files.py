@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from safetensors import SafetensorError, safe_open
 
 from raypipe.errors import InputError, some
 from raypipe.models.family import family_of, plain_names
-from raypipe.models.tensors import PICKLES, UNREAD, Config, Named, Shape
+from raypipe.models.tensors import PICKLES, UNREAD, Config, Shape
 from raypipe.regular import check_fetched, check_regular
 
 MAX_JSON_BYTES = 64_000_000
@@ -139,30 +139,15 @@ def tensor_shapes(file: Path) -> dict[str, Shape]:
         raise InputError(f"{file}: not a safetensors file: {error}") from error
 
 
-def named_tensors(names: Collection[str], config: Config, *, words: bool) -> Named:
-    """A checkpoint's tensors by canonical name, with `words` those of the masked-word head too."""
-    family = family_of(config)
-    body = family.files.canonical_names(names)
-    if not words:
-        return body
-    heads = family.pretraining.canonical_names(body.unused)
-    return Named(body.found | heads.found, heads.unused, body.twice + heads.twice)
-
-
-def saved_tensors(
-    shapes: Mapping[str, Shape], config: Config, *, words: bool = False
-) -> dict[str, tuple[str, Shape]]:
-    """(name, shape) by canonical name of tensors under the names that transformers saves."""
-    files, named = family_of(config).files, named_tensors(shapes, config, words=words)
-    return {
-        place: (source.name, shapes[source.name])
-        for place, source in named.found.items()
-        if source.name in (place, files.saved_name(place, head=True))
-    }
+def canonical_names(names: Iterable[str], config: Config, *, words: bool) -> dict[str, str]:
+    """A checkpoint's names by canonical name, with `words` those of the masked-word head too."""
+    family, names = family_of(config), [*names]
+    heads = family.pretraining.canonical_names(names) if words else {}
+    return family.files.canonical_names(names) | heads
 
 
 def tensor_problems(
-    tensors: Mapping[str, tuple[str, Shape]],
+    shapes: Mapping[str, Shape],
     config: Config,
     *,
     units: int | None = None,
@@ -172,34 +157,33 @@ def tensor_problems(
     """Why a checkpoint's tensors are not those of the model; empty if they are.
 
     Args:
-        tensors: (name, shape) by canonical name.
+        shapes: by name in the checkpoint.
         config: config.json, which is valid.
         units: of the head that scores; None if there need be none.
         words: whether there must be a masked-word head.
         is_duo: whether the table of segments may have other rows than config.json says, which
             often does not mention the third.
     """
-    family = family_of(config)
+    family, names = family_of(config), canonical_names(shapes, config, words=words)
     files = family.files
-    if is_duo and files.SEGMENTS in tensors:
-        config = {**config, "type_vocab_size": tensors[files.SEGMENTS][1][0]}
+    if is_duo and files.SEGMENTS in names:
+        config = {**config, "type_vocab_size": shapes[names[files.SEGMENTS]][0]}
     expected = dict(files.expected_shapes(config, num_labels=units))
     why = dict.fromkeys((*files.POOLER, *files.HEADS), ": it has no head that scores pairs")
+    heads: dict[str, Shape] = {}
     optional: dict[str, Shape] = {}
     if words:
         heads = family.pretraining.shapes(config, next_sentence=False)
         expected |= heads
         optional = family.pretraining.shapes(config, next_sentence=True)
         why |= dict.fromkeys(heads, NO_WORDS)
-    both = [(place, name) for place, (name, _) in tensors.items() if name.endswith(place)]
-    prefix = next((name.removesuffix(place) for place, name in both if place not in why), "")
-    problems = [
-        f"the checkpoint lacks the tensor {'' if place in why else prefix}{place}"
-        f"{why.get(place, '')}"
-        for place in sorted(expected.keys() - tensors.keys())
-    ]
-    for place, (name, shape) in sorted(tensors.items()):
-        known = expected.get(place, optional.get(place))
+    prefix = next((n.removesuffix(at) for at, n in names.items() if at not in why), "")
+    problems = []
+    for place in sorted(expected.keys() - names.keys()):
+        name = place if place in heads else files.saved_name(place, head=bool(prefix))
+        problems.append(f"the checkpoint lacks the tensor {name}{why.get(place, '')}")
+    for place, name in sorted(names.items()):
+        known, shape = expected.get(place, optional.get(place)), shapes[name]
         if known is None and not files.may_have(place):
             problems.append(f"{name}: no such tensor in a model of the sizes in config.json")
         elif known is not None and place == files.HEADS[0] and shape[:1] != known[:1]:
@@ -207,8 +191,14 @@ def tensor_problems(
             problems.append(f"{name}: the head has {shape[0]} units, the settings expect {label}")
         elif known not in (None, shape):
             problems.append(f"{name}: expected shape {[*known]} from config.json, found {[*shape]}")
+    return first_of(problems)
+
+
+def first_of(problems: list[str]) -> list[str]:
+    """The first problems, and the number of the others."""
     more = len(problems) - MOST_NAMED
-    return problems[:MOST_NAMED] + [f"and of {more} more tensors"] * (more > 0)
+    others = f"and {more} more {'tensor' if more == 1 else 'tensors'}"
+    return problems[:MOST_NAMED] + [others] * (more > 0)
 
 
 def quantised_problems(folder: Path, config: Config) -> list[str]:

@@ -14,18 +14,16 @@ from tokenizers import Tokenizer
 
 from raypipe.errors import InputError, problems_in
 from raypipe.hub_names import SCHEME, is_hub
-from raypipe.models.family import Family, check_words, family_of, plain_names
+from raypipe.models.family import Family, family_of, plain_names
 from raypipe.models.folder.adapters import (
     CONFIG,
     SHIPPED,
     WEIGHTS,
     adapter_folder,
-    adapter_names,
     base_of,
     is_adapter,
     merge,
-    missing_problems,
-    missing_tensors,
+    merged_shapes,
 )
 from raypipe.models.folder.discover import discover, why_library
 from raypipe.models.folder.files import (
@@ -34,10 +32,8 @@ from raypipe.models.folder.files import (
     quantised_problems,
     read_config,
     read_object,
-    saved_tensors,
     sha256_of,
     tensor_problems,
-    tensor_shapes,
 )
 from raypipe.models.folder.modular import checkpoint_shapes, modular_head
 from raypipe.models.folder.modules import table_of
@@ -49,12 +45,13 @@ from raypipe.models.folder.settings import (
     Conventions,
     PairConventions,
     PretrainedConventions,
-    conventions_of,
+    preset_named,
 )
 from raypipe.models.hub import snapshot_of
 from raypipe.models.library import described
 from raypipe.models.library_class import PROMPTED
-from raypipe.models.tensors import Config
+from raypipe.models.limits import fit_problems
+from raypipe.models.tensors import Config, Shape
 from raypipe.models.tokenizer import as_first, read_tokenizer, tokenizer_file, tokenizer_sha256
 from raypipe.regular import similar
 from raypipe.storage.records import hash_file, hash_once
@@ -69,7 +66,12 @@ MOST_TERMS = 1 << 20
 """Word pieces that an impact's number has room for (see `stages.sparse`)."""
 USUAL_PIECES = 512
 """Word pieces of a text that are kept for every model, so that models share a tokenizer's store."""
-PRETRAINED = "is to start a training from: name it in model.start of a training recipe"
+DOES = {
+    "encoder": "has no head that scores; name a reranker, or search with this one",
+    **dict.fromkeys(("mono", "duo"), "scores pairs and makes no embeddings"),
+    "pretrained": "is to start a training from: name it in model.start of a training recipe",
+}
+"""The work of each kind of model, for errors."""
 PACKAGED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 Found = TypeVar("Found")
 
@@ -103,7 +105,14 @@ class ModelFolder:
             InputError: int8 of an encoder; or splade beside settings of an embedding; or a prompt,
                 or a pooling, of other models than raypipe computes itself.
         """
+        if self.precision == "int8" and not self.takes_int8:
+            raise InputError(
+                f"{self.path}: precision: int8: expected a reranker that raypipe computes itself, "
+                "found another model; set it to fp32, bf16 or fp16"
+            )
         own, kind = self.conventions, self.config_read.get("model_type")
+        if self.by_library:
+            return
         if isinstance(own, PairConventions) and own.prompt is not None:
             raise InputError(
                 f"{self.path}: prompt: the settings have one, and model_type {kind} reads none; "
@@ -111,11 +120,6 @@ class ModelFolder:
             )
         if isinstance(own, Conventions):
             self._check_sparse(own)
-        if self.precision == "int8" and not self.takes_int8:
-            raise InputError(
-                f"{self.path}: precision: int8: expected a reranker that raypipe computes itself, "
-                f"found an encoder with model_type {kind!r}; set it to fp32, bf16 or fp16"
-            )
 
     @property
     def takes_int8(self) -> bool:
@@ -129,8 +133,6 @@ class ModelFolder:
                 f"{self.path}: pooling {own.pooling}: only of models that sentence-transformers "
                 "computes, from their own files; name another"
             )
-        if own.is_sparse:
-            check_words(self.config_read, f"{self.path}: pooling {own.pooling}")
         if own.is_sparse and self.dim > MOST_TERMS:
             raise InputError(
                 f"{self.path}: pooling {own.pooling}: expected at most {MOST_TERMS:,} word pieces "
@@ -219,13 +221,10 @@ class ModelFolder:
             InputError: the model is not an encoder.
         """
         if not isinstance(self.conventions, Conventions):
-            does = (
-                "scores pairs and makes no embeddings"
-                if isinstance(self.conventions, PairConventions)
-                else PRETRAINED
-            )
             kind = self.conventions.kind
-            raise InputError(f"{self.path}: expected an encoder, found kind {kind}, which {does}")
+            raise InputError(
+                f"{self.path}: expected an encoder, found kind {kind}, which {DOES[kind]}"
+            )
         return self.conventions
 
     @property
@@ -236,15 +235,10 @@ class ModelFolder:
             InputError: the model is an encoder.
         """
         if not isinstance(self.conventions, PairConventions):
-            if isinstance(self.conventions, Conventions):
-                description = (
-                    "an encoder, which has no head that scores; name a reranker, or search with "
-                    "this one"
-                )
-            else:
-                description = f"kind {self.conventions.kind}, which {PRETRAINED}"
+            kind = self.conventions.kind
             raise InputError(
-                f"{self.path}: expected a monoBERT or duoBERT model, found {description}"
+                f"{self.path}: expected a monoBERT or duoBERT model, found kind {kind}, which "
+                f"{DOES[kind]}"
             )
         return self.conventions
 
@@ -252,18 +246,6 @@ class ModelFolder:
 @dataclass(frozen=True, slots=True)
 class LibraryModel(ModelFolder):
     """A model folder whose `config_read` has the facts that the library states of the model."""
-
-    def __post_init__(self) -> None:
-        """Refuses int8.
-
-        Raises:
-            InputError: the settings name it.
-        """
-        if self.precision == "int8":
-            raise InputError(
-                f"{self.path}: precision: int8: expected fp32, bf16 or fp16 of a model that "
-                "sentence-transformers computes; set it to one of them"
-            )
 
     @property
     def by_library(self) -> bool:
@@ -362,18 +344,17 @@ def resolve_model(
         )
     problems: list[str] = []
     config = tried(read_config, folder, problems=problems)
-    shapes = tried(tensor_shapes, file, problems=problems)
     head = None if config is None else tried(modular_head, folder, config, problems=problems)
     if config is not None and head is not None:
         config, weights = head.config, sha256_of(weights, *map(hash_once, head.files))
-        shapes = tried(checkpoint_shapes, folder, config, problems=problems)
+    shapes = None if config is None else tried(checkpoint_shapes, folder, config, problems=problems)
     built = tried(read_tokenizer, folder, problems=problems)
     conventions = tried(_settings, folder, preset, settings, problems=problems)
     if config is not None:
         problems += tried(quantised_problems, folder, config, problems=problems) or []
     if config is not None and shapes is not None:
         is_duo = conventions is not None and conventions.kind == "duo"
-        found = tensor_problems(saved_tensors(shapes, config), config, is_duo=is_duo)
+        found = tensor_problems(shapes, config, is_duo=is_duo)
         problems += [f"{folder}: {problem}" for problem in found]
     if config is not None and built is not None and not problems:
         problems += _beyond_table(folder, built, config)
@@ -402,7 +383,7 @@ def resolve_configuration(path: str, preset: str) -> ModelFolder:
     if config is None or built is None or problems:
         raise InputError(list(dict.fromkeys(problems)))
     tokenizer = tokenizer_sha256(built)
-    own, hub = conventions_of(folder, preset), path if is_hub(path) else None
+    own, hub = preset_named(preset), path if is_hub(path) else None
     return ModelFolder(path, folder, own, RANDOM, tokenizer, config, hub=hub)
 
 
@@ -434,23 +415,37 @@ def _adapted(
         raise InputError(f"{adapter}: its base {name} is itself an adapter; merge that one first")
     if not (adapter / WEIGHTS).exists():
         raise InputError(f"{adapter}: expected {WEIGHTS} beside {CONFIG}, found none")
-    shapes = checkpoint_shapes(base.folder, base.config())
-    missing = missing_tensors(shapes, adapter_names(adapter), base.config())
-    problems = missing_problems(missing, base.folder, adapter)
-    if problems:
-        raise InputError(problems)
     parts = base.weights_sha256, hash_once(adapter / WEIGHTS), hash_once(adapter / CONFIG)
     conventions = discover(adapter, preset, settings=settings).conventions
     beside = [n for n in ("truncate_dim", "query_table") if getattr(conventions, n, None)]
     if beside:
         raise InputError(f"{path}: {', '.join(beside)}: an adapter has none; remove them")
-    return replace(
-        base,
-        path=path,
-        conventions=conventions,
-        weights_sha256=sha256_of(*parts),
-        adapter=adapter,
+    sha256 = sha256_of(*parts)
+    model = replace(
+        base, path=path, conventions=conventions, weights_sha256=sha256, adapter=adapter
     )
+    problems = misfits(model)
+    if problems:
+        raise InputError(problems)
+    return model
+
+
+def shapes_of(model: ModelFolder) -> dict[str, Shape]:
+    """Shapes of the tensors that `load_weights` returns, by their names.
+
+    Raises:
+        InputError: a file is not a safetensors file, or see `merged_shapes`.
+    """
+    shapes = checkpoint_shapes(model.folder, model.config())
+    return shapes if model.adapter is None else merged_shapes(shapes, model.config(), model.adapter)
+
+
+def misfits(model: ModelFolder, layouts: Layouts | None = None) -> list[str]:
+    """The problems of a model's tensors, limits, segments and head; empty if it can compute."""
+    model = here(model)
+    where = model.folder if model.adapter is None else f"{model.path} over {model.folder}"
+    problems = fit_problems(shapes_of(model), model.config(), model.conventions, layouts)
+    return [f"{where}: {problem}" for problem in problems]
 
 
 def tried(step: Callable[..., Found], *arguments: Any, problems: list[str]) -> Found | None:

@@ -7,12 +7,11 @@ which is the same sum.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from raypipe.errors import InputError
 from raypipe.models.family import unpacked
 from raypipe.models.folder.files import read_object, tensor_shapes
 from raypipe.models.folder.modules import modules_of
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+T = TypeVar("T")
 FILES = FAMILY.files
 MODULES = ("Transformer", "Pooling", "Dense", "LayerNorm", "Dense")
 TENSORS = "model.safetensors"
@@ -45,44 +45,20 @@ LAST = {
 class ModularHead:
     """A head that is computed as a ModernBERT's own."""
 
-    folder: Path
-    places: tuple[str, str, str]
-    """The folders of the first layer, the normalisation and the classifier."""
+    files: list[Path]
+    """Those of the first layer, the normalisation and the classifier."""
     config: dict[str, Any]
     """config.json of the same model as transformers would save it."""
-    last_bias: bool
-    """Whether the classifier's file has a bias."""
-
-    @property
-    def files(self) -> list[Path]:
-        """The files of tensors, in order."""
-        return [self.folder / place / TENSORS for place in self.places]
 
     def shapes(self) -> dict[str, Shape]:
         """Shapes by the names of transformers' model.
 
         Raises:
-            InputError: a file is missing, or has other tensors than its config.json says.
+            InputError: a file is not a safetensors file.
         """
-        width, units = self.config["hidden_size"], self.config["num_labels"]
-        expected: list[dict[str, Shape]] = [
-            {"linear.weight": (width, width), "linear.bias": (width,)},
-            {"norm.weight": (width,), "norm.bias": (width,)},
-            {"linear.weight": (units, width), "linear.bias": (units,)},
-        ]
-        for biased, shapes in ((self._biased, expected[0]), (self.last_bias, expected[2])):
-            if not biased:
-                del shapes["linear.bias"]
-        problems = [
-            f"{file}: expected the tensors {shapes}, found {actual}"
-            for file, shapes in zip(self.files, expected, strict=True)
-            if (actual := tensor_shapes(file)) != shapes
-        ]
-        if problems:
-            raise InputError(problems)
-        return {name: expected[file][own] for name, (file, own) in self._sources.items()} | {
-            FILES.HEADS[1]: (units,)
-        }
+        parts = [tensor_shapes(file) for file in self.files]
+        bias = {FILES.HEADS[1]: (self.config["num_labels"],)} if "norm.bias" in parts[1] else {}
+        return _named(parts) | bias
 
     def tensors(self) -> dict[str, Tensor]:
         """The tensors by the same names, fp32."""
@@ -91,24 +67,20 @@ class ModularHead:
         parts = [{n: t.float() for n, t in load_file(file).items()} for file in self.files]
         _, norm, last = parts
         bias = last["linear.weight"] @ norm["norm.bias"] + last.get("linear.bias", 0.0)
-        return {name: parts[file][own] for name, (file, own) in self._sources.items()} | {
-            FILES.HEADS[1]: bias
-        }
+        return _named(parts) | {FILES.HEADS[1]: bias}
 
-    @property
-    def _biased(self) -> bool:
-        return bool(self.config["classifier_bias"])
 
-    @property
-    def _sources(self) -> dict[str, tuple[int, str]]:
-        """(number of the file, name in it) by name, but for the classifier's bias."""
-        dense, norm = FILES.POOLER
-        sources = {
-            dense: (0, "linear.weight"),
-            norm: (1, "norm.weight"),
-            FILES.HEADS[0]: (2, "linear.weight"),
-        }
-        return sources | ({HEAD_BIAS: (0, "linear.bias")} if self._biased else {})
+def _named(parts: Sequence[Mapping[str, T]]) -> dict[str, T]:
+    """What the three files have by transformers' names, but for the classifier's bias."""
+    dense, norm, last = parts
+    (first, second), weight = FILES.POOLER, FILES.HEADS[0]
+    sources = (
+        (first, dense, "linear.weight"),
+        (HEAD_BIAS, dense, "linear.bias"),
+        (second, norm, "norm.weight"),
+        (weight, last, "linear.weight"),
+    )
+    return {name: part[own] for name, part, own in sources if own in part}
 
 
 def modular_head(folder: Path, config: Config) -> ModularHead | None:
@@ -144,7 +116,7 @@ def modular_head(folder: Path, config: Config) -> ModularHead | None:
         "num_labels": units,
         **unit_names(units),
     }
-    return ModularHead(folder, (places[2], places[3], places[4]), own, last.get("bias", True))
+    return ModularHead([folder / place / TENSORS for place in places[2:]], own)
 
 
 def _states(dense: Config, expected: Mapping[str, tuple[str | None, ...]]) -> bool:

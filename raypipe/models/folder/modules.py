@@ -103,8 +103,9 @@ def table_of(folder: Path, own: AnyConventions | None, config: Config | None) ->
     place = folder / own.query_table
     inside = own.query_table not in ("", "..") and Path(own.query_table).name == own.query_table
     if not inside or not place.is_dir():
-        actual_text = repr(own.query_table)
-        raise InputError(f"{folder}: query_table: expected a folder in it, found {actual_text}")
+        raise InputError(
+            f"{folder}: query_table: expected a folder in it, found {own.query_table!r}"
+        )
     file = place / TABLE
     if not file.exists():
         raise InputError(
@@ -114,12 +115,8 @@ def table_of(folder: Path, own: AnyConventions | None, config: Config | None) ->
     shapes = tensor_shapes(file)
     expected = {"weight": (family_of(config).files.as_bert(config)["vocab_size"],)}
     if shapes != expected:
-        expected_text, actual_text = (
-            ", ".join(f"{name} {list(shape)}" for name, shape in sorted(each.items())) or "none"
-            for each in (expected, shapes)
-        )
         raise InputError(
-            f"{file}: expected {expected_text}, a weight for each word piece of the vocabulary, "
-            f"found {actual_text}; it belongs to another model"
+            f"{file}: expected the tensors {expected}, a weight for each word piece of the "
+            f"vocabulary, found {shapes}; it belongs to another model"
         )
     return hash_once(file)

@@ -53,8 +53,6 @@ class Evidence:
     sources: dict[str, str] = field(default_factory=dict)
     problems: dict[str, str] = field(default_factory=dict)
     """Field -> why it is open; raypipe.json can give the field."""
-    refusals: list[str] = field(default_factory=list)
-    """Problems that no setting can solve."""
     by_library: str | None = None
     """Why sentence-transformers computes the model, and raypipe does not."""
     notes: list[str] = field(default_factory=list)
@@ -133,7 +131,7 @@ def _read_table(place: Path, evidence: Evidence) -> None:
 
 
 def _read_finishing(folder: Path, evidence: Evidence) -> None:
-    """Read `truncate_dim`, and refuse other similarities than products and cosines."""
+    """Read `truncate_dim`, and leave other similarities than products and cosines."""
     settings, normalise = read_object(folder / SETTINGS), evidence.values["normalise"]
     if settings.get("truncate_dim") is not None:
         evidence.add(f"{SETTINGS} truncate_dim", truncate_dim=settings["truncate_dim"])
@@ -142,7 +140,8 @@ def _read_finishing(folder: Path, evidence: Evidence) -> None:
     stated = settings.get("similarity_fn_name")
     evidence.notes += finishing_notes(normalise, stated)
     sparse = "pooling" in evidence.values and evidence.values["pooling"] in (SPLADE, SPLADE_LOG)
-    evidence.refusals += similarity_problems(folder, stated, sparse=sparse)
+    if similarity_problems(folder, stated, sparse=sparse):
+        evidence.by_library = f"its similarity is {stated}"
 
 
 def finishing_notes(normalise: bool, similarity: str | None) -> list[str]:
@@ -174,7 +173,9 @@ def token_limit(folder: Path, config: Config) -> tuple[int | None, str]:
     stated = read_object(folder / "sentence_bert_config.json").get("max_seq_length")
     if stated is not None:
         return stated, "sentence_bert_config.json max_seq_length, specials included"
-    positions = _positions(config)
+    positions = config.get("max_position_embeddings")
+    if type(positions) is int:
+        positions = family_of(config).files.num_positions(config)
     longest = read_object(folder / "tokenizer_config.json").get("model_max_length")
     if (
         isinstance(longest, int | float)
@@ -183,15 +184,6 @@ def token_limit(folder: Path, config: Config) -> tuple[int | None, str]:
     ):
         return int(longest), "tokenizer_config.json model_max_length, specials included"
     return positions, "config.json max_position_embeddings, specials included"
-
-
-def _positions(config: Config) -> int | None:
-    """Tokens of the longest input; of a family that is unknown, its positions."""
-    stated = config.get("max_position_embeddings")
-    try:
-        return family_of(config).files.num_positions(config) if type(stated) is int else stated
-    except InputError:
-        return stated
 
 
 def read_prompts(folder: Path, evidence: Evidence) -> None:

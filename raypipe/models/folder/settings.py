@@ -10,13 +10,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from difflib import get_close_matches
 from functools import cache
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, get_type_hints
 
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from raypipe.errors import InputError
-from raypipe.models.folder.files import read_object
 from raypipe.models.tensors import expected_units
 from raypipe.text.prompts import DUO_PLACES, MONO_PLACES, prompt_problems
 from raypipe.vocabulary import Precision, ScoreScale, words
@@ -72,11 +70,29 @@ MaybePieces = Annotated[
 _Precision = Annotated[str | None, one_of(*words(Precision), "null")]
 
 
+class Settings:
+    """What the settings of every kind have."""
+
+    __slots__ = ()
+    OMITTED: ClassVar[tuple[str, ...]] = ("start_weights_saw",)
+    """Settings that are not part of a fingerprint."""
+
+    def to_json(self: Any) -> dict[str, Any]:
+        """The settings in a fingerprint."""
+        body = {name: value for name, value in asdict(self).items() if name not in self.OMITTED}
+        return body | ({"precision": body["precision"] or "fp32"} if "precision" in body else {})
+
+    def prefix(self, side: str) -> str:
+        """Text put before a query or passage."""
+        return str(getattr(self, f"{side}_prefix", ""))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Conventions:
+class Conventions(Settings):
     """How an encoder's inputs are built and its output is read; part of the fingerprint."""
 
     __pydantic_config__ = CLOSED
+    OMITTED: ClassVar[tuple[str, ...]] = ("start_weights_saw", "query_table")
     kind: Annotated[str, one_of("encoder")] = "encoder"
     pooling: Annotated[
         str,
@@ -116,12 +132,6 @@ class Conventions:
     start_weights_saw: Words = NOT_STATED
     """Training data of the weights, for tables; not part of the fingerprint."""
 
-    def to_json(self) -> dict[str, Any]:
-        """The settings in a fingerprint, without names of folders: see `ModelFolder`."""
-        body = _without_words(asdict(self))
-        del body["query_table"]
-        return body
-
     @property
     def is_sparse(self) -> bool:
         """Whether a vector has a weight a word piece, few of them above 0."""
@@ -139,13 +149,9 @@ class Conventions:
         """Segment id of every token of a query or passage."""
         return self.query_segment if side == "query" else self.passage_segment
 
-    def prefix(self, side: str) -> str:
-        """Text put before a query or passage."""
-        return self.query_prefix if side == "query" else self.passage_prefix
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PairConventions:
+class PairConventions(Settings):
     """How a reranker's inputs are built and its output is read; part of the fingerprint.
 
     A monoBERT model reads [CLS] query [SEP] passage [SEP] in segments 0 and 1, a duoBERT model
@@ -157,6 +163,7 @@ class PairConventions:
     __pydantic_config__ = CLOSED
     is_sparse: ClassVar[bool] = False
     """Whether vectors are sparse: a reranker makes none."""
+    OMITTED: ClassVar[tuple[str, ...]] = ("start_weights_saw", "blend", "blend_over_bm25")
     kind: Annotated[str, one_of("mono", "duo")]
     """mono or duo."""
     query_limit: MaybePieces
@@ -225,19 +232,9 @@ class PairConventions:
         """Segment of the query and of each passage."""
         return tuple(range(1 + self.num_passages))
 
-    def to_json(self) -> dict[str, Any]:
-        """The settings in a fingerprint of scores, which do not depend on the blend."""
-        body = _without_words(asdict(self))
-        del body["blend"], body["blend_over_bm25"]
-        return body
-
-    def prefix(self, side: str) -> str:
-        """Text put before a query or passage."""
-        return self.query_prefix if side == "query" else self.passage_prefix
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PretrainedConventions:
+class PretrainedConventions(Settings):
     """How a checkpoint of BERT's own pre-training reads texts; it neither encodes nor scores.
 
     Its inputs are [CLS] text [SEP] in segment 0, or, with next-sentence prediction,
@@ -255,21 +252,6 @@ class PretrainedConventions:
     start_weights_saw: Words = NOT_STATED
     """Training data of the weights, for tables; not part of the fingerprint."""
 
-    def to_json(self) -> dict[str, Any]:
-        """The settings in a fingerprint."""
-        return _without_words(asdict(self))
-
-    def prefix(self, side: str) -> str:
-        """No text is put before another."""
-        return ""
-
-
-def _without_words(body: dict[str, Any]) -> dict[str, Any]:
-    del body["start_weights_saw"]
-    if "precision" in body:
-        body["precision"] = body["precision"] or "fp32"
-    return body
-
 
 AnyConventions = Conventions | PairConventions | PretrainedConventions
 KINDS: dict[str, type[AnyConventions]] = {
@@ -279,6 +261,14 @@ KINDS: dict[str, type[AnyConventions]] = {
     "pretrained": PretrainedConventions,
 }
 """The class of each kind's settings."""
+_ENCODER = Conventions(
+    pooling="mean",
+    normalise=False,
+    query_segment=0,
+    passage_segment=0,
+    query_limit=254,
+    passage_limit=254,
+)
 _MONO = PairConventions(
     kind="mono",
     query_limit=64,
@@ -303,32 +293,11 @@ _MONO_T5 = replace(
 )
 PRESETS: dict[str, AnyConventions] = {
     # Zhan et al. 2020 and its code: limits without special tokens, passages in segment 1.
-    "repbert": Conventions(
-        pooling="mean",
-        normalise=False,
-        query_segment=0,
-        passage_segment=1,
-        query_limit=20,
-        passage_limit=256,
-    ),
+    "repbert": replace(_ENCODER, passage_segment=1, query_limit=20, passage_limit=256),
     # all-MiniLM-L6-v2: 256 tokens with special tokens, for queries and passages.
-    "minilm": Conventions(
-        pooling="mean",
-        normalise=True,
-        query_segment=0,
-        passage_segment=0,
-        query_limit=254,
-        passage_limit=254,
-    ),
+    "minilm": replace(_ENCODER, normalise=True),
     # SPLADE (Formal et al. 2021); the limit, 256 tokens with special tokens, is ours.
-    "splade": Conventions(
-        pooling=SPLADE,
-        normalise=False,
-        query_segment=0,
-        passage_segment=0,
-        query_limit=254,
-        passage_limit=254,
-    ),
+    "splade": replace(_ENCODER, pooling=SPLADE),
     # Nogueira & Cho 2019, section 2.2: query 64 tokens, the whole input 512.
     "monobert": _MONO,
     # dl4marco-bert: the query's 64 include [CLS] and [SEP], the whole input has at most 511; it and
@@ -359,11 +328,6 @@ PRESETS: dict[str, AnyConventions] = {
     # Devlin et al. 2019, appendix A.2: 512 tokens.
     "bert": PretrainedConventions(total_limit=512),
 }
-SETTINGS = "models.NAME.settings of the recipe"
-LIKE_CONTRIEVER = (
-    '{"kind": "encoder", "pooling": "mean", "normalise": false, "query_segment": 0, '
-    '"passage_segment": 0, "query_limit": 254, "passage_limit": 254}'
-)
 
 
 def predicts_words(conventions: AnyConventions) -> bool:
@@ -380,36 +344,21 @@ def units_of(conventions: AnyConventions) -> int | None:
     return expected_units(conventions.relevant_label)
 
 
-def conventions_of(
-    folder: Path, preset: str | None, *, settings: Mapping[str, Any] | None = None
-) -> AnyConventions:
-    """The settings of the named preset, or of `raypipe.json` beside the weights.
-
-    `settings`, those of a recipe, override both.
+def preset_named(name: str) -> AnyConventions:
+    """The settings of a preset.
 
     Raises:
-        InputError: neither exists, the preset is unknown, or the file has wrong fields.
+        InputError: there is none of this name.
     """
-    if preset is not None:
-        if preset not in PRESETS:
-            near = get_close_matches(preset, PRESETS, n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            raise InputError(f"preset {preset!r}: expected one of {', '.join(PRESETS)}{hint}")
-        found = PRESETS[preset]
-        return conventions_from({**asdict(found), **settings}, SETTINGS) if settings else found
-    path = folder / "raypipe.json"
-    if not path.exists() and not settings:
-        raise InputError(
-            f"{folder}: nothing says which settings this model has (pooling, segments, limits). "
-            f"Name a preset ({', '.join(PRESETS)}) or put a raypipe.json beside the weights, for "
-            f"an encoder such as Contriever {LIKE_CONTRIEVER}; {DOCUMENTED}"
-        )
-    where = f"{path} and {SETTINGS}" if settings else str(path)
-    return conventions_from({**read_object(path), **(settings or {})}, where)
+    if name not in PRESETS:
+        near = get_close_matches(name, PRESETS, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise InputError(f"preset {name!r}: expected one of {', '.join(PRESETS)}{hint}")
+    return PRESETS[name]
 
 
 def conventions_from(body: Mapping[str, Any], where: str) -> AnyConventions:
-    """The settings in the body of a raypipe.json; `where` begins each problem.
+    """The settings of these keys; `where` begins each problem.
 
     Raises:
         InputError: keys that are missing, unknown or wrong.
@@ -420,14 +369,10 @@ def conventions_from(body: Mapping[str, Any], where: str) -> AnyConventions:
         raise InputError(
             f"{where}: kind: expected encoder, mono, duo or pretrained, found {found}; {DOCUMENTED}"
         )
-    kinds = KINDS[kind]
-    # These keys (how the weights were made, an adapter's base model) are not settings.
-    record = {"made_by", "base"}
-    given = {name: value for name, value in body.items() if name not in record}
-    problems = settings_problems(kinds, given)
+    problems = settings_problems(KINDS[kind], body)
     if problems:
         raise InputError([f"{where}: {problem}" for problem in problems])
-    return kinds(**given)
+    return KINDS[kind](**body)
 
 
 def settings_problems(kinds: type[AnyConventions], body: Mapping[str, Any]) -> list[str]:

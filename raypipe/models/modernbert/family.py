@@ -35,7 +35,6 @@ class ModernBertFamily(Packed):
     def __init__(self, names: Names) -> None:
         """The family with these names."""
         self.files, self._names = ModernBertFiles(names), names
-        self._of_head = (*self.files.POOLER, *self.files.HEADS)
 
     @property
     def pretraining(self) -> NoReturn:
@@ -48,15 +47,11 @@ class ModernBertFamily(Packed):
     def read(
         self, weights: Tensors, config: Config, *, updates: Updates | None = None
     ) -> ModernBert:
-        """The body, with updates of its layers.
-
-        Raises:
-            InputError: tensors are missing; the message names all.
-        """
+        """The body, with updates of its layers."""
         from raypipe.models.modernbert.forward import read_body
 
         places = self.files.expected_shapes(config, num_labels=None)
-        tensors = self._checked(weights, places)
+        tensors = self._as_bert(weights, places)
         return read_body(
             tensors,
             attention_of(config),
@@ -78,23 +73,16 @@ class ModernBertFamily(Packed):
         weights: Tensors,
         config: Config,
         *,
-        relevant_label: int | None,
         updates: Updates | None = None,
     ) -> BertHead:
-        """A linear layer, GELU and a normalisation, and the classifier.
-
-        Raises:
-            InputError: tensors are missing, or the number of units contradicts the settings.
-        """
+        """A linear layer, GELU and a normalisation, and the classifier."""
         import torch.nn.functional as F
 
         from raypipe.models.bert.forward import BertHead, padded
         from raypipe.models.modernbert.forward import unbiased
 
         dense, norm = self.files.POOLER
-        self.check_head({name: tuple(one.shape) for name, one in weights.items()}, relevant_label)
-        more = [HEAD_BIAS] if config.get("classifier_bias") else []
-        tensors = self._checked(weights, [*self._of_head, *more])
+        tensors = self._as_bert(weights, [*self.files.POOLER, *self.files.HEADS, HEAD_BIAS])
         tensors = {name: tensor.float() for name, tensor in tensors.items()}
         weight, bias = (tensors[name] for name in self.files.HEADS)
         biased = HEAD_BIAS in tensors
@@ -117,6 +105,7 @@ FAMILY = ModernBertFamily(
         architecture="ModernBert",
         prefix="model.",
         layers="layers.",
+        beside_layers=("embeddings.", "final_norm."),
         head=("head.dense.", "classifier."),
         adapted=("Wqkv", "Wo", "Wi", "dense"),
         keys={"hidden_act": "hidden_activation", "layer_norm_eps": "norm_eps"},

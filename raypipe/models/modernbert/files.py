@@ -128,9 +128,3 @@ class ModernBertFiles(BertFiles):
             "attention": attention,
             "classifier_pooling": config.get("classifier_pooling", "cls"),
         }
-
-    def _canonical(self, name: str) -> str | None:
-        """The name without the prefix; None if not the family's, such as a masked-word head's."""
-        plain = name.removeprefix(self.names.prefix)
-        of_body = plain.startswith(("embeddings.", "layers.", "final_norm."))
-        return plain if of_body or self.may_have(plain) else None

@@ -16,7 +16,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from raypipe.errors import InputError
 from raypipe.models.machine.precision import DTYPES
 from raypipe.models.modernbert.files import WORDS
 from raypipe.models.packed import (
@@ -30,6 +29,7 @@ from raypipe.models.packed import (
     Updates,
     linear,
     moved,
+    moved_all,
     normed,
     plus,
 )
@@ -83,11 +83,6 @@ class ModernBert:
         return len(self.words)
 
     @property
-    def num_segments(self) -> int:
-        """One: there is no segment table."""
-        return 1
-
-    @property
     def windows(self) -> set[int | None]:
         """The windows of its layers."""
         return {layer.window for layer in self.layers}
@@ -99,36 +94,12 @@ class ModernBert:
 
     def to(self, device: str, precision: str = "fp32") -> "ModernBert":
         """The weights on `cpu` or `cuda`, those of the linear layers in the precision's dtype."""
-        dtype = DTYPES[precision]
-
-        def layer_there(layer: Layer) -> Layer:
-            before = layer.norm_attention
-            return replace(
-                layer,
-                norm_attention=None if before is None else moved(before, device),
-                norm_inner=moved(layer.norm_inner, device),
-                qkv=moved(layer.qkv, device, dtype),
-                out=moved(layer.out, device, dtype),
-                up=moved(layer.up, device, dtype),
-                down=moved(layer.down, device, dtype),
-            )
-
-        return replace(
-            self,
-            words=self.words.to(device),
-            norm=moved(self.norm, device),
-            layers=tuple(map(layer_there, self.layers)),
-            last_norm=moved(self.last_norm, device),
-            turns={theta: Turns(*moved(turns, device)) for theta, turns in self.turns.items()},
-        )
+        turns = {theta: Turns(*moved(each, device)) for theta, each in self.turns.items()}
+        return replace(moved_all(self, device, DTYPES[precision]), turns=turns)
 
     def fused(self, between: Between) -> "ModernBert":
         """The same: its layers normalise before a product, which no kernel computes."""
         return self
-
-    def with_third_segment(self, choice: str | None) -> "ModernBert":
-        """Raises InputError: there is no segment table."""
-        raise InputError("a duoBERT model has three segments, a ModernBERT has none; name a BERT")
 
 
 def unbiased(weight: Tensor) -> Linear:

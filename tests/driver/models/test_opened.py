@@ -79,7 +79,7 @@ def test_queries_that_cannot_be_read_are_told_with_them(refused, tiny_model, tmp
 def test_a_head_with_other_units_than_the_settings_say_is_refused(refused, tiny_mono, tmp_path):
     one = changed(tiny_mono, tmp_path / "one", relevant_label=None)
     told = refused(mono=one)
-    assert f"models.mono: {one}: the classifier has 2 units, the settings" in told
+    assert f"models.mono: {one}: classifier.weight: the head has 2 units, the settings" in told
 
 
 def test_an_encoder_that_should_rerank_is_told_with_stage_and_model(refused, tiny_model):
@@ -128,19 +128,19 @@ def test_a_duo_model_without_its_third_segment_is_refused(refused, tiny, tmp_pat
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        (["models.mono.settings.relevant_label=null"], "the classifier has 2 units, the settings"),
+        (["models.mono.settings.relevant_label=null"], "the head has 2 units, the settings expect"),
         (["models.mono.preset=duobert"], "a duoBERT model has three segments, the checkpoint"),
     ],
 )
 def test_settings_over_an_adapter_that_do_not_fit_it_are_refused(refused, more, told):
     errors = refused(*more, "models.mono.path=general-mono")
-    assert f"models.mono: general-mono: {told}" in errors
+    assert "models.mono: general-mono over " in errors and told in errors
 
 
 def test_an_adapter_with_a_third_segment_of_its_own_fits():
     assert unfit(resolve_model("minilm-duo")) == unfit(resolve_model("general-mono")) == []
-    (problem,) = unfit(resolve_model("minilm-duo", settings={"segment_row": "zero"}))
-    assert problem.endswith("this one has 3, remove it")
+    with pytest.raises(InputError, match="minilm-duo over .*this one has 3, remove it"):
+        resolve_model("minilm-duo", settings={"segment_row": "zero"})
 
 
 def test_the_same_is_told_by_the_commands_for_one_stage(

@@ -116,5 +116,7 @@ def test_frozen_refuses_another_k0_by_name(finished, run, tmp_path):
 def test_a_model_of_the_other_kind_is_refused(run, tmp_path):
     with pytest.raises(InputError, match="duo is of kind duo.*write k1"):
         run(tmp_path / "work", tmp_path / "stores", "stages.mono.model=duo")
-    with pytest.raises(InputError, match="expected a monoBERT or duoBERT model, found an encoder"):
+    with pytest.raises(
+        InputError, match="expected a monoBERT or duoBERT model, found kind encoder"
+    ):
         run(tmp_path / "work", tmp_path / "stores", "stages.mono.model=minilm")

@@ -2,6 +2,7 @@ import json
 import shutil
 from types import SimpleNamespace
 
+import drawn_models
 import pytest
 from safetensors.torch import load_file, save_file
 from sparse_models import make_splade
@@ -50,6 +51,22 @@ def test_inputs_exactly_as_long_as_the_model_fit():
                 )
 
 
+def test_segments_are_no_more_than_the_rows_of_the_start():
+    one = {"max_position_embeddings": 512, "type_vocab_size": 1}
+    start = SimpleNamespace(**{**vars(TINY), "config": lambda: one})
+    settings = {"start": "/m/start", "preset": "repbert", "total_limit": None}
+    encoder = recipe(model=settings, loss={"name": "pairwise-hinge"})
+    told = "model: its settings use segment 1, /m/start has 1 segment row; name settings with"
+    for trained in (recipe(), encoder):
+        with pytest.raises(InputError, match=told):
+            check_fits(trained, start, chosen(), HERE)
+    plain = recipe(model={**settings, "preset": "minilm"}, loss={"name": "pairwise-hinge"})
+    check_fits(plain, start, chosen(), HERE)
+    check_fits(
+        encoder, SimpleNamespace(**{**vars(start), "family": FAMILIES["roberta"]}), chosen(), HERE
+    )
+
+
 def test_workers_are_no_more_than_the_gpus_of_this_machine():
     two = recipe(resources={"backend": "ray", "workers": 2})
     check_fits(two, TINY, chosen("cuda", 2), HERE)
@@ -59,13 +76,19 @@ def test_workers_are_no_more_than_the_gpus_of_this_machine():
         check_fits(two, TINY, chosen("cuda", 1), HERE)
 
 
-@pytest.mark.slow
-def test_an_architecture_that_is_not_trained_is_refused_by_name(tmp_path):
-    from library_layouts import encoder
-
-    other = resolve_model(str(encoder(tmp_path, "electra")))
-    with pytest.raises(InputError, match="^model.start: .* neither trained nor converted$"):
-        check_fits(recipe(), other, chosen(), HERE)
+@pytest.mark.parametrize(
+    ("kind", "preset", "why"),
+    [
+        ("mpnet", "minilm", "model_type 'mpnet' is not among"),
+        ("modernbert", "splade", "a masked-word head of modernbert"),
+    ],
+)
+def test_a_model_that_its_library_computes_is_not_trained(tmp_path, kind, preset, why):
+    drawn_models.make(tmp_path, kind)
+    model = {"start": str(tmp_path), "preset": preset, "total_limit": None}
+    told = f"^model.start: .* sentence-transformers computes this one: {why}"
+    with pytest.raises(InputError, match=told):
+        start_model(recipe(model=model, loss={"name": "pairwise-hinge"}))
 
 
 def test_an_adapter_is_not_trained_over_another():

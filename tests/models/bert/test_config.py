@@ -30,7 +30,7 @@ def test_a_converted_config_says_what_the_tensors_say():
         "BertForSequenceClassification"
     ]
     assert made["id2label"] == {"0": "LABEL_0", "1": "LABEL_1"}
-    assert made["label2id"] == {"LABEL_0": 0, "LABEL_1": 1} and "extra" not in made
+    assert made["label2id"] == {"LABEL_0": 0, "LABEL_1": 1} and made["extra"] == 1
     assert list(made) == sorted(made) and made["layer_norm_eps"] == 1e-12
     without = {name: value for name, value in CONFIG.items() if name != "layer_norm_eps"}
     body = converted_config(

@@ -2,6 +2,7 @@
 
 import torch
 
+from raypipe.models.convert.checkpoint import named_as_torch
 from raypipe.models.family import FAMILIES
 
 PRETRAINING = FAMILIES["bert"].pretraining
@@ -9,10 +10,11 @@ TRANSFORM = "cls.predictions.transform"
 CONFIG = {"hidden_size": 4, "vocab_size": 9}
 
 
-def test_names_of_pytorch_and_tensorflow_are_the_same_heads():
+def test_the_heads_names_of_pytorch_and_tensorflow_are_read():
     own = set(PRETRAINING.shapes(CONFIG, next_sentence=True))
-    heads = sorted(name for name in own if name.startswith("cls."))
-    assert PRETRAINING.canonical_names(heads).found.keys() == set(heads)
+    heads = {name for name in own if name.startswith("cls.")}
+    names = [*heads, "cls/predictions/other", "bert.pooler.dense.bias", "adam_m"]
+    assert PRETRAINING.canonical_names(names) == {name: name for name in heads}
     google = {
         "cls/predictions/output_bias": "cls.predictions.bias",
         "cls/predictions/transform/dense/kernel:0": f"{TRANSFORM}.dense.weight",
@@ -22,15 +24,12 @@ def test_names_of_pytorch_and_tensorflow_are_the_same_heads():
         "cls/seq_relationship/output_weights": "cls.seq_relationship.weight",
         "cls/seq_relationship/output_bias": "cls.seq_relationship.bias",
     }
-    named = PRETRAINING.canonical_names([*google, "cls/predictions/other", "bert/x", "adam_m"])
-    assert {place: source.name for place, source in named.found.items()} == {
-        place: name for name, place in google.items()
-    }
-    assert named.found[f"{TRANSFORM}.dense.weight"].transpose
-    assert not named.found["cls.seq_relationship.weight"].transpose
-    assert named.unused == ["adam_m", "bert/x", "cls/predictions/other"] and not named.twice
-    older = [f"{TRANSFORM}.LayerNorm.gamma", f"{TRANSFORM}.LayerNorm.weight"]
-    assert PRETRAINING.canonical_names(older).twice == [" and ".join(older)]
+    assert {*google.values()} == heads
+    kernel = torch.arange(6.0).view(2, 3)
+    named = named_as_torch(dict.fromkeys(google, kernel))
+    assert [*named] == [*google.values()]
+    turned = {name for name, tensor in named.items() if torch.equal(tensor, kernel.T)}
+    assert turned == {f"{TRANSFORM}.dense.weight"}
 
 
 def test_shapes_by_hand():

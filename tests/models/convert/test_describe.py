@@ -104,16 +104,18 @@ def test_an_adapters_file_that_holds_no_tensors_is_named(tmp_path):
 
 
 def test_settings_that_do_not_fit_an_adapter_are_told(tmp_path):
-    folder = shipped_folder("general-mono")
-    told = f"{folder}: a duoBERT model has three segments, the checkpoint has 2 segment rows: "
+    over = f"over {resolve_model('minilm').folder}"
+    told = f"general-mono {over}: a duoBERT model has three segments, the checkpoint has 2 segment"
     assert [each[: len(told)] for each in describe("general-mono", "duobert").problems] == [told]
     adapter = shutil.copytree(shipped_folder("general-mono"), tmp_path / "one")
     changed(adapter / "raypipe.json", relevant_label=None)
-    problems = [f"{adapter}: classifier.weight: the head has 2 units, the settings expect one "]
+    problems = [
+        f"{adapter} {over}: classifier.weight: the head has 2 units, the settings expect one "
+    ]
     found = describe(str(adapter), None).problems
     assert [problem.partition("(")[0] for problem in found[-1:]] == problems
     changed(adapter / "raypipe.json", relevant_label=1, total_limit=513)
-    told = f"{adapter}: the settings allow 513 tokens, the model has 512 positions"
+    told = f"{adapter} {over}: the settings allow 513 tokens, the model has 512 positions"
     assert describe(str(adapter), None).problems == [told]
 
 

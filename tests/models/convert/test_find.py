@@ -15,16 +15,16 @@ def touch(folder, *names):
 
 def test_the_safe_files_come_first_and_any_other_must_be_alone(tmp_path):
     folder = touch(tmp_path / "m", "model.safetensors", "pytorch_model.bin", "other.pt")
-    assert find_checkpoint(folder) == (folder, [folder / "model.safetensors"])
+    assert find_checkpoint(folder) == [folder / "model.safetensors"]
     (folder / "model.safetensors").unlink()
-    assert find_checkpoint(folder) == (folder, [folder / "pytorch_model.bin"])
+    assert find_checkpoint(folder) == [folder / "pytorch_model.bin"]
     (folder / "pytorch_model.bin").unlink()
     (folder / "a.bin").mkdir()  # a folder is no checkpoint
     touch(folder, "notes.txt")
-    assert find_checkpoint(folder) == (folder, [folder / "other.pt"])
-    assert find_checkpoint(folder / "notes.txt") == (folder, [folder / "notes.txt"])
+    assert find_checkpoint(folder) == [folder / "other.pt"]
+    assert find_checkpoint(folder / "notes.txt") == [folder / "notes.txt"]
     (folder / "other.pt").rename(folder / "weights.npz")
-    assert find_checkpoint(folder) == (folder, [folder / "weights.npz"])
+    assert find_checkpoint(folder) == [folder / "weights.npz"]
     touch(folder, "b.safetensors")
     with pytest.raises(InputError, match=r"found b.safetensors, weights.npz; .*b\.safetensors$"):
         find_checkpoint(folder)
@@ -54,7 +54,7 @@ def test_an_index_names_files_beside_it_once_each(tmp_path):
         index.write_text(json.dumps({"weight_map": places}))
         return find_checkpoint(index)
 
-    assert listed({"x": "b.bin", "y": "a.bin", "z": "b.bin"})[1] == [
+    assert listed({"x": "b.bin", "y": "a.bin", "z": "b.bin"}) == [
         folder / "a.bin",
         folder / "b.bin",
     ]

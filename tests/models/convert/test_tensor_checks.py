@@ -6,7 +6,7 @@ import pytest
 from model_parts import CONFIG, ENCODER, MONO
 
 from raypipe.models.bert.family import FAMILY
-from raypipe.models.folder.files import saved_tensors, tensor_problems
+from raypipe.models.folder.files import first_of, tensor_problems
 from raypipe.models.folder.settings import units_of
 
 SEGMENTS = "embeddings.token_type_embeddings.weight"
@@ -23,7 +23,7 @@ def test_tensors_that_are_not_the_models_are_told(prefix):
 
     def told(units=None, **changed):
         given = {name: shape for name, shape in {**shapes, **changed}.items() if shape}
-        return tensor_problems(saved_tensors(given, CONFIG), CONFIG, units=units)
+        return tensor_problems(given, CONFIG, units=units)
 
     assert told() == told(**pooler, **head) == told(units=2, **pooler, **head) == []
     assert told(**{f"{prefix}{BIAS}": None}) == [f"the checkpoint lacks the tensor {prefix}{BIAS}"]
@@ -53,3 +53,9 @@ def test_tensors_that_are_not_the_models_are_told(prefix):
         2,
         1,
     )
+
+
+def test_five_problems_are_told_and_the_others_counted():
+    assert first_of([*"abcde"]) == [*"abcde"]
+    assert first_of([*"abcdef"]) == [*"abcde", "and 1 more tensor"]
+    assert first_of([*"abcdefg"]) == [*"abcde", "and 2 more tensors"]

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from raypipe.errors import InputError
-from raypipe.models.convert.checkpoint import rename
+from raypipe.models.convert.checkpoint import named_as_torch, rename
 from raypipe.models.folder.settings import Conventions, PairConventions
 
 CONFIG = {
@@ -56,10 +56,31 @@ def test_an_encoder_leaves_its_head_behind_and_tells_what_was_left():
     gamma = tensors.pop("embeddings.LayerNorm.weight")
     tensors["embeddings.LayerNorm.gamma"] = gamma
     tensors["lost"] = torch.ones(1)
-    found = rename(tensors, CONFIG, ENCODER, segment_row=None)
+    found = rename(named_as_torch(tensors), CONFIG, ENCODER, segment_row=None)
     assert found.left_out == ["classifier.bias", "classifier.weight", "lost"]
     assert torch.equal(found.tensors["embeddings.LayerNorm.weight"], gamma)
     assert len(found.tensors) == 5 + 16 + 2  # the pooler stays
     tensors["bert.embeddings.LayerNorm.weight"] = gamma
     with pytest.raises(InputError, match="two tensors have the same name: bert.emb.* and emb"):
-        rename(tensors, CONFIG, ENCODER, segment_row=None)
+        rename(named_as_torch(tensors), CONFIG, ENCODER, segment_row=None)
+
+
+def test_names_of_every_writer_are_read():
+    for written, read in [
+        ("module.bert.pooler.dense.weight", "bert.pooler.dense.weight"),
+        ("_orig_mod.module.embeddings.LayerNorm.gamma", "embeddings.LayerNorm.weight"),
+        ("bert.embeddings.LayerNorm.beta", "bert.embeddings.LayerNorm.bias"),
+        ("output_bias", "classifier.bias"),
+        ("output_weights:0", "classifier.weight"),
+        ("bert/embeddings/token_type_embeddings:0", SEGMENTS),
+        ("bert/encoder/layer_11/output/dense/bias", "bert.encoder.layer.11.output.dense.bias"),
+        ("bert/embeddings/LayerNorm/gamma:0", "bert.embeddings.LayerNorm.weight"),
+        *[(name, name) for name in ("bert/pooler/dense/kernel/adam_m", "global_step", "x:0")],
+    ]:  # fmt: skip
+        assert [*named_as_torch({written: torch.zeros(2, 3)})] == [read]
+    kernel = torch.arange(6.0).view(2, 3)
+    named = named_as_torch(
+        {"bert/encoder/layer_1/output/dense/kernel:0": kernel, "a.kernel": kernel}
+    )
+    assert torch.equal(named["bert.encoder.layer.1.output.dense.weight"], kernel.T)
+    assert torch.equal(named["a.kernel"], kernel)

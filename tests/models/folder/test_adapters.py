@@ -25,7 +25,10 @@ def test_an_adapters_file_is_counted_by_hand_and_needs_a_classifier(tmp_path, en
         "bytes": file.stat().st_size, "dtypes": ["F16", "F32"], "tensors": 2, "parameters": 10,
         "rank": 3,
     }  # fmt: skip
-    with pytest.raises(InputError, match="the adapter lacks the tensor classifier.bias"):
+    with pytest.raises(
+        InputError,
+        match=f"{adapter} over {encoder}: the checkpoint lacks the tensor classifier.bias",
+    ):
         load_weights(resolve_model(str(adapter)))
     assert is_adapter(adapter) and not is_adapter(encoder)
     (adapter / "model.safetensors").touch()  # a whole model beside it

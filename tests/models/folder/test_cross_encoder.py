@@ -29,7 +29,7 @@ def test_the_first_activation_that_is_stated_counts(tmp_path, fields, score, sou
     found = read_cross_encoder(tmp_path)
     assert (found.values["score"], found.sources["score"]) == (score, source)
     assert (found.values["total_limit"], found.values["relevant_label"]) == (8, None)
-    assert found.problems == {} and found.refusals == []
+    assert found.problems == {} and found.by_library is None
     write(tmp_path / "config.json", {"num_labels": 1})
     assert list(read_cross_encoder(tmp_path).problems) == ["total_limit"]
 

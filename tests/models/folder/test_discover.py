@@ -105,7 +105,10 @@ def test_release_6_writes_other_names_and_is_read_as_well(tmp_path):
         ({"pooling": {"pooling_mode_weightedmean_tokens": True}}, "its pooling is weightedmean: "),
         ({"pooling": {**MEAN, "pooling_mode_cls_token": True}}, "its pooling is cls and mean: "),
         ({"pooling": {}}, "its pooling is not stated: "),
-        ({"prompts": {"similarity_fn_name": "euclidean"}}, "cosine or dot, found euclidean"),
+        (
+            {"prompts": {"similarity_fn_name": "euclidean"}},
+            "its similarity is euclidean: sentence-tr",
+        ),
         (
             {"prompts": {"prompts": {"s2p": "x"}, "default_prompt_name": "s2p"}},
             "query_prefix: .*which side",
@@ -186,7 +189,7 @@ def test_two_units_do_not_say_which_means_relevant(tmp_path):
 @pytest.mark.parametrize(
     ("units", "fields", "told"),
     [
-        (3, {}, "one or two units, found 3"),
+        (3, {}, "its head has 3 units: sentence-transformers"),
         (1, {"sentence_transformers": {"activation_fn": "torch.nn.Tanh"}}, "Identity or Sigmoid"),
     ],
 )

@@ -67,11 +67,11 @@ def test_other_heads_are_another_identity_and_a_dropout_rate_is_none(folder):
     [
         (
             {"num_hidden_layers": 1},
-            [*["encoder.layer.1."] * 5, "and of 11 more tensors"],
+            [*["encoder.layer.1."] * 5, "and 11 more tensors"],
         ),
         (
             {"num_hidden_layers": 3},
-            [*["the checkpoint lacks the tensor encoder.layer.2."] * 5, "and of 11 more tensors"],
+            [*["the checkpoint lacks the tensor encoder.layer.2."] * 5, "and 11 more tensors"],
         ),
         (
             {"vocab_size": 9},

@@ -7,13 +7,13 @@ import pytest
 
 from raypipe.errors import InputError
 from raypipe.models.folder.discover import (
-    KNOWN,
     discover,
     family_that_asks,
     hub_name_of,
     known_prompts,
 )
-from raypipe.models.folder.model_folder import packaged_folder
+
+BGE = "Represent this sentence for searching relevant passages: "
 
 
 @pytest.mark.parametrize(
@@ -35,21 +35,23 @@ def test_families_are_told_by_whole_words_of_names(name, family):
     assert family_that_asks(["x", name]) == family
 
 
-def test_the_table_is_keyed_by_small_names_or_hashes_and_says_its_sources():
-    assert all(key == key.lower() for key in KNOWN)
-    assert all(prompts.source for prompts in KNOWN.values())
-    found = known_prompts("BAAI/bge-small-en-v1.5", "")
-    assert found is not None and found[0] == "baai/bge-small-en-v1.5"
-    assert found[1].query == "Represent this sentence for searching relevant passages: "
-    assert found[1].passage == ""
-    assert known_prompts("someone/bge-small-en-v1.5", "") is None
-    assert known_prompts(None, "") is None
-
-
-def test_the_packaged_model_is_known_by_its_weights(tmp_path):
-    found = discover(packaged_folder(), None)
-    assert found.sources["query_prefix"].startswith("known of 53aa51172d14")
-    assert found.conventions.query_prefix == found.conventions.passage_prefix == ""
+@pytest.mark.parametrize(
+    ("name", "query", "passage"),
+    [
+        ("BAAI/bge-small-en-v1.5", BGE, ""),
+        ("baai/BGE-large-en", BGE, ""),
+        ("intfloat/e5-base-v2", "query: ", "passage: "),
+        ("intfloat/multilingual-e5-small", "query: ", "passage: "),
+        ("thenlper/gte-base-zh", "", ""),
+    ],
+)
+def test_the_prompts_of_a_hubs_model_are_known_by_its_whole_name(name, query, passage):
+    found = known_prompts(name)
+    assert found is not None and (found.query, found.passage) == (query, passage)
+    assert found.source.startswith("arXiv ")
+    owner, bare = name.split("/")
+    for other in (f"someone/{bare}", bare, f"{name}-x", f"{owner}/{bare.replace('-', '_')}", ""):
+        assert known_prompts(other) is None
 
 
 def test_a_folder_of_the_librarys_cache_has_the_hubs_name(tmp_path):

@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 
 from raypipe.errors import InputError
 from raypipe.models.convert.describe import describe
-from raypipe.models.folder.model_folder import load_weights, resolve_model
+from raypipe.models.folder.model_folder import load_weights, misfits, resolve_model
 from raypipe.models.folder.modular import modular_head
 from raypipe.stages.in_memory import score_texts
 from raypipe.training.start import starting_tensors
@@ -103,8 +103,12 @@ def test_each_file_of_the_head_is_part_of_the_identity_and_is_checked(modular, p
     with pytest.raises(InputError, match="expected weights with SHA-256"):
         load_weights(before)
     save_file({"linear.weight": torch.zeros(3, 3)}, file)
-    with pytest.raises(InputError, match=f"{place}/model.safetensors: expected the tensors"):
-        resolve_model(str(folder))
+    told = {
+        "2_Dense": "head.dense.weight: expected shape [32, 32]",
+        "3_LayerNorm": "the checkpoint lacks the tensor classifier.bias",
+        "4_Dense": "classifier.weight: the head has 3 units",
+    }
+    assert any(told[place] in problem for problem in misfits(resolve_model(str(folder))))
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 from drawn_models import POSITIONS, RENAMED, ROBERTAS, make
 
 from raypipe.models.family import family_of
-from raypipe.models.folder.files import saved_tensors, tensor_problems
+from raypipe.models.folder.files import tensor_problems
 
 
 @pytest.fixture
@@ -22,10 +22,10 @@ every = pytest.mark.parametrize("saved", RENAMED, indirect=True)
 @every
 def test_expected_shapes_are_those_of_transformers(saved):
     files, config, shapes = saved
-    named = files.canonical_names(shapes)
+    names = files.canonical_names(shapes)
     expected = files.expected_shapes(config, num_labels=2)
-    held = {place: shapes[source.name] for place, source in named.found.items()}
-    assert held == expected and not named.twice and not named.unused
+    assert {place: shapes[name] for place, name in names.items()} == expected
+    assert {*names.values()} == {*shapes}
     body = files.expected_shapes(config, num_labels=None)
     assert set(expected) - set(body) == {*files.POOLER, *files.HEADS}
 
@@ -45,8 +45,7 @@ def test_names_go_to_a_training_and_back(saved):
 def test_other_heads_poolers_and_buffers_are_unused(saved):
     files, *_ = saved
     others = ["lm_head.dense.weight", "pooler.dense.weight", "embeddings.position_ids", "qa.bias"]
-    assert files.canonical_names(others).unused == sorted(others)
-    assert files.canonical_names(["x.classifier.weight"]).unused == ["x.classifier.weight"]
+    assert files.canonical_names([*others, "x.classifier.weight"]) == {}
 
 
 @every
@@ -65,9 +64,7 @@ def test_sizes_stand_under_berts_keys(saved):
 @every
 def test_a_config_of_transformers_has_no_problem_and_each_size_is_asked_for(saved):
     files, config, shapes = saved
-    assert (
-        files.own_problems(config) == [] == tensor_problems(saved_tensors(shapes, config), config)
-    )
+    assert files.own_problems(config) == [] == tensor_problems(shapes, config)
     distil = config["model_type"] == "distilbert"
     for key in ("dim", "n_layers") if distil else ("hidden_size", "num_hidden_layers"):
         problems = files.own_problems({**config, key: None})
@@ -91,14 +88,14 @@ def test_tensors_of_another_model_are_named_as_the_checkpoint_does(saved):
     _, config, shapes = saved
 
     def problems(shapes=shapes, **changed):
-        return tensor_problems(saved_tensors(shapes, config), {**config, **changed})
+        return tensor_problems(shapes, {**config, **changed})
 
     layers = "n_layers" if config["model_type"] == "distilbert" else "num_hidden_layers"
     second = [name for name in shapes if ".1." in name]
     *first, rest = problems(**{layers: 1})
     assert {each.partition(":")[0] for each in first} <= {*second} and len(first) == 5
     assert first[0].endswith(": no such tensor in a model of the sizes in config.json")
-    assert rest == f"and of {len(second) - 5} more tensors"
+    assert rest == f"and {len(second) - 5} more tensors"
     lacking = f"the checkpoint lacks the tensor {min(second).replace('.1.', '.2.')}"
     assert problems(**{layers: 3})[0] == lacking
     word = next(name for name in shapes if "word_embeddings" in name)
