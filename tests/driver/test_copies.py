@@ -54,11 +54,14 @@ def test_a_copy_gets_its_own_identity_and_neither_loses_its_stores(shared):
     assert again("copy", "stages.dense.depth=1").id == other.id
 
 
-def test_the_copy_keeps_what_it_used_when_the_original_has_moved_on(shared):
+@pytest.mark.parametrize("lost", [(), ("results.json",)])
+def test_the_copy_keeps_what_it_used_when_the_original_has_moved_on(shared, lost):
     folder, again = shared
     original = again()
     refs = original.refs()
     copy(folder)
+    for name in lost:
+        (folder / "copy" / name).unlink()
     again("w", "stages.dense.depth=1")
     assert run(["gc", str(folder / "copy")])[0] == 0
     assert open_workspace(folder / "copy").id == original.id, "nothing is deleted yet"
@@ -66,7 +69,7 @@ def test_the_copy_keeps_what_it_used_when_the_original_has_moved_on(shared):
     twin = open_workspace(folder / "copy")
     assert read_refs(twin.stores, twin.id).stores == refs and twin.id != original.id
     collect(twin)
-    assert verify(twin) == verify(original) == []
+    assert [damage.name for damage in verify(twin)] == [*lost] and verify(original) == []
 
 
 def test_a_moved_workspace_goes_on_as_it_was(shared):

@@ -128,6 +128,9 @@ def test_files_that_are_no_hand_in_are_named(hand_in, tmp_path, capsys):
     (hand_in / "2024-11" / "run.txt").unlink()
     assert leaderboard("check", hand_in) == 2
     assert "expected keys such as actor and method" in capsys.readouterr().err
+    (hand_in / "ir-metadata.yml").write_text("actor: [cut off")
+    assert leaderboard("check", hand_in) == 2
+    assert "ir-metadata.yml: expected YAML; while parsing" in capsys.readouterr().err
     (hand_in / "ir-metadata.yml").unlink()
     assert leaderboard("check", hand_in) == 2
     assert "ir-metadata.yml: not there; `raypipe leaderboard template" in capsys.readouterr().err

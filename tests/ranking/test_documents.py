@@ -126,6 +126,8 @@ def test_the_documents_of_a_tail_come_below_whatever_their_scores():
         (0, 7, 3, 30.0, "bm25"),
         (1, 7, 1, 9.0, "d"),
     ]
+    first_two = documents_of(lines, [8, 9, 7, 8, 7], method="sump", depth=2)
+    assert [row[:3] for row in first_two] == [(0, 8, 1), (0, 9, 2), (1, 7, 1)]
 
 
 def test_scores_are_converted_in_the_first_block_alone():

@@ -174,9 +174,10 @@ def test_tabs_belong_to_the_passage_in_every_line_of_top1000(write, caplog):
         assert {*order(path)} == {("11", "5"), ("11", "6"), ("12", "6")}
     assert "in the order of the file, which measures nothing" in caplog.text
     assert form_of(write("11\t5\tq\tLock\tit\t30\twell\n11\t6\tq\tx\n")) == "top1000"
-    assert "line 2: expected query, passage and two texts" in refused(
-        write("11\t5\tq\tLock it.\n You can.\n")
-    )
+    for second in (" You can.", "\t6\tq\tx", "11\t\tq\tx"):
+        assert "line 2: expected query, passage and two texts" in refused(
+            write(f"11\t5\tq\tLock it.\n{second}\n")
+        )
 
 
 def test_a_trec_run_with_tabs_is_none_of_top1000(write):
