@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 ShouldStop = Callable[[], RaypipeError | None]
 """Returns the error that ends the work, if it is to end."""
-Compute = Callable[["Workers", ShouldStop], None]
+Compute = Callable[["WorkersOfStore", ShouldStop], None]
 """Commits the missing shards of a store, under its lease, which names the workers."""
 ENDING_SECONDS = 5.0
 """For workers that were killed; they end in moments."""
@@ -216,7 +216,9 @@ class Execution:
         self.on_change(f"{store}: {'; '.join(map(str, old.diff(spec)))}")
 
     @contextmanager
-    def _begun(self, store: str, stage: Stage, spec: StageSpec) -> Iterator[tuple[Task, Workers]]:
+    def _begun(
+        self, store: str, stage: Stage, spec: StageSpec
+    ) -> Iterator[tuple[Task, WorkersOfStore]]:
         """The store's work, under its lease, with the word that every worker must find."""
         from raypipe.cluster.backend import Task
 
@@ -236,9 +238,9 @@ class Execution:
             ledger = begun_store(self.workspace, store, spec, planned)
             ledger.storage.sweep()
             check_space(stores, stage, ledger)
-            yield Task(stage, ledger, nonce), Workers(store, lease)
+            yield Task(stage, ledger, nonce), WorkersOfStore(store, lease)
 
-    def _end(self, workers: Workers, ledger: Ledger) -> None:
+    def _end(self, workers: WorkersOfStore, ledger: Ledger) -> None:
         """Wait for workers that were ended in the middle of a file, and remove what they left.
 
         One more may appear until they are gone.
@@ -295,7 +297,7 @@ class Execution:
 _EQUAL_FACTS = ("python", "raypipe", "package_sha256", "torch", "transformers", "tokenizers")
 
 
-class Workers:
+class WorkersOfStore:
     """The workers of one store: alike in all that could change bytes, and named in its lease."""
 
     def __init__(self, store: str, lease: Lease) -> None:

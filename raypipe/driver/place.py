@@ -126,7 +126,7 @@ def devices_at(
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ChosenPlace:
     """Devices, their backend, and the sizes of shards of an invocation."""
 
     devices: Devices
@@ -146,7 +146,7 @@ def place_for(
     at: WorkPlace,
     inline: bool = False,
     should_stop: Callable[[], RaypipeError | None] = lambda: None,
-) -> Iterator[Place]:
+) -> Iterator[ChosenPlace]:
     """The place of an invocation; its backend is closed when the block ends.
 
     A training's backend has the cores of its workers, who come after those of the stages.
@@ -172,7 +172,7 @@ def place_for(
     resources = wanted.model_copy(update={"precision": chosen.precision})
     backends = LazyBackends(lambda: started(at, chosen, num_cpus=num_cpus), chosen.num_actors)
     try:
-        yield Place(chosen, backends, resources)
+        yield ChosenPlace(chosen, backends, resources)
     finally:
         backends.close()
 

@@ -48,7 +48,7 @@ Kind = Annotated[str | list[str], BeforeValidator(_kind)]
 left out, a day as YYYY-MM-DD, a measure that raypipe computes, or one of the listed words."""
 
 
-class Facts(BaseModel):
+class FactsFile(BaseModel):
     """A JSON file of facts that a board takes beside the run."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
@@ -87,7 +87,7 @@ class Board(BaseModel):
     """Names of its sets of judgements, if it has several; each measures by all measures."""
     full_rows: bool = False
     """Whether its script warns if a query has fewer rows than allowed."""
-    facts: Facts | None = None
+    facts: FactsFile | None = None
     """The file of facts that it takes beside the run."""
     dated: bool = False
     """Whether ids have the form yyyymmdd-name, at most two in 30 days, with the facts beside the
@@ -139,7 +139,7 @@ SCRIPTS: dict[str, Script] = {
 _NUMBER = "[0-9]+"
 _UNPADDED = "0|[1-9][0-9]*"
 _V1_DOCUMENT = "D[0-9]+"
-_MSMARCO_FACTS = Facts(
+_MSMARCO_FACTS = FactsFile(
     name="metadata.json",
     fields={
         "team": "text",
@@ -216,7 +216,7 @@ BOARDS = {
             scores="not rising",
             measures=["nDCG@10", "Recall@5", "Recall@100", "Recall@1000"],
             judgements=["Evidence", "Gold"],
-            facts=Facts(
+            facts=FactsFile(
                 name="browsecomp-plus.json",
                 fields={
                     "Retriever": "text",

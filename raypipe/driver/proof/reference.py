@@ -69,7 +69,7 @@ class NoValueError(InputError):
     """A model has no finite value, by its library's computation too."""
 
 
-class Reference(Protocol):
+class ReferenceModel(Protocol):
     """A model as its own library opens it."""
 
     tokenizer: Any
@@ -84,11 +84,13 @@ class Reference(Protocol):
     def values(self, side: str, rows: Sequence[Row], batch: int) -> list[NDArray[np.float32]]:
         """The values that the library computes of each row, in batches of so many rows."""
 
-    def ours(self, packed: Packed, side: str, rows: Sequence[Row]) -> list[NDArray[np.float32]]:
+    def ours(
+        self, packed: PackedModel, side: str, rows: Sequence[Row]
+    ) -> list[NDArray[np.float32]]:
         """The values of raypipe, with which those of the library are compared."""
 
 
-class Packed:
+class PackedModel:
     """The model as raypipe computes it."""
 
     def __init__(self, model: ModelFolder, threads: int) -> None:
@@ -202,7 +204,9 @@ class Library:
         found = encode([text for (text,) in rows], convert_to_tensor=True, **more)
         return list(found.float().numpy())
 
-    def ours(self, packed: Packed, side: str, rows: Sequence[Row]) -> list[NDArray[np.float32]]:
+    def ours(
+        self, packed: PackedModel, side: str, rows: Sequence[Row]
+    ) -> list[NDArray[np.float32]]:
         """Vectors or scores, as before they are stored."""
         return packed.values(side, rows)
 
@@ -225,7 +229,7 @@ def _end_with_features(module: Any, given: tuple[Any, ...]) -> None:
 class Bare:
     """The weights as transformers opens them, for the inputs that the settings build."""
 
-    def __init__(self, packed: Packed) -> None:
+    def __init__(self, packed: PackedModel) -> None:
         """Open tokenizer and weights, without code or pickles of the folder."""
         import transformers
 
@@ -277,7 +281,9 @@ class Bare:
         """Hidden states of an encoder, word weights of a sparse one, or a reranker's score."""
         return [self._value(*given) for given in self.inputs(side, rows)]
 
-    def ours(self, packed: Packed, side: str, rows: Sequence[Row]) -> list[NDArray[np.float32]]:
+    def ours(
+        self, packed: PackedModel, side: str, rows: Sequence[Row]
+    ) -> list[NDArray[np.float32]]:
         """Hidden states of an encoder, else vectors or scores."""
         own = packed.model.conventions
         dense = isinstance(own, Conventions) and not own.is_sparse
@@ -319,7 +325,7 @@ def separate(made: Inputs) -> list[Input]:
 
 
 @torch.inference_mode()
-def hidden_states(packed: Packed, side: str, rows: Sequence[Row]) -> list[NDArray[np.float32]]:
+def hidden_states(packed: PackedModel, side: str, rows: Sequence[Row]) -> list[NDArray[np.float32]]:
     """A family's last hidden states of each input, flat."""
     model, made = packed.model, packed.made(side, rows)
     body = model.family.read(load_weights(model), model.config())
@@ -339,11 +345,11 @@ def prove(subject: Subject, threads: int) -> dict[str, Any]:
     began, model = time.monotonic(), subject.model
     finding: dict[str, Any] = {"inputs": 0, "values": 0, "largest": 0.0, "problem": ""}
     try:
-        packed = Packed(model, threads)
+        packed = PackedModel(model, threads)
         pair = isinstance(model.conventions, PairConventions)
         whole = model.adapter is None  # an adapter brings a head that its base lacks
         with every_weight(model.folder, head=pair) if whole else nullcontext():
-            reference: Reference = Library(model) if subject.own else Bare(packed)
+            reference: ReferenceModel = Library(model) if subject.own else Bare(packed)
         finding["problem"] = reference.other_settings(model.conventions)
         if not finding["problem"]:
             finding["problem"] = _of_rare_parts(packed, reference)
@@ -378,14 +384,14 @@ class Cases(NamedTuple):
         return self._replace(full=self.full[:number], others=[*self.others, *self.full[number:]])
 
 
-def added_tokens(reference: Reference) -> list[str]:
+def added_tokens(reference: ReferenceModel) -> list[str]:
     """The tokens that the library looks for in a text before it is cut."""
     if reference.tokenizer is None:
         return []
     return [str(token) for token in reference.tokenizer.added_tokens_decoder.values()]
 
 
-def cases_of(packed: Packed, added: Sequence[str], *, own: bool) -> list[Cases]:
+def cases_of(packed: PackedModel, added: Sequence[str], *, own: bool) -> list[Cases]:
     """All inputs that are compared; `own` as in Subject: no library has a bare folder's table."""
     tokenizer, settings = packed.tokenizer, packed.model.conventions
     if isinstance(settings, Conventions):
@@ -409,7 +415,7 @@ def cases_of(packed: Packed, added: Sequence[str], *, own: bool) -> list[Cases]:
 
 
 def compare_inputs(
-    finding: dict[str, Any], packed: Packed, reference: Reference, cases: Cases
+    finding: dict[str, Any], packed: PackedModel, reference: ReferenceModel, cases: Cases
 ) -> None:
     """Add to the finding how many inputs are equal, and the first that differs.
 
@@ -438,7 +444,7 @@ def compare_inputs(
 
 
 def compare_values(
-    finding: dict[str, Any], packed: Packed, reference: Reference, cases: Cases
+    finding: dict[str, Any], packed: PackedModel, reference: ReferenceModel, cases: Cases
 ) -> None:
     """Add to the finding the largest difference of values, and the first beyond the tolerance.
 
@@ -505,13 +511,13 @@ def _shown(side: str, row: Row) -> str:
     return f"the {side} {' with '.join(map(shown, row))}"
 
 
-def _of_rare_parts(packed: Packed, reference: Reference) -> str:
+def _of_rare_parts(packed: PackedModel, reference: ReferenceModel) -> str:
     for text, own, made in rare_differences(packed.tokenizer, reference.tokenizer):
         return f"of the text {shown(text)} it reads {_tokens(packed, own, made)}"
     return ""
 
 
-def _tokens(packed: Packed, own: list[int], made: list[int]) -> str:
+def _tokens(packed: PackedModel, own: list[int], made: list[int]) -> str:
     """Both inputs from their first difference on."""
     same = next((i for i, (a, b) in enumerate(zip(own, made, strict=False)) if a != b), None)
     start = min(len(own), len(made)) if same is None else same

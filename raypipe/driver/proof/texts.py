@@ -74,7 +74,7 @@ LETTERS_A_SAMPLE = 16
 """Of the letters without case, such as ideographs, each sixteenth is taken."""
 
 
-class Texts(NamedTuple):
+class ProofTexts(NamedTuple):
     """The texts of one side of a model, in two parts."""
 
     valued: Sequence[str]
@@ -85,7 +85,7 @@ class Texts(NamedTuple):
     """Of which only the inputs are compared."""
 
 
-def texts_of(tokenizer: Tokenizer, limit: int, added: Sequence[str] = ()) -> Texts:
+def texts_of(tokenizer: Tokenizer, limit: int, added: Sequence[str] = ()) -> ProofTexts:
     """The texts for a model with this tokenizer, of whose texts `limit` pieces are read.
 
     `added` are tokens that the model's library adds to those of its tokenizer.
@@ -102,7 +102,7 @@ def texts_of(tokenizer: Tokenizer, limit: int, added: Sequence[str] = ()) -> Tex
     word = _single(tokenizer)
     exact = [" ".join([word] * number) for number in (limit - 1, limit, limit + 1) if number > 0]
     numbered = " ".join(f"{LONG}{place}" for place in range(1 + limit // 16))
-    return Texts(
+    return ProofTexts(
         (*VALUED, first, *among[:1]), (numbered,), (*OTHERS, *others, *among[1:], *exact, LONG)
     )
 
@@ -156,7 +156,9 @@ def _patterns(rule: Any) -> Iterator[str]:
         yield from _patterns(list(rule.values()))
 
 
-def pairs_of(query: Texts, passage: Texts, num_passages: int) -> tuple[list[tuple[str, ...]], ...]:
+def pairs_of(
+    query: ProofTexts, passage: ProofTexts, num_passages: int
+) -> tuple[list[tuple[str, ...]], ...]:
     """(short inputs of values, full ones, those of which only the inputs are compared).
 
     An input is a query and its passage, or two: each case of a text in each place.

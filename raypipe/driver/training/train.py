@@ -11,7 +11,7 @@ from raypipe.config.paths import missing_inputs
 from raypipe.config.phases import PhasedTraining, resolved_training, trainings_of
 from raypipe.config.training import Training
 from raypipe.config.training_rules import kind_of
-from raypipe.driver.execute import Execution, ShouldStop, Watcher, Workers
+from raypipe.driver.execute import Execution, ShouldStop, Watcher, WorkersOfStore
 from raypipe.driver.invocation import invocation
 from raypipe.driver.mirror import write_out
 from raypipe.driver.place import place_for, threads_of
@@ -184,7 +184,7 @@ class WeightsStage(Stage):
         """No worker of stages opens it: `compute` makes its one shard."""
         raise AssertionError(f"{self.job.store}: a training has workers of its own")
 
-    def compute(self, workers: Workers, should_stop: ShouldStop) -> None:
+    def compute(self, workers: WorkersOfStore, should_stop: ShouldStop) -> None:
         """Train to the end, from the newest checkpoint if there is one, and commit the weights."""
         job, at, backends = self.job, self.at, self.at.execution.backends
         if at.execution.find(job.name, job.spec) is not None:

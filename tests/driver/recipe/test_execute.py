@@ -7,7 +7,7 @@ from raypipe.cluster.inline import InlineBackend
 from raypipe.cluster.loop import Loop
 from raypipe.cluster.worker import worker_facts
 from raypipe.driver import execute
-from raypipe.driver.execute import StoreCost, Workers, read_cost
+from raypipe.driver.execute import StoreCost, WorkersOfStore, read_cost
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import IncompleteError, InputError
@@ -16,7 +16,7 @@ from raypipe.storage.lease import Lease
 
 
 def test_workers_that_differ_in_what_could_change_bytes_are_refused():
-    here, workers = worker_facts()["python"], Workers("x", lease=None)
+    here, workers = worker_facts()["python"], WorkersOfStore("x", lease=None)
     workers.ready({"python": here, "torch": "2", "ray": "1", "tokenizers": "5"}, None)
     workers.ready({"python": here, "ray": "2"}, None)
     for key, value in (("torch", "3"), ("tokenizers", "6"), ("python", "3.12")):
