@@ -6,12 +6,20 @@ import re
 from typing import Any
 
 from raypipe.errors import MOST_SHOWN, shown
+from raypipe.foreign import OWN_PASSAGE_ID, OWN_QUERY_ID
 
 # Unicode white space, controls and the byte order mark: any of them would break a six-column run
 # file, or a reader that calls split() on it.
 _NOT_IN_AN_ID = re.compile("[\\s\x00-\x1f\x7f-\x9f\ufeff]")
 
 
+_ID_COLUMNS = frozenset(
+    cased.encode()
+    for name in (*OWN_PASSAGE_ID, *OWN_QUERY_ID)
+    for cased in (name, name.upper(), name.capitalize())
+)
+_NAMES = re.compile(rb"[A-Za-z_][\w-]*(\s+[A-Za-z_][\w-]*){0,2}\s*")
+"""Up to three words: beside the name of an id column, names of columns and no text of a passage."""
 MAX_ID_BYTES = 32_000
 """A Lucene index, in which an id is a term, takes 32,766 bytes; passages of documents add `#N`."""
 
@@ -66,11 +74,16 @@ def id_and_text(record: bytes) -> tuple[str, str]:
     """Id and text of `id TAB text`, split at the first tab; the text is not stripped.
 
     Raises:
-        ValueError: no tab, a bad id, or bytes that are not UTF-8 (UnicodeDecodeError).
+        ValueError: no tab, a bad id, a header, or bytes that are not UTF-8 (UnicodeDecodeError).
     """
     head, tab, tail = record.partition(b"\t")
     if not tab:
         raise ValueError(f"expected id TAB text, found no tab in {shown(_text(record))}")
+    if head in _ID_COLUMNS and _NAMES.fullmatch(tail):
+        raise ValueError(
+            f"expected id TAB text, found a header, {shown(_text(record))}; delete the line, or "
+            "write the file as CSV with names such as id and text"
+        )
     return checked_id(head.decode()), tail.decode()
 
 

@@ -39,6 +39,21 @@ def test_a_line_without_a_tab_is_shown_at_its_beginning_even_where_it_is_not_utf
         id_and_text(b"1\t\xff")
 
 
+@pytest.mark.parametrize(
+    "line", ["id\ttext", "qid\tquestion", "PID\tpassage text", "docno\turl\tbody"]
+)
+def test_a_line_that_names_columns_is_no_passage_and_no_query(line):
+    with pytest.raises(ValueError, match="found a header, .*; delete the line"):
+        id_and_text(line.encode())
+
+
+@pytest.mark.parametrize(
+    "line", ["id\tReturn the identity of an object.", "id\t42", "ids\ttext", "id\t", "1\ttext"]
+)
+def test_an_id_that_is_the_name_of_a_column_may_have_a_text(line):
+    assert id_and_text(line.encode()) == tuple(line.split("\t"))
+
+
 def test_the_first_id_field_that_is_there_counts():
     assert json_id({"b": "2", "a": "1"}, "a", "b") == "1"
     assert json_id({"b": 0}, "a", "b") == "0"
