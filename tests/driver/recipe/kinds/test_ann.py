@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from recipes import invoke
 
+from raypipe.config.load import load_recipe
+from raypipe.driver.forecast.plan import make_plan
 from raypipe.driver.upkeep.export import export
 from raypipe.errors import InputError, RefusedError
 
@@ -86,6 +88,13 @@ def ranked(out, system):
 def test_where_all_passages_are_proposed_the_run_is_exact_searchs(done):
     assert lines(done, "graph-all") == lines(done, "lists-all") == lines(done, "exact")
     assert lines(done, "near") != lines(done, "exact")
+
+
+def test_a_plan_counts_the_pairs_of_what_an_approximate_search_will_find(text, tmp_path):
+    plan = make_plan(load_recipe(text(), source="near"), tmp_path / "work")
+    lines = {line.store: line for line in plan.forecast.lines}
+    assert lines["near.test"].bytes == lines["exact.test"].bytes
+    assert lines["scores@mono.test"].inferences == 15 * 5
 
 
 def test_recall_is_in_the_summary_and_below_every_table_that_goes_back_to_the_search(done):
