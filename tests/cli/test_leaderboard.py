@@ -60,7 +60,8 @@ def test_what_a_board_requires_is_missing_and_files_that_are_not_there_are_told(
     given = [word for name in files for word in (f"--{name}", name)]
     assert told(*given) == [f"error: {name}: no such file" for name in ("eval", *files)]
     assert not (tmp_path / "out").exists()
-    assert run(["leaderboard", "check", "run", "--queries", "queries", "--qrels", "qrels"])[0] == 2
+    check = "leaderboard check run --task msmarco-passage --queries queries --qrels qrels"
+    assert run(check.split())[0] == 2
     lines = capsys.readouterr().err.splitlines()
     assert lines == [f"error: {name}: no such file" for name in ("run", "queries", "qrels")]
 
