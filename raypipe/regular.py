@@ -75,15 +75,18 @@ def check_folder(path: Path, named: str = "") -> None:
         )
 
 
-def check_not_utf16(path: Path | str, head: bytes) -> None:
+def check_utf8_mark(path: Path | str, head: bytes) -> None:
     """Returns nothing if a text that begins with these bytes may be UTF-8.
 
     Raises:
-        InputError: it has a byte order mark of UTF-16, as what Windows' PowerShell writes.
+        InputError: it has a byte order mark of UTF-16, as what Windows' PowerShell writes, or of
+            UTF-32.
     """
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+    if head.startswith((b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")):
+        is_wide = head.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff"))
+        form = "UTF-32" if is_wide else "UTF-16"
         raise InputError(
-            f"{path}: expected UTF-8, found UTF-16; convert it: iconv -f UTF-16 -t UTF-8 FILE"
+            f"{path}: expected UTF-8, found {form}; convert it: iconv -f {form} -t UTF-8 FILE"
         )
 
 

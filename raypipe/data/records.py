@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
 from raypipe.errors import InputError, shown
-from raypipe.regular import check_not_utf16, check_returns
+from raypipe.regular import check_utf8_mark, check_returns
 
 MAX_SHOWN = 10
 
@@ -110,7 +110,7 @@ def lines(
                 " file with one record per line?"
             )
         if number == 1:
-            check_not_utf16(name, line)
+            check_utf8_mark(name, line)
             line = line.removeprefix(BOM)
         yield line.removesuffix(b"\r")
 

@@ -142,8 +142,13 @@ def _parse(name: str) -> ir_measures.Measure:
                     f"as trec_eval takes memory by the highest; found {shown(value)}"
                 )
     if not ir_measures.DefaultPipeline.supports(measure):
-        missing = "perl, which" if by_gdeval(measure) else "a package that"
-        raise ValueError(f"needs {missing} is not installed")
+        if by_gdeval(measure):
+            raise ValueError("needs perl, which is not installed")
+        providers = ir_measures.providers.registry.items()
+        extras = [f"'ir-measures[{name}]'" for name, each in providers if each.supports(measure)]
+        if not extras:
+            raise ValueError("no package of ir_measures computes it with these parameters")
+        raise ValueError(f"needs what is not installed; pip install {' or '.join(extras)}")
     return measure
 
 

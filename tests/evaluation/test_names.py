@@ -26,14 +26,17 @@ def test_what_would_end_the_process_or_needs_what_is_not_here_is_refused(tmp_pat
     """trec_eval answers AP@0 with an assertion in C, which no handler would catch."""
     code = "from raypipe.evaluation.names import parse_measures as p\ntry: p(['AP@0', 'P@0'])\n"
     code += "except ValueError: print('refused')\n"
-    code += "try: p(['ERR@10', 'RBP(p=0.8)'])\n"
+    code += "try: p(['ERR@10', 'RBP(p=0.8)', 'RR(judged_only=True)@10'])\n"
     code += "except ValueError as error: print(error)"
     run = {"capture_output": True, "text": True, "env": {**os.environ, "PATH": str(tmp_path)}}
     done = subprocess.run([sys.executable, "-c", code], **run)
-    refused, perl, package = done.stdout.splitlines()
+    refused, perl, package, parameters = done.stdout.splitlines()
     assert (done.returncode, refused) == (0, "refused")
     assert perl.startswith("measure 'ERR@10': needs perl, which is not installed")
-    assert package.startswith("measure 'RBP(p=0.8)': needs a package that is not installed")
+    assert package.startswith(
+        "measure 'RBP(p=0.8)': needs what is not installed; pip install 'ir-measures[trectools]'"
+    )
+    assert "'RR(judged_only=True)@10': no package of ir_measures computes it with" in parameters
 
 
 @pytest.mark.parametrize("name", ["RR@0", "RR@1000001", "RR(rel=0)", "P@True", "RR(rel=1000001)"])

@@ -18,7 +18,7 @@ from raypipe.data.formats.fields import joined, json_id, json_object, json_text,
 from raypipe.data.records import BOM, MAX_LINE_BYTES, chunks
 from raypipe.data.split import LINES, Counted, RecordSplit, counted
 from raypipe.errors import InputError, shown
-from raypipe.regular import check_not_utf16
+from raypipe.regular import check_utf8_mark
 from raypipe.storage.compression import open_binary
 
 Document = tuple[str, str, str, str]
@@ -199,7 +199,7 @@ def _records(stream: BinaryIO, *, name: str, at: int, first: int, skip: int) -> 
     if _in_lines(head):
         yield from LINES.records(stream, name=name, at=at, first=first, skip=skip)
         return
-    check_not_utf16(name, head)
+    check_utf8_mark(name, head)
     in_array = head.lstrip(_WHITE).startswith(b"[")
     parts = _parts(stream, name)
     front, part = next(parts).removeprefix(BOM).translate(None, _WHITE), next(parts, None)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from raypipe.errors import InputError
 from raypipe.evaluation.run_files.columns import SHOWN, Codes, encode
-from raypipe.regular import check_not_utf16, check_returns
+from raypipe.regular import check_utf8_mark, check_returns
 from raypipe.storage.compression import open_binary
 
 BLOCK_BYTES = 4 << 20
@@ -35,7 +35,7 @@ def line_blocks(path: Path, *, block_bytes: int = BLOCK_BYTES) -> Iterator[bytes
     first = True
     for chunk in chunks(path, block_bytes):
         if first:
-            check_not_utf16(path, chunk)
+            check_utf8_mark(path, chunk)
             chunk, first = chunk.removeprefix(b"\xef\xbb\xbf"), False
         head, newline, tail = chunk.rpartition(b"\n")
         if num_rest + (chunk.find(b"\n") if newline else len(chunk)) > MAX_LINE_BYTES:
