@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
 from raypipe.errors import InputError, shown
-from raypipe.regular import check_utf8_mark, check_returns
+from raypipe.regular import check_returns, check_utf8_mark
 
 MAX_SHOWN = 10
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from raypipe.errors import InputError
 from raypipe.evaluation.run_files.columns import SHOWN, Codes, encode
-from raypipe.regular import check_utf8_mark, check_returns
+from raypipe.regular import check_returns, check_utf8_mark
 from raypipe.storage.compression import open_binary
 
 BLOCK_BYTES = 4 << 20
