@@ -144,8 +144,13 @@ def _of_json(path: Path) -> Iterator[tuple[str, str, object]]:
     try:
         with open_binary(path, wary=True) as stream:
             text = b"".join(chunks(stream)).decode("utf-8-sig")
-        for query_id, entries in json.loads(text, object_pairs_hook=tuple):
+        body = json.loads(text, object_pairs_hook=tuple)  # objects alone become tuples
+        if not isinstance(body, tuple):
+            raise ValueError("the file holds no object")
+        for query_id, entries in body:
             query_id.encode()  # half of a surrogate pair can be written, but is no text
+            if not isinstance(entries, tuple):
+                raise ValueError(f"query {shown(query_id)} has no object, but {shown(entries)}")
             for passage_id, grade in entries:
                 passage_id.encode()
                 yield query_id, passage_id, grade

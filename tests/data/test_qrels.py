@@ -122,6 +122,12 @@ def test_judgements_of_other_tools_are_read_as_these_wrote_them(name):
     assert set(rows(FOREIGN / name)) == FOREIGN_QRELS
 
 
+def test_json_whose_queries_have_lists_names_the_query(tmp_path):
+    (tmp_path / "qrels.json").write_text('{"q1": {"a": 1}, "q2": ["a", "b"]}')
+    with pytest.raises(InputError, match="query 'q2' has no object, but \\['a', 'b'\\]; or an obj"):
+        read_qrels(tmp_path / "qrels.json")
+
+
 def test_compressed_json_that_was_cut_off_behind_its_first_mebibyte_is_told_as_cut_off(tmp_path):
     entries = ", ".join(f'"{n:08}": 1' for n in range(90_000))
     path = write(tmp_path, gzip.compress(f'{{"1": {{{entries}}}}}'.encode(), 1)[:-20], "qrels.gz")
