@@ -272,9 +272,10 @@ class BertFiles:
         self, config: Config, *, segment_rows: int, num_labels: int | None
     ) -> dict[str, Any]:
         """The content of config.json, with the keys for transformers that Google's file lacks."""
-        body = {name: value for name, value in config.items() if value is not None}
+        body = dict(config)
         if self.names.kind == "bert":
-            body = {**GOOGLES, **body, "type_vocab_size": segment_rows}
+            stated = {name: value for name, value in config.items() if value is not None}
+            body = {**GOOGLES, **stated, "type_vocab_size": segment_rows}
         body["architectures"] = [self.architecture(head=num_labels is not None)]
         if num_labels is not None:
             body |= {**unit_names(num_labels), "num_labels": num_labels}

@@ -27,7 +27,7 @@ from raypipe.models.convert.checkpoint import (
 )
 from raypipe.models.family import family_of
 from raypipe.models.folder.discover import RECORD, discover
-from raypipe.models.folder.files import read_object
+from raypipe.models.folder.files import OWN_CODE, read_object
 from raypipe.models.folder.model_folder import tried
 from raypipe.models.folder.modules import table_of, transformer_folder
 from raypipe.models.folder.settings import (
@@ -38,6 +38,7 @@ from raypipe.models.folder.settings import (
     units_of,
 )
 from raypipe.models.tensors import Config
+from raypipe.models.tokenizer import read_tokenizer
 from raypipe.package import VERSION
 from raypipe.storage.files import appear, folder_beside
 from raypipe.storage.payloads import writing
@@ -75,10 +76,12 @@ def find_tokenizer(folders: Sequence[Path], preset: str | None) -> FoundTokenize
     """The first folder that has a tokenizer.
 
     Raises:
-        InputError: none has one, or a vocab.txt comes without a setting for lower case.
+        InputError: none has one, it is no tokenizer, or a vocab.txt comes without a setting for
+            lower case.
     """
     for folder in folders:
         if (folder / "tokenizer.json").exists():
+            read_tokenizer(folder)  # or an error
             return FoundTokenizer(folder, None, None)
         if (folder / "vocab.txt").exists():
             return _of_vocabulary(folder, preset)
@@ -157,6 +160,7 @@ def read_config(folder: Path) -> tuple[str, dict[str, Any]]:
             config = read_object(folder / name)
             with problems_in(folder / name):
                 problems = family_of(config).files.config_problems(config)
+                problems += [OWN_CODE] if "auto_map" in config else []
                 if problems:
                     raise InputError(problems)
             return name, config

@@ -139,6 +139,8 @@ def base_of(folder: Path) -> str:
 def merged_shapes(base: Mapping[str, Shape], config: Config, folder: Path) -> dict[str, Shape]:
     """Shapes of what `merge` returns, by saved name, of a base's shapes by their names.
 
+    Of the adapter's file these are the tensors that it has whole; peft knows all others.
+
     Raises:
         InputError: the adapter's file is not a safetensors file, or has half an update.
     """
@@ -153,9 +155,14 @@ def merged_shapes(base: Mapping[str, Shape], config: Config, folder: Path) -> di
     ]
     if problems:
         raise InputError(problems)
-    trained = family_of(config).files.trained_names(base, head=True)
+    family = family_of(config).files
+    trained = family.trained_names(base, head=True)
     named = {trained[name]: shape for name, shape in base.items() if name in trained}
-    return named | {name: shape for name, shape in own.items() if not name.endswith(HALVES)}
+    whole = {
+        family.saved_name(place, head=True)
+        for place in family.expected_shapes(config, num_labels=1)
+    }
+    return named | {name: shape for name, shape in own.items() if name in whole}
 
 
 def merge(base: Mapping[str, Any], config: Config, folder: Path) -> dict[str, Any]:

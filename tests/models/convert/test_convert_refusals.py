@@ -123,6 +123,24 @@ def test_a_git_lfs_pointer_is_called_one(tmp_path, words):
         convert(folder, tmp_path / "out", preset="repbert", tokenizer=words)
 
 
+def test_a_tokenizer_that_is_a_git_lfs_pointer_is_called_one(tmp_path, words):
+    folder = safe(made.repbert(tmp_path / "m", made.bert()))
+    pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n"
+    (words / "tokenizer.json").write_bytes(pointer)
+    with pytest.raises(InputError, match=f"{words}/tokenizer.json.*git lfs pull"):
+        convert(folder, tmp_path / "out", preset="repbert", tokenizer=words)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_model_with_code_of_its_own_is_not_written_as_one_without(tmp_path, words):
+    folder = safe(made.repbert(tmp_path / "m", made.bert()))
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "auto_map": {"AutoModel": "a.B"}}))
+    with pytest.raises(InputError, match=r"config.json: auto_map: expected none, found code"):
+        convert(folder, tmp_path / "out", preset="repbert", tokenizer=words)
+    assert not (tmp_path / "out").exists()
+
+
 def test_everything_wrong_before_the_weights_is_told_at_once(tmp_path):
     folder = made.repbert(tmp_path / "m", made.bert())
     (tmp_path / "out").mkdir()

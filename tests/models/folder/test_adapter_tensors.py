@@ -184,6 +184,37 @@ def test_an_adapter_with_a_setting_of_another_kind_is_merged_by_peft(adapter, en
         adapters.merged_by_peft(base, {**json.loads(config.read_text()), "num_labels": 2}, adapter)
 
 
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"use_dora": True},
+        {"lora_bias": True},
+        {"bias": "all"},
+        {"target_modules": ["query", "word_embeddings"]},
+        {"peft_type": "IA3", "feedforward_modules": []},
+    ],
+    ids=lambda own: next(iter(own)),
+)
+def test_an_adapter_with_tensors_of_its_kind_is_what_peft_computes(adapter, encoder, own):
+    """Beside the two parts of an update: magnitudes, biases, embeddings' updates, factors."""
+    import peft
+    from transformers import BertForSequenceClassification
+
+    settings = {"peft_type": "LORA", "task_type": "SEQ_CLS", "target_modules": ["query"], **own}
+    torch.manual_seed(5)
+    model = BertForSequenceClassification.from_pretrained(encoder, num_labels=2)
+    made = peft.get_peft_model(model, peft.get_peft_config(settings))
+    with torch.no_grad():
+        for tensor in made.parameters():
+            if tensor.requires_grad:
+                tensor += 0.1 * torch.randn_like(tensor)
+    made.save_pretrained(adapter)
+    expected = made.merge_and_unload().state_dict()
+    found = resolve_model(str(adapter))
+    assert describe(str(adapter), None).problems == []
+    torch.testing.assert_close(dict(load_weights(found)), dict(expected))
+
+
 @pytest.fixture
 def parts(adapter, encoder):
     """What `plain_sum` is given: base, adapter, its settings, the merged model's config."""

@@ -123,7 +123,9 @@ def test_linear_layers_are_those_that_peft_adapts(saved, tmp_path):
 @every
 def test_a_converted_config_says_which_class_opens_it(saved):
     files, config, _ = saved
+    config["rope"] = None  # no default: of some keys transformers would read another value
     body = files.converted_config(config, segment_rows=1, num_labels=2)
+    assert "rope" in body and body["rope"] is None
     assert body["architectures"] == [files.architecture(head=True)] == config["architectures"]
     assert body["id2label"] == {"0": "LABEL_0", "1": "LABEL_1"}
     encoder = files.converted_config(config, segment_rows=1, num_labels=None)
