@@ -15,6 +15,7 @@ from raypipe.models.bert.family import CAMEMBERT, DISTILBERT, ROBERTA, XLM_ROBER
 from raypipe.models.bert.family import FAMILY as BERT
 from raypipe.models.bert.files import BertFiles as Files
 from raypipe.models.bert.files import plain_names as plain_names
+from raypipe.models.bert.files import unwrapped as unwrapped
 from raypipe.models.modernbert.family import FAMILY as MODERNBERT
 from raypipe.models.tensors import Config, Shape
 from raypipe.text.inputs import Layout

@@ -22,9 +22,9 @@ Shape = tuple[int, ...]
 Config = Mapping[str, Any]
 """The content of config.json."""
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+"""The endings of files of tensors that can run code."""
 UNREAD = (".onnx", ".gguf", ".h5", ".msgpack", ".ot", ".mlmodel", ".tflite")
 """Endings of weights for other programs, which nothing here reads."""
-"""The endings of files of tensors that can run code."""
 HEAD = "ForSequenceClassification"
 """The end of the name of an architecture that scores pairs."""
 

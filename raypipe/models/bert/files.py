@@ -292,6 +292,11 @@ class BertFiles:
         return plain if (of_body and plain not in BUFFERS) or self.may_have(plain) else None
 
 
+def unwrapped(name: str) -> str:
+    """A tensor's name without the wrappers before it."""
+    return re.sub(f"^(?:{'|'.join(map(re.escape, WRAPPERS))})+", "", name)
+
+
 def plain_names(names: Iterable[str]) -> dict[str, str]:
     """The name by which transformers saves a tensor now, by its name in a file of safetensors.
 

@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,7 @@ import numpy as np
 from safetensors import SafetensorError
 
 from raypipe.errors import InputError
-from raypipe.models.family import family_of, plain_names
+from raypipe.models.family import family_of, plain_names, unwrapped
 from raypipe.models.folder.files import canonical_names, tensor_problems
 from raypipe.models.folder.settings import (
     SEGMENT_ROWS,
@@ -182,7 +183,10 @@ def read_checkpoint(files: list[Path]) -> SavedTensors:
 
 def named_as_torch(tensors: Tensors) -> dict[str, Tensor]:
     """The tensors of a TensorFlow checkpoint under transformers' names, and others as `plain_names`
-    has them; a kernel of TensorFlow is the transpose of a weight."""
+    has them; a kernel of TensorFlow is the transpose of a weight.
+
+    A wrapper goes too where it is before some names alone, as beside the tensors of a loss.
+    """
     named = {}
     for name, tensor in tensors.items():
         own = plain = name.removesuffix(":0")
@@ -192,6 +196,8 @@ def named_as_torch(tensors: Tensors) -> dict[str, Tensor]:
         for pattern, part in TENSORFLOW_PARTS:
             plain = re.sub(pattern, part, plain)
         named[plain.replace("/", ".")] = tensor.T if own.endswith("/kernel") else tensor
+    counts = Counter(map(unwrapped, named))
+    named = {n if counts[unwrapped(n)] > 1 else unwrapped(n): t for n, t in named.items()}
     plain_of = plain_names(named)
     return {plain_of[name]: tensor for name, tensor in named.items()}
 
@@ -322,7 +328,7 @@ def rename(
     problems = [
         f"two tensors have the same name: {names[place]} and {name}"
         for name in unused
-        if (place := files.canonical(name)) in names
+        if (place := files.canonical(unwrapped(name))) in names
     ]
     is_duo = conventions.kind == "duo"
     shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}

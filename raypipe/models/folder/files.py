@@ -118,7 +118,7 @@ def no_weights(folder: Path) -> str:
     found, remedy = "none", f"convert it: raypipe model convert {folder} --out DIR"
     if pickles:
         found = f"found {', '.join(pickles)}, pickles, which can run code"
-    elif others:
+    elif others and not any(folder.glob("*.safetensors")):
         found = f"found {some(others)}, which raypipe does not read"
         remedy = "put the model's weights of PyTorch there"
     return f"{folder}: expected model.safetensors, {found}; {remedy}"

@@ -84,3 +84,22 @@ def test_names_of_every_writer_are_read():
     )
     assert torch.equal(named["bert.encoder.layer.1.output.dense.weight"], kernel.T)
     assert torch.equal(named["a.kernel"], kernel)
+
+
+@pytest.mark.parametrize("wrapper", ["module.", "model.", "_orig_mod.module.", "0.auto_model."])
+def test_a_wrapper_of_some_tensors_alone_goes_too(wrapper):
+    """A trainer's loss, or a head beside the wrapped body, has none."""
+    tensors = model_tensors(2)
+    wrapped = {n if n.startswith("class") else f"{wrapper}{n}": t for n, t in tensors.items()}
+    wrapped["loss.weight"] = torch.ones(1)
+    found = rename(named_as_torch(wrapped), CONFIG, ENCODER, segment_row=None)
+    plain = rename(named_as_torch(tensors), CONFIG, ENCODER, segment_row=None)
+    assert found.tensors.keys() == plain.tensors.keys()
+    assert found.left_out == [*plain.left_out, "loss.weight"]
+
+
+def test_a_wrapped_tensor_beside_one_without_is_ambiguous():
+    tensors = model_tensors(2)
+    tensors["module.embeddings.LayerNorm.bias"] = torch.ones(32)
+    with pytest.raises(InputError, match="the same name: embeddings.Lay.* and module.emb"):
+        rename(named_as_torch(tensors), CONFIG, ENCODER, segment_row=None)

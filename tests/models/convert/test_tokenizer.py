@@ -2,6 +2,8 @@ import json
 
 import checkpoints as made
 import pytest
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
 
 from raypipe.errors import InputError
 from raypipe.models.convert.convert import find_tokenizer, write_tokenizer
@@ -15,7 +17,8 @@ def touch(folder, *names):
 
 
 def test_the_first_folder_with_a_tokenizer_and_the_letters_it_reads(tmp_path):
-    one, two = touch(tmp_path / "1"), touch(tmp_path / "2", "tokenizer.json", "vocab.txt")
+    one, two = touch(tmp_path / "1"), touch(tmp_path / "2", "vocab.txt")
+    Tokenizer(WordLevel()).save(str(two / "tokenizer.json"))
     found = find_tokenizer([one, two], None)
     assert (found.folder, found.lower_case, found.lower_case_from) == (two, None, None)
     made.write_vocabulary(one)

@@ -51,6 +51,13 @@ def test_weights_for_other_programs_are_named_where_there_are_no_others(encoder,
     assert "convert" not in problem
 
 
+def test_weights_in_parts_are_to_be_converted_also_beside_those_for_other_programs(encoder):
+    (encoder / "model.safetensors").rename(encoder / "model-00001-of-00001.safetensors")
+    (encoder / "model.onnx").write_bytes(b"weights")
+    with pytest.raises(InputError, match="expected model.safetensors, none; convert it"):
+        resolve_model(str(encoder))
+
+
 @pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json"])
 def test_a_git_lfs_pointer_in_the_place_of_a_file_is_called_one(encoder, name):
     pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n"
