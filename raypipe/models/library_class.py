@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from raypipe.errors import InputError
+from raypipe.errors import InputError, shown
 from raypipe.models.folder.files import OWN_CODE, quantised_problems, read_object
 from raypipe.models.folder.modules import LATE, SETTINGS, modules_of
 from raypipe.models.folder.settings import DOCUMENTED, OF_WORDS
@@ -25,6 +25,8 @@ CLASSES = {
 POOLINGS = {"mean": "mean", "cls": "cls", "max": "max", "last": "lasttoken"}
 """The library's word by raypipe's, for a transformer alone."""
 METADATA = "artifact.metadata"
+MOST_LABELS = 100_000
+"""transformers makes a name for each label, in memory, before it reads a weight."""
 
 
 def class_of(folder: Path, settings: Mapping[str, Any]) -> str:
@@ -32,7 +34,7 @@ def class_of(folder: Path, settings: Mapping[str, Any]) -> str:
 
     Raises:
         InputError: nothing says it, the folder asks for code of its own or for files of another
-            folder, or its weights are quantised.
+            folder, its number of labels is none, or its weights are quantised.
     """
     config, tokenizer = (
         read_object(folder / name) for name in ("config.json", "tokenizer_config.json")
@@ -40,6 +42,12 @@ def class_of(folder: Path, settings: Mapping[str, Any]) -> str:
     if "auto_map" in config or "auto_map" in tokenizer:
         raise InputError(f"{folder}: {OWN_CODE}")
     _refuse_elsewhere(folder)
+    labels = config.get("num_labels")
+    if labels is not None and (type(labels) is not int or not 1 <= labels <= MOST_LABELS):
+        raise InputError(
+            f"{folder / 'config.json'}: num_labels: expected a count of units, found "
+            f"{shown(labels)}; set it to the number of rows of the head"
+        )
     problems = quantised_problems(folder, config)
     if problems:
         raise InputError(problems)

@@ -104,6 +104,15 @@ def test_the_first_tokenizer_is_a_flag(mono, value):
     assert "raypipe.json: first_tokenizer: expected true or false" in problem
 
 
+@pytest.mark.parametrize("labels", [100_001, 0, "x", True])
+def test_a_number_of_labels_that_is_none_is_refused_before_a_name_is_made_for_each(mono, labels):
+    (mono / "raypipe.json").unlink()
+    config = json.loads((mono / "config.json").read_text())
+    write(mono / "config.json", {**config, "num_labels": labels})
+    (problem,) = problems(mono)
+    assert f"config.json: num_labels: expected a count of units, found {labels!r}" in problem
+
+
 @pytest.mark.slow
 @pytest.mark.fault(
     36, "odd values in every key of a model folder: over 100 are refused, 0 tracebacks"
