@@ -104,7 +104,7 @@ def test_the_first_tokenizer_is_a_flag(mono, value):
     assert "raypipe.json: first_tokenizer: expected true or false" in problem
 
 
-@pytest.mark.parametrize("labels", [100_001, 0, "x", True])
+@pytest.mark.parametrize("labels", [100_001, 0, "x"])
 def test_a_number_of_labels_that_is_none_is_refused_before_a_name_is_made_for_each(mono, labels):
     (mono / "raypipe.json").unlink()
     config = json.loads((mono / "config.json").read_text())
