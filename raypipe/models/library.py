@@ -22,7 +22,7 @@ from pathlib import Path
 from threading import RLock
 from typing import Any
 
-from raypipe.errors import InputError, first_line
+from raypipe.errors import InputError, first_line, shown
 from raypipe.models.folder.cross_encoder import SCORES
 from raypipe.models.folder.discover import Discovered, given_settings, with_known_prompts
 from raypipe.models.folder.files import (
@@ -108,7 +108,7 @@ def _described(
         _refuse_beyond_table(model, folder)
     if name not in ("CrossEncoder", PROMPTED):
         _refuse_unread(model, name, folder)
-    read: dict[str, Any] = {"class": name, "pooling": bare, "dim": _dim(model, conventions)}
+    read: dict[str, Any] = {"class": name, "pooling": bare, "dim": _dim(model, conventions, folder)}
     if name == "CrossEncoder":  # predict puts no other one in front of a pair
         read["prompt"] = model.prompts.get(model.default_prompt_name) or ""
     versions = {each: version(each) for each in ("sentence-transformers", "transformers")}
@@ -324,21 +324,33 @@ def _refuse_beyond_table(model: Any, folder: Path) -> None:
             )
 
 
-def _dim(model: Any, conventions: AnyConventions) -> int:
-    """Dimensions of an encoder's vectors, for weights of word pieces those of the vocabulary."""
+def _dim(model: Any, conventions: AnyConventions, folder: Path) -> int:
+    """Dimensions of an encoder's vectors, for weights of word pieces those of the vocabulary.
+
+    Raises:
+        InputError: the modules state no number.
+    """
     if not isinstance(conventions, Conventions):
         return 0
     if any(type(module).__name__ == "SpladePooling" for module in model.modules()):
         configs: Any = (getattr(module, "config", None) for module in model.modules())
         return next(int(each.vocab_size) for each in configs if hasattr(each, "vocab_size"))
-    return int(conventions.truncate_dim or model.get_embedding_dimension())
+    dim = conventions.truncate_dim or model.get_embedding_dimension()
+    if type(dim) is not int:
+        raise InputError(
+            f"{folder}: expected modules that state the number of their dimensions, found "
+            f"{shown(dim)}; set it, such as word_embedding_dimension of Pooling"
+        )
+    return dim
 
 
 def specials_of(model: Any) -> int:
     """Number of tokens that the tokenizer puts around one text; 0 around those of a table, and of
     one of words, which is not of transformers."""
+    if not _limit(model):
+        return 0
     added = getattr(model.tokenizer, "num_special_tokens_to_add", None)
-    return int(added(False)) if added is not None and _limit(model) else 0
+    return 0 if added is None else int(added(False))
 
 
 def _limit(model: Any) -> int | None:

@@ -200,6 +200,15 @@ def test_a_limit_that_is_no_count_is_refused(tmp_path, body):
     assert "max_seq_length" in told(folder) or "cannot open" in told(folder)
 
 
+def test_modules_that_state_no_dimensions_or_begin_with_none_that_reads_are_refused(tmp_path):
+    folder = encoder(tmp_path, "mpnet")
+    changed(folder / "1_Pooling" / "config.json", embedding_dimension="")
+    assert "expected modules that state the number of their dimensions, found ''" in told(folder)
+    modules = json.loads((folder / "modules.json").read_text())
+    (folder / "modules.json").write_text(json.dumps(modules[1:]))
+    assert "sentence-transformers cannot" in told(folder)
+
+
 def test_other_similarities_are_refused_and_a_cosine_without_length_one_is_noted(tmp_path):
     folder = encoder(tmp_path, "electra")
     changed(folder / SETTINGS, similarity_fn_name="cosine")
