@@ -28,7 +28,9 @@ def test_a_cluster_that_loses_and_gains_a_node_writes_the_same_payloads_and_is_g
     assert again.returncode == 2 and f"--keep: {tmp_path} is not empty" in again.stderr
 
 
-@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "sent", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)]
+)
 def test_a_demonstration_that_is_ended_while_its_nodes_start_leaves_no_process(tmp_path, sent):
     demo = psutil.Popen([*COMMAND, "--keep", str(tmp_path / "kept")], stderr=subprocess.DEVNULL)
     while len(begun := demo.children(recursive=True)) < 3:

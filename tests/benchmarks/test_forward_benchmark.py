@@ -128,7 +128,7 @@ def test_a_part_runs_on_a_cpu_and_is_tuned_once(whole):
     assert peer in tried and peer.startswith(row["beside"][0]["peer"])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_ways_between_products_agree_and_a_pass_is_profiled(tmp_path):
     done = run(tmp_path, "--part", "encode", "--precision", "bf16", "--out", "one")
     assert done.returncode == 0, done.stderr
@@ -160,7 +160,7 @@ def test_a_row_that_fails_is_named_and_the_others_are_measured(tmp_path):
     assert report["not_run"] == []
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_there_is_no_time_for_is_named(tmp_path):
     spent = run(tmp_path, "--minutes", "0", "--precision", "fp32")
     assert spent.returncode == 0, spent.stderr
@@ -176,7 +176,7 @@ def test_what_there_is_no_time_for_is_named(tmp_path):
         assert f"Not run, out of time: {name}" in spent.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_row_that_passes_the_limit_is_cut_off_and_the_rows_before_it_are_written(tmp_path):
     """The hook makes the second case hang for ever; the limit, of weeks, is reached there."""
     (tmp_path / "sitecustomize.py").write_text(HANGS)
@@ -214,7 +214,7 @@ def test_search_is_set_beside_its_products_and_faiss_and_its_products_are_tuned_
     assert later["way"] == found["products"]["way"] and later["tried"] == {}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_without_faiss_it_is_left_out_by_name(tmp_path):
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['faiss'] = None\n")
     done = run(tmp_path, "--part", "search", "--out", "one", PYTHONPATH=str(tmp_path))

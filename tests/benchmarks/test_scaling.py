@@ -63,7 +63,7 @@ def test_kept_measurements_are_printed_again(tmp_path, capsys):
 
 
 @pytest.mark.ray
-@pytest.mark.slow
+@pytest.mark.long
 def test_everything_is_measured_in_small(tmp_path):
     kept = tmp_path / "kept.json"
     command = [sys.executable, str(Path(scaling.__file__)), "--kept", str(kept)]

@@ -1,8 +1,6 @@
 """Small workspaces that several test files of the driver read."""
 
 import shutil
-import subprocess
-import sys
 
 import pytest
 import yaml
@@ -14,6 +12,7 @@ from recipes import write_files
 from small_invocation import RECIPE as INVOCABLE
 from small_workspace import run_small
 
+from raypipe.cli.main import run as run_verb
 from raypipe.config.load import load_recipe
 
 
@@ -98,9 +97,8 @@ resources: {{backend: inline, device: cpu, shard_tokens: 4000}}
 def exported(small_files, tmp_path_factory):
     folder = tmp_path_factory.mktemp("exported")
     (folder / "recipe.yaml").write_text(EXPORTED.format(files=small_files))
-    command = [sys.executable, "-m", "raypipe", "pipeline", folder / "recipe.yaml"]
-    done = subprocess.run([*command, "--out", folder / "work"], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    done = run_verb(["pipeline", str(folder / "recipe.yaml"), "--out", str(folder / "work")])
+    assert done == (0, "complete")
     return folder / "work"
 
 

@@ -109,10 +109,10 @@ def folder():
 
 
 @pytest.mark.slow
-@settings(quick, max_examples=50)
+@settings(quick, max_examples=30)
 @given(texts, st.lists(edits, min_size=4, max_size=4))
 def test_a_build_that_copies_equals_one_from_nothing(recipe, folder, texts, four_edits):
-    """50 collections, each with four edits: 200 builds."""
+    """30 collections, each with four edits: 120 builds."""
     top = folder()
     storage = PosixStorage(top / "copying")
     older = [built(recipe(texts), storage)[0]]

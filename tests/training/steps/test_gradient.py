@@ -56,7 +56,7 @@ def test_packed_and_one_by_one_agree(own, tiny_model, kind):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("world", [2, 4])
+@pytest.mark.parametrize("world", [2, pytest.param(4, marks=pytest.mark.long)])
 def test_several_workers_give_the_gradient_of_one(own, tiny_model, tmp_path, world):
     kinds = list(own.KINDS)
     command = [sys.executable, str(SCRIPT), str(tmp_path), str(tiny_model), ",".join(kinds)]

@@ -82,7 +82,7 @@ def test_the_gradient_is_autograds_over_transformers_weights(folder):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("world", [2, 4])
+@pytest.mark.parametrize("world", [2, pytest.param(4, marks=pytest.mark.long)])
 def test_several_workers_give_the_gradient_of_one(folder, tmp_path, world):
     """13 examples: shares of 7 and 6, or of 4, 3, 3 and 3."""
     script = Path(gradients.__file__)
