@@ -311,7 +311,8 @@ def whole_grade(value: object) -> int:
         ValueError: no whole number, or one beyond `schema.MAX_GRADE`.
     """
     if isinstance(value, bool) or not isinstance(value, int | float) or value % 1:
-        raise ValueError(f"expected an integer grade, found {shown(value)}")
+        remedy = "; it is a text: write it as a number" if isinstance(value, str) else ""
+        raise ValueError(f"expected an integer grade, found {shown(value)}{remedy}")
     return _within(int(value))
 
 

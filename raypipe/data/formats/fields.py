@@ -114,6 +114,12 @@ def json_id(record: dict[str, Any], *fields: str) -> str:
             value = record[field]
             if isinstance(value, int) and not isinstance(value, bool):
                 value = str(value)
+            if isinstance(value, float) and math.isfinite(value):
+                raise ValueError(
+                    f'expected a string or a whole number in "{field}", found {value}; pandas '
+                    "makes fractions of whole numbers where one is missing: leave such rows out, "
+                    f"then df.astype({{{field!r}: 'int64'}})"
+                )
             if not isinstance(value, str):
                 raise _no_string(field, value)
             return checked_id(value, field=field)
