@@ -21,7 +21,7 @@ def test_an_integer_id_becomes_a_string():
 @pytest.mark.parametrize(
     ("record", "cause"),
     [
-        (b"", "not valid JSON"),
+        (b"", "found an empty line; delete it"),
         (b"{'id': 1}", "not valid JSON"),
         (b"[1]", "expected a JSON object"),
         (b'{"contents": "x"}', 'expected a field "id" or "_id" or "docid", found \'contents\''),
