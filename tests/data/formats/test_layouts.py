@@ -114,6 +114,10 @@ def test_a_folder_whose_sub_folders_hold_more_of_the_kind_is_refused(form, name,
     (folder / f"a.{name[2:]}").unlink()
     with pytest.raises(InputError, match="sub has some: name that folder"):
         FORMATS[form].files([folder])
+    written(tmp_path, {f"lang=de/{name}": [], f"lang=de/more.{name[2:]}": []})
+    told = "lang=de and 1 more have some: name each of these folders"
+    with pytest.raises(InputError, match=told):
+        FORMATS[form].files([folder])
 
 
 def test_queries_and_judgements_beside_the_passages_are_not_read_as_passages(tmp_path):
