@@ -269,7 +269,10 @@ def format_of(path: Path, *, documents: bool = False) -> str:
         try:
             known = known or FORMATS["pyserini"].files([path])
         except InputError:
-            raise InputError(f"{path}: its format is unknown; expected {EXPECTED}") from None
+            files = (file for file in path.rglob("*") if file.is_file())
+            below = next((file.parent for file in files if _ending(file) in _SUFFIXES), None)
+            hint = f"; {below} has such files: name the folder, or each of several" if below else ""
+            raise InputError(f"{path}: its format is unknown; expected {EXPECTED}{hint}") from None
         path = known[0]
     return _of_file(path, documents)
 

@@ -68,3 +68,10 @@ def test_another_file_is_refused_with_what_is_expected(tmp_path, content):
     (tmp_path / "a.csv").unlink()
     with pytest.raises(InputError, match="its format is unknown; expected lines of id TAB"):
         format_of(tmp_path)
+
+
+def test_a_folder_with_its_files_in_another_is_told_where_they_are(tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "train-0.parquet").write_bytes(b"PAR1")
+    with pytest.raises(InputError, match=f"a BEIR folder or irds:ID; {tmp_path}/data has such"):
+        format_of(tmp_path)
