@@ -149,22 +149,22 @@ def as_text(name: str, column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | 
     )
 
 
-def check_no_nulls(name: str, column: pa.ChunkedArray | pa.Array, *, begins: int = 0) -> None:
+def check_no_nulls(name: str, column: pa.ChunkedArray | pa.Array, *, first: int = 1) -> None:
     """Returns nothing if every row of a column has a value.
 
     Args:
         name: the column's.
         column: its values.
-        begins: number of rows in front of them.
+        first: number of the first row.
 
     Raises:
-        ValueError: there are nulls, with the row of the first of them, from 1.
+        ValueError: there are nulls, with the row of the first of them.
     """
     if column.null_count:
-        first = pc.index(column.is_null(), True).as_py()
+        row = first + pc.index(column.is_null(), True).as_py()
         raise ValueError(
             f"column {name}: {column.null_count:,} rows are null, the first of them row "
-            f"{begins + first + 1:,}; leave them out, in pandas with df.dropna(subset=[{name!r}])"
+            f"{row:,}; leave them out, in pandas with df.dropna(subset=[{name!r}])"
         )
 
 

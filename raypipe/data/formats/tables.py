@@ -248,7 +248,7 @@ def _rows(
         try:
             column = foreign.as_text(name, batch[name])
             if own in ("passage_id", "text") and name not in may_lack:
-                foreign.check_no_nulls(name, column, begins=begins)
+                foreign.check_no_nulls(name, column, first=begins + 1)
         except ValueError as error:
             raise InputError(f"{path}: {error}") from None
         texts.append([value or "" for value in column.to_pylist()])

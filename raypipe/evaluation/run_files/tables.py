@@ -207,10 +207,10 @@ def table_lines(path: Path, table: pa.Table, *, first: int = 0) -> Lines:
     """
     columns = _columns(path, table.column_names)
     return Lines(
-        encode(_ids(path, table, columns["query_id"])),
-        encode(_ids(path, table, columns["passage_id"])),
-        _values(path, table, columns["rank"]) if "rank" in columns else None,
-        _values(path, table, columns["score"]) if "score" in columns else None,
+        encode(_ids(path, table, columns["query_id"], first)),
+        encode(_ids(path, table, columns["passage_id"], first)),
+        _values(path, table, columns["rank"], first) if "rank" in columns else None,
+        _values(path, table, columns["score"], first) if "score" in columns else None,
         np.arange(first, first + len(table)),
     )
 
@@ -239,20 +239,20 @@ def _columns(path: Path, names: Sequence[str]) -> dict[str, str]:
     return columns
 
 
-def _ids(path: Path, table: pa.Table, name: str) -> pa.ChunkedArray:
+def _ids(path: Path, table: pa.Table, name: str, first: int) -> pa.ChunkedArray:
     try:
-        foreign.check_no_nulls(name, table[name])
+        foreign.check_no_nulls(name, table[name], first=first)
         return foreign.as_text(name, table[name])
     except ValueError as error:
         raise InputError(f"{path}: {error}") from None
 
 
-def _values(path: Path, table: pa.Table, name: str) -> NDArray[np.float32]:
+def _values(path: Path, table: pa.Table, name: str, first: int) -> NDArray[np.float32]:
     column = table[name]
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
         raise InputError(f"{path}: column {name}: expected numbers; found {column.type}")
     try:
-        foreign.check_no_nulls(name, column)
+        foreign.check_no_nulls(name, column, first=first)
     except ValueError as error:
         raise InputError(f"{path}: {error}") from None
     return narrowed(column.cast(pa.float64(), safe=False).to_numpy())  # int64 is rounded
