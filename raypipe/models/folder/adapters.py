@@ -42,6 +42,12 @@ MERGED = (
     "base's tokenizer and modules.json beside the weights"
 )
 
+LIKE_PEFT = (
+    '{"kind": "mono", "base": "FOLDER", "query_limit": null, "passage_limit": null, '
+    '"total_limit": 512, "relevant_label": null, "score": "raw", "segment_row": null}'
+)
+"""The raypipe.json of a reranker's adapter with one unit, as peft saves it."""
+
 
 def plain_sum(
     base: Mapping[str, Tensor],
@@ -130,8 +136,8 @@ def base_of(folder: Path) -> str:
     base = read_object(folder / "raypipe.json").get("base")
     if not isinstance(base, str):
         raise InputError(
-            f'{folder}: an adapter without its model; name it in raypipe.json, "base": "minilm" '
-            "or a folder"
+            f"{folder}: an adapter without its model; name it in raypipe.json, such as "
+            f"{LIKE_PEFT}, where FOLDER is its base, or minilm; or merge it: {MERGED}"
         )
     return base
 
