@@ -127,6 +127,47 @@ def is_text(kind: pa.DataType) -> bool:
     return any(is_kind(kind) for is_kind in kinds)
 
 
+def as_text(name: str, column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
+    """Texts, and whole numbers in decimal, as strings; a column of nulls alone has no type.
+
+    Raises:
+        ValueError: another type, with what writes the column as texts.
+    """
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if pa.types.is_integer(kind) or is_text(kind) or pa.types.is_null(kind):
+        return column.cast(pa.string())
+    remedy = "write each as one text"
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        remedy = (
+            "pandas makes fractions of whole numbers where one is missing: leave such rows out, "
+            f"then df.astype({{{name!r}: 'int64'}})"
+        )
+    elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        remedy = f"in pandas, df[{name!r}] = df[{name!r}].str.decode('utf-8') makes texts of bytes"
+    raise ValueError(
+        f"column {name}: expected texts or whole numbers; found {column.type}; {remedy}"
+    )
+
+
+def check_no_nulls(name: str, column: pa.ChunkedArray | pa.Array, *, first: int = 1) -> None:
+    """Returns nothing if every row of a column has a value.
+
+    Args:
+        name: the column's.
+        column: its values.
+        first: number of the first row.
+
+    Raises:
+        ValueError: there are nulls, with the row of the first of them.
+    """
+    if column.null_count:
+        row = first + pc.index(column.is_null(), True).as_py()
+        raise ValueError(
+            f"column {name}: {column.null_count:,} rows are null, the first of them row "
+            f"{row:,}; leave them out, in pandas with df.dropna(subset=[{name!r}])"
+        )
+
+
 def num_characters(texts: pa.Array) -> int:
     """The bytes of all texts of a dictionary, each as often as it occurs; 0 of other types."""
     if not pa.types.is_dictionary(texts.type):

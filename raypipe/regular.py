@@ -90,6 +90,19 @@ def check_utf8_mark(path: Path | str, head: bytes) -> None:
         )
 
 
+def check_no_array(path: Path | str, first: bytes) -> None:
+    """Returns nothing if a file whose first line with content is this one is no array of objects.
+
+    Raises:
+        InputError: it is.
+    """
+    if first.startswith(b"[") and first[1:].lstrip()[:1] in (b"", b"{"):
+        raise InputError(
+            f"{path}: expected an object in each line, found a JSON array; pandas writes lines "
+            "with to_json(PATH, orient='records', lines=True)"
+        )
+
+
 def check_returns(path: Path | str, only_line: bytes) -> None:
     """Returns nothing if a file of this one line, without a line feed, has no returns within it.
 

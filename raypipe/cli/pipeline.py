@@ -138,6 +138,7 @@ def table(
     ] = None,
 ) -> None:
     """Print the results table of a finished pipeline, for a paper or a program."""
+    from raypipe.evaluation.names import measures_in
     from raypipe.evaluation.tables import in_format, markdown
     from raypipe.report.finished import open_finished
     from raypipe.report.page import to_text
@@ -150,7 +151,7 @@ def table(
     if moved and not finished.summary["measures"]:  # of the last snapshot
         show(joined(moved, apart=True))
         return
-    tables = results(finished, query_set, measures.replace(",", " ").split())
+    tables = results(finished, query_set, measures_in(measures))
     if is_shown:
         show(joined([markdown(tables).trimmed(), *moved], apart=True))
         return

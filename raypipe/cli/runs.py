@@ -51,6 +51,7 @@ def compare(
     """Compare runs with a baseline: paired tests, intervals, wins and losses."""
     from raypipe.data.qrels import read_qrels
     from raypipe.evaluation.compare import compare as compared
+    from raypipe.evaluation.names import measures_in
     from raypipe.evaluation.run_files.runs import read_run
     from raypipe.evaluation.ties import note_ties, ties_of
 
@@ -66,7 +67,7 @@ def compare(
         problems.append(taken)
     if problems:
         raise InputError(problems)
-    names = measures.replace(",", " ").split()
+    names = measures_in(measures)
     judged = read_qrels(qrels)
     tables = {str(path): read_run(path, break_ties=break_ties) for path in runs}
     for name, table in tables.items():

@@ -155,9 +155,10 @@ def evaluate(
     """Measure run files against judgements."""
     from raypipe.data.qrels import read_qrels
     from raypipe.evaluation.measures import evaluate_file
+    from raypipe.evaluation.names import measures_in
 
     refuse_missing(*runs, qrels)
-    names = measures.replace(",", " ").split()
+    names = measures_in(measures)
     judged = read_qrels(qrels)
     measured = {
         str(path): evaluate_file(path, judged, names, break_ties=break_ties, qrels_name=str(qrels))

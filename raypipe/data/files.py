@@ -52,7 +52,7 @@ def find_files(
             if not inside:
                 problems.append(
                     f"{path}: no file of this format in the folder: expected {expected}"
-                    + (f"; {below[0].parent} has some: name that folder" if below else "")
+                    + _where(below)
                 )
         elif not path.exists():
             problems.append(f"{path}: no such file or folder: expected {expected}")
@@ -69,6 +69,14 @@ def find_files(
     if problems:
         raise InputError(problems)
     return sorted(files, key=natural_key)
+
+
+def _where(below: Sequence[Path]) -> str:
+    """The folders in which such files are, for a message; empty if there are none."""
+    folders = sorted({path.parent for path in below}, key=natural_key)
+    if len(folders) > 1:
+        return f"; {folders[0]} and {len(folders) - 1:,} more have some: name each of these folders"
+    return f"; {folders[0]} has some: name that folder" if folders else ""
 
 
 def _in_folder(folder: Path, patterns: Sequence[str], walk: bool) -> tuple[list[Path], list[Path]]:

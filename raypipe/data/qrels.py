@@ -18,6 +18,7 @@ from raypipe.data.formats.json_lines import names_of
 from raypipe.data.formats.tables import QUOTES, is_parquet, read_columns
 from raypipe.data.records import BOM, Problems, chunks
 from raypipe.errors import InputError, shown
+from raypipe.regular import check_no_array
 from raypipe.schema import MAX_GRADE, QRELS
 from raypipe.storage.compression import open_binary
 from raypipe.uris import dataset_id
@@ -82,11 +83,7 @@ def _judgements(path: Path, problems: Problems) -> Placed:
         return
     with open_binary(path, wary=True) as stream:
         first = next(chunks(stream), b"").removeprefix(BOM).lstrip().partition(b"\n")[0]
-    if first.startswith(b"[") and first[1:].lstrip()[:1] in (b"", b"{"):
-        raise InputError(
-            f"{path}: expected an object in each line, found a JSON array; pandas writes lines "
-            "with to_json(PATH, orient='records', lines=True)"
-        )
+    check_no_array(path, first)
     if not first.startswith(b"{"):
         yield from _of_lines(path, problems)
     elif fields := _row_of(first):
@@ -311,7 +308,8 @@ def whole_grade(value: object) -> int:
         ValueError: no whole number, or one beyond `schema.MAX_GRADE`.
     """
     if isinstance(value, bool) or not isinstance(value, int | float) or value % 1:
-        raise ValueError(f"expected an integer grade, found {shown(value)}")
+        remedy = "; it is a text: write it as a number" if isinstance(value, str) else ""
+        raise ValueError(f"expected an integer grade, found {shown(value)}{remedy}")
     return _within(int(value))
 
 

@@ -30,6 +30,7 @@ from raypipe.data.formats.msmarco import parse_candidate
 from raypipe.data.formats.tables import QUOTES, is_parquet, read_columns
 from raypipe.data.records import BOM, MAX_LINE_BYTES, Problems, first_quoted, lines
 from raypipe.errors import InputError, shown
+from raypipe.regular import check_no_array
 from raypipe.storage.compression import open_binary
 from raypipe.uris import dataset_id
 
@@ -319,6 +320,7 @@ def _form(path: Path) -> _Form:
         numbered = enumerate(lines(stream, name=str(path), of_many=True), 1)
         content = ((at, line) for at, line in numbered if line.strip() and not _is_comment(line))
         number, first = next(content, (0, b""))
+    check_no_array(path, first.lstrip())
     if first.startswith(b"{"):
         return _Form(_of_json)
     if _is_markup(first):

@@ -23,6 +23,17 @@ GDEVAL_GRADE = 4
 """ERR divides gains by 2^4, so a higher grade has no probability, and gdeval ends at one."""
 
 
+_NAME = re.compile(r"(?:\([^()]*\)|[^\s,(]|\()+")
+
+
+def measures_in(text: str) -> list[str]:
+    """The names in a text, between blanks and commas, but for those within parentheses.
+
+    A name has no blanks: `SetP(rel=2, relative=True)` is `SetP(rel=2,relative=True)`.
+    """
+    return ["".join(name.split()) for name in _NAME.findall(text)]
+
+
 def parse_measures(measures: Sequence[str]) -> dict[str, ir_measures.Measure]:
     """Name as given -> measure; each is known, complete and can be computed here.
 
@@ -189,15 +200,25 @@ def _trec_eval(name: str) -> ir_measures.Measure | None:
     return parsed[0]
 
 
+_CUTOFF_FIRST = re.compile(r"(\w+)(@[0-9]+)(\(.*\))")
+
+
 def _reason(name: str, error: Exception) -> str:
     if not isinstance(error, NameError):
+        reason = str(error)
+        if name.isdecimal():
+            reason = "a number alone; trec_eval's P.5,10 is P_5 P_10 here"
+        elif misplaced := _CUTOFF_FIRST.fullmatch(name):
+            reason = "a cutoff comes last, as in {0}{2}{1}".format(*misplaced.groups())
         return (
-            f"{error}; expected a form like nDCG@10, RR(rel=2)@10, AP, R@1000, or trec_eval's like "
-            "ndcg_cut_10, map, recall_1000"
+            f"{reason}; expected a form like nDCG@10, RR(rel=2)@10, AP, R@1000, or trec_eval's "
+            "like ndcg_cut_10, map, recall_1000"
         )
     word = name.split("@")[0].split("(")[0].strip()
     # Aliases first, so that nDCG is suggested rather than NDCG.
-    known_names = sorted(registry, key=lambda known: registry[known].__name__ == known)
+    refused = (*_OF_SUBTOPICS, "Accuracy")
+    computed = [known for known in registry if registry[known].__name__ not in refused]
+    known_names = sorted(computed, key=lambda known: registry[known].__name__ == known)
     by_lower = {known.lower(): known for known in known_names}
     near = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0)
     meant = by_lower[near[0]] + name.strip()[len(word) :]

@@ -81,6 +81,8 @@ class Board(BaseModel):
     """Its query sets by name, with their numbers of queries; with `dev`, pack takes a dev run."""
     scores: Literal["falling", "not rising"] = "falling"
     """Whether a TREC file may repeat the score of the line above."""
+    tags: Pattern | None = None
+    """Pattern of a TREC file's tag, and so of a submission's id."""
     measures: list[str] = []
     """Measures that `--qrels` computes, in the notation of ir_measures, or of `SCRIPTS`."""
     judgements: list[str] = []
@@ -181,7 +183,8 @@ BOARDS = {
             dated=True,
             closed=2022,
         ),
-        # TREC DL 2019-20 rank v1 to depth 1,000, 2021-23 v2 to depth 100.
+        # TREC DL 2019-20 rank v1 to depth 1,000, 2021-23 v2 to depth 100. Tags: NIST's script of
+        # 2022; that of 2020 takes 15 characters.
         Board(
             task="trec-dl",
             depths={
@@ -189,6 +192,7 @@ BOARDS = {
                 _NUMBER: 1000,
                 _V1_DOCUMENT: 1000,
             },
+            tags="[A-Za-z0-9_-]{1,25}",
             measures=["nDCG@10"],
             closed=2023,
         ),

@@ -206,7 +206,10 @@ def pack(
     check_folder(target.parent, "--out ")
     source = folder / METADATA if metadata is None else metadata
     verdicts = {name: _checked(run, break_ties) for name, run in runs_in(folder).items()}
-    findings = {"submission": [check_tag(submission)], "ir-metadata": [_metadata(source)]}
+    findings = {
+        "submission": [check_tag(submission, BOARDS["longeval"])],
+        "ir-metadata": [_metadata(source)],
+    }
     findings |= {name: of_run.findings for name, of_run in verdicts.items()}
     refuse_broken(with_names(findings))
     body = {**read_metadata(source), "tag": submission}

@@ -488,7 +488,15 @@ def _tag(run: RunLines, board: Board) -> Finding:
         return does_not_apply(rule, "the board's files have none")
     if len(run.tags) != 1:
         return broken(rule, f"expected one tag; found {', '.join(run.tags)}")
-    return holds(rule, run.tags[0])
+    return tagged(rule, run.tags[0], board)
+
+
+def tagged(rule: str, tag: str, board: Board) -> Finding:
+    """Whether the board's script takes a tag of this form."""
+    if board.tags is not None and not re.fullmatch(board.tags, tag):
+        detail = f"expected the form {board.tags}, as {board.task} does; found {shown(tag)}"
+        return broken(rule, detail)
+    return holds(rule, tag)
 
 
 def _is_below(name: str, end: int) -> bool:

@@ -31,6 +31,7 @@ from raypipe.leaderboard.rules import (
     read_run_lines,
     refuse_broken,
     rules_to_json,
+    tagged,
     with_names,
 )
 from raypipe.regular import check_folder, check_regular
@@ -416,7 +417,7 @@ def check_metadata(
     if not board.dated:
         rules = ("embargo", "two in 30 days")
         others = [does_not_apply(rule, f"{board.task} has no such rule") for rule in rules]
-        return [check_tag(submission), facts, *others]
+        return [check_tag(submission, board), facts, *others]
     day = _day(submission)
     return [
         _id(submission, day),
@@ -435,12 +436,12 @@ def _day(submission: str) -> date | None:
         return None
 
 
-def check_tag(submission: str) -> Finding:
+def check_tag(submission: str, board: Board) -> Finding:
     """Whether a submission's id can be the tag of its runs."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", submission):
         detail = f"expected letters, digits, hyphens, dots and underscores; found {submission!r}"
         return broken("id", detail)
-    return holds("id", submission)
+    return tagged("id", submission, board)
 
 
 def _id(submission: str, day: date | None) -> Finding:

@@ -62,14 +62,20 @@ def _zstd_codec() -> _Codec:
     )
 
 
+_PARQUET = (
+    "write it as Parquet: to_parquet(PATH) of a Hugging Face Dataset (datasets.load_from_disk) or "
+    "of pandas (read_feather)"
+)
 _OTHERS = {
-    b"\xfd7zXZ\0": ("xz data", "xz -d FILE"),
-    b"PK\x03\x04": ("a zip archive", "unzip FILE"),
-    b"7z\xbc\xaf\x27\x1c": ("a 7z archive", "7z x FILE"),
-    b"\x04\x22\x4d\x18": ("lz4 data", "lz4 -d FILE"),
-    b"\x1f\x9d": ("data of compress", "gzip -d FILE"),
+    b"\xfd7zXZ\0": ("xz data", "unpack it: xz -d FILE"),
+    b"PK\x03\x04": ("a zip archive", "unpack it: unzip FILE"),
+    b"7z\xbc\xaf\x27\x1c": ("a 7z archive", "unpack it: 7z x FILE"),
+    b"\x04\x22\x4d\x18": ("lz4 data", "unpack it: lz4 -d FILE"),
+    b"\x1f\x9d": ("data of compress", "unpack it: gzip -d FILE"),
+    b"ARROW1": ("an Arrow file", _PARQUET),
+    b"\xff\xff\xff\xff": ("an Arrow stream", _PARQUET),
 }
-"""The first bytes of packings that are not read -> their name, and what unpacks them."""
+"""The first bytes of what is not read -> its name, and what makes a file of it that is."""
 _TAR_AT = 257
 _TAR = b"ustar"
 
@@ -83,8 +89,7 @@ def _refuse_others(path: Path, head: bytes) -> None:
     for magic, (name, remedy) in _OTHERS.items():
         if head.startswith(magic):
             raise InputError(
-                f"{path}: expected plain text, gzip, bzip2 or zstd, found {name}; unpack it: "
-                f"{remedy}"
+                f"{path}: expected plain text, gzip, bzip2 or zstd, found {name}; {remedy}"
             )
     if head[_TAR_AT : _TAR_AT + len(_TAR)] == _TAR:
         raise InputError(

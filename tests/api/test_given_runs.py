@@ -78,7 +78,7 @@ def test_a_dictionary_of_runs_is_told_from_a_run():
         (table(grade=[1, 2]), "run: expected a rank or a score for each passage, found neither"),
         (table(score=[1, 2]).drop(["query_id"]), "run: expected columns query_id, passage_id, and"),
         (table(score=["x", "y"]), "run: column score: expected numbers; found string"),
-        (table(score=[1.0, None]), "run: column score: 1 rows are null"),
+        (table(score=[1.0, None]), "column score: 1 rows are null, the first of them row 1; leave"),
         (table(score=[1, 2], rank=[1, 1]), "two passages at rank 1 of query q"),
         ("nothing.trec", "nothing.trec"),
     ],

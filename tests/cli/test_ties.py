@@ -92,3 +92,13 @@ def test_another_order_is_refused_by_the_words_that_there_are(qrels, capsys):
     assert (
         "'--break-ties': Value error, 'score' is not one of 'id', 'rank'" in capsys.readouterr().err
     )
+
+
+def test_every_command_takes_measures_with_several_parameters(qrels, capsys):
+    given = ["--qrels", qrels, "--measures", "SetP(rel=1, relative=True),P@2", "--json"]
+    names = ["SetP(rel=1,relative=True)", "P@2"]
+    assert command(["evaluate", RUN, *given])[0] == 0
+    assert [*json.loads(capsys.readouterr().out)[RUN]["mean"]] == names
+    assert command(["compare", RUN, str(FOREIGN / "pyterrier.res.gz"), *given])[0] == 0
+    rows = json.loads(capsys.readouterr().out)["comparisons"]
+    assert [*dict.fromkeys(row["measure"] for row in rows)] == names

@@ -148,9 +148,18 @@ def test_grades_that_count_up_over_queries_or_less_far_are_grades(tmp_path):
     ("table", "cause"),
     [
         ({"qid": ["1"], "grade": [1]}, "missing passage_id; found qid, grade (for passage_id also"),
-        ({"qid": ["1"], "docno": [None], "label": [1]}, "column docno: 1 rows are null"),
-        ({"qid": [1.5], "docno": ["a"], "label": [1]}, "column qid: expected texts; found double"),
-        ({"qid": ["1"], "docno": ["a"], "label": ["1"]}, "row 1: expected an integer grade"),
+        (
+            {"qid": ["1"], "docno": [None], "label": [1]},
+            "column docno: 1 rows are null, the first of them row 1; leave them",
+        ),
+        (
+            {"qid": [1.5], "docno": ["a"], "label": [1]},
+            "column qid: expected texts or whole numbers; found double; pandas",
+        ),
+        (
+            {"qid": ["1"], "docno": ["a"], "label": ["1"]},
+            "row 1: expected an integer grade, found '1'; it is a text: write",
+        ),
     ],
 )
 def test_a_parquet_file_that_holds_no_judgements_is_refused_by_its_column(tmp_path, table, cause):

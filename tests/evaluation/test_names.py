@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from raypipe.errors import InputError
-from raypipe.evaluation.names import counts_in, parse_measures
+from raypipe.evaluation.names import counts_in, measures_in, parse_measures
 
 
 def test_all_bad_names_are_told_at_once_with_the_nearest_known_one():
@@ -20,6 +20,26 @@ def test_all_bad_names_are_told_at_once_with_the_nearest_known_one():
     assert "unsupported params found: ['foo']" in found[3]
     with pytest.raises(InputError, match="found none"):
         parse_measures([])
+
+
+def test_names_in_a_text_are_parted_by_blanks_and_commas_but_for_those_within_parentheses():
+    given = "AP, nDCG(gains={1: 1, 2: 3})@10 SetP(rel=2, relative=True),SetF(rel=2,beta=2.0)\nmap"
+    names = ["AP", "nDCG(gains={1:1,2:3})@10", "SetP(rel=2,relative=True)", "SetF(rel=2,beta=2.0)"]
+    assert measures_in(given) == [*names, "map"] == [*parse_measures([*names, "map"])]
+    assert measures_in(" , ") == []
+    assert measures_in("AP RR(rel=2@10 (x) ") == ["AP", "RR(rel=2@10", "(x)"]
+
+
+def test_forms_of_other_tools_are_answered_with_ours():
+    given = {
+        "nDCG@10(rel=2)": "a cutoff comes last, as in nDCG(rel=2)@10",
+        "10": "a number alone; trec_eval's P.5,10 is P_5 P_10 here",
+        "alfa_nDCG@10": "unknown; the nearest known one is nDCG@10",  # alpha_nDCG is refused
+    }
+    with pytest.raises(InputError) as caught:
+        parse_measures([*given])
+    for problem, told in zip(caught.value.problems, given.values(), strict=True):
+        assert told in problem
 
 
 def test_what_would_end_the_process_or_needs_what_is_not_here_is_refused(tmp_path):

@@ -52,7 +52,7 @@ def test_two_before_and_after_are_two_in_no_30_days(tmp_path):
 
 
 @pytest.mark.fault(39, "4 of 4 tags that are a path or no word are refused")
-@pytest.mark.parametrize("submission", ["a/b", "../x", "a b", ""])
+@pytest.mark.parametrize("submission", ["a/b", "../x", "a b", "", "v1.2", "x" * 26])
 def test_a_trec_tag_is_one_word_and_no_path(submission):
     assert broken(check_metadata(BOARDS["trec-dl"], submission, {}, [])) == ["id"]
 

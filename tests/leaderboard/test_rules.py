@@ -150,6 +150,16 @@ def test_trec_dl_wants_falling_scores_one_tag_and_its_ids(tmp_path, change, rule
     assert found == (rule or ["repeated passages"])
 
 
+@pytest.mark.parametrize(
+    ("tag", "is_taken"), [("x" * 25, True), ("a_B-9", True), ("x" * 26, False), ("v1.2", False)]
+)
+def test_trec_dl_takes_the_tags_that_its_script_of_2022_takes(tmp_path, tag, is_taken):
+    lines = DL.replace(" a\n", f" {tag}\n")
+    assert lines.count(tag) == DL.count("\n")
+    assert broken(check(tmp_path, lines, BOARDS["trec-dl"])) == ([] if is_taken else ["tag"])
+    assert broken(check(tmp_path, lines, BOARDS["trec-rag"])) == ["passage ids"]
+
+
 @pytest.mark.parametrize("number", ["nan", "inf"])
 def test_a_score_that_is_no_finite_number_is_named_as_such(tmp_path, number):
     findings = check(tmp_path, DL.replace(" 2.0 ", f" {number} "), BOARDS["trec-rag"])

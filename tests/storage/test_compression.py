@@ -84,6 +84,13 @@ def test_archives_and_other_packings_are_named_whatever_the_files_name(
         read(path)
 
 
+@pytest.mark.parametrize(("head", "name"), [(b"ARROW1\0\0", "file"), (b"\xff" * 4, "stream")])
+def test_arrows_own_files_are_named_with_what_writes_parquet(tmp_path, head, name):
+    path = write(tmp_path, "data.arrow", head + b"\x10\0\0\0" * 100)
+    with pytest.raises(InputError, match=rf"data\.arrow: .*found an Arrow {name}; write it as Par"):
+        read(path)
+
+
 def test_a_plain_text_that_begins_like_bzip2_is_plain(tmp_path):
     assert read(write(tmp_path, "x.tsv", b"BZh9 is\ta header")) == b"BZh9 is\ta header"
 

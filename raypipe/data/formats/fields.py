@@ -77,6 +77,8 @@ def id_and_text(record: bytes) -> tuple[str, str]:
         ValueError: no tab, a bad id, a header, or bytes that are not UTF-8 (UnicodeDecodeError).
     """
     head, tab, tail = record.partition(b"\t")
+    if not record.strip():
+        raise ValueError("expected id TAB text, found an empty line; delete it")
     if not tab:
         raise ValueError(f"expected id TAB text, found no tab in {shown(_text(record))}")
     if head in _ID_COLUMNS and _NAMES.fullmatch(tail):
@@ -94,6 +96,8 @@ def json_object(record: bytes) -> dict[str, Any]:
         ValueError: not JSON, not an object, or bytes that are not UTF-8 (UnicodeDecodeError).
     """
     text = record.decode()  # json.loads on bytes guesses UTF-16 where it meets a NUL
+    if not text.strip():
+        raise ValueError("expected a JSON object, found an empty line; delete it")
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -114,6 +118,12 @@ def json_id(record: dict[str, Any], *fields: str) -> str:
             value = record[field]
             if isinstance(value, int) and not isinstance(value, bool):
                 value = str(value)
+            if isinstance(value, float) and math.isfinite(value):
+                raise ValueError(
+                    f'expected a string or a whole number in "{field}", found {value}; pandas '
+                    "makes fractions of whole numbers where one is missing: leave such rows out, "
+                    f"then df.astype({{{field!r}: 'int64'}})"
+                )
             if not isinstance(value, str):
                 raise _no_string(field, value)
             return checked_id(value, field=field)

@@ -92,6 +92,7 @@ FORMATS = {
                 r".*\.json",
             ),
             parse=partial(json_lines.passage_of, fields={"id": "pid", "body": "passage"}),
+            split=json_lines.OBJECTS,
             home=partial(json_lines.home_of, fields={"document": "docid", "spans": "spans"}),
         ),
         Format(
@@ -115,6 +116,7 @@ FORMATS = {
                 json_lines.document_of,
                 fields={"id": "docid", "title": "title", "headings": "headings", "body": "body"},
             ),
+            split=json_lines.OBJECTS,
         ),
         Format(
             name="jsonl", files=_JSON_FILES, parse=json_lines.parse_any, split=json_lines.OBJECTS
@@ -128,6 +130,7 @@ FORMATS = {
             name="beir",
             files=_files("corpus.jsonl", r"corpus\.jsonl"),
             parse=json_lines.parse_beir,
+            split=json_lines.OBJECTS,
         ),
         Format(
             name="pyserini",
@@ -265,11 +268,17 @@ def format_of(path: Path, *, documents: bool = False) -> str:
         inside = sorted((p for p in path.iterdir() if p.is_file()), key=natural_key)
         if any(plain_name(file) == "corpus.jsonl" for file in inside):
             return "beir"
+        if (path / "dataset_info.json").exists():  # of Hugging Face's `save_to_disk`
+            for file in path.glob("*.arrow"):
+                return _of_file(file, documents)
         known = [file for ending in _SUFFIXES for file in inside if _ending(file) == ending]
         try:
             known = known or FORMATS["pyserini"].files([path])
         except InputError:
-            raise InputError(f"{path}: its format is unknown; expected {EXPECTED}") from None
+            files = (file for file in path.rglob("*") if file.is_file())
+            below = next((file.parent for file in files if _ending(file) in _SUFFIXES), None)
+            hint = f"; {below} has such files: name the folder, or each of several" if below else ""
+            raise InputError(f"{path}: its format is unknown; expected {EXPECTED}{hint}") from None
         path = known[0]
     return _of_file(path, documents)
 

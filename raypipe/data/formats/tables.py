@@ -99,9 +99,11 @@ def read_columns(
     arrays = {}
     for own, name in columns.items():
         column = table[name]
-        if column.null_count:
-            raise InputError(f"{path}: column {name}: {column.null_count:,} rows are null")
-        arrays[own] = column if own in numbers else as_text(path, name, column)
+        try:
+            arrays[own] = column if own in numbers else foreign.as_text(name, column)
+            foreign.check_no_nulls(name, column)
+        except ValueError as error:
+            raise InputError(f"{path}: {error}") from None
     return pa.table(arrays)
 
 
@@ -127,20 +129,6 @@ def parquet_columns(
     if twice := [name for name in columns.values() if names.count(name) > 1]:
         raise InputError(f"{path}: expected each column once, found {', '.join(twice)} twice")
     return columns
-
-
-def as_text(path: Path, name: str, column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    """Texts, and whole numbers in decimal, as strings; a column of nulls alone has no type.
-
-    Raises:
-        InputError: another type.
-    """
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    types = pa.types
-    is_text = (types.is_string, types.is_large_string, types.is_string_view, types.is_null)
-    if not (pa.types.is_integer(kind) or any(is_kind(kind) for is_kind in is_text)):
-        raise InputError(f"{path}: column {name}: expected texts; found {column.type}")
-    return column.cast(pa.string())
 
 
 _Row = tuple[str, ...]
@@ -238,7 +226,7 @@ def _row_records(
             check_ratio(path, num_packed, num_unpacked)
             if begins + len(batch) > start:
                 rows = batch.slice(max(0, start - begins))
-                yield from _rows(path, rows, columns, begins, may_lack)
+                yield from _rows(path, rows, columns, max(begins, start), may_lack)
             begins += len(batch)
 
 
@@ -249,19 +237,20 @@ def _rows(
     begins: int,
     may_lack: Sequence[str],
 ) -> Iterator[_Row]:
-    """The rows of a batch; `may_lack` are columns of texts in which null is an empty one."""
+    """The rows of a batch, with `begins` rows of the file in front of it; `may_lack` are columns of
+    texts in which null is an empty one."""
     texts = []
     for own in foreign.PASSAGES:
         if own not in columns:
             texts.append([""] * len(batch))
             continue
-        column = as_text(path, columns[own], batch[columns[own]])
-        is_part = own in ("passage_id", "text") and columns[own] not in may_lack
-        if is_part and column.null_count:
-            raise InputError(
-                f"{path}: column {columns[own]}: {column.null_count} of the rows from "
-                f"{begins + 1:,} on are null; expected texts"
-            )
+        name = columns[own]
+        try:
+            column = foreign.as_text(name, batch[name])
+            if own in ("passage_id", "text") and name not in may_lack:
+                foreign.check_no_nulls(name, column, first=begins + 1)
+        except ValueError as error:
+            raise InputError(f"{path}: {error}") from None
         texts.append([value or "" for value in column.to_pylist()])
     yield from zip(*texts, strict=True)
 

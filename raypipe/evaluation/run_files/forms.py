@@ -80,8 +80,11 @@ def _lines(path: Path) -> Iterator[bytes]:
         yield from (line for line in without_comments(block).split(b"\n") if line.strip())
 
 
+_JSON = re.compile(rb"\s*(\{|\[\s*(\{|$))")
+
+
 def _is_table(path: Path, line: bytes) -> bool:
-    if line.lstrip().startswith(b"{"):
+    if _JSON.match(line):
         raise InputError(
             f"{path}: expected {EXPECTED}; found JSON: write it as lines of `query Q0 passage rank "
             "score tag`, as ranx does with Run.from_file(PATH).save(OTHER, kind='trec')"
@@ -116,6 +119,8 @@ def _by_columns(path: Path, line: bytes) -> str:
     remedy = ""
     if len(words) == 2:
         remedy = "; candidates without an order need a first line query_id TAB passage_id"
+    elif len(words) == 1 and b"," in line:
+        remedy = "; a file with commas needs a first line such as query_id,passage_id,score"
     elif len(words) == TREC_COLUMNS - 1:
         remedy = "; is the tag missing? trec_eval expects one too, such as `run` at each line's end"
     raise InputError(f"{path}: expected {EXPECTED}; found {len(words)} in {quoted(line)}{remedy}")

@@ -197,18 +197,21 @@ def read_parquet(path: Path) -> Lines:
         check_ratio(path, num_bytes, sum(map(foreign.num_characters, table[name].chunks)))
     if not len(table):
         raise InputError(f"{path}: no rows; expected a run (parquet)")
-    return table_lines(path, table)
+    return table_lines(path, table, first=1)
 
 
-def table_lines(path: Path, table: pa.Table) -> Lines:
-    """A table's columns, read like those of a Parquet run; `path` is its name in messages."""
+def table_lines(path: Path, table: pa.Table, *, first: int = 0) -> Lines:
+    """A table's columns, read like those of a Parquet run; `path` is its name in messages.
+
+    Rows count from `first` there: from 1 in a file, as in every other, from 0 in Python.
+    """
     columns = _columns(path, table.column_names)
     return Lines(
-        encode(_ids(path, table, columns["query_id"])),
-        encode(_ids(path, table, columns["passage_id"])),
-        _values(path, table, columns["rank"]) if "rank" in columns else None,
-        _values(path, table, columns["score"]) if "score" in columns else None,
-        np.arange(len(table)),
+        encode(_ids(path, table, columns["query_id"], first)),
+        encode(_ids(path, table, columns["passage_id"], first)),
+        _values(path, table, columns["rank"], first) if "rank" in columns else None,
+        _values(path, table, columns["score"], first) if "score" in columns else None,
+        np.arange(first, first + len(table)),
     )
 
 
@@ -236,20 +239,20 @@ def _columns(path: Path, names: Sequence[str]) -> dict[str, str]:
     return columns
 
 
-def _ids(path: Path, table: pa.Table, name: str) -> pa.ChunkedArray:
-    column = table[name]
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    if not (pa.types.is_integer(kind) or foreign.is_text(kind)):
-        raise InputError(f"{path}: column {name}: expected strings; found {column.type}")
-    if column.null_count:
-        raise InputError(f"{path}: column {name}: {column.null_count} rows are null; expected ids")
-    return column.cast(pa.string())
+def _ids(path: Path, table: pa.Table, name: str, first: int) -> pa.ChunkedArray:
+    try:
+        foreign.check_no_nulls(name, table[name], first=first)
+        return foreign.as_text(name, table[name])
+    except ValueError as error:
+        raise InputError(f"{path}: {error}") from None
 
 
-def _values(path: Path, table: pa.Table, name: str) -> NDArray[np.float32]:
+def _values(path: Path, table: pa.Table, name: str, first: int) -> NDArray[np.float32]:
     column = table[name]
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
         raise InputError(f"{path}: column {name}: expected numbers; found {column.type}")
-    if column.null_count:
-        raise InputError(f"{path}: column {name}: {column.null_count} rows are null")
+    try:
+        foreign.check_no_nulls(name, column, first=first)
+    except ValueError as error:
+        raise InputError(f"{path}: {error}") from None
     return narrowed(column.cast(pa.float64(), safe=False).to_numpy())  # int64 is rounded

@@ -101,7 +101,10 @@ def describe(path: str, preset: str | None) -> Description:
     folder, adapter = named, named if is_adapter(named) else None
     if adapter is not None:
         base = tried(base_of, named, problems=problems)
-        folder = folder_of(base) if base else named
+        if base is None:  # all other files are its base's
+            description.problems = list(dict.fromkeys(problems))
+            return description
+        folder = folder_of(base)
         description.notes.append(f"an adapter for {base}, merged when it is loaded")
     discovered = tried(discover, named, preset, problems=problems)
     if discovered is not None:

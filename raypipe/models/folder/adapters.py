@@ -28,6 +28,11 @@ PLAIN = {"peft_type": "LORA", "task_type": "SEQ_CLS", "bias": "none"}
 """The values that these settings have where the sum is made here."""
 READ = {"r", "lora_alpha"}
 """Settings that the sum depends on."""
+OF_PROMPTS = (
+    *("PROMPT_TUNING", "MULTITASK_PROMPT_TUNING", "P_TUNING", "PREFIX_TUNING", "CPT"),
+    "ADAPTION_PROMPT",
+)
+"""The peft_type of adapters that peft cannot merge into weights."""
 OF_ENCODER = "FEATURE_EXTRACTION"
 """The task of an encoder's adapter."""
 WITHOUT_EFFECT = {"base_model_name_or_path", "lora_dropout", "inference_mode"}
@@ -41,6 +46,12 @@ MERGED = (
     ".save_pretrained(DIR), where MODEL is its base as transformers opens it; name DIR, with the "
     "base's tokenizer and modules.json beside the weights"
 )
+
+LIKE_PEFT = (
+    '{"kind": "mono", "base": "FOLDER", "query_limit": null, "passage_limit": null, '
+    '"total_limit": 512, "relevant_label": null, "score": "raw", "segment_row": null}'
+)
+"""The raypipe.json of a reranker's adapter with one unit, as peft saves it."""
 
 
 def plain_sum(
@@ -118,7 +129,7 @@ def base_of(folder: Path) -> str:
     """The base model of a reranker's adapter, from raypipe.json.
 
     Raises:
-        InputError: raypipe.json names none, or the adapter is an encoder's.
+        InputError: raypipe.json names none, or the adapter is an encoder's or cannot be merged.
     """
     by_task = read_object(folder / CONFIG).get("task_type") == OF_ENCODER
     if by_task or any(module == "Pooling" for module, _ in modules_of(folder)):
@@ -127,11 +138,17 @@ def base_of(folder: Path) -> str:
             f"{folder}: expected a reranker's adapter or a whole model, found an encoder's adapter "
             f"({told_by}); merge it first: {MERGED}"
         )
+    kind = read_object(folder / CONFIG).get("peft_type")
+    if kind in OF_PROMPTS:
+        raise InputError(
+            f"{folder}: peft_type {kind} puts learned vectors beside each input, which no merged "
+            "weights hold; expected an adapter that peft can merge, such as LORA"
+        )
     base = read_object(folder / "raypipe.json").get("base")
     if not isinstance(base, str):
         raise InputError(
-            f'{folder}: an adapter without its model; name it in raypipe.json, "base": "minilm" '
-            "or a folder"
+            f"{folder}: an adapter without its model; name it in raypipe.json, such as "
+            f"{LIKE_PEFT}, where FOLDER is its base, or minilm; or merge it: {MERGED}"
         )
     return base
 

@@ -53,6 +53,21 @@ def test_every_layout_holds_the_same_passages_whatever_is_read_of_it(
     assert format_of(path) == "pyserini"
 
 
+@pytest.mark.parametrize("layout", ["lines", "one array", "objects over lines"])
+@pytest.mark.parametrize(
+    ("form", "names"), [("beir", ("_id", "text")), ("msmarco-v2", ("pid", "passage"))]
+)
+def test_every_layout_is_read_in_the_format_that_it_is_recognised_as(form, names, layout, tmp_path):
+    path = tmp_path / "a.json"
+    named = zip(("id", "contents"), names, strict=True)
+    text = LAYOUTS[layout]
+    for theirs, ours in named:
+        text = text.replace(f'"{theirs}"', f'"{ours}"')
+    path.write_text(text)
+    assert format_of(path) == form
+    assert read(path, form) == PASSAGES
+
+
 @given(st.lists(st.text('ab"\\{}[],: \n\u2028é', max_size=8), max_size=6), st.integers(1, 3))
 def test_texts_of_any_marks_are_read_as_they_are(tmp_path_factory, texts, every):
     path = tmp_path_factory.mktemp("j") / "a.json"
@@ -113,6 +128,10 @@ def test_a_folder_whose_sub_folders_hold_more_of_the_kind_is_refused(form, name,
     assert len(FORMATS[form].files([folder, folder / "sub"])) == 2
     (folder / f"a.{name[2:]}").unlink()
     with pytest.raises(InputError, match="sub has some: name that folder"):
+        FORMATS[form].files([folder])
+    written(tmp_path, {f"lang=de/{name}": [], f"lang=de/more.{name[2:]}": []})
+    told = "lang=de and 1 more have some: name each of these folders"
+    with pytest.raises(InputError, match=told):
         FORMATS[form].files([folder])
 
 

@@ -32,7 +32,7 @@ def test_v1_splits_at_the_first_tab_and_strips_nothing(record, passage):
     ("record", "cause"),
     [
         (b"no tab", "found no tab in 'no tab'"),
-        (b"", "found no tab"),
+        (b"", "found an empty line; delete it"),
         (b"\ttext", "empty id"),
         (b"a b\ttext", "white space"),
         (b" 1\ttext", "white space"),

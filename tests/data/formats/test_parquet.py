@@ -112,9 +112,18 @@ def test_a_column_that_is_there_twice_is_told_and_one_that_nothing_needs_is_not(
 @pytest.mark.parametrize(
     ("columns", "told"),
     [
-        ({"id": ["1", None], "text": ["a", "b"]}, "column id: 1 of the rows from 1 on are null"),
-        ({"id": ["1", "2"], "text": ["a", None]}, "column text: 1 of the rows from 1 on are null"),
-        ({"id": [1.5, 2], "text": ["a", "b"]}, "column id: expected texts; found double"),
+        (
+            {"id": ["1", None], "text": ["a", "b"]},
+            "column id: 1 rows are null, the first of them row 2; leave",
+        ),
+        (
+            {"id": ["1", "2"], "text": ["a", None]},
+            "column text: 1 rows are null, the first of them row 2; leave",
+        ),
+        (
+            {"id": [1.5, 2], "text": ["a", "b"]},
+            "found double; pandas makes fractions of whole numbers",
+        ),
         ({"id": ["1", "a b"], "text": ["a", "b"]}, "row 2: white space or a control character"),
     ],
 )
@@ -124,6 +133,15 @@ def test_rows_that_are_no_passages_are_refused(tmp_path, columns, told):
     with pytest.raises(InputError) as caught:
         read(tmp_path / "p.parquet", 0, 2, facts)
     assert told in str(caught.value)
+
+
+@pytest.mark.parametrize("start", [0, 1, 2, 3])
+def test_a_null_is_told_by_its_row_wherever_the_reading_begins(tmp_path, start):
+    table = pa.table({"id": ["1", "2", "3", "4", None], "text": ["a"] * 5})
+    pq.write_table(table, tmp_path / "p.parquet", row_group_size=2)
+    facts = count_file(tmp_path / "p.parquet", format="parquet")
+    with pytest.raises(InputError, match="1 rows are null, the first of them row 5; leave them"):
+        read(tmp_path / "p.parquet", start, 5, facts)
 
 
 @pytest.mark.parametrize("kind", [pa.null(), pa.string()], ids=str)

@@ -68,3 +68,17 @@ def test_another_file_is_refused_with_what_is_expected(tmp_path, content):
     (tmp_path / "a.csv").unlink()
     with pytest.raises(InputError, match="its format is unknown; expected lines of id TAB"):
         format_of(tmp_path)
+
+
+def test_a_folder_with_its_files_in_another_is_told_where_they_are(tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "train-0.parquet").write_bytes(b"PAR1")
+    with pytest.raises(InputError, match=f"a BEIR folder or irds:ID; {tmp_path}/data has such"):
+        format_of(tmp_path)
+
+
+def test_a_folder_of_hugging_faces_save_to_disk_is_told_by_its_arrow_file(tmp_path):
+    (tmp_path / "dataset_info.json").write_text("{}")
+    (tmp_path / "data-00000-of-00001.arrow").write_bytes(b"\xff" * 4 + b"\x10\0\0\0")
+    with pytest.raises(InputError, match=r"of-00001\.arrow: .*load_from_disk"):
+        format_of(tmp_path)

@@ -134,7 +134,7 @@ def test_parquet_ids_of_other_types_become_strings_or_are_refused(tmp_path):
     pq.write_table(
         pa.table({"query_id": [1.0], "passage_id": ["a"], "score": [1.0]}), tmp_path / "floats"
     )
-    with pytest.raises(InputError, match="query_id: expected strings; found double"):
+    with pytest.raises(InputError, match="query_id: expected texts or whole numbers; found double"):
         read_run(tmp_path / "floats")
     pq.write_table(pa.table({"topic": ["1"], "score": [1.0]}), tmp_path / "names")
     told = r"missing passage_id, query_id; found score, topic \(for query_id also qid, q_id"

@@ -119,6 +119,16 @@ def test_settings_that_do_not_fit_an_adapter_are_told(tmp_path):
     assert describe(str(adapter), None).problems == [told]
 
 
+@pytest.mark.parametrize("kind", ["PROMPT_TUNING", "PREFIX_TUNING", "P_TUNING"])
+def test_an_adapter_that_cannot_be_merged_is_told_by_its_kind(tmp_path, kind):
+    adapter = tmp_path / "a"
+    write(adapter / "adapter_config.json", {"peft_type": kind, "task_type": "SEQ_CLS"})
+    write(adapter / "raypipe.json", {"base": "minilm"})
+    with pytest.raises(InputError, match=f"peft_type {kind} puts learned vectors beside"):
+        resolve_model(str(adapter))
+    assert len(describe(str(adapter), None).problems) == 1
+
+
 def test_an_adapter_needs_a_base_that_is_none_itself(tmp_path):
     adapter = tmp_path / "a"
     write(adapter / "adapter_config.json", {"r": 1})

@@ -53,6 +53,20 @@ def test_an_adapter_over_a_whole_base_is_merged_with_the_bases_pooler(adapter, e
     assert found.missing == [] and found.problems == []
 
 
+def test_an_adapter_as_peft_saves_it_is_told_the_settings_with_which_it_is_read(adapter, encoder):
+    (adapter / "raypipe.json").unlink()
+    (problem,) = describe(str(adapter), None).problems
+    given = json.loads(problem[problem.index("{") : problem.index("}") + 1])
+    file = adapter / "adapter_model.safetensors"
+    tensors = load_file(file)
+    halved = {n: t[:1] if "classifier" in n else t for n, t in tensors.items()}
+    save_file({n: t.clone() for n, t in halved.items()}, file)
+    body = {**given, "base": str(encoder), "total_limit": 64}
+    (adapter / "raypipe.json").write_text(json.dumps(body))
+    assert describe(str(adapter), None).problems == []
+    assert load_weights(resolve_model(str(adapter)))["classifier.weight"].shape == (1, 32)
+
+
 def test_an_adapter_over_a_base_without_a_pooler_is_refused_and_shown(adapter, encoder):
     without(encoder / "model.safetensors", *POOLER)
     told = r"lacks the tensor bert\.pooler\.dense\.bias"
