@@ -2,8 +2,9 @@
 
 import errno
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from itertools import islice
 from typing import NamedTuple
 
@@ -52,6 +53,17 @@ MOST_NAMES = 10
 def some(names: Collection[str]) -> str:
     """The first ten names, for a message."""
     return ", ".join(islice(names, MOST_NAMES)) + (", ..." if len(names) > MOST_NAMES else "")
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """ "; did you mean X?" with the nearest known word, or ";" if none is near; text follows."""
+    nearest = get_close_matches(word, list(known), n=1)
+    return f"; did you mean {nearest[0]}?" if nearest else ";"
+
+
+def listed(words: Iterable[str]) -> str:
+    """Words with commas, or "none"."""
+    return ", ".join(words) or "none"
 
 
 def first_line(error: BaseException) -> str:

@@ -16,9 +16,8 @@ from raypipe.config.parts import PACKAGED_MODELS
 from raypipe.config.parts import Collection as CollectionPart
 from raypipe.config.recipe import Recipe
 from raypipe.errors import InputError
-from raypipe.hub_names import is_hub, located
 from raypipe.regular import similar
-from raypipe.uris import dataset_id
+from raypipe.uris import dataset_id, is_hub, located
 
 if TYPE_CHECKING:
     from raypipe.config.phases import PhasedTraining

@@ -15,9 +15,8 @@ from raypipe.config.resolved import HEADER, resolved_yaml, section_lines
 from raypipe.config.rounds import LAST, ROUND, rounds_of
 from raypipe.config.structure import structural_problems
 from raypipe.config.training import Guarded, Training
-from raypipe.config.words import did_you_mean, in_words, listed
-from raypipe.config.yaml import Document, Key, Problem
-from raypipe.errors import InputError
+from raypipe.config.yaml import Document, Key, Problem, in_words
+from raypipe.errors import InputError, did_you_mean, listed
 
 SHARED = ("format", "name", "collections", "guard", "resources", "stores", "overrides")
 """What a recipe says once, for all its phases."""

@@ -10,8 +10,7 @@ import yaml
 from pydantic.fields import FieldInfo
 
 from raypipe.config.fields import Section, Source
-from raypipe.config.words import in_words
-from raypipe.config.yaml import MAX_BYTES, escaped, expand, parse_yaml
+from raypipe.config.yaml import MAX_BYTES, escaped, expand, in_words, parse_yaml
 from raypipe.errors import InputError, shown
 from raypipe.regular import check_regular
 

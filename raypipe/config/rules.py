@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from raypipe.config.parts import CarTopics, Collection, Fields, Model, QuerySet, Split
-from raypipe.config.words import did_you_mean, listed
 from raypipe.config.yaml import Key, Problem
+from raypipe.errors import did_you_mean, listed
 from raypipe.kinds.kind import Around, Kind, Produces, Reference
 from raypipe.kinds.registry import KINDS, Written, labels_of
 from raypipe.names import ROOT_FOLDERS

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from raypipe.config.words import did_you_mean, in_words, listed
-from raypipe.config.yaml import Key, Problem
+from raypipe.config.yaml import Key, Problem, in_words
+from raypipe.errors import did_you_mean, listed
 from raypipe.kinds.registry import KINDS
 from raypipe.vocabulary import FORMAT_WORDS
 

@@ -12,8 +12,8 @@ from raypipe.config.training import (
     Training,
     TrainingSet,
 )
-from raypipe.config.words import did_you_mean, listed
 from raypipe.config.yaml import Key, Problem
+from raypipe.errors import did_you_mean, listed
 from raypipe.vocabulary import MASKED_WORD_LOSS
 
 TEACHER_LOSSES = ("margin-mse", "mse", "kl")

@@ -24,9 +24,15 @@ from xml.parsers import expat
 from raypipe import foreign
 from raypipe.data.files import find_files, parsed_lines
 from raypipe.data.formats import irds
-from raypipe.data.formats.fields import checked_id, id_and_text, json_id, json_object, json_text
+from raypipe.data.formats.fields import (
+    checked_id,
+    id_and_text,
+    json_id,
+    json_object,
+    json_text,
+    parse_candidate,
+)
 from raypipe.data.formats.json_lines import names_of
-from raypipe.data.formats.msmarco import parse_candidate
 from raypipe.data.formats.tables import QUOTES, is_parquet, read_columns
 from raypipe.data.records import BOM, MAX_LINE_BYTES, Problems, first_quoted, lines
 from raypipe.errors import InputError, shown

@@ -81,7 +81,7 @@ def stage_of(
 ) -> tuple[Callable[[], EncodeStage], Callable[[Stored], bool]]:
     """The stage of these embeddings, and whether those of a generation are of the same model."""
     from raypipe.stages.encode import EncodeStage, refuse_other_model
-    from raypipe.stages.texts.query_tokens import QueryTokens
+    from raypipe.stages.tokenize import QueryTokens
 
     def stage() -> EncodeStage:
         model, more = graph.model(model_name), (graph.budget_tokens, graph.needs)

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from raypipe.driver.recipe.system import Chain, System
     from raypipe.models.folder.model_folder import ModelFolder
     from raypipe.ranking.blend import Blend
-    from raypipe.stages.scoring.candidates import RunCandidates
-    from raypipe.stages.scoring.score_table import Scored
+    from raypipe.stages.scoring.candidates import RunCandidates, Scored
     from raypipe.storage.spec import StageSpec
     from raypipe.storage.store import Stored
 
@@ -195,7 +194,7 @@ class MonoScore(Rerank):
         Raises:
             InputError: the log odds of the blend cannot be had from the scores.
         """
-        from raypipe.stages.scoring.blend import blend_of
+        from raypipe.stages.scoring.rerank import blend_of
 
         over_bm25 = isinstance(graph.recipe.stages[self.run], Bm25Search)
         try:
@@ -281,8 +280,8 @@ def scored(
         candidates: to score.
     """
     from raypipe.driver.recipe.system import Chain, ScoreRequest
+    from raypipe.stages.scoring.candidates import Scored
     from raypipe.stages.scoring.score import ScoreStage, score_base
-    from raypipe.stages.scoring.score_table import Scored
     from raypipe.stages.scoring.token_rows import PassageTokensStage
 
     sides, store = graph.sides(query_set), of_stage(name, query_set, Role.SCORES)
@@ -312,7 +311,7 @@ def scored(
 def _whole_tokens(graph: Graph, model: ModelFolder) -> Stored | None:
     """Word pieces of the whole collection, if they exist for a model with this tokenizer."""
     from raypipe import schema
-    from raypipe.stages.texts.tokenize import TokenizeStage
+    from raypipe.stages.tokenize import TokenizeStage
 
     prefix = model.prefix("passage")
     stage = TokenizeStage(graph.collection(), schema.PASSAGES, model, prefix)

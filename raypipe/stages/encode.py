@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 
 from raypipe.errors import InputError, RowsFailed
 from raypipe.models.folder.model_folder import ModelFolder
-from raypipe.stages.expected import Expected, ModelInputs
-from raypipe.stages.reuse.hashes import Hashes, TextHashes
+from raypipe.stages.ids import Hashes, TextHashes
 from raypipe.stages.stage import (
     Beat,
     Expectations,
+    Expected,
+    ModelInputs,
     Needs,
     Opened,
     Payload,
@@ -26,8 +27,7 @@ from raypipe.stages.stage import (
     Sizing,
     Stage,
 )
-from raypipe.stages.texts.query_tokens import QueryTokens, num_pieces
-from raypipe.stages.texts.tokenize import piece_settings
+from raypipe.stages.tokenize import QueryTokens, num_pieces, piece_settings
 from raypipe.storage.payloads import Flat, Offsets, read_vectors, taken, write_vectors
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec, settings_digest

@@ -25,8 +25,8 @@ from raypipe.data.formats.tables import is_parquet, read_columns
 from raypipe.data.qrels import read_qrels
 from raypipe.data.records import Problems, lines
 from raypipe.errors import InputError, shown
+from raypipe.stages.ids import id_index
 from raypipe.stages.tables import TableStage
-from raypipe.stages.texts.ids import id_index
 from raypipe.storage.compression import open_binary
 from raypipe.storage.records import Json, Shard, hash_file
 from raypipe.storage.spec import StageSpec

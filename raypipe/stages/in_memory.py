@@ -20,7 +20,7 @@ from raypipe.models.scorer import Scorer, Texts
 from raypipe.ranking.candidates import Keys
 from raypipe.stages.encode import as_stored
 from raypipe.stages.sparse import impacts_of
-from raypipe.stages.texts.query_tokens import tokenized
+from raypipe.stages.tokenize import tokenized
 from raypipe.storage.payloads import Flat, Offsets
 from raypipe.text.inputs import TextSlice, taken
 

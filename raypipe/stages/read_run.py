@@ -20,8 +20,8 @@ from raypipe.evaluation.run_files.runs import (
 )
 from raypipe.ranking.order import ranks as ranks_of
 from raypipe.stages.excluded import NOTHING, Excluded
+from raypipe.stages.ids import holds_documents, id_index
 from raypipe.stages.tables import Sides, TableStage
-from raypipe.stages.texts.ids import holds_documents, id_index
 from raypipe.storage.records import Json, Shard, hash_file
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.store import Stored, spec_over

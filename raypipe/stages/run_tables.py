@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from raypipe import schema
 from raypipe.ranking.order import order_table, ranks
-from raypipe.stages.texts.ids import ids_of_rows
+from raypipe.stages.ids import ids_of_rows
 from raypipe.storage.payloads import read_table
 from raypipe.storage.store import Stored
 

@@ -11,8 +11,17 @@ from numpy.typing import NDArray
 
 from raypipe import schema
 from raypipe.stages.excluded import NOTHING, Excluded
-from raypipe.stages.expected import Expected
-from raypipe.stages.stage import Beat, Expectations, Opened, Payload, Rows, Site, Sizing, Stage
+from raypipe.stages.stage import (
+    Beat,
+    Expectations,
+    Expected,
+    Opened,
+    Payload,
+    Rows,
+    Site,
+    Sizing,
+    Stage,
+)
 from raypipe.stages.tables import LINE_BYTES, Sides, TableStage, expected_lines, query_blocks
 from raypipe.storage.payloads import write_table
 from raypipe.storage.records import Json, Shard

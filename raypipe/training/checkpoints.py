@@ -16,10 +16,19 @@ from torch import Tensor
 
 from raypipe.config.training import Training, Validate, steps_of
 from raypipe.errors import InputError
-from raypipe.shapes import Count, Place, Shape, check_shape, fits
 from raypipe.storage.ledger import events, work_label
 from raypipe.storage.payloads import writing
-from raypipe.storage.records import Json, hash_file, seal, unseal
+from raypipe.storage.records import (
+    Count,
+    Json,
+    Place,
+    Shape,
+    check_shape,
+    fits,
+    hash_file,
+    seal,
+    unseal,
+)
 from raypipe.storage.storage import Storage
 from raypipe.training.job import Job
 from raypipe.vocabulary import MASKED_WORD_LOSS

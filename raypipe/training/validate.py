@@ -24,10 +24,10 @@ from raypipe.ranking.candidates import Keys, pairs, positions, singles
 from raypipe.ranking.documents import document_scores, log_odds
 from raypipe.ranking.rerank import rerank
 from raypipe.stages.documents.passage_map import PassageMap
+from raypipe.stages.ids import ids_of_rows
 from raypipe.stages.run_tables import read_queries_of_run
 from raypipe.stages.scoring.token_rows import TokenRows
 from raypipe.stages.sparse import products_of
-from raypipe.stages.texts.ids import ids_of_rows
 from raypipe.storage.records import Json
 from raypipe.text.batches import batches
 from raypipe.text.inputs import Layouts, TextSlice, by_length, make_inputs, taken

@@ -24,8 +24,7 @@ from raypipe.driver.workspace import Workspace
 from raypipe.errors import FullError, InputError
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.names import Role, StoreName
-from raypipe.stages.expected import Expected
-from raypipe.stages.stage import Sizing, Stage
+from raypipe.stages.stage import Expected, Sizing, Stage
 from raypipe.storage.ledger import read_manifest
 from raypipe.storage.posix import PosixStorage
 from raypipe.storage.records import Json, Manifest, Record, digest
@@ -36,7 +35,7 @@ from raypipe.storage.store import Stored, committed
 if TYPE_CHECKING:
     from raypipe.driver.forecast.rates import Key, Rate
     from raypipe.driver.forecast.samples import Samples
-    from raypipe.stages.expected import ModelInputs
+    from raypipe.stages.stage import ModelInputs
 
 COMPUTED = (Role.COUNT, Role.QUERIES)
 

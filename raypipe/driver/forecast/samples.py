@@ -14,11 +14,10 @@ from raypipe import schema
 from raypipe.data.facts import FileFacts
 from raypipe.data.reading import Tally
 from raypipe.models.folder.model_folder import ModelFolder, open_tokenizer
-from raypipe.stages.expected import Expected, Sample, mean_bytes
-from raypipe.stages.stage import Sizing, Stage
-from raypipe.stages.texts.counted_files import ReadRecords
-from raypipe.stages.texts.ids import column_of_rows
-from raypipe.stages.texts.tokenize import piece_settings, pieces_of
+from raypipe.stages.ids import column_of_rows
+from raypipe.stages.prepare import ReadRecords
+from raypipe.stages.stage import Expected, Sample, Sizing, Stage, mean_bytes
+from raypipe.stages.tokenize import piece_settings, pieces_of
 from raypipe.storage.payloads import concatenate
 from raypipe.storage.store import Stored
 from raypipe.text.inputs import TextSlice, taken

@@ -26,7 +26,7 @@ from raypipe.errors import (
     ending_of,
 )
 from raypipe.names import Role, StoreName, of_collection
-from raypipe.stages.reuse.hashes import TextHashes
+from raypipe.stages.ids import TextHashes
 from raypipe.stages.reuse.pairing import rows_by_id
 from raypipe.storage.cleanup import wait_for_gc
 from raypipe.storage.generations import (

@@ -40,7 +40,7 @@ UNPROVED = "RAYPIPE_UNPROVED"
 """The environment variable with which models are computed without their proof."""
 FOLDER = "proofs"
 LIBRARIES = ("sentence-transformers", "transformers", "tokenizers", "torch")
-SOURCES = ("driver/proof", "models", "numerics.py", "stages/texts/query_tokens.py", "text")
+SOURCES = ("driver/proof", "models", "numerics.py", "stages/tokenize.py", "text")
 """The parts of raypipe that decide what a packed model computes, and what is compared."""
 
 

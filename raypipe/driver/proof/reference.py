@@ -46,7 +46,7 @@ from raypipe.models.library import every_weight, why_not_opened
 from raypipe.models.packed import attend_by_length, groups_of
 from raypipe.models.scorer import load_scorer, scores_of
 from raypipe.models.tensors import expected_units, with_third_segment
-from raypipe.stages.texts.query_tokens import tokenized
+from raypipe.stages.tokenize import tokenized
 from raypipe.text.inputs import Inputs, Layout, Layouts, TextSlice, cut_to, make_inputs
 
 TOLERANCE = 1e-4

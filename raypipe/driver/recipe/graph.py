@@ -26,11 +26,11 @@ from raypipe.kinds.registry import Index
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.names import Role, StoreName, of_collection, of_queries, tokens_of
 from raypipe.stages.excluded import NOTHING, Documents, Excluded, excluded_stage
+from raypipe.stages.ids import ids_stage
+from raypipe.stages.prepare import QueriesStage
 from raypipe.stages.stage import Needs, Stage
 from raypipe.stages.tables import Sides
-from raypipe.stages.texts.ids import ids_stage
-from raypipe.stages.texts.queries import QueriesStage
-from raypipe.stages.texts.tokenize import TokenizeStage
+from raypipe.stages.tokenize import TokenizeStage
 from raypipe.storage.store import Stored
 from raypipe.vocabulary import Unit, units
 

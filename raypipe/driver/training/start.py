@@ -14,7 +14,6 @@ from raypipe.config.yaml import dotted
 from raypipe.driver.models import at_commit, models_before
 from raypipe.driver.proof.proof import UNPROVED, Subject, proofs_of, subject_of
 from raypipe.errors import InputError
-from raypipe.hub_names import address, is_hub
 from raypipe.models.folder.model_folder import (
     RANDOM,
     layout_of,
@@ -31,6 +30,7 @@ from raypipe.models.folder.settings import (
 from raypipe.storage.storage import Storage
 from raypipe.training.job import Job
 from raypipe.training.start import is_whole
+from raypipe.uris import address, is_hub
 
 
 def with_start(

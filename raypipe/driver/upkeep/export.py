@@ -22,9 +22,9 @@ from raypipe.errors import IncompleteError, InputError
 from raypipe.models.folder.model_folder import here, open_tokenizer, resolve_model
 from raypipe.regular import check_folder
 from raypipe.stages.embeddings import all_vectors, dim_of
+from raypipe.stages.ids import ids_of_rows
 from raypipe.stages.run_tables import with_ids
 from raypipe.stages.sparse import unpacked
-from raypipe.stages.texts.ids import ids_of_rows
 from raypipe.storage.files import appear, folder_beside
 from raypipe.storage.generations import generation_names, generation_numbers, held_generation
 from raypipe.storage.ledger import find_spec, read_manifest

@@ -9,10 +9,9 @@ import numpy as np
 
 from raypipe.stages.embeddings import all_vectors, query_vectors
 from raypipe.stages.excluded import NOTHING, Excluded
-from raypipe.stages.expected import UNTIMED
 from raypipe.stages.run_tables import read_queries_of_run
 from raypipe.stages.search import exact_lists
-from raypipe.stages.stage import Beat, Payload, Site
+from raypipe.stages.stage import UNTIMED, Beat, Payload, Site
 from raypipe.stages.tables import WholeStage
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.store import Stored, spec_over

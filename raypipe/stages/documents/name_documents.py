@@ -9,9 +9,9 @@ import numpy as np
 
 from raypipe import schema
 from raypipe.stages.documents.passage_map import PassageMap
+from raypipe.stages.ids import column_of_rows
+from raypipe.stages.prepare import batched
 from raypipe.stages.stage import Beat, Opened, Payload, Rows, Site, Sizing, Stage, ranges
-from raypipe.stages.texts.counted_files import batched
-from raypipe.stages.texts.ids import column_of_rows
 from raypipe.storage.payloads import ROW_GROUP_ROWS, write_table
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec

@@ -10,9 +10,19 @@ from numpy.typing import NDArray
 
 from raypipe import schema
 from raypipe.stages.documents.windows import first_rows
-from raypipe.stages.expected import Expected, sum_of
-from raypipe.stages.reuse.hashes import hashes_of
-from raypipe.stages.stage import Beat, Expectations, Opened, Payload, Rows, Site, Sizing, Stage
+from raypipe.stages.ids import hashes_of
+from raypipe.stages.stage import (
+    Beat,
+    Expectations,
+    Expected,
+    Opened,
+    Payload,
+    Rows,
+    Site,
+    Sizing,
+    Stage,
+    sum_of,
+)
 from raypipe.storage.payloads import map_tensors, write_tensors
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from raypipe.stages.reuse.hashes import TextHashes
+from raypipe.stages.ids import TextHashes
 from raypipe.stages.stage import Expectations, ranges
 from raypipe.storage.records import Record, Shard
 from raypipe.storage.store import Stored

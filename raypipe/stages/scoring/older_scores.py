@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from raypipe import schema
 from raypipe.ranking.candidates import Keys, positions
-from raypipe.stages.reuse.hashes import Hashes, TextHashes
+from raypipe.stages.ids import Hashes, TextHashes
 from raypipe.stages.reuse.source import hashes_of_collection, origin_of
-from raypipe.stages.scoring.score_table import keys_of
+from raypipe.stages.scoring.candidates import keys_of
 from raypipe.storage.payloads import read_table
 from raypipe.storage.store import Stored
 

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from raypipe import schema
 from raypipe.errors import RowsFailed
 from raypipe.models.folder.model_folder import ModelFolder
-from raypipe.stages.expected import Expected, ModelInputs
-from raypipe.stages.scoring.candidates import Candidates
-from raypipe.stages.scoring.score_table import keys_of
+from raypipe.stages.scoring.candidates import Candidates, keys_of
 from raypipe.stages.scoring.token_rows import TokenRows
 from raypipe.stages.stage import (
     Beat,
     Expectations,
+    Expected,
+    ModelInputs,
     Needs,
     Opened,
     Payload,
@@ -33,7 +33,7 @@ from raypipe.stages.stage import (
     ranges,
 )
 from raypipe.stages.tables import LINE_SECONDS, SCORE_BYTES, Sides
-from raypipe.stages.texts.query_tokens import QueryTokens, num_pieces
+from raypipe.stages.tokenize import QueryTokens, num_pieces
 from raypipe.storage.payloads import write_table
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec, settings_digest

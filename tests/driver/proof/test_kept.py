@@ -194,7 +194,7 @@ def test_a_proofs_name_has_the_sources_that_decide_values_and_no_others(
     assert {name_after(file) for file in others} == {before}
     deciding = (
         "models/bert/forward.py", "models/scorer.py", "text/inputs.py", "numerics.py",
-        "stages/texts/query_tokens.py", "driver/proof/reference.py", "driver/proof/texts.py",
+        "stages/tokenize.py", "driver/proof/reference.py", "driver/proof/texts.py",
     )  # fmt: skip
     assert len({before, *map(name_after, deciding)}) == 1 + len(deciding)
     package.package_sha256.cache_clear()
