@@ -73,16 +73,20 @@ class Proof:
     seconds: float
     problem: str
     """The first difference; empty if there is none."""
+    characters: int = 0
+    """Characters, and strings of the tokenizer's rules, whose token ids were compared too."""
     refused: bool = False
     """Whether the library could not compute the model, perhaps for want of a package."""
 
     def __str__(self) -> str:
-        """`equal to sentence-transformers 6.2.0: 130 inputs, values of 34 within 3.1e-07`."""
+        """`equal to transformers 5.24.0: 312 inputs, 25,455 characters, values of 34 inputs within
+        3.1e-07`."""
         if self.problem:
             return f"not as {self.library}: {self.problem}"
+        characters = f", {self.characters:,} characters" if self.characters else ""
         return (
-            f"equal to {self.library}: {self.inputs} inputs, values of {self.values} within "
-            f"{self.largest:.1e}"
+            f"equal to {self.library}: {self.inputs} inputs{characters}, values of {self.values} "
+            f"inputs within {self.largest:.1e}"
         )
 
 
