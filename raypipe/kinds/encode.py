@@ -11,8 +11,7 @@ from raypipe.kinds.kind import Around, Kind, Reference
 from raypipe.names import StoreName, of_stage
 
 if TYPE_CHECKING:
-    from raypipe.driver.recipe.graph import Graph
-    from raypipe.driver.recipe.system import System
+    from raypipe.driver.recipe.graph import Graph, System
     from raypipe.stages.encode import EncodeStage
     from raypipe.storage.store import Stored
 
@@ -28,7 +27,7 @@ class Encode(Kind):
 
     def make(self, graph: Graph, name: str, inputs: Mapping[str, System]) -> System:
         """The embeddings of the collection."""
-        from raypipe.driver.recipe.system import System
+        from raypipe.driver.recipe.graph import System
         from raypipe.models.folder.model_folder import starting_weights
 
         stored = graph.store(of_stage(name), *stage_of(graph, self.model, None))

@@ -19,8 +19,7 @@ from raypipe.names import Role, of_stage, tokens_of
 from raypipe.vocabulary import K0, K1, ScoreScale, Tail
 
 if TYPE_CHECKING:
-    from raypipe.driver.recipe.graph import Graph
-    from raypipe.driver.recipe.system import Chain, System
+    from raypipe.driver.recipe.graph import Chain, Graph, System
     from raypipe.models.folder.model_folder import ModelFolder
     from raypipe.ranking.blend import Blend
     from raypipe.stages.scoring.candidates import RunCandidates, Scored
@@ -143,7 +142,7 @@ class MonoScore(Rerank):
         Raises:
             InputError: see `model_folder`.
         """
-        from raypipe.driver.recipe.system import Chain, System
+        from raypipe.driver.recipe.graph import Chain, System
         from raypipe.models.folder.model_folder import starting_weights
         from raypipe.stages.scoring.candidates import Request, RunCandidates
         from raypipe.stages.scoring.rerank import rerank_stage
@@ -226,7 +225,7 @@ class DuoScore(Rerank):
         Raises:
             InputError: see `model_folder`.
         """
-        from raypipe.driver.recipe.system import Chain, System
+        from raypipe.driver.recipe.graph import Chain, System
         from raypipe.models.folder.model_folder import starting_weights
         from raypipe.stages.scoring.candidates import Request, RunCandidates
         from raypipe.stages.scoring.rerank import pairs_stage
@@ -279,7 +278,7 @@ def scored(
         model: with the score that the stage wants.
         candidates: to score.
     """
-    from raypipe.driver.recipe.system import Chain, ScoreRequest
+    from raypipe.driver.recipe.graph import Chain, ScoreRequest
     from raypipe.stages.scoring.candidates import Scored
     from raypipe.stages.scoring.score import ScoreStage, score_base
     from raypipe.stages.scoring.token_rows import PassageTokensStage

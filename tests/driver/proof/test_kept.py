@@ -46,7 +46,7 @@ def test_a_model_is_proved_once_before_its_first_row_and_the_proof_stands_with_t
     assert begun.startswith("models.tiny: proving that raypipe computes it as transformers 5")
     assert re.fullmatch(
         r"models\.tiny: equal to transformers 5[\w.]+: \d{3} inputs, \d\d,\d{3} characters, "
-        r"values of \d\d inputs within \d\.\de-\d\d, in \d+\.\d s",
+        r"values of \d\d inputs within \d\.\de[+-]\d\d, in \d+\.\d s",
         ended,
     )
     (kept,) = records(work / "stores")
