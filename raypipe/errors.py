@@ -21,7 +21,7 @@ def visible(text: str) -> str:
     What comes from files, such as an id, could else move a terminal's cursor, name its window or
     turn the direction of what follows.
     """
-    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return _UNSEEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 _ENDS = re.compile(r"[\n\t\u2028\u2029]")
@@ -29,7 +29,7 @@ _ENDS = re.compile(r"[\n\t\u2028\u2029]")
 
 def in_one_cell(text: str) -> str:
     """The text, such as a file's name, with tabs and line ends written out as well."""
-    return _ENDS.sub(lambda found: found[0].encode("unicode_escape").decode(), visible(text))
+    return _ENDS.sub(lambda match: match[0].encode("unicode_escape").decode(), visible(text))
 
 
 MOST_SHOWN = 60
@@ -55,9 +55,9 @@ def some(names: Collection[str]) -> str:
     return ", ".join(islice(names, MOST_NAMES)) + (", ..." if len(names) > MOST_NAMES else "")
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """ "; did you mean X?" with the nearest known word, or ";" if none is near; text follows."""
-    nearest = get_close_matches(word, list(known), n=1)
+def did_you_mean(word: str, words: Iterable[str]) -> str:
+    """ "; did you mean X?" with the nearest of the words, or ";" if none is near; text follows."""
+    nearest = get_close_matches(word, list(words), n=1)
     return f"; did you mean {nearest[0]}?" if nearest else ";"
 
 

@@ -197,9 +197,9 @@ def load_training(
     _refuse(refused, document, problems)
     located = []
     for part in parts:
-        found = absolute(Training.model_validate(part.body), base or Path())
-        every = (*found.overrides, *overrides)
-        located.append(found.model_copy(update={"overrides": every}))
+        training = absolute(Training.model_validate(part.body), base or Path())
+        every = (*training.overrides, *overrides)
+        located.append(training.model_copy(update={"overrides": every}))
     return phased(parts, located)
 
 

@@ -330,8 +330,8 @@ def _set(document: Document, parts: Key, value: Document, origin: str) -> None:
         parent, key = parent[step], (*key, step)
     step = _step(parent, key, str(parts[-1]), origin)
     parent[step], key = value.data, (*key, step)
-    kept = {k: v for k, v in document.origins.items() if k[: len(key)] != key}
-    document.origins = kept | {(*key, *k): v for k, v in value.origins.items()}
+    others = {k: v for k, v in document.origins.items() if k[: len(key)] != key}
+    document.origins = others | {(*key, *k): v for k, v in value.origins.items()}
     document.problems += [Problem((*key, *k), problem) for k, problem in value.problems]
 
 

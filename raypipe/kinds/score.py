@@ -151,7 +151,7 @@ class MonoScore(Rerank):
         run, request = before.stored, Request(k0=self.k0, seed=self.seed)
         base, scores, chain = scored(graph, name, query_set, model, RunCandidates(run, request))
         blend = None if before.unordered else self.blended(graph, model, name)
-        told = "" if blend is None else f", blend {blend.weight:g}"
+        with_blend = "" if blend is None else f", blend {blend.weight:g}"
         own, over_bm25 = model.reranker.blend, model.reranker.blend_over_bm25
         given, note = isinstance(graph.recipe.stages[self.run], GivenRun), ""
         if before.unordered and self.blend is None and own:
@@ -167,7 +167,7 @@ class MonoScore(Rerank):
             "run",
             graph.stores.ensure(store, final),
             before.chain.then(chain, Chain((store,))),
-            f"{self.run}, first {self.k0}{told}",
+            f"{self.run}, first {self.k0}{with_blend}",
             self.model,
             starting_weights(graph.model(self.model)),
             ranked=run,
@@ -302,9 +302,9 @@ def scored(
         graph.needs,
     )
     run, request = candidates.run, candidates.request
-    asked = ScoreRequest(base.fingerprint(), request, run.identity, run)
+    score_request = ScoreRequest(base.fingerprint(), request, run.identity, run)
     scores = Scored(candidates, graph.stores.ensure(store, scoring))
-    return base, scores, Chain((*names,), (asked,))
+    return base, scores, Chain((*names,), (score_request,))
 
 
 def _whole_tokens(graph: Graph, model: ModelFolder) -> Stored | None:

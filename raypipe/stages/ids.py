@@ -55,8 +55,8 @@ def _arrays(hashes: Hashes) -> dict[str, NDArray[Any]]:
 
 def hashes_of(texts: pa.ChunkedArray) -> Hashes:
     """The hash of each text's UTF-8 bytes."""
-    found = b"".join(hashlib.sha256(text.encode()).digest()[:16] for text in texts.to_pylist())
-    return np.frombuffer(found, "<u8").reshape(-1, 2)
+    digests = b"".join(hashlib.sha256(text.encode()).digest()[:16] for text in texts.to_pylist())
+    return np.frombuffer(digests, "<u8").reshape(-1, 2)
 
 
 class TextHashes:

@@ -130,17 +130,17 @@ def batched(
     records: Iterator[tuple[str, ...]], columns: pa.Schema, beat: Beat
 ) -> Iterator[pa.RecordBatch]:
     """The records, one text for each column, in batches of bounded size; a beat before each."""
-    held: list[tuple[str, ...]] = []
+    batch: list[tuple[str, ...]] = []
     num_characters = 0
     for record in records:
-        held.append(record)
+        batch.append(record)
         num_characters += len(record[-1])
-        if len(held) >= BATCH_RECORDS or num_characters >= BATCH_CHARACTERS:
+        if len(batch) >= BATCH_RECORDS or num_characters >= BATCH_CHARACTERS:
             beat(())
-            yield pa.record_batch([*zip(*held, strict=True)], schema=columns)
-            held, num_characters = [], 0
-    if held:
-        yield pa.record_batch([*zip(*held, strict=True)], schema=columns)
+            yield pa.record_batch([*zip(*batch, strict=True)], schema=columns)
+            batch, num_characters = [], 0
+    if batch:
+        yield pa.record_batch([*zip(*batch, strict=True)], schema=columns)
 
 
 @dataclass
@@ -256,9 +256,9 @@ class QueriesStage(Stage):
     @property
     def spec(self) -> StageSpec:
         """The file's hash, and which of its queries are kept."""
-        kept = None if self.only is None else digest(canonical(sorted(self.only)))
+        chosen = None if self.only is None else digest(canonical(sorted(self.only)))
         content = {"content:queries": hash_file(self.file)}
-        return StageSpec("queries", 2, {"only": kept}, content, "queries")
+        return StageSpec("queries", 2, {"only": chosen}, content, "queries")
 
     def shards(self, sizing: Sizing) -> list[Shard]:
         """One shard: query sets are small compared with collections."""

@@ -99,10 +99,10 @@ class Forecast:
     @property
     def totals(self) -> dict[str, float | None]:
         """The sums of all amounts."""
-        found = {name: self.total(name) for name in ("tokens", "inferences", "bytes", "seconds")}
+        totals = {name: self.total(name) for name in ("tokens", "inferences", "bytes", "seconds")}
         return {
             name: None if value is None else round(value, 2 if name == "seconds" else None)
-            for name, value in found.items()
+            for name, value in totals.items()
         }
 
     @property
@@ -185,7 +185,7 @@ class Walk:
 
     @cached_property
     def expectations(self) -> "Samples":
-        """What stages are asked with whose stores are not there; a rerun has none."""
+        """Samples, by which stages are estimated whose stores are not there; a rerun has none."""
         from raypipe.driver.forecast.samples import Samples
 
         return Samples(self.sizing, self.stages)

@@ -145,10 +145,10 @@ def of_library(model: ModelFolder) -> ModelFolder | None:
             return None
     settings.pop("precision", None)
     try:
-        found = resolve_model(model.path, settings=settings, by_library=True)
+        other = resolve_model(model.path, settings=settings, by_library=True)
     except InputError:
         return None
-    return found.in_precision(model.precision)
+    return other.in_precision(model.precision)
 
 
 def otherwise(model: ModelFolder, proof: Proof) -> str:
@@ -167,7 +167,7 @@ def otherwise(model: ModelFolder, proof: Proof) -> str:
 
 
 def shown_proof(path: str, preset: str | None, say: Callable[[str], None]) -> tuple[str, list[str]]:
-    """What is known of a model folder's proof, which is made if it is not kept, and its problems.
+    """The result of a model folder's proof, which is made if it is not kept, and its problems.
 
     Raises:
         InputError: the folder is no model.
@@ -217,7 +217,7 @@ def proofs_of(
 ) -> dict[str, Proof]:
     """The same of these subjects; see `prove`."""
     names = {key: _name(subject) for key, subject in subjects.items()}
-    proofs = {name: kept for name in names.values() if (kept := _kept(name, stores)) is not None}
+    proofs = {name: proof for name in names.values() if (proof := _kept(name, stores)) is not None}
     if not make:
         return {key: proofs[name] for key, name in names.items() if name in proofs}
     new = {name: key for key, name in reversed(names.items()) if name not in proofs}

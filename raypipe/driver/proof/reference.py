@@ -201,8 +201,8 @@ class Library:
         if type(self.opened).__name__ == "SparseEncoder":
             more |= {"convert_to_sparse_tensor": False}
         encode = self.opened.encode_query if side == "query" else self.opened.encode_document
-        found = encode([text for (text,) in rows], convert_to_tensor=True, **more)
-        return list(found.float().numpy())
+        vectors = encode([text for (text,) in rows], convert_to_tensor=True, **more)
+        return list(vectors.float().numpy())
 
     def ours(
         self, packed: PackedModel, side: str, rows: Sequence[Row]

@@ -28,7 +28,6 @@ from raypipe.names import Role, StoreName, of_collection, of_queries, tokens_of
 from raypipe.stages.excluded import NOTHING, Documents, Excluded, excluded_stage
 from raypipe.stages.ids import ids_stage
 from raypipe.stages.prepare import QueriesStage
-from raypipe.stages.scoring.candidates import Request
 from raypipe.stages.stage import Needs, Stage
 from raypipe.stages.tables import Sides
 from raypipe.stages.tokenize import TokenizeStage
@@ -38,6 +37,7 @@ from raypipe.vocabulary import Unit, units
 if TYPE_CHECKING:
     from raypipe.driver.recipe.stores import Stores
     from raypipe.stages.ann.recall import Recall
+    from raypipe.stages.scoring.candidates import Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +136,8 @@ class Graph:
 
     def store_of(self, name: StoreName, stage: Stage) -> Stored:
         """The finished store of a stage; a generation's only if it is of the same specification."""
-        wanted = stage.spec.fingerprint()
-        return self.store(name, lambda: stage, lambda fixed: fixed.manifest.fingerprint == wanted)
+        own = stage.spec.fingerprint()
+        return self.store(name, lambda: stage, lambda fixed: fixed.manifest.fingerprint == own)
 
     def systems(self, selected: Sequence[str]) -> dict[str, list[System]]:
         """The selected stages, run to completion in recipe order, by query set."""
@@ -221,7 +221,7 @@ class Graph:
             if queries.only_judged:
                 files = [Path(qrels) for unit in units() if (qrels := queries.qrels_of(unit))]
                 judged = [read_qrels(file)["query_id"].to_pylist() for file in files]
-                only = frozenset(query for found in judged for query in found)
+                only = frozenset(query for ids in judged for query in ids)
             return QueriesStage(Path(queries.file), only, self.sources)
 
         return self.store(of_queries(name), stage)
@@ -247,8 +247,8 @@ class Graph:
         queries = self.recipe.queries[name]
         if not queries.only_judged or queries.file is None:
             return frozenset()
-        kept = set(self.queries(name).table(schema.QUERIES)["query_id"].to_pylist())
-        return frozenset(query for query, _ in read_queries(Path(queries.file))) - kept
+        chosen = set(self.queries(name).table(schema.QUERIES)["query_id"].to_pylist())
+        return frozenset(query for query, _ in read_queries(Path(queries.file))) - chosen
 
     def ranked(self, unit: Unit) -> Stored:
         """The store of a run's rows: passages, or documents."""
@@ -261,8 +261,8 @@ class Graph:
     def model(self, name: str) -> ModelFolder:
         """A model of the recipe, with its hash."""
         if name not in self.models:
-            found = opened(self.recipe.models[name], self.recipe.resources.precision)
-            self.models = {**self.models, name: found}
+            model = opened(self.recipe.models[name], self.recipe.resources.precision)
+            self.models = {**self.models, name: model}
         return self.models[name]
 
     def tokens(self, model_name: str, query_set: str | None = None) -> Stored:
@@ -299,8 +299,8 @@ class Graph:
         roles = [Role.PASSAGES, Role.IDS]
         if self.recipe.collection.split is not None:
             roles += [Role.DOCUMENTS, Role.MAP]
-        found = {role: self.stores.fixed(of_collection(role)) for role in roles}
-        complete = {role: stored for role, stored in found.items() if stored is not None}
+        fixed = {role: self.stores.fixed(of_collection(role)) for role in roles}
+        complete = {role: stored for role, stored in fixed.items() if stored is not None}
         return complete if len(complete) == len(roles) else None
 
 

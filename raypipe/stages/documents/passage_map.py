@@ -1,4 +1,4 @@
-"""Which document a passage is part of, and which passages a document has."""
+"""The document that a passage is part of, and the passages that a document has."""
 
 from dataclasses import dataclass, replace
 from functools import partial

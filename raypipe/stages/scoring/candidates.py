@@ -55,7 +55,7 @@ class Candidates(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """Which candidates of a run are requested."""
+    """The candidates of a run that are requested."""
 
     k0: int | None = None
     """For a monoBERT model: the first k0."""
@@ -68,9 +68,9 @@ class Request:
     @property
     def k(self) -> int:
         """Number of candidates per query that are reordered."""
-        found = self.k0 if self.k1 is None else self.k1
-        assert found is not None
-        return found
+        k = self.k0 if self.k1 is None else self.k1
+        assert k is not None
+        return k
 
     def keys(self, run: pa.Table) -> Keys:
         """The requested candidates of a run (schema.RUN), sorted."""
@@ -87,13 +87,13 @@ class Request:
 
     def counts(self, run: pa.Table, num_queries: int) -> Int64:
         """The number of the requested candidates of each query row, int64 [num_queries]."""
-        kept = run["query_row"].to_numpy()[run["rank"].to_numpy() <= self.k]
-        lengths = np.bincount(kept, minlength=num_queries).astype(np.int64)
+        query_rows = run["query_row"].to_numpy()[run["rank"].to_numpy() <= self.k]
+        lengths = np.bincount(query_rows, minlength=num_queries).astype(np.int64)
         if self.k1 is None:
             return lengths
         others = lengths - 1 if self.sample is None else np.minimum(self.sample, lengths - 1)
-        found: Int64 = lengths * others
-        return found
+        counts: Int64 = lengths * others
+        return counts
 
     def to_json(self) -> dict[str, Json]:
         """The request in a fingerprint; a seed matters only for a draw."""
@@ -135,13 +135,13 @@ class RunCandidates:
 
     def keys(self, start: int, stop: int) -> Keys:
         """The keys of rows [start, stop); a block's are kept for the next rows."""
-        found = []
+        parts = []
         while start < stop:
             first, last, keys = self._block_at(start)
             end = min(stop, last)
-            found.append(tuple(column[start - first : end - first] for column in keys))
+            parts.append(tuple(column[start - first : end - first] for column in keys))
             start = end
-        columns = zip(*found, strict=True) if found else ([np.empty(0, np.int64)] for _ in range(3))
+        columns = zip(*parts, strict=True) if parts else ([np.empty(0, np.int64)] for _ in range(3))
         first_column, second, third = (np.concatenate(parts) for parts in columns)
         return first_column, second, third
 
@@ -202,10 +202,10 @@ class RunCandidates:
 
 def rows_of(candidates: Candidates, rows: Sequence[int]) -> Keys:
     """The keys of scattered rows, in their order."""
-    found = [candidates.keys(row, row + 1) for row in rows]
+    keys = [candidates.keys(row, row + 1) for row in rows]
     none = np.empty(0, np.int64)
     first, second, third = (
-        np.concatenate([none, *(key[side] for key in found)]) for side in range(3)
+        np.concatenate([none, *(key[side] for key in keys)]) for side in range(3)
     )
     return first, second, third
 

@@ -87,10 +87,10 @@ def pairs_stage(
     def block(shard: Shard) -> tuple[pa.Table, dict[str, Json]]:
         from raypipe.stages.run_tables import read_queries_of_run
 
-        wanted = request.keys(read_queries_of_run(run, shard.start, shard.stop))
+        keys = request.keys(read_queries_of_run(run, shard.start, shard.stop))
         queries = (shard.start, shard.stop)
-        scores, failed = scored.find(wanted, queries, what=f"{name}, {shard}")
-        first, second, third = (column[~failed] for column in wanted)
+        scores, failed = scored.find(keys, queries, what=f"{name}, {shard}")
+        first, second, third = (column[~failed] for column in keys)
         columns = [first.astype(np.int32), second, third, scores[~failed]]
         return pa.table(columns, schema=schema.SCORES), {"failed": int(failed.sum())}
 
