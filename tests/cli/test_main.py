@@ -222,7 +222,10 @@ def test_nothing_heavy_is_loaded(tmp_path):
     assert told == [f"after {line} 0 []" for line in lines], done.stderr
 
 
-PARTS = ("cluster", "driver.proof", "driver.training", "report", "storage.generations", "training")
+PARTS = (
+    *("cluster", "driver.proof", "driver.training", "report", "storage.generations", "training"),
+    *("evaluation.measures", "models.hub", "models.library", "stages.reuse", "text.prompts"),
+)
 """Folders and modules of raypipe of which a rerun that computes nothing needs none."""
 
 

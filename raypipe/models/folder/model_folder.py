@@ -52,7 +52,6 @@ from raypipe.models.tokenizer import as_first, read_tokenizer, tokenizer_file, t
 from raypipe.regular import similar
 from raypipe.storage.records import hash_file, hash_once
 from raypipe.text.inputs import Layout, Layouts
-from raypipe.text.utf8 import UTF8, Utf8
 from raypipe.uris import SCHEME, is_hub
 
 PACKAGED = "minilm"
@@ -332,6 +331,7 @@ def resolve_model(
     preset = PACKAGED if path == PACKAGED and preset is None else preset
     if by_library or (path != PACKAGED and why_library(is_folder(folder), preset, settings)):
         from raypipe.models.library import described  # a packed model needs none of it
+        from raypipe.text.utf8 import UTF8
 
         discovered, read, sha256 = described(folder, preset, settings)
         return LibraryModel(path, folder, discovered.conventions, sha256, UTF8, read, hub=hub)
@@ -527,6 +527,8 @@ def open_tokenizer(model: ModelFolder) -> Any:
         InputError: it is not the tokenizer that the driver found.
     """
     if model.by_library:
+        from raypipe.text.utf8 import Utf8
+
         return Utf8()
     model = here(model)
     tokenizer = read_tokenizer(model.folder)
