@@ -486,9 +486,9 @@ def _distinct(path: Path, rows: Placed, problems: Problems, form: _Form) -> list
     """Queries in order of first appearance; a repeated id needs `repeats` and an equal text."""
     seen: dict[str, tuple[int, str]] = {}
     for number, (query_id, text) in rows:
-        first, known = seen.setdefault(query_id, (number, text))
-        if first != number and not (form.repeats and text == known):
-            how = "with another text" if text != known else "with the same text"
+        first, text_before = seen.setdefault(query_id, (number, text))
+        if first != number and not (form.repeats and text == text_before):
+            how = "with another text" if text != text_before else "with the same text"
             problems.add(
                 f"{path}: {form.place} {number:,}: query id {query_id!r} again {how}, first in"
                 f" {form.place} {first:,}; ids must be unique"

@@ -192,8 +192,8 @@ def read_excluded(path: Path) -> list[Pair]:
         pairs = _columns(read_columns(path, PAIR))
     else:
         with open_binary(path) as stream:
-            found = (line for line in lines(stream, name=str(path)) if not _is_empty(line))
-            first = next(found, b"")
+            of_pairs = (line for line in lines(stream, name=str(path)) if not _is_empty(line))
+            first = next(of_pairs, b"")
         count = len(first.split())
         if first.lstrip().startswith((b"{", b"[")):
             pairs = _of_json(path, problems)

@@ -90,8 +90,8 @@ def encode_texts(
         for start in range(0, len(texts), ENCODED_ROWS):
             stop = min(start + ENCODED_ROWS, len(texts))
             try:
-                found = forward.encode(flat, offsets[start : stop + 1], side=side)
-                out[start:stop] = as_stored(found)
+                vectors = forward.encode(flat, offsets[start : stop + 1], side=side)
+                out[start:stop] = as_stored(vectors)
             except RowsFailed as failed:
                 rows = [start + row for row in failed.rows]
                 raise RowsRefused(rows, failed.reason) from None

@@ -85,8 +85,8 @@ class PartsStage(Stage):
 
         queries = query_vectors(self.queries, shard.start, shard.stop)
         blocks = self._blocks(shard, beat)
-        found = exact_lists(queries, blocks, depth=self.fetched(shard), site=site, beat=beat)
-        return self.payload(site, shard, *found)
+        lists = exact_lists(queries, blocks, depth=self.fetched(shard), site=site, beat=beat)
+        return self.payload(site, shard, *lists)
 
     def fetched(self, shard: Shard) -> int:
         """How many places are fetched of each span, to fill `depth`."""

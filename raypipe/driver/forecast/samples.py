@@ -92,8 +92,8 @@ class Samples:
     ) -> TextSlice:
         """The word pieces of rows of a table that is there, in this order."""
         distinct, places = np.unique(rows, return_inverse=True)
-        found = column_of_rows(texts, distinct, "text", _COLUMNS[texts.spec.produces])
-        pieces, _ = tokenized_sample(Sample(found, len(found)), model, prefix)
+        sampled = column_of_rows(texts, distinct, "text", _COLUMNS[texts.spec.produces])
+        pieces, _ = tokenized_sample(Sample(sampled, len(sampled)), model, prefix)
         return taken(pieces, places)
 
 
@@ -186,8 +186,8 @@ def _of_file(
             at = stop
         return
     size = facts.checkpoint_records
-    wanted: dict[int, int] = {}
+    numbers: dict[int, int] = {}
     for start, stop in blocks:  # those behind one checkpoint are read as one, from there on
-        wanted[start // size] = wanted.get(start // size, 0) + stop - start
-    for checkpoint, number in wanted.items():
+        numbers[start // size] = numbers.get(start // size, 0) + stop - start
+    for checkpoint, number in numbers.items():
         yield from islice(records(checkpoint * size), number)

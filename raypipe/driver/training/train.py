@@ -117,12 +117,12 @@ def run_training(
                 on_change=say,
             )
             of_all = TrainInvocation(execution, place.devices, at)
-            told, table, folder = in_phases(recipe, partial(_one, of_all), say)
+            entries, table, folder = in_phases(recipe, partial(_one, of_all), say)
 
             # 7. The measurements as a table.
             summary["device"] = place.devices.line().removeprefix("device: ")
             workspace.write("table.md", table.encode())
-            summary |= told
+            summary |= entries
     return Trained(summary, table, folder)
 
 

@@ -353,9 +353,9 @@ def _kept_vectors(stored: Stored) -> Iterator[tuple[NDArray[np.int64], NDArray[n
 def _write_kept_ids(path: Path, stores: Storage, spec: StageSpec, stored: Stored) -> int:
     """Write the ids of `_kept_vectors`, a line each; their number."""
     ids, skipped = row_ids(stores, spec), {*stored.manifest.skipped_rows}
-    kept = [name for row, name in enumerate(ids) if row not in skipped]
-    _write_lines(path, kept)
-    return len(kept)
+    names = [name for row, name in enumerate(ids) if row not in skipped]
+    _write_lines(path, names)
+    return len(names)
 
 
 def _numpy(stores: Storage, spec: StageSpec, stored: Stored, out: Path) -> int:

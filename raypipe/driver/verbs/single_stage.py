@@ -239,8 +239,8 @@ def aggregate_stage(pairs: Path, method: str, **keys: Any) -> Body:
             f"{pairs}: expected one score stage with k1, found {names}; name one in a recipe's "
             "aggregate stage and run `raypipe pipeline`"
         )
-    kept = ("collection", "queries", "models", "evaluate")
-    body = {key: data[key] for key in kept if data.get(key)}
+    sections = ("collection", "queries", "models", "evaluate")
+    body = {key: data[key] for key in sections if data.get(key)}
     if "evaluate" in body and body["evaluate"].get("baseline") not in data["stages"]:
         body["evaluate"].pop("baseline", None)
     stage = {"do": "aggregate", "pairs": stages[0], "method": method, **set_keys(**keys)}

@@ -51,9 +51,9 @@ class NamedDocumentsStage(Stage):
         return Payload(path, {"rows": write_table(path, schema.DOCUMENTS, rows)})
 
     def _rows(self, shard: Shard) -> Iterator[tuple[str, str, str, str]]:
-        known = PassageMap(self.map)
+        passage_map = PassageMap(self.map)
         for start in range(shard.start, shard.stop, ROW_GROUP_ROWS):
             documents = np.arange(start, min(start + ROW_GROUP_ROWS, shard.stop))
-            _, passages = known.passages(documents, at_most=1)
+            _, passages = passage_map.passages(documents, at_most=1)
             for document_id in column_of_rows(self.homes, passages, "document_id", schema.HOMES):
                 yield document_id, "", "", ""

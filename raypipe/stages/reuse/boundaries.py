@@ -70,5 +70,5 @@ def spread(
     edges = np.array([0, *(record.shard.stop for record in records)], np.float64)
     sums = np.cumsum([0.0, *(weigh(record) for record in records)])
     starts, stops = (np.array([getattr(s, at) for s in shards]) for at in ("start", "stop"))
-    found: list[float] = (np.interp(stops, edges, sums) - np.interp(starts, edges, sums)).tolist()
-    return found
+    weights: list[float] = (np.interp(stops, edges, sums) - np.interp(starts, edges, sums)).tolist()
+    return weights

@@ -135,13 +135,15 @@ class RunCandidates:
 
     def keys(self, start: int, stop: int) -> Keys:
         """The keys of rows [start, stop); a block's are kept for the next rows."""
-        parts = []
+        slices = []
         while start < stop:
             first, last, keys = self._block_at(start)
             end = min(stop, last)
-            parts.append(tuple(column[start - first : end - first] for column in keys))
+            slices.append(tuple(column[start - first : end - first] for column in keys))
             start = end
-        columns = zip(*parts, strict=True) if parts else ([np.empty(0, np.int64)] for _ in range(3))
+        columns = (
+            zip(*slices, strict=True) if slices else ([np.empty(0, np.int64)] for _ in range(3))
+        )
         first_column, second, third = (np.concatenate(parts) for parts in columns)
         return first_column, second, third
 

@@ -115,8 +115,8 @@ class ScoreStage(Stage):
         """This stage, copying rows from older stores."""
         from raypipe.stages.scoring.older_scores import older_scores
 
-        found = [older_scores(stored) for stored in older]
-        return replace(self, older=tuple(part for part in found if part is not None))
+        parts = [older_scores(stored) for stored in older]
+        return replace(self, older=tuple(part for part in parts if part is not None))
 
     def shards(self, sizing: Sizing) -> list[Shard]:
         """Ranges of candidates with about `shard_tokens` of work each, by mean lengths."""
@@ -228,14 +228,14 @@ class _OpenedScores:
         from raypipe.stages.reuse.division import divide
 
         stage, watch = self._stage, Stopwatch(self._scorer)
-        kept = np.setdiff1d(np.arange(shard.start, shard.stop), np.asarray(list(skip), np.int64))
+        left = np.setdiff1d(np.arange(shard.start, shard.stop), np.asarray(list(skip), np.int64))
         query_rows, first, second = (
-            column[kept - shard.start] for column in stage.candidates.keys(shard.start, shard.stop)
+            column[left - shard.start] for column in stage.candidates.keys(shard.start, shard.stop)
         )
         keys = (query_rows, first, second)
         copied = self._older.find(keys)
         older = np.where(np.isnan(copied), -1, np.arange(len(copied)))
-        division = divide(kept, self._older.text_keys(keys), older)
+        division = divide(left, self._older.text_keys(keys), older)
         computed = division.computed  # each text once
         rows = division.rows[computed]
         made, num_tokens = self._scorer.score_keys(

@@ -134,8 +134,8 @@ class PassageTokensStage(Stage):
             for start in range(shard.start, shard.stop, BATCH_ROWS):
                 stop = min(start + BATCH_ROWS, shard.stop)
                 beat(range(start, stop))
-                found = column_of_rows(self.collection, rows[start:stop], "text")
-                yield pa.array(found, pa.string())
+                column = column_of_rows(self.collection, rows[start:stop], "text")
+                yield pa.array(column, pa.string())
 
         prefix = self.model.prefix("passage")
         flat, offsets = concatenate([*pieces_of(word_pieces, texts(), self.model, prefix)])
