@@ -186,7 +186,7 @@ def column_of_rows(
             end = int(np.searchsorted(distinct, stop))
             path = collection.path(record)
             values = _column(path, start - first, stop - first, column, columns)
-            ids += values.take(distinct[position:end] - start).to_pylist()
+            ids += values.take(schema.numbers(distinct[position:end] - start)).to_pylist()
             position = end
     return [ids[place] for place in inverse.tolist()]
 
