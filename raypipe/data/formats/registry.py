@@ -260,12 +260,12 @@ def format_of(path: Path, *, documents: bool = False) -> str:
         inside = sorted((p for p in path.iterdir() if p.is_file()), key=natural_key)
         if any(plain_name(file) == "corpus.jsonl" for file in inside):
             return "beir"
-        files = [file for ending in _SUFFIXES for file in inside if _ending(file) == ending]
+        known = [file for ending in _SUFFIXES for file in inside if _ending(file) == ending]
         try:
-            files = files or FORMATS["pyserini"].files([path])
+            known = known or FORMATS["pyserini"].files([path])
         except InputError:
             raise InputError(f"{path}: its format is unknown; expected {EXPECTED}") from None
-        path = files[0]
+        path = known[0]
     return _of_file(path, documents)
 
 
