@@ -2,8 +2,9 @@
 
 import errno
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from itertools import islice
 from typing import NamedTuple
 
@@ -20,7 +21,7 @@ def visible(text: str) -> str:
     What comes from files, such as an id, could else move a terminal's cursor, name its window or
     turn the direction of what follows.
     """
-    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return _UNSEEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 _ENDS = re.compile(r"[\n\t\u2028\u2029]")
@@ -28,7 +29,7 @@ _ENDS = re.compile(r"[\n\t\u2028\u2029]")
 
 def in_one_cell(text: str) -> str:
     """The text, such as a file's name, with tabs and line ends written out as well."""
-    return _ENDS.sub(lambda found: found[0].encode("unicode_escape").decode(), visible(text))
+    return _ENDS.sub(lambda match: match[0].encode("unicode_escape").decode(), visible(text))
 
 
 MOST_SHOWN = 60
@@ -52,6 +53,17 @@ MOST_NAMES = 10
 def some(names: Collection[str]) -> str:
     """The first ten names, for a message."""
     return ", ".join(islice(names, MOST_NAMES)) + (", ..." if len(names) > MOST_NAMES else "")
+
+
+def did_you_mean(word: str, words: Iterable[str]) -> str:
+    """ "; did you mean X?" with the nearest of the words, or ";" if none is near; text follows."""
+    nearest = get_close_matches(word, list(words), n=1)
+    return f"; did you mean {nearest[0]}?" if nearest else ";"
+
+
+def listed(words: Iterable[str]) -> str:
+    """Words with commas, or "none"."""
+    return ", ".join(words) or "none"
 
 
 def first_line(error: BaseException) -> str:

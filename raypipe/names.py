@@ -35,7 +35,7 @@ class Thing(Enum):
 
 
 class Role(Enum):
-    """Which of its owner's stores it is. Each role belongs to one kind of owner."""
+    """The part that a store plays for its owner. Each role belongs to one kind of owner."""
 
     COUNT = "count"
     PASSAGES = "passages"

@@ -3,7 +3,7 @@
 import pytest
 
 from raypipe.errors import CorruptError
-from raypipe.shapes import Count, Place, Shape, check_shape, fits
+from raypipe.storage.records import Count, Place, Shape, check_shape, fits
 
 
 class Inner(Shape):

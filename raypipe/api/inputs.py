@@ -20,9 +20,9 @@ from raypipe.data.records import Problems
 from raypipe.errors import InputError, shown
 from raypipe.evaluation.run_files.runs import is_unordered, ranked, read_run
 from raypipe.evaluation.run_files.tables import table_lines
-from raypipe.hub_names import hub_name
 from raypipe.ranking.by_id import SHOWN
 from raypipe.ranking.candidates import Keys, missing
+from raypipe.uris import hub_name
 from raypipe.vocabulary import Precisions, words
 
 

@@ -32,7 +32,7 @@ from raypipe.errors import InputError
 from raypipe.ranking.by_id import ascending, first_seen, with_ids, with_rows
 from raypipe.ranking.candidates import pairs, singles
 from raypipe.ranking.rerank import aggregate_by_key, rerank_by_key
-from raypipe.stages.scoring.blend import blend_of
+from raypipe.stages.scoring.rerank import blend_of
 from raypipe.vocabulary import BM25_B, BM25_K1, DEPTH, K0, K1, Aggregation, Tail, words
 
 if TYPE_CHECKING:

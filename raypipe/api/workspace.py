@@ -32,18 +32,17 @@ from raypipe.config.rules import units_of
 from raypipe.driver.mirror import mirror_of
 from raypipe.driver.upkeep.status import line_of_generations, open_workspace
 from raypipe.errors import IncompleteError, InputError, some
-from raypipe.hub_names import address
 from raypipe.kinds.encode import Encode, Truncate, encode_of
 from raypipe.kinds.lucene import ImpactIndex, LuceneIndex
 from raypipe.kinds.search import Bm25Search, DenseSearch, Rm3, Tuned
 from raypipe.names import Role, StoreName, of_collection, of_queries, of_stage
+from raypipe.stages.ids import column_of_rows, id_index
 from raypipe.stages.run_tables import dense_table, run_table, with_ids
-from raypipe.stages.texts.ids import column_of_rows, id_index
 from raypipe.storage.generations import Generation, generation_numbers, held_generation
 from raypipe.storage.root import open_storage
 from raypipe.storage.storage import Storage
 from raypipe.storage.store import Stored
-from raypipe.uris import in_bucket
+from raypipe.uris import address, in_bucket
 from raypipe.vocabulary import BM25_B, BM25_K1, DEPTH
 
 if TYPE_CHECKING:

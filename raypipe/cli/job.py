@@ -6,7 +6,7 @@ from pathlib import Path
 from string import Template
 
 from raypipe.cli.main import main
-from raypipe.cli.workspaces import HELP, value_of_out
+from raypipe.cli.options import HELP, value_of_out
 from raypipe.config.load import read_recipe, recipe_names, recipe_text
 from raypipe.config.yaml import parse_yaml
 from raypipe.errors import InputError

@@ -15,8 +15,8 @@ import typer.core
 import typer.exceptions
 
 from raypipe import numerics
+from raypipe.cli.options import HELP, with_folders, workspace_of
 from raypipe.cli.terminal import LEFT, guard_terminal, make_lasting, say, stdout_error
-from raypipe.cli.workspaces import HELP, with_folders, workspace_of
 from raypipe.driver import signals
 from raypipe.errors import Ending, InputError, Interrupted, RaypipeError, cause_of, ending_of
 from raypipe.package import VERSION

@@ -90,8 +90,8 @@ def show(
     from raypipe.config.parts import PACKAGED_MODELS
     from raypipe.driver.progress import to_stderr
     from raypipe.driver.proof.proof import shown_proof
-    from raypipe.hub_names import hub_name
     from raypipe.models.convert.describe import describe
+    from raypipe.uris import hub_name
 
     named = None if path in PACKAGED_MODELS else hub_name(path, Path())
     if named is not None:

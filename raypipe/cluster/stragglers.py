@@ -209,7 +209,7 @@ NEW = 0
 
 
 class Stragglers:
-    """Who tries a late shard too, and who is not needed any more."""
+    """The workers that try a late shard too, and those that are not needed any more."""
 
     def __init__(self, workers: Workers, pace: Pace, limits: Limits) -> None:
         """Looks at the workers and changes nothing in it."""

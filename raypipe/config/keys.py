@@ -17,8 +17,7 @@ from raypipe.config.fields import Section, Source
 from raypipe.config.phases import SHARED, Own
 from raypipe.config.recipe import WrittenRecipe
 from raypipe.config.training import Training
-from raypipe.config.words import did_you_mean, listed
-from raypipe.errors import InputError
+from raypipe.errors import InputError, did_you_mean, listed
 from raypipe.kinds.registry import KINDS
 from raypipe.markdown import Table, Text, joined
 

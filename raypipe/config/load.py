@@ -15,7 +15,6 @@ from raypipe.config.parts import Collection
 from raypipe.config.paths import absolute
 from raypipe.config.recipe import Recipe, WrittenRecipe
 from raypipe.config.rules import draft, resolved_split, rule_problems
-from raypipe.config.words import did_you_mean, listed
 from raypipe.config.yaml import (
     MAX_BYTES,
     Document,
@@ -26,7 +25,7 @@ from raypipe.config.yaml import (
     expand,
     parse_yaml,
 )
-from raypipe.errors import InputError
+from raypipe.errors import InputError, did_you_mean, listed
 from raypipe.kinds.kind import Kind, absent
 from raypipe.package import FOLDER
 from raypipe.regular import check_regular
@@ -198,9 +197,9 @@ def load_training(
     _refuse(refused, document, problems)
     located = []
     for part in parts:
-        found = absolute(Training.model_validate(part.body), base or Path())
-        every = (*found.overrides, *overrides)
-        located.append(found.model_copy(update={"overrides": every}))
+        training = absolute(Training.model_validate(part.body), base or Path())
+        every = (*training.overrides, *overrides)
+        located.append(training.model_copy(update={"overrides": every}))
     return phased(parts, located)
 
 

@@ -16,9 +16,8 @@ from raypipe.config.parts import PACKAGED_MODELS
 from raypipe.config.parts import Collection as CollectionPart
 from raypipe.config.recipe import Recipe
 from raypipe.errors import InputError
-from raypipe.hub_names import is_hub, located
 from raypipe.regular import similar
-from raypipe.uris import dataset_id
+from raypipe.uris import dataset_id, is_hub, located
 
 if TYPE_CHECKING:
     from raypipe.config.phases import PhasedTraining
@@ -43,9 +42,9 @@ def relocated(part: Part, locate: Locate, *, without: Collection[str] = ()) -> P
 
 def places_of(part: Section, *, without: Collection[str] = ()) -> dict[str, str]:
     """Every place by its dotted key, in the order of the section; see `relocated`."""
-    found: dict[str, str] = {}
-    _walked(part, found.setdefault, "", without)
-    return found
+    places: dict[str, str] = {}
+    _walked(part, places.setdefault, "", without)
+    return places
 
 
 def _walked(
@@ -132,9 +131,9 @@ def _with_hub_names(recipe: Part, base: Path) -> Part:
     problems: list[str] = []
 
     def named(key: str, path: str, revision: str | None) -> dict[str, str | None]:
-        found, told = located(key, path, revision, base)
-        problems.extend(told)
-        return {} if found is None else {"path": found.uri, "revision": found.revision}
+        hub, faults = located(key, path, revision, base)
+        problems.extend(faults)
+        return {} if hub is None else {"path": hub.uri, "revision": hub.revision}
 
     update: dict[str, Any] = {}
     if isinstance(recipe, Recipe):
@@ -146,9 +145,9 @@ def _with_hub_names(recipe: Part, base: Path) -> Part:
         from raypipe.config.training import Training
 
         if isinstance(recipe, Training) and recipe.model.start not in PACKAGED_MODELS:
-            found = named("model.start", recipe.model.start, recipe.model.revision)
-            if found:
-                start = {"start": found["path"], "revision": found["revision"]}
+            model = named("model.start", recipe.model.start, recipe.model.revision)
+            if model:
+                start = {"start": model["path"], "revision": model["revision"]}
                 update["model"] = recipe.model.model_copy(update=start)
     if problems:
         raise InputError(problems)
@@ -200,28 +199,28 @@ def missing_inputs(
     and packaged models are not checked.
     """
     if not isinstance(recipe, Section):
-        told = [
+        problems = [
             f"phase {phase.name}: {problem}" if problem.startswith(("train.", "dev.")) else problem
             for phase in recipe.phases
             for problem in missing_inputs(phase.training)
         ]
-        return list(dict.fromkeys(told))
+        return list(dict.fromkeys(problems))
     if isinstance(recipe, Recipe) and recipe.collection.snapshots:
         return [
             "collection.snapshots: `raypipe reindex` alone runs the snapshots of a folder; for one "
             "of them, remove the key and name its files"
         ]
     problems = []
-    for key, name, wanted in recipe_inputs(recipe):
+    for key, name, role in recipe_inputs(recipe):
         if not collection and key.startswith("collection."):
             continue
-        of_dataset = dataset_id(name) is not None and wanted in ("a queries file", "a qrels file")
+        of_dataset = dataset_id(name) is not None and role in ("a queries file", "a qrels file")
         if "://" in name or of_dataset:
             continue
         path = Path(name)
         if not path.exists():
             hint = (key.startswith("models.") and similar(path, PACKAGED_MODELS)) or ";"
-            problems.append(f"{key}: {path}: no such file or folder{hint} expected {wanted}")
+            problems.append(f"{key}: {path}: no such file or folder{hint} expected {role}")
         elif {"qrels", "exclude"} & {*key.split(".")} and path.is_dir():
-            problems.append(f"{key}: {path}: a folder; expected {wanted}")
+            problems.append(f"{key}: {path}: a folder; expected {role}")
     return problems

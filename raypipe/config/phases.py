@@ -15,9 +15,8 @@ from raypipe.config.resolved import HEADER, resolved_yaml, section_lines
 from raypipe.config.rounds import LAST, ROUND, rounds_of
 from raypipe.config.structure import structural_problems
 from raypipe.config.training import Guarded, Training
-from raypipe.config.words import did_you_mean, in_words, listed
-from raypipe.config.yaml import Document, Key, Problem
-from raypipe.errors import InputError
+from raypipe.config.yaml import Document, Key, Problem, in_words
+from raypipe.errors import InputError, did_you_mean, listed
 
 SHARED = ("format", "name", "collections", "guard", "resources", "stores", "overrides")
 """What a recipe says once, for all its phases."""
@@ -84,17 +83,17 @@ class Written:
     own: Own | None = None
     """The phase's own keys."""
 
-    def problem(self, found: Problem) -> Problem:
+    def problem(self, problem: Problem) -> Problem:
         """The problem at the key where the value is written: in the phase, or beside `phases`."""
         if self.number is None:
-            return found
-        for stop in range(len(found.key), 0, -1):
-            inside: Key = ("phases", self.number, *found.key[:stop])
+            return problem
+        for stop in range(len(problem.key), 0, -1):
+            inside: Key = ("phases", self.number, *problem.key[:stop])
             if inside in self.origins:
-                return Problem(("phases", self.number, *found.key), found.text)
-            if found.key[:stop] in self.origins:
-                return found
-        return Problem(("phases", self.number, *found.key), found.text)
+                return Problem(("phases", self.number, *problem.key), problem.text)
+            if problem.key[:stop] in self.origins:
+                return problem
+        return Problem(("phases", self.number, *problem.key), problem.text)
 
 
 def written_phases(document: Document) -> tuple[list[Written], list[Problem]]:
@@ -144,8 +143,8 @@ def _own_keys(given: Any) -> tuple[list[Own], list[Problem]]:
         try:
             keys.append(Own.model_validate(own))
         except ValidationError as error:
-            told = structural_problems(error, own, Own)
-            problems += [Problem((*key, *each.key), each.text) for each in told]
+            faults = structural_problems(error, own, Own)
+            problems += [Problem((*key, *each.key), each.text) for each in faults]
     return keys, problems
 
 
@@ -226,10 +225,10 @@ def unknown_phases(body: Any, earlier: Sequence[str]) -> Iterator[Problem]:
             value = each
             for part in key:
                 value = value.get(part) if isinstance(value, dict) else None
-            known = [*others, *earlier]
-            if isinstance(value, str) and value not in known:
-                text = f"expected an earlier phase{did_you_mean(value, known)} there are "
-                yield Problem(("train", name, *key), text + listed(known))
+            phases = [*others, *earlier]
+            if isinstance(value, str) and value not in phases:
+                text = f"expected an earlier phase{did_you_mean(value, phases)} there are "
+                yield Problem(("train", name, *key), text + listed(phases))
 
 
 def phased(parts: Sequence[Written], trainings: Sequence[Training]) -> Training | PhasedTraining:

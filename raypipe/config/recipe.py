@@ -9,8 +9,7 @@ from typing import Annotated, Any, Literal
 
 from raypipe.config.fields import Listed, Location, Name, Section
 from raypipe.config.parts import Collection, Evaluate, Model, QuerySet, Resources, RunFiles
-from raypipe.config.words import did_you_mean, listed
-from raypipe.errors import InputError
+from raypipe.errors import InputError, did_you_mean, listed
 from raypipe.kinds.kind import Kind
 from raypipe.kinds.read import GivenRun
 from raypipe.kinds.registry import Stage, Written

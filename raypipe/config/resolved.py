@@ -10,8 +10,7 @@ import yaml
 from pydantic.fields import FieldInfo
 
 from raypipe.config.fields import Section, Source
-from raypipe.config.words import in_words
-from raypipe.config.yaml import MAX_BYTES, escaped, expand, parse_yaml
+from raypipe.config.yaml import MAX_BYTES, escaped, expand, in_words, parse_yaml
 from raypipe.errors import InputError, shown
 from raypipe.regular import check_regular
 
@@ -72,9 +71,9 @@ def read_resolved(path: Path) -> dict[str, Any]:
         raise InputError([f"{document.describe(problem)}; {remedy}" for problem in problems])
     if not isinstance(document.data, dict):
         raise InputError(f"{path}: expected a recipe, found {in_words(document.data)}; {remedy}")
-    found = document.data.get("stores")
-    if not isinstance(found, str | None):
-        raise InputError(f"{path}: stores: expected a place, found {in_words(found)}; {remedy}")
+    stores = document.data.get("stores")
+    if not isinstance(stores, str | None):
+        raise InputError(f"{path}: stores: expected a place, found {in_words(stores)}; {remedy}")
     return document.data
 
 
@@ -166,7 +165,7 @@ def _comment(section: Section, field: FieldInfo, value: Any) -> str:
     for source in field.metadata:
         if not isinstance(source, Source):
             continue
-        known = source.value(section) if callable(source.value) else source.value
-        if value == (field.default if known is None else known):
+        default = source.value(section) if callable(source.value) else source.value
+        if value == (field.default if default is None else default):
             return f"  # {'default; ' if source.default else ''}{source.text}"
     return ""

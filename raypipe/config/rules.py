@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from raypipe.config.parts import CarTopics, Collection, Fields, Model, QuerySet, Split
-from raypipe.config.words import did_you_mean, listed
 from raypipe.config.yaml import Key, Problem
+from raypipe.errors import did_you_mean, listed
 from raypipe.kinds.kind import Around, Kind, Produces, Reference
 from raypipe.kinds.registry import KINDS, Written, labels_of
 from raypipe.names import ROOT_FOLDERS
@@ -125,29 +125,29 @@ def _found(key: Key, reference: Reference, draft: RecipeDraft) -> list[tuple[Key
     return [] if word is None else [(key, word)]
 
 
-def _known(key: Key, found: str, what: str, known: Iterable[str]) -> Iterator[Problem]:
-    if found not in known:
-        hint = did_you_mean(found, known)
-        text = f"expected a {what}; found {found!r}{hint} there are: {listed(known)}"
+def _known(key: Key, name: str, what: str, names: Iterable[str]) -> Iterator[Problem]:
+    if name not in names:
+        hint = did_you_mean(name, names)
+        text = f"expected a {what}; found {name!r}{hint} there are: {listed(names)}"
         yield Problem(key, text)
 
 
 def _earlier(
-    key: Key, wanted: str, name: str, draft: RecipeDraft, produces: Produces
+    key: Key, reference: str, name: str, draft: RecipeDraft, produces: Produces
 ) -> Iterator[Problem]:
-    """Checks that the wanted stage is above the stage `name` and makes what is expected."""
+    """Checks that the stage named is above the stage `name` and makes what is expected."""
     names = list(draft.labels)
     above = [other for other in names[: names.index(name)] if draft.produces(other) == produces]
     expected = f"expected an earlier stage of kind {' or '.join(labels_of(produces))}"
-    if wanted not in names:
-        hint = did_you_mean(wanted, above)
-        yield Problem(key, f"{expected}; found {wanted!r}{hint} there are: {listed(above)}")
-    elif names.index(wanted) >= names.index(name):
-        place = "the stage itself" if wanted == name else f"a stage below {name}; move it up"
-        yield Problem(key, f"{expected}; found {wanted!r}, {place}")
-    elif wanted not in above and draft.kind(wanted) is not None:
-        label = draft.labels[wanted]
-        yield Problem(key, f"{expected}; found {wanted!r}, which is of kind {label}")
+    if reference not in names:
+        hint = did_you_mean(reference, above)
+        yield Problem(key, f"{expected}; found {reference!r}{hint} there are: {listed(above)}")
+    elif names.index(reference) >= names.index(name):
+        place = "the stage itself" if reference == name else f"a stage below {name}; move it up"
+        yield Problem(key, f"{expected}; found {reference!r}, {place}")
+    elif reference not in above and draft.kind(reference) is not None:
+        label = draft.labels[reference]
+        yield Problem(key, f"{expected}; found {reference!r}, which is of kind {label}")
 
 
 def units_of(stages: Mapping[str, Kind | None]) -> dict[str, Unit | None]:
@@ -155,8 +155,8 @@ def units_of(stages: Mapping[str, Kind | None]) -> dict[str, Unit | None]:
     units: dict[str, Unit | None] = {}
     for name, stage in stages.items():
         if stage is None or stage.ranks == "as its runs":
-            known = (units.get(run) for run in (stage.inputs if stage else ()))
-            units[name] = next((unit for unit in known if unit is not None), None)
+            inputs = (units.get(run) for run in (stage.inputs if stage else ()))
+            units[name] = next((unit for unit in inputs if unit is not None), None)
         else:
             units[name] = stage.ranks
     return units
@@ -270,8 +270,8 @@ def _of_split(split: Split) -> Iterator[Problem]:
     whole = resolved_split(split)
     assert whole.length is not None and whole.stride is not None
     if whole.stride > whole.length:
-        found = f"found {whole.stride}" if split.stride else f"the default is {whole.stride}"
-        text = f"{found}, more than the length {whole.length}: words would be left out"
+        stated = f"found {whole.stride}" if split.stride else f"the default is {whole.stride}"
+        text = f"{stated}, more than the length {whole.length}: words would be left out"
         yield Problem((*key, "stride"), f"{text}; expected at most {whole.length}")
 
 
@@ -324,9 +324,9 @@ def collection_problems(collection: Collection) -> Iterator[Problem]:
 def _query_set(name: str, queries: QuerySet, collection: Collection | None) -> Iterator[Problem]:
     key = ("queries", name)
     given = [queries.file, queries.car, queries.builtin]
-    if (found := len(given) - given.count(None)) != 1:
+    if (number := len(given) - given.count(None)) != 1:
         yield Problem(
-            key, f"expected one of file, car and builtin; found {found or 'none'} of them"
+            key, f"expected one of file, car and builtin; found {number or 'none'} of them"
         )
     if queries.car is not None:
         yield from _car(key, queries, queries.car)

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from raypipe.config.words import did_you_mean, in_words, listed
-from raypipe.config.yaml import Key, Problem
+from raypipe.config.yaml import Key, Problem, in_words
+from raypipe.errors import did_you_mean, listed
 from raypipe.kinds.registry import KINDS
 from raypipe.vocabulary import FORMAT_WORDS
 
@@ -47,9 +47,9 @@ def _problem(details: ErrorDetails, data: Any, root: type[BaseModel]) -> Problem
     kind, key = details["type"], _key(details["loc"])
     if kind == "extra_forbidden":
         fields = section_at(root, key[:-1], data).model_fields
-        known = [field.alias or name for name, field in fields.items()]
-        hint = did_you_mean(str(key[-1]), known)
-        return Problem(key, f"unknown key{hint} known here: {listed(known)}")
+        keys = [field.alias or name for name, field in fields.items()]
+        hint = did_you_mean(str(key[-1]), keys)
+        return Problem(key, f"unknown key{hint} known here: {listed(keys)}")
     if kind == "missing":
         return Problem(key, "missing; it has no default")
     if kind == "union_tag_not_found":
@@ -61,9 +61,9 @@ def _problem(details: ErrorDetails, data: Any, root: type[BaseModel]) -> Problem
         return Problem((*key, "do"), text)
     template = _EXPECTED.get(kind)
     expected = template.format(**details.get("ctx", {})) if template else details["msg"]
-    found = details["ctx"]["actual_length"] if kind == "too_short" else details["input"]
-    remedy = _remedy(kind, found) or _near(kind, expected, found)
-    return Problem(key, f"expected {expected}; found {in_words(found)}{remedy}")
+    value = details["ctx"]["actual_length"] if kind == "too_short" else details["input"]
+    remedy = _remedy(kind, value) or _near(kind, expected, value)
+    return Problem(key, f"expected {expected}; found {in_words(value)}{remedy}")
 
 
 def _key(loc: tuple[str | int, ...]) -> Key:
@@ -121,7 +121,7 @@ def _near(kind: str, expected: str, value: object) -> str:
     """The one of the expected words that was probably meant."""
     if kind != "literal_error" or not isinstance(value, str):
         return ""
-    known = re.findall(r"'([^']*)'", expected)
-    if FORMAT_WORDS.get(value) in known:
+    words = re.findall(r"'([^']*)'", expected)
+    if FORMAT_WORDS.get(value) in words:
         return f"; did you mean {FORMAT_WORDS[value]}?"
-    return did_you_mean(value, known).removesuffix(";")
+    return did_you_mean(value, words).removesuffix(";")

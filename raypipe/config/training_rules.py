@@ -12,8 +12,8 @@ from raypipe.config.training import (
     Training,
     TrainingSet,
 )
-from raypipe.config.words import did_you_mean, listed
 from raypipe.config.yaml import Key, Problem
+from raypipe.errors import did_you_mean, listed
 from raypipe.vocabulary import MASKED_WORD_LOSS
 
 TEACHER_LOSSES = ("margin-mse", "mse", "kl")
@@ -60,14 +60,14 @@ SPARSITY = ("flops", "l1")
 
 def _sparsity(recipe: Training) -> Iterator[Problem]:
     model = recipe.model
-    known = model.preset is not None or model.settings is not None
+    stated = model.preset is not None or model.settings is not None
     pooling = str((model.settings or {}).get("pooling"))
     sparse = model.preset == "splade" or pooling.startswith("splade")
     for name in SPARSITY:
         sparsity: Sparsity | None = getattr(recipe.loss, name)
         if sparsity is None:
             continue
-        if known and not sparse:
+        if stated and not sparse:
             text = "only for a splade model (model.preset: splade), with a weight a word; remove it"
             yield Problem(("loss", name), text)
         if not sparsity.queries and not sparsity.passages:
@@ -75,15 +75,15 @@ def _sparsity(recipe: Training) -> Iterator[Problem]:
             yield Problem(("loss", name), text)
 
 
-def is_unlabelled(recipe: Training, wanted: TrainingSet) -> bool:
+def is_unlabelled(recipe: Training, training_set: TrainingSet) -> bool:
     """Whether a set has lists of passages that nobody judged, which a loss can learn from."""
     by_teacher = recipe.loss.name in OF_LISTS or recipe.loss.teacher_weight > 0
     return (
         by_teacher
-        and wanted.negatives is not None
-        and wanted.qrels is None
-        and wanted.teacher is not None
-        and wanted.documents is None
+        and training_set.negatives is not None
+        and training_set.qrels is None
+        and training_set.teacher is not None
+        and training_set.documents is None
     )
 
 
@@ -295,8 +295,8 @@ def _sets(recipe: Training) -> Iterator[Problem]:
             if getattr(each, needed) is None:
                 yield Problem((*key, needed), "missing; only a set of texts has none")
         sources = [each.triples, each.negatives, each.pairs]
-        if (found := len(sources) - sources.count(None)) != 1:
-            text = f"expected one of triples, negatives and pairs; found {found or 'none'} of them"
+        if (number := len(sources) - sources.count(None)) != 1:
+            text = f"expected one of triples, negatives and pairs; found {number or 'none'} of them"
             yield Problem(key, text)
         yield from _pairs(recipe, key, each)
         if each.min_grade > 1 and recipe.loss.name == "multi-label-margin":
@@ -413,9 +413,9 @@ def schedule_problems(recipe: Training) -> Iterator[Problem]:
         text = f"expected at least steps, {steps:,}; found {falls:,}"
         yield Problem(("schedule_steps",), text)
     for name in SPARSITY:
-        found: Sparsity | None = getattr(recipe.loss, name)
-        if found is not None and steps is not None and found.warmup > steps:
-            text = f"expected at most steps, {steps:,}; found {found.warmup:,}"
+        sparsity: Sparsity | None = getattr(recipe.loss, name)
+        if sparsity is not None and steps is not None and sparsity.warmup > steps:
+            text = f"expected at most steps, {steps:,}; found {sparsity.warmup:,}"
             yield Problem(("loss", name, "warmup"), text)
     patience = recipe.validate_.patience if recipe.validate_ else None
     if recipe.validate_ is not None and steps is not None and recipe.validate_.every > steps:

@@ -14,8 +14,7 @@ import yaml
 from yaml.constructor import SafeConstructor
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from raypipe.config.words import did_you_mean, in_words, listed
-from raypipe.errors import InputError
+from raypipe.errors import InputError, did_you_mean, listed, shown
 
 MAX_BYTES = 1_000_000
 """Largest size of a recipe; the longest packaged one has about 2,000."""
@@ -55,6 +54,23 @@ class Document:
             key = key[:-1]
         parts = [self.origins[key], dotted(problem.key), problem.text]
         return ": ".join(part for part in parts if part)
+
+
+def in_words(value: object) -> str:
+    """A YAML value in plain words: "text 'ten'", "a list", "nothing"."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return f"text {shown(value)}"
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list | tuple):
+        return "a list"
+    if isinstance(value, int | float):
+        return shown(value)
+    return f"{value}, which YAML reads as a {type(value).__name__}: quote it"
 
 
 def dotted(key: Key) -> str:
@@ -314,8 +330,8 @@ def _set(document: Document, parts: Key, value: Document, origin: str) -> None:
         parent, key = parent[step], (*key, step)
     step = _step(parent, key, str(parts[-1]), origin)
     parent[step], key = value.data, (*key, step)
-    kept = {k: v for k, v in document.origins.items() if k[: len(key)] != key}
-    document.origins = kept | {(*key, *k): v for k, v in value.origins.items()}
+    others = {k: v for k, v in document.origins.items() if k[: len(key)] != key}
+    document.origins = others | {(*key, *k): v for k, v in value.origins.items()}
     document.problems += [Problem((*key, *k), problem) for k, problem in value.problems]
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -19,7 +20,7 @@ from raypipe.data.formats.tables import QUOTES, is_parquet, read_columns
 from raypipe.data.records import BOM, Problems, chunks
 from raypipe.errors import InputError, shown
 from raypipe.regular import check_no_array
-from raypipe.schema import MAX_GRADE, QRELS
+from raypipe.schema import MAX_GRADE, QRELS, numbers, strings
 from raypipe.storage.compression import open_binary
 from raypipe.uris import dataset_id
 
@@ -61,14 +62,12 @@ def read_qrels(path: Path) -> pa.Table:
     problems.raise_if_any()
     if not seen:
         raise InputError(f"{path}: no judgements in the file")
-    return pa.table(
-        {
-            "query_id": [query_id for query_id, _ in seen],
-            "passage_id": [passage_id for _, passage_id in seen],
-            "relevance": [grade for _, grade in seen.values()],
-        },
-        schema=QRELS,
-    )
+    columns = [
+        strings([query_id for query_id, _ in seen]),
+        strings([passage_id for _, passage_id in seen]),
+        numbers(np.array([grade for _, grade in seen.values()], np.int32)),
+    ]
+    return pa.table(columns, schema=QRELS)
 
 
 def _judgements(path: Path, problems: Problems) -> Placed:

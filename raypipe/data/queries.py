@@ -24,9 +24,15 @@ from xml.parsers import expat
 from raypipe import foreign
 from raypipe.data.files import find_files, parsed_lines
 from raypipe.data.formats import irds
-from raypipe.data.formats.fields import checked_id, id_and_text, json_id, json_object, json_text
+from raypipe.data.formats.fields import (
+    checked_id,
+    id_and_text,
+    json_id,
+    json_object,
+    json_text,
+    parse_candidate,
+)
 from raypipe.data.formats.json_lines import names_of
-from raypipe.data.formats.msmarco import parse_candidate
 from raypipe.data.formats.tables import QUOTES, is_parquet, read_columns
 from raypipe.data.records import BOM, MAX_LINE_BYTES, Problems, first_quoted, lines
 from raypipe.errors import InputError, shown
@@ -482,9 +488,9 @@ def _distinct(path: Path, rows: Placed, problems: Problems, form: _Form) -> list
     """Queries in order of first appearance; a repeated id needs `repeats` and an equal text."""
     seen: dict[str, tuple[int, str]] = {}
     for number, (query_id, text) in rows:
-        first, known = seen.setdefault(query_id, (number, text))
-        if first != number and not (form.repeats and text == known):
-            how = "with another text" if text != known else "with the same text"
+        first, text_before = seen.setdefault(query_id, (number, text))
+        if first != number and not (form.repeats and text == text_before):
+            how = "with another text" if text != text_before else "with the same text"
             problems.add(
                 f"{path}: {form.place} {number:,}: query id {query_id!r} again {how}, first in"
                 f" {form.place} {first:,}; ids must be unique"

@@ -10,8 +10,7 @@ from typing import Any, BinaryIO, Literal, TypeVar, cast
 from raypipe.data.facts import FileFacts, changed, check_unchanged
 from raypipe.data.formats.fields import without_surrogates
 from raypipe.data.formats.registry import Format, get_format
-from raypipe.data.records import Problems, again, first_quoted
-from raypipe.data.split import LINES, RecordSplit
+from raypipe.data.records import LINES, Problems, RecordSplit, again, first_quoted
 from raypipe.errors import InputError, shown
 from raypipe.storage.compression import open_binary
 from raypipe.vocabulary import Ids

@@ -18,8 +18,7 @@ from raypipe.config.recipe import larger_collections
 from raypipe.config.resolved import resolved_yaml
 from raypipe.driver.execute import Completed, StoreCost, read_cost
 from raypipe.driver.recipe.fit import excluded_line, fit_in_stores
-from raypipe.driver.recipe.graph import Graph
-from raypipe.driver.recipe.system import Chain, ScoreRequest, System
+from raypipe.driver.recipe.graph import Chain, Graph, ScoreRequest, System
 from raypipe.driver.workspace import Workspace
 from raypipe.markdown import Text, joined, read_markdown
 from raypipe.names import Role, StoreName

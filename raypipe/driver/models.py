@@ -16,7 +16,6 @@ from raypipe.config.recipe import Recipe
 from raypipe.config.resolved import read_resolved
 from raypipe.driver.inputs import has_copies
 from raypipe.errors import InputError
-from raypipe.hub_names import NEWEST, SCHEME, HubName, address, is_hub
 from raypipe.kinds.ann import Ann
 from raypipe.kinds.encode import Encode, Truncate, encode_of
 from raypipe.kinds.lucene import ImpactIndex
@@ -28,7 +27,7 @@ from raypipe.models.folder.model_folder import (
     resolve_model,
 )
 from raypipe.models.folder.settings import Conventions, PretrainedConventions
-from raypipe.models.hub import newest_commit, snapshot_of
+from raypipe.uris import NEWEST, SCHEME, HubName, address, is_hub
 
 
 def open_models(
@@ -54,6 +53,8 @@ def open_models(
         faults: list[str] = []
         try:
             if of_hub:
+                from raypipe.models.hub import snapshot_of
+
                 uri = address(model.path, model.revision)
                 snapshot_of(uri, partial(_say, say, f"models.{name}"))
             models[name] = opened(model, recipe.resources.precision)
@@ -221,9 +222,13 @@ def at_commit(
         of = (path_branch[1] for path_branch, commit in before.items() if commit == model.revision)
         return model.model_copy(update={"branch": model.branch or next(of, None)})
     branch = model.revision or NEWEST
-    known = before.get((model.path, branch))
-    commit = known or newest_commit(named.repository, model.revision)
-    how = "as in this workspace before" if known else f"the newest of {branch}"
+    commit = before.get((model.path, branch))
+    if not commit:
+        from raypipe.models.hub import newest_commit
+
+        commit, how = newest_commit(named.repository, model.revision), f"the newest of {branch}"
+    else:
+        how = "as in this workspace before"
     say(f"{key}: {named.repository} at {commit}, {how}; to take another, name its commit")
     return model.model_copy(update={"revision": commit, "branch": branch})
 

@@ -13,13 +13,23 @@ from raypipe.driver.mirror import MARK, address_of, own_storage, remove_out, wri
 from raypipe.driver.summaries import read_results, read_summary, undamaged, write_summary
 from raypipe.errors import CorruptError, InputError, RaypipeError
 from raypipe.regular import check_folder
-from raypipe.shapes import Place, Shape, check_shape
 from raypipe.storage.cleanup import wait_for_gc
 from raypipe.storage.fence import check_fence
 from raypipe.storage.files import make_folder, replace_file
 from raypipe.storage.holder import Process
 from raypipe.storage.ledger import Ledger, read_manifest, restore_plan, restore_spec, work_label
-from raypipe.storage.records import FORMAT, Json, Manifest, Shard, seal, unseal, unseal_format
+from raypipe.storage.records import (
+    FORMAT,
+    Json,
+    Manifest,
+    Place,
+    Shape,
+    Shard,
+    check_shape,
+    seal,
+    unseal,
+    unseal_format,
+)
 from raypipe.storage.root import check_root, mark_root, open_storage
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.storage import Storage

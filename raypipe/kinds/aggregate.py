@@ -14,8 +14,7 @@ from raypipe.names import of_stage
 from raypipe.vocabulary import Aggregation, Tail
 
 if TYPE_CHECKING:
-    from raypipe.driver.recipe.graph import Graph
-    from raypipe.driver.recipe.system import System
+    from raypipe.driver.recipe.graph import Graph, System
 
 
 class Aggregate(Kind):
@@ -72,7 +71,7 @@ class Aggregate(Kind):
 
     def make(self, graph: Graph, name: str, query_set: str, inputs: Mapping[str, System]) -> System:
         """A run whose first candidates are ordered by their aggregated probabilities."""
-        from raypipe.driver.recipe.system import Chain, System
+        from raypipe.driver.recipe.graph import Chain, System
         from raypipe.stages.scoring.candidates import Request
         from raypipe.stages.scoring.rerank import aggregate_stage
 

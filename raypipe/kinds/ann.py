@@ -15,8 +15,7 @@ from raypipe.kinds.kind import Around, Kind, Reference
 from raypipe.names import Role, of_stage
 
 if TYPE_CHECKING:
-    from raypipe.driver.recipe.graph import Graph
-    from raypipe.driver.recipe.system import System
+    from raypipe.driver.recipe.graph import Graph, System
     from raypipe.storage.store import Stored
 
 TRAIN_ROWS_PER_LIST = 64
@@ -76,7 +75,7 @@ class Ann(Kind):
 
     def make(self, graph: Graph, name: str, inputs: Mapping[str, System]) -> System:
         """The index; always built anew for other embeddings, since no part of it is reused."""
-        from raypipe.driver.recipe.system import System
+        from raypipe.driver.recipe.graph import System
         from raypipe.stages.ann.build import CodesStage, hnsw_stage
 
         encoded = inputs[self.embeddings]

@@ -15,8 +15,7 @@ from raypipe.names import of_stage
 from raypipe.vocabulary import DEPTH, K_MAX, DocumentMethod, Unit
 
 if TYPE_CHECKING:
-    from raypipe.driver.recipe.graph import Graph
-    from raypipe.driver.recipe.system import System
+    from raypipe.driver.recipe.graph import Graph, System
     from raypipe.stages.documents.rank import Conversion
 
 NUM_DOCUMENTS = 100
@@ -73,7 +72,7 @@ class DocumentRun(Kind):
         Raises:
             InputError: the passages' scores do not have what is aggregated.
         """
-        from raypipe.driver.recipe.system import Chain, System
+        from raypipe.driver.recipe.graph import Chain, System
         from raypipe.stages.documents.rank import documents_run_stage
 
         before = inputs[self.run]
@@ -158,7 +157,7 @@ class PassageRun(Kind):
 
     def make(self, graph: Graph, name: str, query_set: str, inputs: Mapping[str, System]) -> System:
         """All passages of a run's first documents."""
-        from raypipe.driver.recipe.system import Chain, System
+        from raypipe.driver.recipe.graph import Chain, System
         from raypipe.stages.documents.rank import passages_run_stage
 
         before = inputs[self.run]

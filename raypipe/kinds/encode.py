@@ -11,8 +11,7 @@ from raypipe.kinds.kind import Around, Kind, Reference
 from raypipe.names import StoreName, of_stage
 
 if TYPE_CHECKING:
-    from raypipe.driver.recipe.graph import Graph
-    from raypipe.driver.recipe.system import System
+    from raypipe.driver.recipe.graph import Graph, System
     from raypipe.stages.encode import EncodeStage
     from raypipe.storage.store import Stored
 
@@ -28,7 +27,7 @@ class Encode(Kind):
 
     def make(self, graph: Graph, name: str, inputs: Mapping[str, System]) -> System:
         """The embeddings of the collection."""
-        from raypipe.driver.recipe.system import System
+        from raypipe.driver.recipe.graph import System
         from raypipe.models.folder.model_folder import starting_weights
 
         stored = graph.store(of_stage(name), *stage_of(graph, self.model, None))
@@ -81,7 +80,7 @@ def stage_of(
 ) -> tuple[Callable[[], EncodeStage], Callable[[Stored], bool]]:
     """The stage of these embeddings, and whether those of a generation are of the same model."""
     from raypipe.stages.encode import EncodeStage, refuse_other_model
-    from raypipe.stages.texts.query_tokens import QueryTokens
+    from raypipe.stages.tokenize import QueryTokens
 
     def stage() -> EncodeStage:
         model, more = graph.model(model_name), (graph.budget_tokens, graph.needs)

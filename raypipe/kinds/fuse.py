@@ -14,8 +14,7 @@ from raypipe.names import of_stage
 from raypipe.vocabulary import DEPTH, RRF_K, FusionMethod
 
 if TYPE_CHECKING:
-    from raypipe.driver.recipe.graph import Graph
-    from raypipe.driver.recipe.system import System
+    from raypipe.driver.recipe.graph import Graph, System
 
 
 class Fuse(Kind):
@@ -80,7 +79,7 @@ class Fuse(Kind):
 
     def make(self, graph: Graph, name: str, query_set: str, inputs: Mapping[str, System]) -> System:
         """The runs of a query set, fused into one; or its only run, cut."""
-        from raypipe.driver.recipe.system import Chain, System
+        from raypipe.driver.recipe.graph import Chain, System
         from raypipe.stages.fuse import fuse_stage
 
         unit = inputs[self.runs[0]].unit

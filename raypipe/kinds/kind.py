@@ -51,7 +51,7 @@ class Kind(Section):
 
     @classmethod
     def label(cls, written: Mapping[str, Any]) -> str:
-        """Which of the labels applies to a stage as written, valid or not."""
+        """The label that applies to a stage as written, valid or not."""
         return next(iter(cls.labels))
 
     def problems(self, name: str, around: Around) -> Iterator[Problem]:

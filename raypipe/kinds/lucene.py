@@ -14,8 +14,7 @@ from raypipe.names import of_stage
 from raypipe.vocabulary import Language
 
 if TYPE_CHECKING:
-    from raypipe.driver.recipe.graph import Graph
-    from raypipe.driver.recipe.system import System
+    from raypipe.driver.recipe.graph import Graph, System
 
 
 class LuceneIndex(Kind):
@@ -43,7 +42,7 @@ class LuceneIndex(Kind):
 
     def make(self, graph: Graph, name: str, inputs: Mapping[str, System]) -> System:
         """The index of the collection."""
-        from raypipe.driver.recipe.system import System
+        from raypipe.driver.recipe.graph import System
         from raypipe.stages.bm25 import IndexStage
 
         stored = graph.store(of_stage(name), lambda: IndexStage(graph.collection(), self.language))

@@ -15,8 +15,7 @@ from raypipe.names import of_stage
 from raypipe.vocabulary import BreakTies, Unit
 
 if TYPE_CHECKING:
-    from raypipe.driver.recipe.graph import Graph
-    from raypipe.driver.recipe.system import System
+    from raypipe.driver.recipe.graph import Graph, System
     from raypipe.storage.store import Stored
 
 
@@ -48,7 +47,7 @@ class GivenRun(Kind):
         Raises:
             InputError: the stage has no file for the query set.
         """
-        from raypipe.driver.recipe.system import System
+        from raypipe.driver.recipe.graph import System
         from raypipe.stages.read_run import read_stage
 
         if query_set not in self.runs:

@@ -19,12 +19,10 @@ from raypipe.names import Role, of_stage, tokens_of
 from raypipe.vocabulary import K0, K1, ScoreScale, Tail
 
 if TYPE_CHECKING:
-    from raypipe.driver.recipe.graph import Graph
-    from raypipe.driver.recipe.system import Chain, System
+    from raypipe.driver.recipe.graph import Chain, Graph, System
     from raypipe.models.folder.model_folder import ModelFolder
     from raypipe.ranking.blend import Blend
-    from raypipe.stages.scoring.candidates import RunCandidates
-    from raypipe.stages.scoring.score_table import Scored
+    from raypipe.stages.scoring.candidates import RunCandidates, Scored
     from raypipe.storage.spec import StageSpec
     from raypipe.storage.store import Stored
 
@@ -144,7 +142,7 @@ class MonoScore(Rerank):
         Raises:
             InputError: see `model_folder`.
         """
-        from raypipe.driver.recipe.system import Chain, System
+        from raypipe.driver.recipe.graph import Chain, System
         from raypipe.models.folder.model_folder import starting_weights
         from raypipe.stages.scoring.candidates import Request, RunCandidates
         from raypipe.stages.scoring.rerank import rerank_stage
@@ -153,7 +151,7 @@ class MonoScore(Rerank):
         run, request = before.stored, Request(k0=self.k0, seed=self.seed)
         base, scores, chain = scored(graph, name, query_set, model, RunCandidates(run, request))
         blend = None if before.unordered else self.blended(graph, model, name)
-        told = "" if blend is None else f", blend {blend.weight:g}"
+        with_blend = "" if blend is None else f", blend {blend.weight:g}"
         own, over_bm25 = model.reranker.blend, model.reranker.blend_over_bm25
         given, note = isinstance(graph.recipe.stages[self.run], GivenRun), ""
         if before.unordered and self.blend is None and own:
@@ -169,7 +167,7 @@ class MonoScore(Rerank):
             "run",
             graph.stores.ensure(store, final),
             before.chain.then(chain, Chain((store,))),
-            f"{self.run}, first {self.k0}{told}",
+            f"{self.run}, first {self.k0}{with_blend}",
             self.model,
             starting_weights(graph.model(self.model)),
             ranked=run,
@@ -195,7 +193,7 @@ class MonoScore(Rerank):
         Raises:
             InputError: the log odds of the blend cannot be had from the scores.
         """
-        from raypipe.stages.scoring.blend import blend_of
+        from raypipe.stages.scoring.rerank import blend_of
 
         over_bm25 = isinstance(graph.recipe.stages[self.run], Bm25Search)
         try:
@@ -227,7 +225,7 @@ class DuoScore(Rerank):
         Raises:
             InputError: see `model_folder`.
         """
-        from raypipe.driver.recipe.system import Chain, System
+        from raypipe.driver.recipe.graph import Chain, System
         from raypipe.models.folder.model_folder import starting_weights
         from raypipe.stages.scoring.candidates import Request, RunCandidates
         from raypipe.stages.scoring.rerank import pairs_stage
@@ -280,9 +278,9 @@ def scored(
         model: with the score that the stage wants.
         candidates: to score.
     """
-    from raypipe.driver.recipe.system import Chain, ScoreRequest
+    from raypipe.driver.recipe.graph import Chain, ScoreRequest
+    from raypipe.stages.scoring.candidates import Scored
     from raypipe.stages.scoring.score import ScoreStage, score_base
-    from raypipe.stages.scoring.score_table import Scored
     from raypipe.stages.scoring.token_rows import PassageTokensStage
 
     sides, store = graph.sides(query_set), of_stage(name, query_set, Role.SCORES)
@@ -304,15 +302,15 @@ def scored(
         graph.needs,
     )
     run, request = candidates.run, candidates.request
-    asked = ScoreRequest(base.fingerprint(), request, run.identity, run)
+    score_request = ScoreRequest(base.fingerprint(), request, run.identity, run)
     scores = Scored(candidates, graph.stores.ensure(store, scoring))
-    return base, scores, Chain((*names,), (asked,))
+    return base, scores, Chain((*names,), (score_request,))
 
 
 def _whole_tokens(graph: Graph, model: ModelFolder) -> Stored | None:
     """Word pieces of the whole collection, if they exist for a model with this tokenizer."""
     from raypipe import schema
-    from raypipe.stages.texts.tokenize import TokenizeStage
+    from raypipe.stages.tokenize import TokenizeStage
 
     prefix = model.prefix("passage")
     stage = TokenizeStage(graph.collection(), schema.PASSAGES, model, prefix)

@@ -30,8 +30,7 @@ from raypipe.names import Role, of_stage
 from raypipe.vocabulary import BM25_B, BM25_K1, DEPTH
 
 if TYPE_CHECKING:
-    from raypipe.driver.recipe.graph import Graph
-    from raypipe.driver.recipe.system import System
+    from raypipe.driver.recipe.graph import Graph, System
     from raypipe.engines.lucene.search import Feedback
     from raypipe.stages.ann.recall import Recall
     from raypipe.storage.store import Stored
@@ -203,7 +202,7 @@ class Bm25Search(_ResolvedSearch):
 
     def make(self, graph: Graph, name: str, query_set: str, inputs: Mapping[str, System]) -> System:
         """A search by BM25; tunes its parameters first if the recipe says so."""
-        from raypipe.driver.recipe.system import Chain, System
+        from raypipe.driver.recipe.graph import Chain, System
         from raypipe.stages.bm25 import Bm25Stage
 
         index, sides = inputs[self.index].stored, graph.sides(query_set)
@@ -264,7 +263,7 @@ class DenseSearch(_ResolvedSearch):
 
         Of an index of impacts it is Lucene's, with the same result.
         """
-        from raypipe.driver.recipe.system import Chain, System
+        from raypipe.driver.recipe.graph import Chain, System
         from raypipe.stages.search import PartsStage, merge_stage
 
         encoded, built = inputs[self.index], graph.recipe.stages[self.index]
@@ -290,7 +289,7 @@ class DenseSearch(_ResolvedSearch):
 def _impact_search(
     graph: Graph, name: str, depth: int, query_set: str, index: System, embeddings: str
 ) -> System:
-    from raypipe.driver.recipe.system import Chain, System
+    from raypipe.driver.recipe.graph import Chain, System
     from raypipe.stages.impacts import ImpactSearchStage
 
     of_queries, sides = vectors(graph, embeddings, index.model, query_set), graph.sides(query_set)
@@ -310,7 +309,7 @@ class AnnSearch(_ResolvedSearch):
 
     def make(self, graph: Graph, name: str, query_set: str, inputs: Mapping[str, System]) -> System:
         """An approximate search, and its recall against exact search."""
-        from raypipe.driver.recipe.system import Chain, System
+        from raypipe.driver.recipe.graph import Chain, System
         from raypipe.stages.ann.recall import measured, recall_stage
         from raypipe.stages.ann.search import AnnSearchStage
 

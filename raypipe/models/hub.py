@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from raypipe.errors import InputError, first_line
-from raypipe.hub_names import COMMIT, HubName, hub_name
 from raypipe.models.folder.adapters import WEIGHTS as ADAPTER
 from raypipe.models.folder.discover import why_library
 from raypipe.models.folder.files import OWN_CODE, config_problems, read_object
 from raypipe.models.tensors import PICKLES
 from raypipe.storage.records import hash_once
-from raypipe.uris import redacted
+from raypipe.uris import COMMIT, HubName, hub_name, redacted
 
 WEIGHTS = "model.safetensors"
 PARTS = r"(?:(?:query_|document_)?\d+_\w+/)*"

@@ -29,8 +29,8 @@ from raypipe.report.finished import (
     measures_of,
     needed,
 )
-from raypipe.stages.scoring.blend import blend_and_depth
-from raypipe.stages.scoring.score_table import keys_of
+from raypipe.stages.scoring.candidates import keys_of
+from raypipe.stages.scoring.rerank import blend_and_depth
 from raypipe.stages.tables import num_lines
 
 K0S = (50, 100, 200, 500, 1000)

@@ -27,8 +27,8 @@ from raypipe.evaluation.names import counts_in, parse_measures
 from raypipe.evaluation.tables import OUTSIDE, starred
 from raypipe.kinds.read import GivenRun, left_out
 from raypipe.names import Role, StoreName, of_collection, of_queries, of_stage
+from raypipe.stages.ids import all_ids, column_of_rows, id_index, ids_of_rows
 from raypipe.stages.run_tables import read_queries_of_run, with_ids
-from raypipe.stages.texts.ids import all_ids, column_of_rows, id_index, ids_of_rows
 from raypipe.storage.ledger import find_spec, read_manifest
 from raypipe.storage.records import hash_file
 from raypipe.storage.store import Stored

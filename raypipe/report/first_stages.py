@@ -47,7 +47,7 @@ from raypipe.report.finished import (
     relevant_grade,
 )
 from raypipe.report.page import ReportSection
-from raypipe.stages.scoring.blend import blend_and_depth
+from raypipe.stages.scoring.rerank import blend_and_depth
 
 RERANKED_DEPTHS = (5, 10, 50, 100, 500, 1000)
 """Depths of candidates for a reranker, those of RepBERT's Table 2."""

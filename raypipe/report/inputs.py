@@ -17,8 +17,7 @@ from raypipe.data.formats.json_lines import OBJECTS
 from raypipe.data.formats.registry import get_format
 from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries
-from raypipe.data.records import lines
-from raypipe.data.split import LINES
+from raypipe.data.records import LINES, lines
 from raypipe.driver.recipe.read_first import read_first
 from raypipe.driver.training.place import start_model
 from raypipe.errors import InputError

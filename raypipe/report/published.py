@@ -13,9 +13,8 @@ from raypipe.config.load import named_recipe, named_training, recipe_text, verb_
 from raypipe.config.phases import PhasedTraining
 from raypipe.config.recipe import Recipe
 from raypipe.config.training import Training
-from raypipe.config.words import did_you_mean, listed
 from raypipe.config.yaml import parse_yaml
-from raypipe.errors import InputError
+from raypipe.errors import InputError, did_you_mean, listed
 from raypipe.package import FOLDER
 
 Read = TypeVar("Read", bound=Section)

@@ -24,11 +24,11 @@ from raypipe.engines.lucene.search import (
     search_all,
 )
 from raypipe.stages.excluded import NOTHING, Excluded
-from raypipe.stages.expected import Expected
 from raypipe.stages.run_tables import run_table
 from raypipe.stages.stage import (
     Beat,
     Expectations,
+    Expected,
     Needs,
     Opened,
     Payload,

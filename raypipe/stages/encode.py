@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 
 from raypipe.errors import InputError, RowsFailed
 from raypipe.models.folder.model_folder import ModelFolder
-from raypipe.stages.expected import Expected, ModelInputs
-from raypipe.stages.reuse.hashes import Hashes, TextHashes
+from raypipe.stages.ids import Hashes, TextHashes
 from raypipe.stages.stage import (
     Beat,
     Expectations,
+    Expected,
+    ModelInputs,
     Needs,
     Opened,
     Payload,
@@ -26,8 +27,7 @@ from raypipe.stages.stage import (
     Sizing,
     Stage,
 )
-from raypipe.stages.texts.query_tokens import QueryTokens, num_pieces
-from raypipe.stages.texts.tokenize import piece_settings
+from raypipe.stages.tokenize import QueryTokens, num_pieces, piece_settings
 from raypipe.storage.payloads import Flat, Offsets, read_vectors, taken, write_vectors
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec, settings_digest
@@ -153,9 +153,9 @@ class EncodeStage(Stage):
         same = None if source is None or skip else source.whole(shard)
         if source is not None and same is not None:
             return same_payload(same, source.path(same), scratch, shard)
-        kept = np.setdiff1d(np.arange(shard.start, shard.stop), np.asarray(list(skip), np.int64))
-        older = None if source is None else source.rows(kept)
-        division = divide(kept, None if hashes is None else hashes[kept], older)
+        left = np.setdiff1d(np.arange(shard.start, shard.stop), np.asarray(list(skip), np.int64))
+        older = None if source is None else source.rows(left)
+        division = divide(left, None if hashes is None else hashes[left], older)
         rows = division.rows[division.computed]  # each text once
         flat, offsets = taken(*self.tokens.tokens(shard.start, shard.stop), rows - shard.start)
         try:
@@ -167,7 +167,7 @@ class EncodeStage(Stage):
         groups = [] if source is None else source.by_record(division.copied)
         copied = [(source.path(record), rows) for record, rows in groups] if source else []
         path = scratch / f"{shard.index}.npy"
-        self.write(path, shard.num_rows, kept - shard.start, division.places, copied, made)
+        self.write(path, shard.num_rows, left - shard.start, division.places, copied, made)
         facts = {"rows": shard.num_rows, "numerics": encoder.numerics}
         num_tokens = encoder.num_tokens(offsets, self.side)
         took = (division.num_copied, num_tokens, watch.seconds())
@@ -216,10 +216,10 @@ def refuse_other_model(embeddings: Stored, model: ModelFolder) -> None:
         params |= {"dtype": made.params["dtype"]}
         now = StageSpec(made.stage, made.semantics, params)
         changes = StageSpec(made.stage, made.semantics, made.params).diff(now)
-        found = "; ".join(map(str, changes)) or "the tokenizer, or the version of tokenizers"
+        reason = "; ".join(map(str, changes)) or "the tokenizer, or the version of tokenizers"
         raise InputError(
             f"{embeddings.origin}: the model differs from the one that encoded these passages: "
-            f"{found}. Its queries would not fit: re-index, or name the model that encoded them"
+            f"{reason}. Its queries would not fit: re-index, or name the model that encoded them"
         )
 
 

@@ -25,8 +25,8 @@ from raypipe.data.formats.tables import is_parquet, read_columns
 from raypipe.data.qrels import read_qrels
 from raypipe.data.records import Problems, lines
 from raypipe.errors import InputError, shown
+from raypipe.stages.ids import id_index
 from raypipe.stages.tables import TableStage
-from raypipe.stages.texts.ids import id_index
 from raypipe.storage.compression import open_binary
 from raypipe.storage.records import Json, Shard, hash_file
 from raypipe.storage.spec import StageSpec
@@ -192,8 +192,8 @@ def read_excluded(path: Path) -> list[Pair]:
         pairs = _columns(read_columns(path, PAIR))
     else:
         with open_binary(path) as stream:
-            found = (line for line in lines(stream, name=str(path)) if not _is_empty(line))
-            first = next(found, b"")
+            of_pairs = (line for line in lines(stream, name=str(path)) if not _is_empty(line))
+            first = next(of_pairs, b"")
         count = len(first.split())
         if first.lstrip().startswith((b"{", b"[")):
             pairs = _of_json(path, problems)

@@ -17,9 +17,8 @@ from raypipe.stages.bm25 import (
     LuceneSearchStage,
 )
 from raypipe.stages.excluded import NOTHING, Excluded
-from raypipe.stages.expected import Expected
 from raypipe.stages.sparse import unpacked
-from raypipe.stages.stage import Expectations
+from raypipe.stages.stage import Expectations, Expected
 from raypipe.stages.tables import Sides
 from raypipe.storage.payloads import Flat, Offsets
 from raypipe.storage.records import Shard

@@ -20,7 +20,7 @@ from raypipe.models.scorer import Scorer, Texts
 from raypipe.ranking.candidates import Keys
 from raypipe.stages.encode import as_stored
 from raypipe.stages.sparse import impacts_of
-from raypipe.stages.texts.query_tokens import tokenized
+from raypipe.stages.tokenize import tokenized
 from raypipe.storage.payloads import Flat, Offsets
 from raypipe.text.inputs import TextSlice, taken
 
@@ -90,8 +90,8 @@ def encode_texts(
         for start in range(0, len(texts), ENCODED_ROWS):
             stop = min(start + ENCODED_ROWS, len(texts))
             try:
-                found = forward.encode(flat, offsets[start : stop + 1], side=side)
-                out[start:stop] = as_stored(found)
+                vectors = forward.encode(flat, offsets[start : stop + 1], side=side)
+                out[start:stop] = as_stored(vectors)
             except RowsFailed as failed:
                 rows = [start + row for row in failed.rows]
                 raise RowsRefused(rows, failed.reason) from None

@@ -20,8 +20,8 @@ from raypipe.evaluation.run_files.runs import (
 )
 from raypipe.ranking.order import ranks as ranks_of
 from raypipe.stages.excluded import NOTHING, Excluded
+from raypipe.stages.ids import holds_documents, id_index
 from raypipe.stages.tables import Sides, TableStage
-from raypipe.stages.texts.ids import holds_documents, id_index
 from raypipe.storage.records import Json, Shard, hash_file
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.store import Stored, spec_over
@@ -72,11 +72,11 @@ def read_stage(
         )
         try:  # in parts, since the ids of a whole run are large
             parts = read_parts(file, break_ties=break_ties, unordered=True)
-            found = [rows.of(part) for part in parts]
+            parts_of_run = [rows.of(part) for part in parts]
         except NotInPartsError:
             rows.unknown_queries.clear()
             rows.unknown_passages.clear()
-            found = [rows.of(read_run(file, break_ties=break_ties, unordered=True))]
+            parts_of_run = [rows.of(read_run(file, break_ties=break_ties, unordered=True))]
         kind = "document" if holds_documents(sides.collection) else "passage"
         for each, unknown in (
             ("query", rows.unknown_queries - unjudged),
@@ -84,21 +84,23 @@ def read_stage(
         ):
             if problems := unknown_ids(file, each, unknown):
                 raise InputError(problems)
-        queries, passages, ranks, scores = (np.concatenate(c) for c in zip(*found, strict=True))
+        queries, passages, ranks, scores = (
+            np.concatenate(c) for c in zip(*parts_of_run, strict=True)
+        )
         order = np.lexsort((ranks, queries))
         order = order[queries[order] >= 0]
         columns = [column[order] for column in (queries, passages, ranks, scores)]
         if not of_larger:
             run = excluded.cut(_table(columns, name))
             return run, _unordered(file, run)
-        kept = columns[1] >= 0
-        if not kept.any():
+        stays = columns[1] >= 0
+        if not stays.any():
             raise InputError(
                 f"{file}: expected a ranking of a larger collection, found no line of this one"
             )
-        columns = [column[kept] for column in columns]
+        columns = [column[stays] for column in columns]
         columns[2] = ranks_of(columns[0])
-        facts = {"lines": len(kept), "left_out": int((~kept).sum())}
+        facts = {"lines": len(stays), "left_out": int((~stays).sum())}
         run = excluded.cut(_table(columns, name))
         return run, {**facts, **_unordered(file, run)}
 

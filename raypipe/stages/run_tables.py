@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from raypipe import schema
 from raypipe.ranking.order import order_table, ranks
-from raypipe.stages.texts.ids import ids_of_rows
+from raypipe.stages.ids import ids_of_rows
 from raypipe.storage.payloads import read_table
 from raypipe.storage.store import Stored
 
@@ -54,8 +54,8 @@ def best(table: pa.Table, *, depth: int, scored_by: str) -> pa.Table:
     query_rows = table["query_row"].to_numpy()
     rows, scores = table["passage_row"].to_numpy(), table["score"].to_numpy()
     by_order = order_table(query_rows, scores, rows)
-    kept = by_order[ranks(query_rows[by_order]) <= depth]
-    return run_table(query_rows[kept], rows[kept], scores[kept], scored_by=scored_by)
+    first = by_order[ranks(query_rows[by_order]) <= depth]
+    return run_table(query_rows[first], rows[first], scores[first], scored_by=scored_by)
 
 
 def with_ids(run: pa.Table, queries: pa.Table, collection: Stored) -> pa.Table:

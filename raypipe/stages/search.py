@@ -11,8 +11,17 @@ from numpy.typing import NDArray
 
 from raypipe import schema
 from raypipe.stages.excluded import NOTHING, Excluded
-from raypipe.stages.expected import Expected
-from raypipe.stages.stage import Beat, Expectations, Opened, Payload, Rows, Site, Sizing, Stage
+from raypipe.stages.stage import (
+    Beat,
+    Expectations,
+    Expected,
+    Opened,
+    Payload,
+    Rows,
+    Site,
+    Sizing,
+    Stage,
+)
 from raypipe.stages.tables import LINE_BYTES, Sides, TableStage, expected_lines, query_blocks
 from raypipe.storage.payloads import write_table
 from raypipe.storage.records import Json, Shard
@@ -76,8 +85,8 @@ class PartsStage(Stage):
 
         queries = query_vectors(self.queries, shard.start, shard.stop)
         blocks = self._blocks(shard, beat)
-        found = exact_lists(queries, blocks, depth=self.fetched(shard), site=site, beat=beat)
-        return self.payload(site, shard, *found)
+        lists = exact_lists(queries, blocks, depth=self.fetched(shard), site=site, beat=beat)
+        return self.payload(site, shard, *lists)
 
     def fetched(self, shard: Shard) -> int:
         """How many places are fetched of each span, to fill `depth`."""

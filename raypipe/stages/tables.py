@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from raypipe import schema
-from raypipe.stages.expected import Expected
 from raypipe.stages.stage import (
     Beat,
     Expectations,
+    Expected,
     Opened,
     Payload,
     Rows,

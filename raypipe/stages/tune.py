@@ -15,11 +15,11 @@ from raypipe.engines.lucene.search import LuceneSearcher, search_all
 from raypipe.evaluation.measures import evaluate
 from raypipe.stages.bm25 import BM25_LINE_SECONDS, SEARCH_SECONDS, open_index
 from raypipe.stages.excluded import NOTHING, Excluded
-from raypipe.stages.expected import Expected
 from raypipe.stages.run_tables import run_table, with_ids
 from raypipe.stages.stage import (
     Beat,
     Expectations,
+    Expected,
     Needs,
     Opened,
     Payload,

@@ -27,10 +27,18 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 
 from raypipe.errors import CorruptError, InputError
-from raypipe.shapes import Count, Place, Shape, check_shape
 from raypipe.storage.lease import acquire
 from raypipe.storage.ledger import read_manifest
-from raypipe.storage.records import FORMAT, Json, seal, unseal_format
+from raypipe.storage.records import (
+    FORMAT,
+    Count,
+    Json,
+    Place,
+    Shape,
+    check_shape,
+    seal,
+    unseal_format,
+)
 from raypipe.storage.storage import Storage
 from raypipe.storage.store import Stored
 

@@ -13,8 +13,7 @@ from typing import Annotated
 import psutil
 from pydantic import Field
 
-from raypipe.shapes import Shape
-from raypipe.storage.records import Json, digest
+from raypipe.storage.records import Json, Shape, digest
 
 
 class Life(Enum):

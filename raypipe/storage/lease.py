@@ -13,9 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from raypipe.errors import CorruptError, RefusedError
-from raypipe.shapes import Count, Shape, check_shape
 from raypipe.storage.holder import Life, Process, ProcessShape, this_process, wait_until_dead
-from raypipe.storage.records import Json, seal, unseal
+from raypipe.storage.records import Count, Json, Shape, check_shape, seal, unseal
 from raypipe.storage.storage import Storage
 
 WATCH_SECONDS = 15.0

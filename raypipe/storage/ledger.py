@@ -14,13 +14,16 @@ import pyarrow.parquet as pq
 from pydantic import AfterValidator, Field
 
 from raypipe.errors import CorruptError, IncompleteError, InputError, LimitError
-from raypipe.shapes import Count, Place, Shape, check_shape
 from raypipe.storage.records import (
     FORMAT,
+    Count,
     Json,
     Manifest,
+    Place,
     Record,
+    Shape,
     Shard,
+    check_shape,
     hash_file,
     seal,
     unseal,

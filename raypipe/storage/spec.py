@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from raypipe.shapes import Count, Shape
-from raypipe.storage.records import Json, canonical, digest
+from raypipe.storage.records import Count, Json, Shape, canonical, digest
 
 
 @dataclass(frozen=True, slots=True)

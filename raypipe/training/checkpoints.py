@@ -16,10 +16,19 @@ from torch import Tensor
 
 from raypipe.config.training import Training, Validate, steps_of
 from raypipe.errors import InputError
-from raypipe.shapes import Count, Place, Shape, check_shape, fits
 from raypipe.storage.ledger import events, work_label
 from raypipe.storage.payloads import writing
-from raypipe.storage.records import Json, hash_file, seal, unseal
+from raypipe.storage.records import (
+    Count,
+    Json,
+    Place,
+    Shape,
+    check_shape,
+    fits,
+    hash_file,
+    seal,
+    unseal,
+)
 from raypipe.storage.storage import Storage
 from raypipe.training.job import Job
 from raypipe.vocabulary import MASKED_WORD_LOSS
@@ -162,10 +171,10 @@ class History:
 
     def add(self, step: int, values: list[float]) -> Measurement:
         """Record a step's measure on each dev set; returns an existing record instead."""
-        found = {"step": step, "mean": sum(values) / len(values), "values": values}
-        if not self._storage.create(self._name(step), seal(found)):
-            found = unseal(self._name(step), self._storage.read(self._name(step)))
-        return found
+        body = {"step": step, "mean": sum(values) / len(values), "values": values}
+        if not self._storage.create(self._name(step), seal(body)):
+            body = unseal(self._name(step), self._storage.read(self._name(step)))
+        return body
 
     def counted(self, step: int) -> list[Measurement]:
         """The measurements up to `step`, in order, that count for the choice.
@@ -175,10 +184,10 @@ class History:
         """
         measurements: list[Measurement] = []
         for due in self.due(step):
-            known = self._read(due)
-            if known is None or self._enough(measurements):
+            measurement = self._read(due)
+            if measurement is None or self._enough(measurements):
                 break
-            measurements.append(known)
+            measurements.append(measurement)
         return measurements
 
     def missing(self, step: int) -> list[int]:

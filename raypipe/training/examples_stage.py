@@ -13,9 +13,8 @@ from raypipe import schema
 from raypipe.config.training import Negatives, TrainingSet
 from raypipe.errors import InputError
 from raypipe.stages.documents.passage_map import PassageMap
-from raypipe.stages.reuse.hashes import TextHashes
+from raypipe.stages.ids import TextHashes, id_index, own_rows
 from raypipe.stages.stage import Beat, Opened, Payload, Rows, Site, Sizing, Stage
-from raypipe.stages.texts.ids import id_index, own_rows
 from raypipe.storage.records import Json, Shard, canonical, digest, hash_file
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.store import Stored, spec_over

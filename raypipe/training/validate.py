@@ -24,10 +24,10 @@ from raypipe.ranking.candidates import Keys, pairs, positions, singles
 from raypipe.ranking.documents import document_scores, log_odds
 from raypipe.ranking.rerank import rerank
 from raypipe.stages.documents.passage_map import PassageMap
+from raypipe.stages.ids import ids_of_rows
 from raypipe.stages.run_tables import read_queries_of_run
 from raypipe.stages.scoring.token_rows import TokenRows
 from raypipe.stages.sparse import products_of
-from raypipe.stages.texts.ids import ids_of_rows
 from raypipe.storage.records import Json
 from raypipe.text.batches import batches
 from raypipe.text.inputs import Layouts, TextSlice, by_length, make_inputs, taken
@@ -137,12 +137,12 @@ def _one(
     query_rows, passage_rows, ranks = _columns(data.run)
     keys = _keys(trainee, data)
     own = np.arange(comm.rank, len(keys[0]), comm.world)
-    found = torch.zeros(len(keys[0]), device=trainee.device)
+    all_scores = torch.zeros(len(keys[0]), device=trainee.device)
     mine = (keys[0][own], keys[1][own], keys[2][own])
     own_scores = torch.from_numpy(_scores(trainee, model, data, mine, layouts))
-    found[torch.from_numpy(own)] = own_scores.to(trainee.device)
-    comm.sum_([found])  # each position has one owner, so the sum is the score itself
-    scores = found.cpu().numpy()
+    all_scores[torch.from_numpy(own)] = own_scores.to(trainee.device)
+    comm.sum_([all_scores])  # each position has one owner, so the sum is the score itself
+    scores = all_scores.cpu().numpy()
     if trainee.conventions.kind == "duo":
         queries, rows, sums = aggregate(keys, scores, method="sum")
         keys, scores = (queries, rows, np.full(len(rows), -1)), sums

@@ -31,12 +31,11 @@ def test_a_text_has_its_bytes_alone_and_in_any_order(passages, tiny_model):
 
 
 def test_texts_beyond_what_is_held_at_once_are_encoded_alike(passages, tiny_model, monkeypatch):
-    from raypipe.stages import in_memory
-    from raypipe.stages.texts import query_tokens
+    from raypipe.stages import in_memory, tokenize
 
     whole = raypipe.encode(passages, tiny_model)
     monkeypatch.setattr(in_memory, "ENCODED_ROWS", 7)
-    monkeypatch.setattr(query_tokens, "BATCH_ROWS", 5)
+    monkeypatch.setattr(tokenize, "BATCH_ROWS", 5)
     assert raypipe.encode(passages, tiny_model).tobytes() == whole.tobytes()
 
 

@@ -35,7 +35,7 @@ PLACES = {
     "models/": "opening models",
     "storage/": "storage",
     "text/": "inputs and word pieces",
-    "stages/texts/tokenize.py": "inputs and word pieces",
+    "stages/tokenize.py": "inputs and word pieces",
     "data/python_docs/": "making the collection",
 }
 """What is done in a file of raypipe; the longest of these beginnings counts."""

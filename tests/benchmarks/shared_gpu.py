@@ -17,6 +17,9 @@ import numpy as np
 from forward_work import BASE, TINY
 from random_bert import Shape, make_random_bert, pieces_of, text_of
 
+from raypipe.storage.ledger import read_spec
+from raypipe.storage.root import open_storage
+
 ACTORS = (1, 2)
 
 
@@ -50,7 +53,7 @@ def measured_sharing(size, device, folder, until):
         for actors in ACTORS if number % 2 == 0 else ACTORS[::-1]:
             out = folder / f"{number}-{actors}"
             encode(folder, out, device, actors)
-            store = next(path.parent for path in out.glob("stores/*/*/*.json") if is_vectors(path))
+            store = store_of_vectors(out)
             runs[actors].append(pace_of(store))
             payloads.add((store / "manifest.json").read_bytes())
     if len(payloads) != 1:
@@ -65,9 +68,12 @@ def measured_sharing(size, device, folder, until):
     }
 
 
-def is_vectors(path):
-    """Whether a file is the spec of a store of vectors."""
-    return path.name == "spec.json" and '"encode"' in path.read_text()
+def store_of_vectors(out):
+    """The folder of the workspace's one store of vectors."""
+    stores = open_storage(str(out / "stores"))
+    places = (path.parent for path in out.glob("stores/*/*/spec.json"))
+    (store,) = (p for p in places if read_spec(stores, *p.parts[-2:]).produces == "vectors")
+    return store
 
 
 def write_passages(path, size):

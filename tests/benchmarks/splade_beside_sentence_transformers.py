@@ -23,7 +23,7 @@ from sentence_transformers.sparse_encoder.modules import SpladePooling
 from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
 from raypipe.stages.sparse import impacts_of
-from raypipe.stages.texts.query_tokens import tokenized
+from raypipe.stages.tokenize import tokenized
 
 NUM_TEXTS, ROUNDS = 96, 5
 BATCHES = (1, 2, 8, 32)

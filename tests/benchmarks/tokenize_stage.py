@@ -23,7 +23,7 @@ from given_stores import Stores
 
 from raypipe import schema
 from raypipe.models.folder.model_folder import resolve_model
-from raypipe.stages.texts.tokenize import TokenizeStage
+from raypipe.stages.tokenize import TokenizeStage
 
 
 def main() -> None:

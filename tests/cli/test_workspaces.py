@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from raypipe.cli.main import app, run
-from raypipe.cli.workspaces import with_folders
+from raypipe.cli.options import with_folders
 from raypipe.errors import InputError
 
 COMMAND = typer.main.get_command(app())

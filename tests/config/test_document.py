@@ -1,9 +1,8 @@
 import pytest
 
 from raypipe.config import yaml as document
-from raypipe.config.words import did_you_mean, in_words, listed
-from raypipe.config.yaml import MAX_BYTES, Document, Problem, parse_yaml
-from raypipe.errors import InputError
+from raypipe.config.yaml import MAX_BYTES, Document, Problem, in_words, parse_yaml
+from raypipe.errors import InputError, did_you_mean, listed
 
 
 def parsed(text: str) -> Document:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from raypipe.hub_names import HubName, hub_name
+from raypipe.uris import HubName, hub_name
 
 COMMIT = "5c38ec7c405ec4b44b94cc5a9bb96e735b38267a"
 

@@ -110,7 +110,6 @@ def test_the_package_imports_only_light_things_and_reads_no_environment():
         for name in (
             *(
                 "errors",
-                "hub_names",
                 "markdown",
                 "names",
                 "package",

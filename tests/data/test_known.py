@@ -4,10 +4,9 @@ import dataclasses
 
 import pytest
 
-from raypipe.data import official as known
-from raypipe.data.facts import FileFacts
-from raypipe.data.formats.msmarco import parse_candidate
-from raypipe.data.official import check_known, check_known_collection, has_dense_ids
+from raypipe.data import facts as known
+from raypipe.data.facts import FileFacts, check_known, check_known_collection, has_dense_ids
+from raypipe.data.formats.fields import parse_candidate
 from raypipe.storage.files import note_in
 
 FACTS = FileFacts(

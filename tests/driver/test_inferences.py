@@ -8,7 +8,7 @@ from run_with_tails import run_of
 
 from raypipe import schema
 from raypipe.driver.measure import BLOCK, _number, inferences
-from raypipe.driver.recipe.system import Chain, ScoreRequest
+from raypipe.driver.recipe.graph import Chain, ScoreRequest
 from raypipe.names import Role, of_stage
 from raypipe.stages.scoring.candidates import Request
 

@@ -3,7 +3,7 @@ from types import SimpleNamespace
 from raypipe.config.parts import Evaluate
 from raypipe.driver.execute import StoreCost
 from raypipe.driver.measure import _ms, notes_of
-from raypipe.driver.recipe.system import Chain
+from raypipe.driver.recipe.graph import Chain
 from raypipe.names import Role, of_stage
 
 ONE, TWO = of_stage("a", "dev"), of_stage("b", "dev")

@@ -28,7 +28,7 @@ def test_a_file_that_changes_before_its_rows_are_planned_plans_nothing(
     mendable, invoke, tmp_path, monkeypatch
 ):
     """Else its old name would stand over the new file's plan, and the old file lose queries."""
-    from raypipe.stages.texts.queries import QueriesStage
+    from raypipe.stages.prepare import QueriesStage
 
     before, shards = (mendable / QUERIES).read_bytes(), QueriesStage.shards
 
@@ -70,7 +70,7 @@ def test_another_formats_workspace_and_stores_are_refused_and_untouched(invoke, 
 def test_a_collection_rewritten_while_it_is_read_is_refused(
     mendable, invoke, tmp_path, monkeypatch
 ):
-    from raypipe.stages.texts.prepare import ConvertStage
+    from raypipe.stages.prepare import ConvertStage
 
     good = (mendable / COLLECTION).read_bytes()
     opened = ConvertStage.open

@@ -67,8 +67,8 @@ def test_a_cut_file_is_told_and_the_mended_one_is_read_by_the_same_command(folde
 def test_shards_of_any_size_hold_the_same_passages(folder, tmp_path, rows):
     from raypipe import schema
     from raypipe.data.facts import count_file
+    from raypipe.stages.prepare import ConvertStage
     from raypipe.stages.stage import Site, Sizing
-    from raypipe.stages.texts.prepare import ConvertStage
     from raypipe.storage.payloads import read_table
 
     path = tmp_path / "car.cbor"

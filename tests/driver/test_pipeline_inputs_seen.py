@@ -10,7 +10,7 @@ import pytest
 from recipes import invoke, stored
 
 from raypipe import schema
-from raypipe.data import official as known
+from raypipe.data import facts as known
 from raypipe.errors import InputError, RefusedError
 from raypipe.evaluation.run_files.runs import read_run
 from raypipe.models.folder.model_folder import open_tokenizer, resolve_model

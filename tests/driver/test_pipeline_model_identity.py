@@ -10,7 +10,7 @@ from recipes import invoke
 from raypipe.cli.main import run as raypipe
 from raypipe.errors import RefusedError
 from raypipe.models.folder.model_folder import resolve_model
-from raypipe.stages.texts.tokenize import TokenizeStage
+from raypipe.stages.tokenize import TokenizeStage
 
 RECIPE = """
 format: 1

@@ -3,7 +3,7 @@
 import numpy as np
 
 from raypipe import schema
-from raypipe.stages.scoring.score_table import Scored
+from raypipe.stages.scoring.candidates import Scored
 from raypipe.storage.spec import StageSpec
 
 BASE = StageSpec("scores", 1, {"weights_sha256": "w"})

@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 
 from raypipe import schema
+from raypipe.stages.ids import ids_stage
 from raypipe.stages.stage import Site, Sizing
 from raypipe.stages.tables import Sides
-from raypipe.stages.texts.ids import ids_stage
 from raypipe.storage.ledger import Ledger, read_manifest
 from raypipe.storage.payloads import write_table, write_tokens, write_vectors
 from raypipe.storage.posix import PosixStorage

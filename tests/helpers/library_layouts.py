@@ -24,7 +24,7 @@ from tokenizers import processors
 
 from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
 from raypipe.models.load import load_encoder, load_scorer
-from raypipe.stages.texts.query_tokens import tokenized
+from raypipe.stages.tokenize import tokenized
 from raypipe.text.inputs import TextSlice
 
 PROMPTS = {"query": "query: ", "document": "passage: "}

@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 
 from raypipe import schema
+from raypipe.stages.ids import ids_stage
 from raypipe.stages.stage import Site, Sizing
-from raypipe.stages.texts.ids import ids_stage
 from raypipe.storage.generations import Generation, create_generation, next_number
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.payloads import write_table, write_vectors

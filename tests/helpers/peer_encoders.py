@@ -5,7 +5,7 @@ import numpy as np
 
 from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
 from raypipe.models.load import load_encoder
-from raypipe.stages.texts.query_tokens import tokenized
+from raypipe.stages.tokenize import tokenized
 
 
 def peer(folder, kind, pooling, *after, prompts=None, **settings):

@@ -11,7 +11,7 @@ from raypipe.errors import InputError
 from raypipe.models import tokenizer
 from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
 from raypipe.models.tokenizer import as_first, read_tokenizer
-from raypipe.stages.texts.tokenize import piece_settings
+from raypipe.stages.tokenize import piece_settings
 
 
 class PanicException(BaseException):

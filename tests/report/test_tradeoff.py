@@ -12,7 +12,7 @@ from raypipe.report import contents
 from raypipe.report.cells import Setting, cell_run, wanted_pairs
 from raypipe.report.finished import Finished, measured
 from raypipe.report.tradeoff import chosen, tradeoff
-from raypipe.stages.scoring.score_table import keys_of
+from raypipe.stages.scoring.candidates import keys_of
 
 
 def cells(section):

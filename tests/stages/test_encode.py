@@ -17,7 +17,7 @@ from raypipe.models.gpu.opening import FixedSettings
 from raypipe.stages.encode import EncodeStage
 from raypipe.stages.open_model import Stopwatch
 from raypipe.stages.stage import Site, Sizing
-from raypipe.stages.texts.query_tokens import QueryTokens
+from raypipe.stages.tokenize import QueryTokens
 from raypipe.storage.records import Shard
 
 

@@ -10,7 +10,7 @@ from raypipe.models.encoder import Encoder, load_encoder
 from raypipe.models.folder.model_folder import resolve_model
 from raypipe.stages.encode import EncodeStage
 from raypipe.stages.stage import Site, Sizing
-from raypipe.stages.texts.tokenize import TokenizeStage
+from raypipe.stages.tokenize import TokenizeStage
 from raypipe.storage.payloads import read_vectors
 from raypipe.storage.records import Shard
 

@@ -23,12 +23,12 @@ from raypipe.stages.ann.search import AnnSearchStage
 from raypipe.stages.bm25 import Bm25Stage
 from raypipe.stages.documents.rank import passages_run_stage
 from raypipe.stages.excluded import NOTHING, Excluded, excluded_stage, read_excluded
+from raypipe.stages.ids import ids_stage
 from raypipe.stages.read_run import read_stage
 from raypipe.stages.search import PartsStage, merge_stage
 from raypipe.stages.sparse import SparsePartsStage
 from raypipe.stages.stage import Sizing
 from raypipe.stages.tables import Sides
-from raypipe.stages.texts.ids import ids_stage
 
 NUM_QUERIES, NUM_PASSAGES, DEPTH = 7, 40, 5
 PAIRS = [

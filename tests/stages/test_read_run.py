@@ -6,9 +6,9 @@ import raypipe
 from raypipe import schema
 from raypipe.errors import InputError
 from raypipe.evaluation.run_files.runs import NotInPartsError, read_parts
+from raypipe.stages.ids import ids_stage
 from raypipe.stages.read_run import read_stage
 from raypipe.stages.tables import Sides
-from raypipe.stages.texts.ids import ids_stage
 
 
 def rows_of(table):

@@ -16,16 +16,14 @@ from raypipe.models.folder.model_folder import resolve_model
 from raypipe.names import of_stage
 from raypipe.stages.bm25 import Bm25Stage, IndexStage
 from raypipe.stages.encode import EncodeStage
-from raypipe.stages.expected import Expected, sum_of
 from raypipe.stages.fuse import fuse_stage
 from raypipe.stages.open_model import open_model
-from raypipe.stages.scoring.candidates import Request
+from raypipe.stages.scoring.candidates import Request, Scored
 from raypipe.stages.scoring.rerank import aggregate_stage, pairs_stage, rerank_stage
 from raypipe.stages.scoring.score import score_base
-from raypipe.stages.scoring.score_table import Scored
 from raypipe.stages.search import PartsStage, merge_stage
 from raypipe.stages.sparse import SparsePartsStage, SparseStage
-from raypipe.stages.stage import Needs, Sizing, Stage, ranges
+from raypipe.stages.stage import Expected, Needs, Sizing, Stage, ranges, sum_of
 from raypipe.stages.tables import Sides
 from raypipe.storage.posix import PosixStorage
 from raypipe.storage.records import Shard

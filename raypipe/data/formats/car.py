@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, Literal, NamedTuple, NoReturn
 from cbor2 import CBORDecodeEOF, CBORDecodeError, CBORDecoder
 
 from raypipe.data.formats.fields import checked_id
-from raypipe.data.split import Counted, RecordSplit
+from raypipe.data.records import Counted, RecordSplit
 from raypipe.errors import InputError
 
 Kind = Literal["pages", "outlines", "paragraphs"]

@@ -1,4 +1,4 @@
-"""Fields of one record: ids, JSON objects, text. Each function raises ValueError with the cause."""
+"""Fields of one record: ids, columns, JSON objects, text. Each raises ValueError with the cause."""
 
 import json
 import math
@@ -7,6 +7,10 @@ from typing import Any
 
 from raypipe.errors import MOST_SHOWN, shown
 from raypipe.foreign import OWN_PASSAGE_ID, OWN_QUERY_ID
+
+Document = tuple[str, str, str, str]
+"""(document_id, title, headings, body), each as in the file; nothing is stripped."""
+
 
 # Unicode white space, controls and the byte order mark: any of them would break a six-column run
 # file, or a reader that calls split() on it.
@@ -169,3 +173,38 @@ def _text(record: bytes) -> str:
 def without_surrogates(text: str) -> str:
     r"""The text with each lone surrogate (a JSON "\ud800") replaced by U+FFFD."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def document_v1(record: bytes) -> Document:
+    """A line of MS MARCO's documents (v1): docid, url, title, body; further tabs are the body's.
+
+    It has no headings.
+
+    Raises:
+        ValueError: fewer than four columns, a bad id, or not UTF-8.
+    """
+    document_id, _, title, body = _four_columns(record, "docid, url, title, body")
+    return checked_id(document_id.decode(), field="docid"), title.decode(), "", body.decode()
+
+
+def parse_candidate(record: bytes) -> tuple[str, str, str]:
+    """Query id, passage id and query text of MS MARCO's `top1000`; further tabs are the passage's.
+
+    The official files are unordered, and some queries have fewer than 1000 passages.
+
+    Raises:
+        ValueError: fewer than four columns, a bad id, or not UTF-8.
+    """
+    columns = _four_columns(record, "query id, passage id, query, passage")
+    query_id = checked_id(columns[0].decode(), field="query id")
+    return query_id, checked_id(columns[1].decode(), field="passage id"), columns[2].decode()
+
+
+def _four_columns(record: bytes, names: str) -> list[bytes]:
+    columns = record.split(b"\t", 3)
+    if len(columns) < 4:
+        raise ValueError(
+            f"expected four tab-separated columns: {names}; found {len(columns)} in "
+            f"{shown(record[:80].decode(errors='replace'))}"
+        )
+    return columns

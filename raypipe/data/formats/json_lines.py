@@ -14,15 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raypipe import foreign
-from raypipe.data.formats.fields import joined, json_id, json_object, json_text, titled
-from raypipe.data.records import BOM, MAX_LINE_BYTES, chunks
-from raypipe.data.split import LINES, Counted, RecordSplit, counted
+from raypipe.data.formats.fields import Document, joined, json_id, json_object, json_text, titled
+from raypipe.data.records import BOM, LINES, MAX_LINE_BYTES, Counted, RecordSplit, chunks, counted
 from raypipe.errors import InputError, shown
 from raypipe.regular import check_utf8_mark
 from raypipe.storage.compression import open_binary
 
-Document = tuple[str, str, str, str]
-"""(document_id, title, headings, body), each as in the file; nothing is stripped."""
 _SPANS = re.compile(r"\([0-9]{1,18},[0-9]{1,18}\)(,\([0-9]{1,18},[0-9]{1,18}\))*")
 
 

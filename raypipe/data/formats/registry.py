@@ -6,7 +6,6 @@ The names of a collection's files and their first lines say which format it has.
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,12 +13,9 @@ from typing import Any
 from raypipe import foreign
 from raypipe.data.files import find_files, natural_key, plain_name
 from raypipe.data.formats import car, irds, json_lines, tables
-from raypipe.data.formats.fields import checked_id, id_and_text, json_object
-from raypipe.data.formats.json_lines import Document
-from raypipe.data.formats.msmarco import document_v1
-from raypipe.data.records import lines
-from raypipe.data.split import LINES, RecordSplit
-from raypipe.errors import InputError
+from raypipe.data.formats.fields import Document, checked_id, document_v1, id_and_text, json_object
+from raypipe.data.records import LINES, RecordSplit, lines
+from raypipe.errors import InputError, did_you_mean, listed
 from raypipe.storage.compression import open_binary
 from raypipe.vocabulary import WITH_FIELDS, Ids
 
@@ -221,9 +217,8 @@ def get_format(
         return _with_fields(name, fields)
     if name in FORMATS:
         return FORMATS[name]
-    nearest = get_close_matches(name, FORMATS, n=1)
-    hint = f"; did you mean {nearest[0]}?" if nearest else ""
-    raise InputError(f"format {name!r} is not one of {', '.join(FORMATS)}{hint}")
+    hint = did_you_mean(name, FORMATS).removesuffix(";")
+    raise InputError(f"format {name!r} is not one of {listed(FORMATS)}{hint}")
 
 
 def _with_fields(name: str, fields: Mapping[str, str]) -> Format:

@@ -23,8 +23,16 @@ from numpy.typing import NDArray
 from raypipe import foreign
 from raypipe.data.files import find_files
 from raypipe.data.formats.fields import checked_id, joined, titled
-from raypipe.data.records import BOM, MAX_LINE_BYTES, chunks, lines
-from raypipe.data.split import LINES, Counted, RecordSplit, counted
+from raypipe.data.records import (
+    BOM,
+    LINES,
+    MAX_LINE_BYTES,
+    Counted,
+    RecordSplit,
+    chunks,
+    counted,
+    lines,
+)
 from raypipe.errors import InputError
 from raypipe.regular import check_ratio, check_regular, reading_parquet
 from raypipe.storage.compression import open_binary

@@ -24,8 +24,7 @@ from raypipe.driver.workspace import Workspace
 from raypipe.errors import FullError, InputError
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.names import Role, StoreName
-from raypipe.stages.expected import Expected
-from raypipe.stages.stage import Sizing, Stage
+from raypipe.stages.stage import Expected, Sizing, Stage
 from raypipe.storage.ledger import read_manifest
 from raypipe.storage.posix import PosixStorage
 from raypipe.storage.records import Json, Manifest, Record, digest
@@ -36,7 +35,7 @@ from raypipe.storage.store import Stored, committed
 if TYPE_CHECKING:
     from raypipe.driver.forecast.rates import Key, Rate
     from raypipe.driver.forecast.samples import Samples
-    from raypipe.stages.expected import ModelInputs
+    from raypipe.stages.stage import ModelInputs
 
 COMPUTED = (Role.COUNT, Role.QUERIES)
 
@@ -100,10 +99,10 @@ class Forecast:
     @property
     def totals(self) -> dict[str, float | None]:
         """The sums of all amounts."""
-        found = {name: self.total(name) for name in ("tokens", "inferences", "bytes", "seconds")}
+        totals = {name: self.total(name) for name in ("tokens", "inferences", "bytes", "seconds")}
         return {
             name: None if value is None else round(value, 2 if name == "seconds" else None)
-            for name, value in found.items()
+            for name, value in totals.items()
         }
 
     @property
@@ -186,7 +185,7 @@ class Walk:
 
     @cached_property
     def expectations(self) -> "Samples":
-        """What stages are asked with whose stores are not there; a rerun has none."""
+        """Samples, by which stages are estimated whose stores are not there; a rerun has none."""
         from raypipe.driver.forecast.samples import Samples
 
         return Samples(self.sizing, self.stages)

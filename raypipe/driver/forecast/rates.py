@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from raypipe.driver.devices import Devices
 from raypipe.driver.summaries import read_results, undamaged
 from raypipe.driver.workspace import Workspace
-from raypipe.stages.expected import ModelInputs
-from raypipe.stages.stage import Site
+from raypipe.stages.stage import ModelInputs, Site
 from raypipe.storage.ledger import events, find_spec
 from raypipe.storage.payloads import taken
 from raypipe.text import inputs as text_inputs

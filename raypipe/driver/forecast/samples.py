@@ -14,11 +14,10 @@ from raypipe import schema
 from raypipe.data.facts import FileFacts
 from raypipe.data.reading import Tally
 from raypipe.models.folder.model_folder import ModelFolder, open_tokenizer
-from raypipe.stages.expected import Expected, Sample, mean_bytes
-from raypipe.stages.stage import Sizing, Stage
-from raypipe.stages.texts.counted_files import ReadRecords
-from raypipe.stages.texts.ids import column_of_rows
-from raypipe.stages.texts.tokenize import piece_settings, pieces_of
+from raypipe.stages.ids import column_of_rows
+from raypipe.stages.prepare import ReadRecords
+from raypipe.stages.stage import Expected, Sample, Sizing, Stage, mean_bytes
+from raypipe.stages.tokenize import piece_settings, pieces_of
 from raypipe.storage.payloads import concatenate
 from raypipe.storage.store import Stored
 from raypipe.text.inputs import TextSlice, taken
@@ -93,8 +92,8 @@ class Samples:
     ) -> TextSlice:
         """The word pieces of rows of a table that is there, in this order."""
         distinct, places = np.unique(rows, return_inverse=True)
-        found = column_of_rows(texts, distinct, "text", _COLUMNS[texts.spec.produces])
-        pieces, _ = tokenized_sample(Sample(found, len(found)), model, prefix)
+        sampled = column_of_rows(texts, distinct, "text", _COLUMNS[texts.spec.produces])
+        pieces, _ = tokenized_sample(Sample(sampled, len(sampled)), model, prefix)
         return taken(pieces, places)
 
 
@@ -187,8 +186,8 @@ def _of_file(
             at = stop
         return
     size = facts.checkpoint_records
-    wanted: dict[int, int] = {}
+    numbers: dict[int, int] = {}
     for start, stop in blocks:  # those behind one checkpoint are read as one, from there on
-        wanted[start // size] = wanted.get(start // size, 0) + stop - start
-    for checkpoint, number in wanted.items():
+        numbers[start // size] = numbers.get(start // size, 0) + stop - start
+    for checkpoint, number in numbers.items():
         yield from islice(records(checkpoint * size), number)

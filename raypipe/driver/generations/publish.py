@@ -14,8 +14,7 @@ from raypipe.data.qrels import read_qrels
 from raypipe.driver.execute import Completed, read_cost
 from raypipe.driver.generations.drift import Drift, DriftLimit, counterpart, drift, of_queries
 from raypipe.driver.measure import Measurement
-from raypipe.driver.recipe.graph import Graph
-from raypipe.driver.recipe.system import System
+from raypipe.driver.recipe.graph import Graph, System
 from raypipe.driver.workspace import LEASE, Workspace
 from raypipe.errors import (
     IncompleteError,
@@ -26,7 +25,7 @@ from raypipe.errors import (
     ending_of,
 )
 from raypipe.names import Role, StoreName, of_collection
-from raypipe.stages.reuse.hashes import TextHashes
+from raypipe.stages.ids import TextHashes
 from raypipe.stages.reuse.pairing import rows_by_id
 from raypipe.storage.cleanup import wait_for_gc
 from raypipe.storage.generations import (

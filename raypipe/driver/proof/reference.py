@@ -26,7 +26,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from raypipe.driver.proof.proof import Subject
-from raypipe.driver.proof.texts import pairs_of, rare_differences, texts_of
+from raypipe.driver.proof.texts import pairs_of, rare_differences, rare_parts, texts_of
 from raypipe.errors import InputError, RaypipeError, RowsFailed, first_line, shown
 from raypipe.models.encoder import Encoder, load_encoder
 from raypipe.models.family import UNSTATED, plain_names
@@ -46,7 +46,7 @@ from raypipe.models.library import every_weight, why_not_opened
 from raypipe.models.packed import attend_by_length, groups_of
 from raypipe.models.scorer import load_scorer, scores_of
 from raypipe.models.tensors import expected_units, with_third_segment
-from raypipe.stages.texts.query_tokens import tokenized
+from raypipe.stages.tokenize import tokenized
 from raypipe.text.inputs import Inputs, Layout, Layouts, TextSlice, cut_to, make_inputs
 
 TOLERANCE = 1e-4
@@ -201,8 +201,8 @@ class Library:
         if type(self.opened).__name__ == "SparseEncoder":
             more |= {"convert_to_sparse_tensor": False}
         encode = self.opened.encode_query if side == "query" else self.opened.encode_document
-        found = encode([text for (text,) in rows], convert_to_tensor=True, **more)
-        return list(found.float().numpy())
+        vectors = encode([text for (text,) in rows], convert_to_tensor=True, **more)
+        return list(vectors.float().numpy())
 
     def ours(
         self, packed: PackedModel, side: str, rows: Sequence[Row]
@@ -344,6 +344,7 @@ def prove(subject: Subject, threads: int) -> dict[str, Any]:
     """The finding about one model: `problem`, empty if it is proved, and what was compared."""
     began, model = time.monotonic(), subject.model
     finding: dict[str, Any] = {"inputs": 0, "values": 0, "largest": 0.0, "problem": ""}
+    finding["characters"] = 0
     try:
         packed = PackedModel(model, threads)
         pair = isinstance(model.conventions, PairConventions)
@@ -352,7 +353,7 @@ def prove(subject: Subject, threads: int) -> dict[str, Any]:
             reference: ReferenceModel = Library(model) if subject.own else Bare(packed)
         finding["problem"] = reference.other_settings(model.conventions)
         if not finding["problem"]:
-            finding["problem"] = _of_rare_parts(packed, reference)
+            finding["problem"] = _of_rare_parts(finding, packed, reference)
         for cases in cases_of(packed, added_tokens(reference), own=subject.own):
             if not finding["problem"]:
                 compare_inputs(finding, packed, reference, cases)
@@ -511,9 +512,15 @@ def _shown(side: str, row: Row) -> str:
     return f"the {side} {' with '.join(map(shown, row))}"
 
 
-def _of_rare_parts(packed: PackedModel, reference: ReferenceModel) -> str:
-    for text, own, made in rare_differences(packed.tokenizer, reference.tokenizer):
+def _of_rare_parts(finding: dict[str, Any], packed: PackedModel, reference: ReferenceModel) -> str:
+    """The first difference over a rare character; adds how many are equal to the finding.
+
+    A library without a tokenizer is asked for none.
+    """
+    parts = [] if reference.tokenizer is None else rare_parts(packed.tokenizer)
+    for text, own, made in rare_differences(packed.tokenizer, reference.tokenizer, parts):
         return f"of the text {shown(text)} it reads {_tokens(packed, own, made)}"
+    finding["characters"] = len(parts)
     return ""
 
 

@@ -108,14 +108,13 @@ def texts_of(tokenizer: Tokenizer, limit: int, added: Sequence[str] = ()) -> Pro
 
 
 def rare_differences(
-    tokenizer: Tokenizer, of_library: Any
+    tokenizer: Tokenizer, of_library: Any, rare: Sequence[str]
 ) -> Iterator[tuple[str, list[int], list[int]]]:
-    """(text, the library's ids, the tokenizer's) for what the other texts may lack; see `_rare`.
+    """(text, the library's ids, the tokenizer's) of those of `rare_parts` that differ.
 
-    Both are asked directly: texts of all that would be cut at a limit. A library without a
-    tokenizer has none.
+    Both are asked directly: texts of all that would be cut at a limit.
     """
-    parts = [f"a{part}b {part}" for part in _rare(tokenizer)] if of_library is not None else []
+    parts = [f"a{part}b {part}" for part in rare]
     texts = [" ".join(parts[i : i + RARE_A_TEXT]) for i in range(0, len(parts), RARE_A_TEXT)]
     for place, theirs, made in _differing(tokenizer, of_library, texts):
         group = parts[place * RARE_A_TEXT :][:RARE_A_TEXT]
@@ -132,8 +131,11 @@ def _differing(
             yield place, theirs[place], each.ids
 
 
-def _rare(tokenizer: Tokenizer) -> list[str]:
-    """Every character of Unicode, of ideographs some, and every string that the rules name."""
+def rare_parts(tokenizer: Tokenizer) -> list[str]:
+    """The parts of texts that the other texts may lack, and that tokenizers may differ about.
+
+    Every character of Unicode, of ideographs some, and every string that the rules name.
+    """
     characters = [
         chr(number)
         for number in range(sys.maxunicode + 1)

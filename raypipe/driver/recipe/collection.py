@@ -14,17 +14,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from raypipe.config.parts import Collection
-from raypipe.data.facts import FileFacts
+from raypipe.data.facts import FileFacts, check_known_collection, has_dense_ids
 from raypipe.data.files import not_read
 from raypipe.data.formats.json_lines import OBJECTS, in_lines
 from raypipe.data.formats.registry import get_format
-from raypipe.data.official import check_known_collection, has_dense_ids
-from raypipe.data.split import LINES
+from raypipe.data.records import LINES
 from raypipe.errors import InputError
 from raypipe.names import Role, of_collection
+from raypipe.stages.ids import ids_stage
+from raypipe.stages.prepare import ConvertStage, CountStage, counted
 from raypipe.stages.stage import Stage
-from raypipe.stages.texts.ids import ids_stage
-from raypipe.stages.texts.prepare import ConvertStage, CountStage, counted
 from raypipe.storage.store import Stored
 
 if TYPE_CHECKING:

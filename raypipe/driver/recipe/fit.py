@@ -20,7 +20,7 @@ from raypipe.data.reading import ids_in
 from raypipe.driver.recipe.graph import Graph
 from raypipe.errors import InputError, some
 from raypipe.kinds.search import Bm25Search, Tuned
-from raypipe.stages.texts.ids import all_ids, id_index, own_rows
+from raypipe.stages.ids import all_ids, id_index, own_rows
 from raypipe.vocabulary import Unit
 
 READ_BYTES = 100_000_000

@@ -20,22 +20,84 @@ from raypipe.data.queries import read_queries
 from raypipe.driver.devices import Devices
 from raypipe.driver.models import opened
 from raypipe.driver.recipe.collection import counted_collection
-from raypipe.driver.recipe.system import System
 from raypipe.errors import InputError
+from raypipe.kinds.kind import Produces
 from raypipe.kinds.registry import Index
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.names import Role, StoreName, of_collection, of_queries, tokens_of
 from raypipe.stages.excluded import NOTHING, Documents, Excluded, excluded_stage
+from raypipe.stages.ids import ids_stage
+from raypipe.stages.prepare import QueriesStage
 from raypipe.stages.stage import Needs, Stage
 from raypipe.stages.tables import Sides
-from raypipe.stages.texts.ids import ids_stage
-from raypipe.stages.texts.queries import QueriesStage
-from raypipe.stages.texts.tokenize import TokenizeStage
+from raypipe.stages.tokenize import TokenizeStage
 from raypipe.storage.store import Stored
 from raypipe.vocabulary import Unit, units
 
 if TYPE_CHECKING:
     from raypipe.driver.recipe.stores import Stores
+    from raypipe.stages.ann.recall import Recall
+    from raypipe.stages.scoring.candidates import Request
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreRequest:
+    """Candidates of a run that a reranker is asked to score, whoever scored them."""
+
+    table: str
+    """The fingerprint of what a score depends on: model, collection and queries."""
+    request: Request
+    run_identity: str
+    run: Stored = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Stores that depend on the queries, each once, in the order in which they are made."""
+
+    stores: tuple[StoreName, ...] = ()
+    asked: tuple[ScoreRequest, ...] = ()
+    """Each once, the last one last."""
+
+    def then(self, *others: Chain) -> Chain:
+        """This chain's stores, then the others' stores that are not among them."""
+        chains = (self, *others)
+        return Chain(
+            tuple(dict.fromkeys(store for chain in chains for store in chain.stores)),
+            tuple(dict.fromkeys(asked for chain in chains for asked in chain.asked)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """A stage's finished store and its description."""
+
+    name: str
+    produces: Produces
+    stored: Stored
+    chain: Chain = Chain()
+    """The stores that depend on the queries; their times add up to the system's time."""
+    reranks: str = ""
+    """What the system searched or reordered, in words."""
+    model: str = ""
+    start_weights: str = ""
+    """What the model's weights were trained on; see `starting_weights`."""
+    unit: Unit = "passages"
+    """What a run ranks."""
+    ranked: Stored | None = None
+    """The run whose candidates were scored."""
+    first: int = 0
+    """Of its candidates, how many of each query the stage asks for."""
+    pairs: Stored | None = None
+    """The pairs that were aggregated."""
+    recall: Recall | None = None
+    """Of an approximate search, against exact search."""
+    approximate: tuple[str, ...] = ()
+    """What every table says below it of each approximate search that the system goes back to."""
+    unordered: int = 0
+    """The most candidates of a query, if the run is a file without ranks and scores."""
+    note: str = ""
+    """What every table with the system says below it."""
 
 
 @dataclass
@@ -74,8 +136,8 @@ class Graph:
 
     def store_of(self, name: StoreName, stage: Stage) -> Stored:
         """The finished store of a stage; a generation's only if it is of the same specification."""
-        wanted = stage.spec.fingerprint()
-        return self.store(name, lambda: stage, lambda fixed: fixed.manifest.fingerprint == wanted)
+        own = stage.spec.fingerprint()
+        return self.store(name, lambda: stage, lambda fixed: fixed.manifest.fingerprint == own)
 
     def systems(self, selected: Sequence[str]) -> dict[str, list[System]]:
         """The selected stages, run to completion in recipe order, by query set."""
@@ -159,7 +221,7 @@ class Graph:
             if queries.only_judged:
                 files = [Path(qrels) for unit in units() if (qrels := queries.qrels_of(unit))]
                 judged = [read_qrels(file)["query_id"].to_pylist() for file in files]
-                only = frozenset(query for found in judged for query in found)
+                only = frozenset(query for ids in judged for query in ids)
             return QueriesStage(Path(queries.file), only, self.sources)
 
         return self.store(of_queries(name), stage)
@@ -185,8 +247,8 @@ class Graph:
         queries = self.recipe.queries[name]
         if not queries.only_judged or queries.file is None:
             return frozenset()
-        kept = set(self.queries(name).table(schema.QUERIES)["query_id"].to_pylist())
-        return frozenset(query for query, _ in read_queries(Path(queries.file))) - kept
+        chosen = set(self.queries(name).table(schema.QUERIES)["query_id"].to_pylist())
+        return frozenset(query for query, _ in read_queries(Path(queries.file))) - chosen
 
     def ranked(self, unit: Unit) -> Stored:
         """The store of a run's rows: passages, or documents."""
@@ -199,8 +261,8 @@ class Graph:
     def model(self, name: str) -> ModelFolder:
         """A model of the recipe, with its hash."""
         if name not in self.models:
-            found = opened(self.recipe.models[name], self.recipe.resources.precision)
-            self.models = {**self.models, name: found}
+            model = opened(self.recipe.models[name], self.recipe.resources.precision)
+            self.models = {**self.models, name: model}
         return self.models[name]
 
     def tokens(self, model_name: str, query_set: str | None = None) -> Stored:
@@ -237,8 +299,8 @@ class Graph:
         roles = [Role.PASSAGES, Role.IDS]
         if self.recipe.collection.split is not None:
             roles += [Role.DOCUMENTS, Role.MAP]
-        found = {role: self.stores.fixed(of_collection(role)) for role in roles}
-        complete = {role: stored for role, stored in found.items() if stored is not None}
+        fixed = {role: self.stores.fixed(of_collection(role)) for role in roles}
+        complete = {role: stored for role, stored in fixed.items() if stored is not None}
         return complete if len(complete) == len(roles) else None
 
 

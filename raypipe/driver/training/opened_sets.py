@@ -13,8 +13,7 @@ from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries
 from raypipe.driver.models import opened
 from raypipe.driver.recipe.fit import refuse_unfit
-from raypipe.driver.recipe.graph import Graph
-from raypipe.driver.recipe.system import System
+from raypipe.driver.recipe.graph import Graph, System
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError
 from raypipe.kinds.documents import PassageRun

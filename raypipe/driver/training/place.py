@@ -8,7 +8,6 @@ from raypipe.driver.execute import Execution
 from raypipe.driver.place import WorkPlace
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError
-from raypipe.hub_names import address
 from raypipe.models.folder.adapters import is_adapter
 from raypipe.models.folder.discover import why_library
 from raypipe.models.folder.model_folder import (
@@ -23,6 +22,7 @@ from raypipe.models.folder.settings import Conventions
 from raypipe.models.limits import longest_input
 from raypipe.training.job import conventions_of_training
 from raypipe.training.start import missing_problems
+from raypipe.uris import address
 
 OF_KIND = {"encoder": "repbert", "mono": "monobert", "duo": "duobert", "pretrained": "bert"}
 """A preset of each kind, in whose place a recipe's own settings stand, key by key."""

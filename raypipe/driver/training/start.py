@@ -14,7 +14,6 @@ from raypipe.config.yaml import dotted
 from raypipe.driver.models import at_commit, models_before
 from raypipe.driver.proof.proof import UNPROVED, Subject, proofs_of, subject_of
 from raypipe.errors import InputError
-from raypipe.hub_names import address, is_hub
 from raypipe.models.folder.model_folder import (
     RANDOM,
     layout_of,
@@ -31,6 +30,7 @@ from raypipe.models.folder.settings import (
 from raypipe.storage.storage import Storage
 from raypipe.training.job import Job
 from raypipe.training.start import is_whole
+from raypipe.uris import address, is_hub
 
 
 def with_start(
@@ -70,11 +70,11 @@ def with_own_settings(recipe: Training | PhasedTraining) -> Training | PhasedTra
     try:
         opened = resolve_model(start, None)
     except InputError as error:
-        told = [f"model.start: {problem}" for problem in error.problems]
+        problems = [f"model.start: {problem}" for problem in error.problems]
         remedy = (
             "missing; name the settings of the trained model here, if its start does not say them"
         )
-        raise InputError([*told, f"model.preset: {remedy}"]) from error
+        raise InputError([*problems, f"model.preset: {remedy}"]) from error
     if opened.by_library:
         raise InputError(
             f"model.start: {start}: sentence-transformers computes this model, which a training "
@@ -104,10 +104,10 @@ def with_own_settings(recipe: Training | PhasedTraining) -> Training | PhasedTra
     return made
 
 
-def _settings(training: Training, found: AnyConventions) -> dict[str, Any]:
+def _settings(training: Training, conventions: AnyConventions) -> dict[str, Any]:
     """The start's settings, and its number of units if the recipe names none."""
-    update: dict[str, Any] = {"settings": found.to_json()}
-    one_unit = isinstance(found, PairConventions) and found.relevant_label is None
+    update: dict[str, Any] = {"settings": conventions.to_json()}
+    one_unit = isinstance(conventions, PairConventions) and conventions.relevant_label is None
     if one_unit and "head" not in training.model.model_fields_set:
         update["head"] = 1
     return update

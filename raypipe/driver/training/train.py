@@ -35,7 +35,6 @@ from raypipe.driver.training.start import check_start, with_own_settings, with_s
 from raypipe.driver.workspace import Workspace, refuse_users_files
 from raypipe.errors import InputError
 from raypipe.evaluation.names import parse_measures
-from raypipe.hub_names import is_hub
 from raypipe.markdown import Table, Text
 from raypipe.models.folder.adapters import adapter_folder
 from raypipe.models.folder.model_folder import starting_weights
@@ -49,6 +48,7 @@ from raypipe.training.fit import fit
 from raypipe.training.job import Job, conventions_of_training
 from raypipe.training.peer_files import model_card
 from raypipe.training.start import drawn_lines
+from raypipe.uris import is_hub
 
 
 @dataclass
@@ -117,12 +117,12 @@ def run_training(
                 on_change=say,
             )
             of_all = TrainInvocation(execution, place.devices, at)
-            told, table, folder = in_phases(recipe, partial(_one, of_all), say)
+            entries, table, folder = in_phases(recipe, partial(_one, of_all), say)
 
             # 7. The measurements as a table.
             summary["device"] = place.devices.line().removeprefix("device: ")
             workspace.write("table.md", table.encode())
-            summary |= told
+            summary |= entries
     return Trained(summary, table, folder)
 
 

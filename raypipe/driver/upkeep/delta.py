@@ -14,10 +14,9 @@ from raypipe import schema
 from raypipe.driver.upkeep.export import line_of, parts_of, refuse_filled, stored_of, texts_of
 from raypipe.errors import IncompleteError, InputError, RefusedError
 from raypipe.stages.embeddings import dim_of, vectors_of_rows
-from raypipe.stages.reuse.hashes import TextHashes
+from raypipe.stages.ids import TextHashes, column_of_rows, id_index
 from raypipe.stages.reuse.pairing import rows_by_id
 from raypipe.stages.reuse.source import hashes_of_collection
-from raypipe.stages.texts.ids import column_of_rows, id_index
 from raypipe.storage.files import appear, folder_beside
 from raypipe.storage.generations import Generation, held_generation
 from raypipe.storage.payloads import ROW_GROUP_ROWS

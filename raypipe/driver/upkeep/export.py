@@ -22,9 +22,9 @@ from raypipe.errors import IncompleteError, InputError
 from raypipe.models.folder.model_folder import here, open_tokenizer, resolve_model
 from raypipe.regular import check_folder
 from raypipe.stages.embeddings import all_vectors, dim_of
+from raypipe.stages.ids import ids_of_rows
 from raypipe.stages.run_tables import with_ids
 from raypipe.stages.sparse import unpacked
-from raypipe.stages.texts.ids import ids_of_rows
 from raypipe.storage.files import appear, folder_beside
 from raypipe.storage.generations import generation_names, generation_numbers, held_generation
 from raypipe.storage.ledger import find_spec, read_manifest
@@ -353,9 +353,9 @@ def _kept_vectors(stored: Stored) -> Iterator[tuple[NDArray[np.int64], NDArray[n
 def _write_kept_ids(path: Path, stores: Storage, spec: StageSpec, stored: Stored) -> int:
     """Write the ids of `_kept_vectors`, a line each; their number."""
     ids, skipped = row_ids(stores, spec), {*stored.manifest.skipped_rows}
-    kept = [name for row, name in enumerate(ids) if row not in skipped]
-    _write_lines(path, kept)
-    return len(kept)
+    names = [name for row, name in enumerate(ids) if row not in skipped]
+    _write_lines(path, names)
+    return len(names)
 
 
 def _numpy(stores: Storage, spec: StageSpec, stored: Stored, out: Path) -> int:

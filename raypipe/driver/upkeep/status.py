@@ -20,7 +20,6 @@ from raypipe.driver.summaries import read_results, read_summary
 from raypipe.driver.workspace import LEASE, Workspace
 from raypipe.errors import InputError
 from raypipe.regular import check_regular
-from raypipe.shapes import Shape, check_shape, fits
 from raypipe.storage.generations import (
     Generation,
     generation_numbers,
@@ -29,6 +28,7 @@ from raypipe.storage.generations import (
 )
 from raypipe.storage.lease import living
 from raypipe.storage.ledger import Ledger, events, read_manifest, read_spec
+from raypipe.storage.records import Shape, check_shape, fits
 from raypipe.storage.storage import Storage
 
 INCOMPLETE = 3

@@ -17,11 +17,10 @@ from raypipe.driver.recipe.fit import fit_of_files
 from raypipe.driver.recipe.read_first import collection_problems, read_first
 from raypipe.driver.verbs.single_stage import split_of
 from raypipe.errors import InputError
-from raypipe.hub_names import hub_name
 from raypipe.models.folder.model_folder import resolve_model
 from raypipe.models.hub import pinned, snapshot_of
 from raypipe.storage.files import replace_file
-from raypipe.uris import dataset_id, in_bucket
+from raypipe.uris import dataset_id, hub_name, in_bucket
 
 log = logging.getLogger(__name__)
 

@@ -11,15 +11,13 @@ from raypipe.config.parts import PACKAGED_MODELS, Model
 from raypipe.config.recipe import Recipe, WrittenRecipe
 from raypipe.config.resolved import read_resolved
 from raypipe.config.rules import DOCUMENTS
-from raypipe.config.words import did_you_mean, listed
 from raypipe.config.yaml import parse_yaml
 from raypipe.data.formats.registry import format_of
 from raypipe.driver.mirror import default_stores
 from raypipe.driver.models import at_commit, models_before
-from raypipe.errors import InputError
-from raypipe.hub_names import address, hub_name, is_hub
+from raypipe.errors import InputError, did_you_mean, listed
 from raypipe.models.folder.model_folder import measurements, resolve_model
-from raypipe.uris import dataset_id
+from raypipe.uris import address, dataset_id, hub_name, is_hub
 from raypipe.vocabulary import K1, MEASURES
 
 MODEL = "model"
@@ -241,8 +239,8 @@ def aggregate_stage(pairs: Path, method: str, **keys: Any) -> Body:
             f"{pairs}: expected one score stage with k1, found {names}; name one in a recipe's "
             "aggregate stage and run `raypipe pipeline`"
         )
-    kept = ("collection", "queries", "models", "evaluate")
-    body = {key: data[key] for key in kept if data.get(key)}
+    sections = ("collection", "queries", "models", "evaluate")
+    body = {key: data[key] for key in sections if data.get(key)}
     if "evaluate" in body and body["evaluate"].get("baseline") not in data["stages"]:
         body["evaluate"].pop("baseline", None)
     stage = {"do": "aggregate", "pairs": stages[0], "method": method, **set_keys(**keys)}

@@ -13,7 +13,6 @@ from typing import Any, NoReturn, TypeVar
 from tokenizers import Tokenizer
 
 from raypipe.errors import InputError, problems_in
-from raypipe.hub_names import SCHEME, is_hub
 from raypipe.models.family import Family, family_of, plain_names
 from raypipe.models.folder.adapters import (
     CONFIG,
@@ -47,16 +46,13 @@ from raypipe.models.folder.settings import (
     PretrainedConventions,
     preset_named,
 )
-from raypipe.models.hub import snapshot_of
-from raypipe.models.library import described
-from raypipe.models.library_class import PROMPTED
 from raypipe.models.limits import fit_problems
 from raypipe.models.tensors import Config, Shape
 from raypipe.models.tokenizer import as_first, read_tokenizer, tokenizer_file, tokenizer_sha256
 from raypipe.regular import similar
 from raypipe.storage.records import hash_file, hash_once
 from raypipe.text.inputs import Layout, Layouts
-from raypipe.text.utf8 import UTF8, Utf8
+from raypipe.uris import SCHEME, is_hub
 
 PACKAGED = "minilm"
 """The model that comes with raypipe's dependencies."""
@@ -272,6 +268,8 @@ class LibraryModel(ModelFolder):
 
     def prefix(self, side: str) -> str:
         """The text before a query or passage, unless the library puts its prompt there itself."""
+        from raypipe.models.library_class import PROMPTED
+
         own = self.config_read["class"] not in ("CrossEncoder", PROMPTED)
         return "" if own else self.conventions.prefix(side)
 
@@ -332,6 +330,9 @@ def resolve_model(
         return replace(_adapted(path, folder, preset, settings), adapter_hub=hub)
     preset = PACKAGED if path == PACKAGED and preset is None else preset
     if by_library or (path != PACKAGED and why_library(is_folder(folder), preset, settings)):
+        from raypipe.models.library import described  # a packed model needs none of it
+        from raypipe.text.utf8 import UTF8
+
         discovered, read, sha256 = described(folder, preset, settings)
         return LibraryModel(path, folder, discovered.conventions, sha256, UTF8, read, hub=hub)
     _check_files(folder)
@@ -465,7 +466,11 @@ def folder_of(path: str) -> Path:
     """
     if path == PACKAGED:
         return packaged_folder()
-    return snapshot_of(path) if is_hub(path) else adapter_folder(path)
+    if not is_hub(path):
+        return adapter_folder(path)
+    from raypipe.models.hub import snapshot_of
+
+    return snapshot_of(path)
 
 
 def packaged_folder() -> Path:
@@ -507,9 +512,9 @@ def here(model: ModelFolder) -> ModelFolder:
         InputError: the hub does not give it here.
     """
     if model.hub is not None:
-        model = replace(model, folder=snapshot_of(model.hub))
+        model = replace(model, folder=folder_of(model.hub))
     if model.adapter_hub is not None:
-        model = replace(model, adapter=snapshot_of(model.adapter_hub))
+        model = replace(model, adapter=folder_of(model.adapter_hub))
     return model
 
 
@@ -522,6 +527,8 @@ def open_tokenizer(model: ModelFolder) -> Any:
         InputError: it is not the tokenizer that the driver found.
     """
     if model.by_library:
+        from raypipe.text.utf8 import Utf8
+
         return Utf8()
     model = here(model)
     tokenizer = read_tokenizer(model.folder)

@@ -16,7 +16,6 @@ from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationE
 
 from raypipe.errors import InputError
 from raypipe.models.tensors import expected_units
-from raypipe.text.prompts import DUO_PLACES, MONO_PLACES, prompt_problems
 from raypipe.vocabulary import Precision, ScoreScale, words
 
 DOCUMENTED = 'docs/models.md, "Settings", says what each key means'
@@ -428,6 +427,8 @@ def _prompt_problems(pair: PairConventions) -> list[str]:
         return []
     if prompt is None:
         return ["prompt: expected text beside answers, found None"]
+    from raypipe.text.prompts import DUO_PLACES, MONO_PLACES, prompt_problems
+
     problems = prompt_problems(prompt, DUO_PLACES if pair.kind == "duo" else MONO_PLACES)
     if answers is None:
         problems.append(

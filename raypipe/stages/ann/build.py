@@ -13,8 +13,18 @@ from numpy.typing import NDArray
 
 from raypipe.engines.ann_settings import faiss_class, faiss_version
 from raypipe.stages.embeddings import all_vectors, dim_of, ranked_vectors
-from raypipe.stages.expected import UNTIMED, Expected
-from raypipe.stages.stage import Beat, Expectations, Opened, Payload, Rows, Site, Sizing, Stage
+from raypipe.stages.stage import (
+    UNTIMED,
+    Beat,
+    Expectations,
+    Expected,
+    Opened,
+    Payload,
+    Rows,
+    Site,
+    Sizing,
+    Stage,
+)
 from raypipe.stages.tables import WholeStage
 from raypipe.storage.payloads import writing
 from raypipe.storage.records import Json, Shard

@@ -9,10 +9,9 @@ import numpy as np
 
 from raypipe.stages.embeddings import all_vectors, query_vectors
 from raypipe.stages.excluded import NOTHING, Excluded
-from raypipe.stages.expected import UNTIMED
 from raypipe.stages.run_tables import read_queries_of_run
 from raypipe.stages.search import exact_lists
-from raypipe.stages.stage import Beat, Payload, Site
+from raypipe.stages.stage import UNTIMED, Beat, Payload, Site
 from raypipe.stages.tables import WholeStage
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.store import Stored, spec_over
@@ -49,10 +48,10 @@ def recall_stage(
             exact = exact[exact >= 0]
             exact = exact[excluded.keeps(np.full(len(exact), query), exact)]
             for cutoff, values in recalls.items():
-                wanted = exact[:cutoff]
-                if len(wanted):
+                best = exact[:cutoff]
+                if len(best):
                     values.append(
-                        float(np.isin(wanted, passages[first : min(last, first + cutoff)]).mean())
+                        float(np.isin(best, passages[first : min(last, first + cutoff)]).mean())
                     )
         means = {str(k): float(np.mean(values)) for k, values in recalls.items() if values}
         path = site.scratch / "recall.json"
@@ -89,6 +88,6 @@ class Recall:
 
 def measured(recall: Stored) -> Recall:
     """The recall that the stage measured."""
-    found = json.loads(recall.path(recall.manifest.records[0]).read_text())
-    by_cutoff = sorted((int(k), value) for k, value in found["recall"].items())
-    return Recall(found["queries"], dict(by_cutoff))
+    body = json.loads(recall.path(recall.manifest.records[0]).read_text())
+    by_cutoff = sorted((int(k), value) for k, value in body["recall"].items())
+    return Recall(body["queries"], dict(by_cutoff))

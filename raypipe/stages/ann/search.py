@@ -9,9 +9,19 @@ import numpy as np
 from raypipe.engines.ann_settings import faiss_class, faiss_version
 from raypipe.stages.embeddings import all_vectors, dim_of, query_vectors
 from raypipe.stages.excluded import NOTHING, Excluded
-from raypipe.stages.expected import UNTIMED, Expected
 from raypipe.stages.search import at_most_once_a_second, lists_payload
-from raypipe.stages.stage import Beat, Expectations, Opened, Payload, Rows, Site, Sizing, Stage
+from raypipe.stages.stage import (
+    UNTIMED,
+    Beat,
+    Expectations,
+    Expected,
+    Opened,
+    Payload,
+    Rows,
+    Site,
+    Sizing,
+    Stage,
+)
 from raypipe.stages.tables import LINE_BYTES, Sides, expected_lines, query_blocks
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec

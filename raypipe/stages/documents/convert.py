@@ -13,7 +13,7 @@ from raypipe.data.formats.fields import document_before
 from raypipe.data.formats.registry import get_format
 from raypipe.data.reading import read_parsed, read_records
 from raypipe.data.records import Problems
-from raypipe.stages.texts.counted_files import CountedFiles, ReadRecords, Records
+from raypipe.stages.prepare import CountedFiles, ReadRecords, Records
 from raypipe.storage.records import Json
 from raypipe.storage.spec import StageSpec
 

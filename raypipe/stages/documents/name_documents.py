@@ -9,9 +9,9 @@ import numpy as np
 
 from raypipe import schema
 from raypipe.stages.documents.passage_map import PassageMap
+from raypipe.stages.ids import column_of_rows
+from raypipe.stages.prepare import batched
 from raypipe.stages.stage import Beat, Opened, Payload, Rows, Site, Sizing, Stage, ranges
-from raypipe.stages.texts.counted_files import batched
-from raypipe.stages.texts.ids import column_of_rows
 from raypipe.storage.payloads import ROW_GROUP_ROWS, write_table
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
@@ -51,9 +51,9 @@ class NamedDocumentsStage(Stage):
         return Payload(path, {"rows": write_table(path, schema.DOCUMENTS, rows)})
 
     def _rows(self, shard: Shard) -> Iterator[tuple[str, str, str, str]]:
-        known = PassageMap(self.map)
+        passage_map = PassageMap(self.map)
         for start in range(shard.start, shard.stop, ROW_GROUP_ROWS):
             documents = np.arange(start, min(start + ROW_GROUP_ROWS, shard.stop))
-            _, passages = known.passages(documents, at_most=1)
+            _, passages = passage_map.passages(documents, at_most=1)
             for document_id in column_of_rows(self.homes, passages, "document_id", schema.HOMES):
                 yield document_id, "", "", ""

@@ -1,4 +1,4 @@
-"""Which document a passage is part of, and which passages a document has."""
+"""The document that a passage is part of, and the passages that a document has."""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -10,9 +10,19 @@ from numpy.typing import NDArray
 
 from raypipe import schema
 from raypipe.stages.documents.windows import first_rows
-from raypipe.stages.expected import Expected, sum_of
-from raypipe.stages.reuse.hashes import hashes_of
-from raypipe.stages.stage import Beat, Expectations, Opened, Payload, Rows, Site, Sizing, Stage
+from raypipe.stages.ids import hashes_of
+from raypipe.stages.stage import (
+    Beat,
+    Expectations,
+    Expected,
+    Opened,
+    Payload,
+    Rows,
+    Site,
+    Sizing,
+    Stage,
+    sum_of,
+)
 from raypipe.storage.payloads import map_tensors, write_tensors
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec

@@ -11,19 +11,21 @@ import pyarrow as pa
 
 from raypipe import schema
 from raypipe.stages.documents.windows import first_rows, splitting_settings
-from raypipe.stages.expected import Expected, Sample, sum_of
+from raypipe.stages.prepare import batched
 from raypipe.stages.stage import (
     Beat,
     Expectations,
+    Expected,
     Opened,
     Payload,
     Rows,
+    Sample,
     Site,
     Sizing,
     Stage,
     ranges,
+    sum_of,
 )
-from raypipe.stages.texts.counted_files import batched
 from raypipe.storage.payloads import write_table
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec

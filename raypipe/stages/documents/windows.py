@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raypipe import schema
-from raypipe.stages.expected import Expected
 from raypipe.stages.stage import (
     Beat,
     Expectations,
+    Expected,
     Opened,
     Payload,
     Rows,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from raypipe.stages.reuse.hashes import TextHashes
+from raypipe.stages.ids import TextHashes
 from raypipe.stages.stage import Expectations, ranges
 from raypipe.storage.records import Record, Shard
 from raypipe.storage.store import Stored
@@ -70,5 +70,5 @@ def spread(
     edges = np.array([0, *(record.shard.stop for record in records)], np.float64)
     sums = np.cumsum([0.0, *(weigh(record) for record in records)])
     starts, stops = (np.array([getattr(s, at) for s in shards]) for at in ("start", "stop"))
-    found: list[float] = (np.interp(stops, edges, sums) - np.interp(starts, edges, sums)).tolist()
-    return found
+    weights: list[float] = (np.interp(stops, edges, sums) - np.interp(starts, edges, sums)).tolist()
+    return weights

@@ -1,4 +1,4 @@
-"""Which rows of a shard are copied from an older store, and which are computed."""
+"""The division of a shard's rows: those copied from an older store, and those computed."""
 
 import os
 import shutil

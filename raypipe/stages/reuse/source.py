@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raypipe.names import Role, of_collection
-from raypipe.stages.reuse.hashes import TextHashes, ids_spec
+from raypipe.stages.ids import TextHashes, ids_spec
 from raypipe.storage.ledger import find_spec, read_manifest
 from raypipe.storage.records import Record, Shard
 from raypipe.storage.store import Stored

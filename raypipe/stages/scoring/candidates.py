@@ -1,4 +1,4 @@
-"""The candidates of a run that a reranker is asked to score, in order, read block by block."""
+"""The candidates of a run that a reranker is asked to score, in order, and their stored scores."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from raypipe import schema
+from raypipe.errors import IncompleteError
 from raypipe.stages.stage import Expectations
 from raypipe.stages.tables import num_lines
 from raypipe.storage.payloads import read_table
@@ -54,7 +55,7 @@ class Candidates(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """Which candidates of a run are requested."""
+    """The candidates of a run that are requested."""
 
     k0: int | None = None
     """For a monoBERT model: the first k0."""
@@ -67,9 +68,9 @@ class Request:
     @property
     def k(self) -> int:
         """Number of candidates per query that are reordered."""
-        found = self.k0 if self.k1 is None else self.k1
-        assert found is not None
-        return found
+        k = self.k0 if self.k1 is None else self.k1
+        assert k is not None
+        return k
 
     def keys(self, run: pa.Table) -> Keys:
         """The requested candidates of a run (schema.RUN), sorted."""
@@ -86,13 +87,13 @@ class Request:
 
     def counts(self, run: pa.Table, num_queries: int) -> Int64:
         """The number of the requested candidates of each query row, int64 [num_queries]."""
-        kept = run["query_row"].to_numpy()[run["rank"].to_numpy() <= self.k]
-        lengths = np.bincount(kept, minlength=num_queries).astype(np.int64)
+        query_rows = run["query_row"].to_numpy()[run["rank"].to_numpy() <= self.k]
+        lengths = np.bincount(query_rows, minlength=num_queries).astype(np.int64)
         if self.k1 is None:
             return lengths
         others = lengths - 1 if self.sample is None else np.minimum(self.sample, lengths - 1)
-        found: Int64 = lengths * others
-        return found
+        counts: Int64 = lengths * others
+        return counts
 
     def to_json(self) -> dict[str, Json]:
         """The request in a fingerprint; a seed matters only for a draw."""
@@ -134,13 +135,15 @@ class RunCandidates:
 
     def keys(self, start: int, stop: int) -> Keys:
         """The keys of rows [start, stop); a block's are kept for the next rows."""
-        found = []
+        slices = []
         while start < stop:
             first, last, keys = self._block_at(start)
             end = min(stop, last)
-            found.append(tuple(column[start - first : end - first] for column in keys))
+            slices.append(tuple(column[start - first : end - first] for column in keys))
             start = end
-        columns = zip(*found, strict=True) if found else ([np.empty(0, np.int64)] for _ in range(3))
+        columns = (
+            zip(*slices, strict=True) if slices else ([np.empty(0, np.int64)] for _ in range(3))
+        )
         first_column, second, third = (np.concatenate(parts) for parts in columns)
         return first_column, second, third
 
@@ -201,9 +204,60 @@ class RunCandidates:
 
 def rows_of(candidates: Candidates, rows: Sequence[int]) -> Keys:
     """The keys of scattered rows, in their order."""
-    found = [candidates.keys(row, row + 1) for row in rows]
+    keys = [candidates.keys(row, row + 1) for row in rows]
     none = np.empty(0, np.int64)
     first, second, third = (
-        np.concatenate([none, *(key[side] for key in found)]) for side in range(3)
+        np.concatenate([none, *(key[side] for key in keys)]) for side in range(3)
     )
+    return first, second, third
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Candidates and the store with one score for each."""
+
+    candidates: Candidates
+    stored: Stored
+
+    def table(self, start: int, stop: int) -> pa.Table:
+        """Scores (schema.SCORES) of query rows [start, stop), and some of other rows."""
+        tables = [
+            read_table(self.stored.path(record), schema.SCORES)
+            for record in self.stored.manifest.records
+            if record.facts["first_query"] < stop and record.facts["last_query"] >= start
+        ]
+        return pa.concat_tables(tables) if tables else schema.SCORES.empty_table()
+
+    def find(
+        self, wanted: Keys, queries: tuple[int, int], *, what: str
+    ) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        """(scores float32 [N], NaN for a missing one; whether each is in quarantine, bool [N]).
+
+        Candidates in quarantine have no score and are never ranked.
+
+        Raises:
+            IncompleteError: some candidates have no score; the message gives their number.
+        """
+        from raypipe.ranking.candidates import missing, positions
+
+        table = self.table(*queries)
+        places = positions(wanted, keys_of(table))
+        scores = np.full(len(places), np.nan, np.float32)
+        is_scored = places >= 0
+        scores[is_scored] = table["score"].to_numpy()[places[is_scored]]
+        skipped = rows_of(self.candidates, self.stored.manifest.skipped_rows)
+        failed = ~is_scored & ~missing(wanted, skipped)
+        lacking = int((~is_scored & ~failed).sum())
+        if lacking:
+            raise IncompleteError(
+                f"{what}: {lacking} of {len(places)} candidates have no score; score them first: "
+                "a missing score is never made up"
+            )
+        return scores, failed
+
+
+def keys_of(table: pa.Table) -> Keys:
+    """The key columns of scores, int64."""
+    names = ("query_row", "passage_row", "other_row")
+    first, second, third = (table[name].to_numpy().astype(np.int64) for name in names)
     return first, second, third

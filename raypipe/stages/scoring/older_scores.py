@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from raypipe import schema
 from raypipe.ranking.candidates import Keys, positions
-from raypipe.stages.reuse.hashes import Hashes, TextHashes
+from raypipe.stages.ids import Hashes, TextHashes
 from raypipe.stages.reuse.source import hashes_of_collection, origin_of
-from raypipe.stages.scoring.score_table import keys_of
+from raypipe.stages.scoring.candidates import keys_of
 from raypipe.storage.payloads import read_table
 from raypipe.storage.store import Stored
 
@@ -54,21 +54,21 @@ class ScoresByText:
 
     def find(self, keys: Keys) -> NDArray[np.float32]:
         """The score of each candidate, float32 [n]; NaN where no older part has it."""
-        found = np.full(len(keys[0]), np.nan, np.float32)
+        scores = np.full(len(keys[0]), np.nan, np.float32)
         for part in self._parts:
-            waiting = np.flatnonzero(np.isnan(found))
+            waiting = np.flatnonzero(np.isnan(scores))
             first, second, third = (column[waiting] for column in keys)
-            found[waiting] = part.find((first, second, third))
-        return found
+            scores[waiting] = part.find((first, second, third))
+        return scores
 
 
 class _Part:
     def __init__(self, older: OlderScores, now: Hashes, queries: Stored, numerics: str) -> None:
         self._stored, self._now, self._before = older.scores, now, TextHashes(older.hashes)
-        before, asked = (_query_texts(stored) for stored in (older.queries, queries))
+        before, texts = (_query_texts(stored) for stored in (older.queries, queries))
         row_of = {text: row for row, text in enumerate(before)}
         self._one_query = np.array([row_of[text] for text in before], np.int64)
-        self._query = np.array([row_of.get(text, -1) for text in asked], np.int64)
+        self._query = np.array([row_of.get(text, -1) for text in texts], np.int64)
         self._records = [
             record
             for record in older.scores.manifest.records
@@ -77,16 +77,16 @@ class _Part:
 
     def find(self, keys: Keys) -> NDArray[np.float32]:
         """The scores of these keys; see ScoresByText.find."""
-        wanted = self._as_before(keys)
-        held = self._held(wanted[0])
-        first, second, third = keys_of(held)
+        before = self._as_before(keys)
+        table = self._held(before[0])
+        first, second, third = keys_of(table)
         passage, other = (_through(rows, self._first_row) for rows in (second, third))
-        place = positions(wanted, (self._one_query[first], passage, other))
-        found = np.full(len(place), np.nan, np.float32)
+        place = positions(before, (self._one_query[first], passage, other))
+        scores = np.full(len(place), np.nan, np.float32)
         # The second passage of a single is -1, and so is one that does not exist there.
-        known = (place >= 0) & ((keys[2] < 0) | (wanted[2] >= 0))
-        found[known] = held["score"].to_numpy()[place[known]]
-        return found
+        present = (place >= 0) & ((keys[2] < 0) | (before[2] >= 0))
+        scores[present] = table["score"].to_numpy()[place[present]]
+        return scores
 
     def _as_before(self, keys: Keys) -> Keys:
         """The candidates in the older rows that first had their texts; -1 for none."""
@@ -101,13 +101,13 @@ class _Part:
 
     def _held(self, queries: Int64) -> pa.Table:
         """Older scores of these queries, and some of others."""
-        kept = np.flatnonzero(np.isin(self._one_query, queries))
+        rows = np.flatnonzero(np.isin(self._one_query, queries))
         tables = [
             read_table(self._stored.path(record), schema.SCORES)
             for record in self._records
-            if len(kept)
-            and record.facts["first_query"] <= kept.max()
-            and record.facts["last_query"] >= kept.min()
+            if len(rows)
+            and record.facts["first_query"] <= rows.max()
+            and record.facts["last_query"] >= rows.min()
         ]
         return pa.concat_tables(tables) if tables else schema.SCORES.empty_table()
 
@@ -119,6 +119,6 @@ def _query_texts(queries: Stored) -> list[str]:
 
 def _through(rows: Int64, function: Callable[[Int64], Int64]) -> Int64:
     """The function of the rows that are not -1, which stay -1."""
-    found = np.full(len(rows), -1, np.int64)
-    found[rows >= 0] = function(rows[rows >= 0])
-    return found
+    places = np.full(len(rows), -1, np.int64)
+    places[rows >= 0] = function(rows[rows >= 0])
+    return places

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from raypipe import schema
-from raypipe.stages.scoring.candidates import Request
-from raypipe.stages.scoring.score_table import Scored, keys_of
+from raypipe.errors import InputError
+from raypipe.models.folder.settings import PairConventions
+from raypipe.stages.scoring.candidates import Request, Scored, keys_of
 from raypipe.stages.tables import Sides, TableStage, num_lines
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec
@@ -86,10 +87,10 @@ def pairs_stage(
     def block(shard: Shard) -> tuple[pa.Table, dict[str, Json]]:
         from raypipe.stages.run_tables import read_queries_of_run
 
-        wanted = request.keys(read_queries_of_run(run, shard.start, shard.stop))
+        keys = request.keys(read_queries_of_run(run, shard.start, shard.stop))
         queries = (shard.start, shard.stop)
-        scores, failed = scored.find(wanted, queries, what=f"{name}, {shard}")
-        first, second, third = (column[~failed] for column in wanted)
+        scores, failed = scored.find(keys, queries, what=f"{name}, {shard}")
+        first, second, third = (column[~failed] for column in keys)
         columns = [first.astype(np.int32), second, third, scores[~failed]]
         return pa.table(columns, schema=schema.SCORES), {"failed": int(failed.sum())}
 
@@ -158,3 +159,47 @@ def _num_lines(run: Stored, request: Request, tail: str) -> int:
     """At most, of a reordered run."""
     lines = num_lines(run)
     return lines if tail == "keep" else min(lines, request.k * run.num_rows)
+
+
+MOST = 1e30
+"""The largest weight: sums with it are finite in fp32, whatever a model's output is."""
+
+
+def blend_of(
+    conventions: PairConventions, weight: float | None, *, over_bm25: bool = False
+) -> Blend | None:
+    """The blend of this weight, or of the model's own; None for the model's scores alone.
+
+    Args:
+        conventions: the model's, with the scale of the scores.
+        weight: None means that of the model.
+        over_bm25: whether the run is known to be BM25's alone.
+
+    Raises:
+        InputError: the log odds of the blend cannot be had from such scores, or its sums may leave
+            the range of fp32.
+    """
+    if weight is None and over_bm25:
+        weight = conventions.blend_over_bm25
+    weight = conventions.blend if weight is None else weight
+    if not weight:
+        return None
+    if weight > MOST:
+        raise InputError(f"blend: expected at most {MOST:g}, found {weight:g}")
+    two_units = conventions.relevant_label is not None
+    if conventions.score == "probability" or (conventions.score == "raw" and two_units):
+        raise InputError(
+            f"blend {weight:g} needs the model's log odds, which scores of the scale "
+            f"{conventions.score} do not tell; expected score: log-probability, or blend: 0"
+        )
+    from raypipe.ranking.blend import Blend
+
+    return Blend(weight, conventions.score)
+
+
+def blend_and_depth(stored: Stored) -> tuple[Blend, int] | None:
+    """The blend of a stored run of a monoBERT model, with its k0; None if it has no blend."""
+    from raypipe.ranking.blend import Blend
+
+    params: Any = stored.spec.params
+    return (Blend(**params["blend"]), params["k0"]) if "blend" in params else None

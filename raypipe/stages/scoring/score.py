@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from raypipe import schema
 from raypipe.errors import RowsFailed
 from raypipe.models.folder.model_folder import ModelFolder
-from raypipe.stages.expected import Expected, ModelInputs
-from raypipe.stages.scoring.candidates import Candidates
-from raypipe.stages.scoring.score_table import keys_of
+from raypipe.stages.scoring.candidates import Candidates, keys_of
 from raypipe.stages.scoring.token_rows import TokenRows
 from raypipe.stages.stage import (
     Beat,
     Expectations,
+    Expected,
+    ModelInputs,
     Needs,
     Opened,
     Payload,
@@ -33,7 +33,7 @@ from raypipe.stages.stage import (
     ranges,
 )
 from raypipe.stages.tables import LINE_SECONDS, SCORE_BYTES, Sides
-from raypipe.stages.texts.query_tokens import QueryTokens, num_pieces
+from raypipe.stages.tokenize import QueryTokens, num_pieces
 from raypipe.storage.payloads import write_table
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec, settings_digest
@@ -115,8 +115,8 @@ class ScoreStage(Stage):
         """This stage, copying rows from older stores."""
         from raypipe.stages.scoring.older_scores import older_scores
 
-        found = [older_scores(stored) for stored in older]
-        return replace(self, older=tuple(part for part in found if part is not None))
+        parts = [older_scores(stored) for stored in older]
+        return replace(self, older=tuple(part for part in parts if part is not None))
 
     def shards(self, sizing: Sizing) -> list[Shard]:
         """Ranges of candidates with about `shard_tokens` of work each, by mean lengths."""
@@ -228,14 +228,14 @@ class _OpenedScores:
         from raypipe.stages.reuse.division import divide
 
         stage, watch = self._stage, Stopwatch(self._scorer)
-        kept = np.setdiff1d(np.arange(shard.start, shard.stop), np.asarray(list(skip), np.int64))
+        left = np.setdiff1d(np.arange(shard.start, shard.stop), np.asarray(list(skip), np.int64))
         query_rows, first, second = (
-            column[kept - shard.start] for column in stage.candidates.keys(shard.start, shard.stop)
+            column[left - shard.start] for column in stage.candidates.keys(shard.start, shard.stop)
         )
         keys = (query_rows, first, second)
         copied = self._older.find(keys)
         older = np.where(np.isnan(copied), -1, np.arange(len(copied)))
-        division = divide(kept, self._older.text_keys(keys), older)
+        division = divide(left, self._older.text_keys(keys), older)
         computed = division.computed  # each text once
         rows = division.rows[computed]
         made, num_tokens = self._scorer.score_keys(

@@ -14,11 +14,12 @@ import tokenizers
 from numpy.typing import NDArray
 
 from raypipe.models.folder.model_folder import ModelFolder, open_tokenizer
-from raypipe.stages.expected import Expected
+from raypipe.stages.ids import column_of_rows
 from raypipe.stages.scoring.candidates import Candidates
 from raypipe.stages.stage import (
     Beat,
     Expectations,
+    Expected,
     Opened,
     Payload,
     Rows,
@@ -27,8 +28,7 @@ from raypipe.stages.stage import (
     Stage,
     ranges,
 )
-from raypipe.stages.texts.ids import column_of_rows
-from raypipe.stages.texts.tokenize import (
+from raypipe.stages.tokenize import (
     BATCH_ROWS,
     SAMPLED_TEXTS,
     SHARD_ROWS,
@@ -44,7 +44,7 @@ from raypipe.storage.store import Stored, spec_over
 from raypipe.text.inputs import TextSlice
 
 if TYPE_CHECKING:
-    from raypipe.stages.texts.text_blocks import Strings
+    from raypipe.stages.tokenize import Strings
     from raypipe.text.utf8 import Utf8
     from raypipe.text.word_pieces import WordPieces
 
@@ -134,8 +134,8 @@ class PassageTokensStage(Stage):
             for start in range(shard.start, shard.stop, BATCH_ROWS):
                 stop = min(start + BATCH_ROWS, shard.stop)
                 beat(range(start, stop))
-                found = column_of_rows(self.collection, rows[start:stop], "text")
-                yield pa.array(found, pa.string())
+                column = column_of_rows(self.collection, rows[start:stop], "text")
+                yield pa.array(column, pa.string())
 
         prefix = self.model.prefix("passage")
         flat, offsets = concatenate([*pieces_of(word_pieces, texts(), self.model, prefix)])

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raypipe.data.records import lines
-from raypipe.data.split import LINES, count_lines
+from raypipe.data.records import LINES, count_lines, lines
 from raypipe.errors import InputError
 
 BOM = b"\xef\xbb\xbf"

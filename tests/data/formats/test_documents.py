@@ -5,7 +5,7 @@ import json
 import pytest
 
 from raypipe.data.facts import count_file
-from raypipe.data.formats.msmarco import document_v1
+from raypipe.data.formats.fields import document_v1
 from raypipe.data.formats.registry import FORMATS, get_format
 from raypipe.data.reading import Tally, read_parsed
 

@@ -15,7 +15,7 @@ from raypipe.driver.execute import Watcher
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError
-from raypipe.stages.texts.prepare import ConvertStage
+from raypipe.stages.prepare import ConvertStage
 from raypipe.storage.generations import read_generation
 
 TEXTS = ["one", "two", "two", "", "five"]

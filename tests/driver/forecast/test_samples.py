@@ -8,7 +8,7 @@ from raypipe.data.facts import count_file
 from raypipe.driver.forecast import samples
 from raypipe.driver.forecast.samples import blocks_of, sample_of_files
 from raypipe.errors import InputError
-from raypipe.stages.texts.prepare import ConvertStage
+from raypipe.stages.prepare import ConvertStage
 
 
 def sampled(*files):

@@ -5,9 +5,9 @@ import pytest
 
 from raypipe import schema
 from raypipe.driver.generations.publish import Changes, changes
+from raypipe.stages.ids import ids_stage
 from raypipe.stages.reuse import pairing
 from raypipe.stages.stage import Site, Sizing
-from raypipe.stages.texts.ids import ids_stage
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.payloads import write_table
 from raypipe.storage.posix import PosixStorage

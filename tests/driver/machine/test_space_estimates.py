@@ -12,16 +12,16 @@ from raypipe.stages.ann.search import AnnSearchStage
 from raypipe.stages.bm25 import Bm25Stage, IndexStage
 from raypipe.stages.encode import EncodeStage
 from raypipe.stages.fuse import fuse_stage
+from raypipe.stages.ids import ids_stage
 from raypipe.stages.impacts import ImpactIndexStage, ImpactSearchStage
+from raypipe.stages.prepare import ConvertStage, CountStage
 from raypipe.stages.scoring.candidates import Request
 from raypipe.stages.scoring.rerank import aggregate_stage, pairs_stage, rerank_stage
 from raypipe.stages.scoring.score import ScoreStage
 from raypipe.stages.scoring.token_rows import PassageTokensStage
 from raypipe.stages.search import PartsStage, merge_stage
 from raypipe.stages.tables import Sides
-from raypipe.stages.texts.ids import ids_stage
-from raypipe.stages.texts.prepare import ConvertStage, CountStage
-from raypipe.stages.texts.tokenize import TokenizeStage
+from raypipe.stages.tokenize import TokenizeStage
 from raypipe.storage.records import Manifest, Record, Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.store import Stored

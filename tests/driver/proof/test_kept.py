@@ -1,6 +1,7 @@
 """When a proof is made, where it stands, and what follows from one that failed."""
 
 import os
+import re
 import shutil
 from dataclasses import replace
 
@@ -43,7 +44,11 @@ def test_a_model_is_proved_once_before_its_first_row_and_the_proof_stands_with_t
     work, _, said = run_small(tmp_path, model)
     begun, ended = of_proofs(said)
     assert begun.startswith("models.tiny: proving that raypipe computes it as transformers 5")
-    assert ended.startswith("models.tiny: equal to transformers 5") and "inputs" in ended
+    assert re.fullmatch(
+        r"models\.tiny: equal to transformers 5[\w.]+: \d{3} inputs, \d\d,\d{3} characters, "
+        r"values of \d\d inputs within \d\.\de[+-]\d\d, in \d+\.\d s",
+        ended,
+    )
     (kept,) = records(work / "stores")
     assert records(with_proofs) == [kept]
     again = tmp_path / "again"
@@ -194,7 +199,7 @@ def test_a_proofs_name_has_the_sources_that_decide_values_and_no_others(
     assert {name_after(file) for file in others} == {before}
     deciding = (
         "models/bert/forward.py", "models/scorer.py", "text/inputs.py", "numerics.py",
-        "stages/texts/query_tokens.py", "driver/proof/reference.py", "driver/proof/texts.py",
+        "stages/tokenize.py", "driver/proof/reference.py", "driver/proof/texts.py",
     )  # fmt: skip
     assert len({before, *map(name_after, deciding)}) == 1 + len(deciding)
     package.package_sha256.cache_clear()
@@ -204,7 +209,11 @@ def test_a_record_is_read_from_either_place_and_a_damaged_one_counts_as_none(wit
     from raypipe.driver.proof.proof import Proof, _keep, _kept
 
     storage, name = open_storage(str(tmp_path / "stores")), "proofs/a.json"
-    proof = Proof("a 1", 2, 1, 0.5, 3.0, "")
+    proof = Proof("a 1", 2, 1, 0.5, 3.0, "", characters=4_000)
+    assert (
+        str(proof) == "equal to a 1: 2 inputs, 4,000 characters, values of 1 inputs within 5.0e-01"
+    )
+    assert "2 inputs, values of 1 inputs" in str(replace(proof, characters=0))
     _keep(name, proof, storage)
     assert (
         _kept(name, None) == _kept(name, storage) == proof and _kept("proofs/b.json", None) is None

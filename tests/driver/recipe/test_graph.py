@@ -3,8 +3,7 @@ from types import SimpleNamespace
 import pytest
 
 from raypipe.config.load import load_recipe
-from raypipe.driver.recipe.graph import Graph
-from raypipe.driver.recipe.system import Chain, System
+from raypipe.driver.recipe.graph import Chain, Graph, System
 from raypipe.kinds.encode import Encode
 from raypipe.kinds.score import MonoScore
 from raypipe.kinds.search import DenseSearch

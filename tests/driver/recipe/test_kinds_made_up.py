@@ -37,7 +37,7 @@ class First(Kind):
 
     def make(self, graph, name, query_set, inputs):
         """RUN.SET."""
-        from raypipe.driver.recipe.system import Chain, System
+        from raypipe.driver.recipe.graph import Chain, System
         from raypipe.stages.first import first_stage
 
         store, sides = of_stage(name, query_set), graph.sides(query_set)

@@ -25,7 +25,7 @@ from raypipe.models.family import family_of
 from raypipe.models.folder.model_folder import layouts_of, load_weights, open_tokenizer
 from raypipe.models.scorer import load_scorer
 from raypipe.stages.in_memory import encode_texts
-from raypipe.stages.texts.tokenize import refuse_other_inputs
+from raypipe.stages.tokenize import refuse_other_inputs
 from raypipe.text.inputs import make_inputs
 from raypipe.training.export import merged
 from raypipe.training.start import starting_tensors

@@ -11,7 +11,7 @@ from tiny_t5 import DUO, TEXTS, make_tiny_t5, their_logits, theirs
 from raypipe.driver.models import unfit
 from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
 from raypipe.models.load import load_scorer
-from raypipe.stages.texts.tokenize import refuse_other_inputs
+from raypipe.stages.tokenize import refuse_other_inputs
 from raypipe.text.inputs import taken
 
 VERSIONS = [("t5", "1.0"), ("t5", "1.1"), ("mt5", "1.0")]

@@ -10,8 +10,8 @@ from raypipe.errors import InputError
 from raypipe.stages.documents.convert import RecordsStage
 from raypipe.stages.documents.name_documents import NamedDocumentsStage
 from raypipe.stages.documents.passage_map import MapStage
+from raypipe.stages.prepare import CountStage, counted
 from raypipe.stages.stage import Sizing
-from raypipe.stages.texts.prepare import CountStage, counted
 from raypipe.storage.records import Shard
 
 FIELDS = {"id": "key", "body": "text", "title": "name", "document": "page"}

@@ -6,9 +6,9 @@ import random
 
 import pytest
 
+from raypipe.stages.ids import ids_stage
 from raypipe.stages.reuse import boundaries
 from raypipe.stages.reuse.boundaries import shards_by_content
-from raypipe.stages.texts.ids import ids_stage
 
 
 @pytest.fixture(autouse=True)

@@ -7,9 +7,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raypipe.stages.reuse.hashes import TextHashes, hashes_of
+from raypipe.stages.ids import TextHashes, hashes_of, ids_stage
 from raypipe.stages.stage import Sizing
-from raypipe.stages.texts.ids import ids_stage
 
 
 def sha(text):

@@ -7,11 +7,11 @@ import pytest
 from plain_stores import spec_of
 
 from raypipe.stages.encode import EncodeStage
+from raypipe.stages.ids import ids_stage
+from raypipe.stages.prepare import CountStage
 from raypipe.stages.reuse.boundaries import spread
 from raypipe.stages.reuse.source import OlderStore, OpenedSource, hashes_of_collection, origin_of
-from raypipe.stages.texts.ids import ids_stage
-from raypipe.stages.texts.prepare import CountStage
-from raypipe.stages.texts.tokenize import TokenizeStage
+from raypipe.stages.tokenize import TokenizeStage
 from raypipe.storage.records import Record, Shard
 
 

@@ -5,7 +5,7 @@ import pytest
 from raypipe.errors import InputError
 from raypipe.models.folder.settings import PRESETS
 from raypipe.ranking.blend import Blend
-from raypipe.stages.scoring.blend import MOST, blend_and_depth, blend_of
+from raypipe.stages.scoring.rerank import MOST, blend_and_depth, blend_of
 
 MONO = PRESETS["monobert"]
 LOG = "log-probability"

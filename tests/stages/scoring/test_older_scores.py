@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from raypipe import schema
+from raypipe.stages.ids import ids_stage
 from raypipe.stages.scoring.older_scores import OlderScores, ScoresByText
-from raypipe.stages.texts.ids import ids_stage
 from raypipe.storage.store import Stored
 
 

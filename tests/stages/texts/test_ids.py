@@ -5,8 +5,8 @@ import pytest
 
 from raypipe import schema
 from raypipe.errors import InputError
+from raypipe.stages.ids import column_of_rows, id_index, ids_of_rows, ids_stage
 from raypipe.stages.stage import Site
-from raypipe.stages.texts.ids import column_of_rows, id_index, ids_of_rows, ids_stage
 from raypipe.storage.payloads import ROW_GROUP_ROWS
 
 

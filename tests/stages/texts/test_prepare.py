@@ -9,10 +9,9 @@ import pytest
 from raypipe import schema
 from raypipe.data.facts import count_file
 from raypipe.errors import CorruptError
+from raypipe.stages import prepare
+from raypipe.stages.prepare import ConvertStage, CountStage, batched, counted
 from raypipe.stages.stage import Sizing
-from raypipe.stages.texts import counted_files
-from raypipe.stages.texts.counted_files import batched
-from raypipe.stages.texts.prepare import ConvertStage, CountStage, counted
 from raypipe.storage.records import Shard
 
 
@@ -77,14 +76,14 @@ def test_no_records_are_one_empty_shard(stores, tmp_path):
 
 
 def test_memory_holds_so_many_records_or_bytes_at_most(stores, tmp_path, monkeypatch):
-    monkeypatch.setattr(counted_files, "BATCH_RECORDS", 4)
+    monkeypatch.setattr(prepare, "BATCH_RECORDS", 4)
     beats = []
     files = [tsv(tmp_path / "1.tsv", 0, 9)]
     facts = counted(stores.finished(CountStage(files, "msmarco-v1")))
     stored = stores.finished(ConvertStage(files, facts, "msmarco-v1"), beats=beats)
     assert len(beats) == 2 and stored.table(schema.PASSAGES).num_rows == 9
     long = [("a", "x" * (1 << 23)), ("b", "y" * (1 << 23)), ("c", "z")]
-    found = list(counted_files.batched(iter(long), schema.PASSAGES, lambda rows: None))
+    found = list(batched(iter(long), schema.PASSAGES, lambda rows: None))
     assert [batch.num_rows for batch in found] == [2, 1]
     assert [batch["passage_id"].to_pylist() for batch in found] == [["a", "b"], ["c"]]
 
@@ -124,7 +123,7 @@ def test_a_file_that_is_written_while_it_is_counted_is_refused(stores, tmp_path,
         path.write_text(path.read_text() + "x\ty\n")
         return facts
 
-    monkeypatch.setattr("raypipe.stages.texts.prepare.count_file", written)
+    monkeypatch.setattr("raypipe.stages.prepare.count_file", written)
     with pytest.raises(CorruptError, match=r"1\.tsv.*written while it was counted"):
         stores.finished(CountStage([file], "msmarco-v1"))
 

@@ -2,8 +2,8 @@ import pytest
 
 from raypipe import schema
 from raypipe.errors import InputError
+from raypipe.stages.prepare import QueriesStage
 from raypipe.stages.stage import Site
-from raypipe.stages.texts.queries import QueriesStage
 from raypipe.storage.records import Shard
 
 

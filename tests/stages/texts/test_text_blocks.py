@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from raypipe import schema
-from raypipe.stages.texts import text_blocks
-from raypipe.stages.texts.text_blocks import TextReader
+from raypipe.stages import tokenize
+from raypipe.stages.tokenize import TextReader
 from raypipe.storage import payloads as tables
 
 
 @pytest.fixture
 def groups_of_three(monkeypatch):
-    for module in (tables, text_blocks):
+    for module in (tables, tokenize):
         monkeypatch.setattr(module, "ROW_GROUP_ROWS", 3)
 
 
@@ -25,7 +25,7 @@ def reads(monkeypatch):
         found.append((table["text"].to_pylist(), settings["columns"]))
         return table
 
-    monkeypatch.setattr(text_blocks, "read_table", read_table)
+    monkeypatch.setattr(tokenize, "read_table", read_table)
     return found
 
 

@@ -15,10 +15,10 @@ from tokenizers.processors import TemplateProcessing
 from raypipe import schema
 from raypipe.errors import InputError
 from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
+from raypipe.stages import tokenize
+from raypipe.stages.prepare import ConvertStage, CountStage, counted
 from raypipe.stages.stage import Site, Sizing
-from raypipe.stages.texts import tokenize
-from raypipe.stages.texts.prepare import ConvertStage, CountStage, counted
-from raypipe.stages.texts.tokenize import TokenizeStage
+from raypipe.stages.tokenize import TokenizeStage
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.payloads import concatenate, write_table
 from raypipe.storage.posix import PosixStorage

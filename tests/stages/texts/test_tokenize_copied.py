@@ -6,9 +6,9 @@ import pytest
 
 from raypipe import schema
 from raypipe.models.folder.model_folder import resolve_model
+from raypipe.stages import tokenize
 from raypipe.stages.stage import Sizing
-from raypipe.stages.texts import tokenize
-from raypipe.stages.texts.tokenize import TokenizeStage
+from raypipe.stages.tokenize import TokenizeStage
 from raypipe.text.word_pieces import WordPieces
 
 TEXTS_BEFORE = ["zebra run", "a lease", "shard", "", "of the run"]

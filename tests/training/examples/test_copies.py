@@ -10,8 +10,7 @@ from training_texts import Texts, keys, wanted
 from raypipe import schema
 from raypipe.config.training import TrainDocuments
 from raypipe.stages.documents.passage_map import MapStage
-from raypipe.stages.reuse.hashes import TextHashes
-from raypipe.stages.texts.ids import ids_stage
+from raypipe.stages.ids import TextHashes, ids_stage
 from raypipe.training.batch import ExampleSource, read_batch
 from raypipe.training.examples import Examples, RelevantTexts, map_examples
 from raypipe.training.examples_stage import ExamplesStage, OfDocuments, query_copies

@@ -1,42 +1,95 @@
-"""The stage that splits texts into word pieces, once for each tokenizer."""
+"""Word pieces of texts: the stage that stores those of a collection, and those of a query set."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import tokenizers
+from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from raypipe import schema
 from raypipe.errors import InputError
 from raypipe.models.folder.model_folder import ModelFolder, layout_of, open_tokenizer
 from raypipe.models.folder.settings import PairConventions
-from raypipe.stages.expected import Expected
-from raypipe.stages.stage import Beat, Expectations, Opened, Payload, Rows, Site, Sizing, Stage
+from raypipe.stages.stage import (
+    Beat,
+    Expectations,
+    Expected,
+    Opened,
+    Payload,
+    Rows,
+    Site,
+    Sizing,
+    Stage,
+)
 from raypipe.storage.payloads import (
+    ROW_GROUP_ROWS,
     Flat,
     Offsets,
     concatenate,
     map_tokens,
+    read_table,
     taken,
     write_tokens,
 )
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec, settings_digest
 from raypipe.storage.store import Stored, spec_over
+from raypipe.text.inputs import TextSlice
 
 if TYPE_CHECKING:
-    from raypipe.stages.reuse.division import Division, Int64
+    from raypipe.stages.reuse.division import Division
     from raypipe.stages.reuse.source import OlderStore, OpenedSource
-    from raypipe.stages.texts.text_blocks import Strings, TextReader
     from raypipe.text.utf8 import Utf8
     from raypipe.text.word_pieces import WordPieces
+
+
+Int64 = NDArray[np.int64]
+Strings: TypeAlias = "pa.StringArray | pa.ChunkedArray"
+
+
+class TextReader:
+    """Reads the column `text` of a store; the last row group read stays in memory."""
+
+    def __init__(self, stored: Stored, columns: pa.Schema) -> None:
+        """Reads nothing yet; `columns` is the schema of the store."""
+        self._stored, self._columns = stored, columns
+        shards = [record.shard for record in stored.manifest.records]
+        groups = [np.arange(shard.start, shard.stop, ROW_GROUP_ROWS) for shard in shards]
+        self._starts = np.concatenate([np.empty(0, np.int64), *groups])
+        self._held: tuple[int, Strings] = (-1, pa.array([], pa.string()))
+
+    def batches(self, rows: Int64, size: int) -> Iterator[Int64]:
+        """The rows, ascending, in parts of at most `size` that lie in one row group each."""
+        groups = self._groups(rows)
+        edges = np.flatnonzero(np.diff(groups, prepend=-1, append=len(self._starts)))
+        for start, stop in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+            for first in range(start, stop, size):
+                yield rows[first : min(first + size, stop)]
+
+    def texts(self, batch: Int64) -> Strings:
+        """The texts of some rows of one row group, in the order given."""
+        group = int(self._groups(batch[:1])[0])
+        if group != self._held[0]:
+            self._held = (group, self._read(int(self._starts[group])))
+        return self._held[1].take(pa.array(batch - self._starts[group]))
+
+    def _groups(self, rows: Int64) -> Int64:
+        return np.searchsorted(self._starts, rows, side="right") - 1
+
+    def _read(self, start: int) -> Strings:
+        record, first, _ = next(self._stored.overlapping(start, start + 1))
+        path = self._stored.path(record)
+        stop = first + ROW_GROUP_ROWS
+        return read_table(path, self._columns, start=first, stop=stop, columns=["text"])["text"]
 
 
 BATCH_ROWS = 2048
@@ -99,7 +152,6 @@ class TokenizeStage(Stage):
     def open(self, site: Site) -> Opened:
         """Open it: pieces of a shard's rows, uint16 or uint32 flat with offsets."""
         from raypipe.stages.reuse.source import OpenedSource
-        from raypipe.stages.texts.text_blocks import TextReader
         from raypipe.text.word_pieces import word_pieces_of
 
         tokenizer = open_tokenizer(self.model)
@@ -232,3 +284,64 @@ def refuse_other_inputs(tokenizer: Tokenizer, texts: list[str], model: ModelFold
             f"{model.folder}: the tokenizer's own input for {text[:60]!r} is not {shown}"
             f"{of_pair}, which is what this model would be given"
         )
+
+
+@dataclass(frozen=True)
+class QueryTokens:
+    """Word pieces of every query, without special tokens, made when they are first read.
+
+    A stage that is sent to workers takes along what the driver made to plan its shards.
+    """
+
+    queries: Stored
+    model: ModelFolder
+
+    @property
+    def settings(self) -> dict[str, Json]:
+        """All settings on which they depend, for a spec that names the queries."""
+        return piece_settings(self.model, self.model.prefix("query"))
+
+    @property
+    def num_rows(self) -> int:
+        """Number of queries."""
+        return self.queries.num_rows
+
+    def tokens(self, start: int, stop: int) -> tuple[Flat, Offsets]:
+        """The pieces of queries [start, stop): flat and offsets int64 [stop - start + 1]."""
+        flat, offsets = self._pieces
+        part = offsets[start : stop + 1]
+        return flat[part[0] : part[-1]], part - part[0]
+
+    def part(self, rows: NDArray[np.int64]) -> TextSlice:
+        """The pieces of these rows, in order, as one text of each input."""
+        flat, offsets = self._pieces
+        return TextSlice(flat, offsets[rows], offsets[rows + 1] - offsets[rows])
+
+    @cached_property
+    def _pieces(self) -> tuple[Flat, Offsets]:
+        texts = self.queries.table(schema.QUERIES)["text"].to_pylist()
+        return tokenized(open_tokenizer(self.model), self.model, texts, "query")
+
+
+def num_pieces(tokens: Stored | QueryTokens) -> int:
+    """The number of pieces of all rows."""
+    if isinstance(tokens, QueryTokens):
+        return len(tokens.tokens(0, tokens.num_rows)[0])
+    return sum(int(record.facts["pieces"]) for record in tokens.manifest.records)
+
+
+def tokenized(
+    tokenizer: Tokenizer, model: ModelFolder, texts: Sequence[str], side: str
+) -> tuple[Flat, Offsets]:
+    """The word pieces that a tokenize stage would store, after its check of 1,000 texts.
+
+    Raises:
+        InputError: see refuse_other_inputs.
+    """
+    from raypipe.text.word_pieces import word_pieces_of
+
+    refuse_other_inputs(tokenizer, list(texts[:: -(-len(texts) // SAMPLED_TEXTS) or 1]), model)
+    prefix = model.prefix(side)
+    starts = range(0, len(texts), BATCH_ROWS)
+    batches = (pa.array(texts[start : start + BATCH_ROWS], pa.string()) for start in starts)
+    return concatenate([*pieces_of(word_pieces_of(tokenizer), batches, model, prefix)])

@@ -1,1 +1,0 @@
-"""Stages that turn files into passages, ids, queries and word pieces."""
