@@ -178,6 +178,20 @@ def with_proofs(monkeypatch, tmp_path) -> Path:
 
 
 @pytest.fixture
+def with_proofs_here(with_proofs, monkeypatch) -> Path:
+    """The same by this process, which has the libraries: they take ten seconds to import."""
+    from raypipe.driver.proof import proof, reference
+
+    def compared(subjects):
+        findings = [reference.prove(subject, 1) for subject in subjects]
+        both = zip(subjects, findings, strict=True)
+        return [proof.Proof(library=subject.library, **finding) for subject, finding in both]
+
+    monkeypatch.setattr(proof, "_compared", compared)
+    return with_proofs
+
+
+@pytest.fixture
 def raypipe_cli():
     """`raypipe ARGUMENTS` in a child process: its completed process, output as text."""
 

@@ -64,7 +64,7 @@ def test_a_model_is_proved_once_before_its_first_row_and_the_proof_stands_with_t
 
 @pytest.mark.slow
 def test_a_model_that_differs_with_settings_that_no_library_has_is_computed_nowhere(
-    model, with_proofs, raypipe_here, tmp_path
+    model, with_proofs_here, raypipe_here, tmp_path
 ):
     changed(model / "raypipe.json", passage_segment=1)
     folder, cased = model, {"tokenizer_class": "BertTokenizer", "do_lower_case": False}
@@ -269,13 +269,15 @@ def test_texts_hold_added_tokens_own_words_and_every_length_around_the_limit(tin
 
 
 @pytest.mark.slow
-def test_a_folder_that_its_library_cannot_open_is_tried_again_the_next_time(model, with_proofs):
+def test_a_folder_that_its_library_cannot_open_is_tried_again_the_next_time(
+    model, with_proofs_here
+):
     japanese = {"tokenizer_class": "BertJapaneseTokenizer", "word_tokenizer_type": "mecab"}
     changed(model / "tokenizer_config.json", **japanese)
     (model / "vocab.txt").write_text("[PAD]\n[UNK]\n")
     (proof,) = prove({"m": resolve_model(str(model))}).values()
     assert proof.refused and "it cannot open or compute it: You need to install" in proof.problem
-    assert records(with_proofs) == []
+    assert records(with_proofs_here) == []
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ def test_a_reranker_in_int8_that_becomes_its_librarys_says_what_it_is_computed_i
 
 
 def test_stores_and_forecast_are_those_of_the_librarys_model_and_nothing_is_proved_again(
-    encoder, with_proofs, raypipe_here, tmp_path
+    encoder, with_proofs_here, raypipe_here, tmp_path
 ):
     work, _, said = run_small(tmp_path, encoder)
     (line,) = (each for each in said if "sentence-transformers computes it" in each)
@@ -112,7 +112,7 @@ def test_stores_and_forecast_are_those_of_the_librarys_model_and_nothing_is_prov
     assert len([each for each in said if each.startswith("forecast: ")]) == 1, said
     planned = raypipe_here("plan", recipe, "--out", work)
     assert planned.returncode == 0 and "proving" not in planned.stderr
-    for folder in (work / "stores" / "proofs", with_proofs):
+    for folder in (work / "stores" / "proofs", with_proofs_here):
         shutil.rmtree(folder)
     frozen = raypipe_here("pipeline", recipe, "--out", work, "--frozen")
     assert frozen.returncode == 0, frozen.stderr
@@ -128,7 +128,7 @@ def test_stores_and_forecast_are_those_of_the_librarys_model_and_nothing_is_prov
 
 
 def test_a_token_that_only_the_library_adds_without_an_embedding_is_named(
-    encoder, tmp_path, with_proofs
+    encoder, tmp_path, with_proofs_here
 ):
     changed(encoder / TOKENIZER, truncation_side="right", extra_special_tokens=["driverless"])
     with pytest.raises(InputError, match="computes too, and of the .* it reads word piece"):

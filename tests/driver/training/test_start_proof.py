@@ -124,7 +124,7 @@ def test_a_start_that_its_library_reads_otherwise_is_told(job, tmp_path, edits, 
 
 
 def test_nothing_is_trained_from_a_start_that_differs_and_its_proof_is_kept(
-    job, with_proofs, tmp_path
+    job, with_proofs_here, tmp_path
 ):
     folder = start_of(tmp_path / "m", "bert", 2)
     said = []
@@ -138,7 +138,7 @@ def test_nothing_is_trained_from_a_start_that_differs_and_its_proof_is_kept(
 
 
 def test_a_start_that_its_library_cannot_open_is_told_without_a_remedy_by_that_library(
-    job, with_proofs, tmp_path
+    job, with_proofs_here, tmp_path
 ):
     folder = start_of(tmp_path / "m", "bert", 2)
     tokens = json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"]
