@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from safetensors.torch import load_file
 
 from raypipe.errors import InputError, RowsFailed
-from raypipe.models.family import Body
 from raypipe.models.folder.files import check_unchanged
 from raypipe.models.folder.model_folder import (
     ModelFolder,
@@ -24,7 +23,7 @@ from raypipe.models.gpu.passes import FixedEngine, vectors
 from raypipe.models.limits import longest_input
 from raypipe.models.machine.device import Buffers, Place, parts_that_fit
 from raypipe.models.machine.precision import set_products
-from raypipe.models.packed import Product, attend_by_length, groups_of, linear
+from raypipe.models.packed import Body, Product, attend_by_length, groups_of, linear
 from raypipe.models.pooling import AnyFinishing, load_finishing
 from raypipe.storage.records import hash_file
 from raypipe.text.batches import batches
@@ -201,7 +200,7 @@ def load_encoder(
     layouts = layouts_of(model)
     if problems := misfits(model, layouts):
         raise InputError(problems)
-    body: Body = model.family.read(weights, model.config()).to(device, model.precision)
+    body = model.family.read(weights, model.config()).to(device, model.precision)
     finishing = load_finishing(model, weights).to(device)
     finish = partial(vectors, finishing=finishing)
     engine, place = placed(

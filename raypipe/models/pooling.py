@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from raypipe.models.family import Pretraining
+from raypipe.models.bert.forward import BertPretraining
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.folder.settings import SPLADE_LOG
 from raypipe.models.packed import Groups, Linear, Product, RunLayer, linear, moved_all, normed
@@ -176,7 +176,7 @@ AnyFinishing = Finishing | WordWeights
 
 
 def word_weights(
-    heads: Pretraining, weights: Mapping[str, Tensor], eps: float, pooling: str
+    heads: BertPretraining, weights: Mapping[str, Tensor], eps: float, pooling: str
 ) -> WordWeights:
     """The masked-word head of these tensors as that of a splade model; no tensor is copied."""
     transform, norm, head = heads.word_head(weights)

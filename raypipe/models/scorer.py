@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from raypipe.errors import InputError
-from raypipe.models.family import Body, Head
+from raypipe.models.bert.forward import BertHead
 from raypipe.models.folder.model_folder import (
     ModelFolder,
     layouts_of,
@@ -20,7 +20,7 @@ from raypipe.models.gpu.opening import FixedSettings, Work, placed
 from raypipe.models.gpu.passes import FixedEngine, units
 from raypipe.models.machine.device import Buffers, Place, parts_that_fit
 from raypipe.models.machine.precision import set_products
-from raypipe.models.packed import Product, attend_by_length, first_tokens, groups_of, linear
+from raypipe.models.packed import Body, Product, attend_by_length, first_tokens, groups_of, linear
 from raypipe.models.pooling import pool
 from raypipe.models.tensors import with_third_segment
 from raypipe.ranking.candidates import Keys
@@ -39,7 +39,7 @@ class Scorer:
         self,
         model: ModelFolder,
         body: Body,
-        head: Head,
+        head: BertHead,
         layouts: Layouts,
         place: Place,
         engine: FixedEngine | None = None,
@@ -196,10 +196,9 @@ def load_scorer(
         name = model.family.files.canonical_names(weights)[model.family.files.SEGMENTS]
         table = with_third_segment(weights[name], conventions.segment_row)
         weights = {**weights, name: table}
-    body: Body = model.family.read(weights, model.config())
-    head: Head = model.family.head(weights, model.config())
+    body = model.family.read(weights, model.config()).to(device, model.precision)
+    head = model.family.head(weights, model.config()).to(device)
     layouts = layouts_of(model)
-    body, head = body.to(device, model.precision), head.to(device)
     engine, place = placed(
         model,
         body,

@@ -12,9 +12,10 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from raypipe.models.family import Body, Head, family_of
+from raypipe.models.bert.forward import BertHead
+from raypipe.models.family import family_of
 from raypipe.models.folder.settings import AnyConventions, Conventions, PairConventions
-from raypipe.models.packed import Updates, X, attend_freely, first_tokens, groups_of
+from raypipe.models.packed import Body, Updates, X, attend_freely, first_tokens, groups_of
 from raypipe.models.pooling import pool, word_weights
 from raypipe.text.inputs import Inputs
 
@@ -105,15 +106,13 @@ class Trainee:
     def body(self) -> Body:
         """The current encoder; its tensors are connected to `weights` for gradients."""
         every = {**self._frozen, **self.weights}
-        body: Body = self._family.read(every, self.config, updates=self._updates())
-        return body
+        return self._family.read(every, self.config, updates=self._updates())
 
-    def head(self) -> Head:
+    def head(self) -> BertHead:
         """The current head of a reranker."""
         assert isinstance(self.conventions, PairConventions)
         every = {**self._frozen, **self.weights}
-        head: Head = self._family.head(every, self.config, updates=self._updates())
-        return head
+        return self._family.head(every, self.config, updates=self._updates())
 
     def _updates(self) -> Updates | None:
         return None if self.low_rank is None else updates_of(self.weights, self.low_rank.scale)

@@ -16,13 +16,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from raypipe.models.bert.files import POOLER, PREFIX, WORDS, Names
-from raypipe.models.machine.precision import DTYPES
 from raypipe.models.packed import (
     MIN_ROWS,
     Attention,
     Between,
+    Body,
     Dropout,
     Groups,
+    Layer,
     Linear,
     Plain,
     Product,
@@ -36,55 +37,22 @@ from raypipe.models.packed import (
 from raypipe.models.tensors import Config, Shape
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
-    """One layer's weights; query, key and value are concatenated once."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BertLayer(Layer):
+    """One layer's weights."""
 
-    qkv: Linear
-    out: Linear
     norm_attention: Linear
-    up: Linear
-    down: Linear
     norm_output: Linear
 
 
-@dataclass(frozen=True, slots=True)
-class Bert:
-    """A BERT encoder's weights, without pooler and heads; see `raypipe.models.family.Body`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bert(Body):
+    """A BERT encoder's weights, without pooler and heads."""
 
-    words: Tensor
     positions: Tensor
     segments: Tensor
-    norm: Linear
-    layers: tuple[Layer, ...]
-    num_heads: int
-    eps: float
     between: Between = Plain()
     """The work between a layer's products."""
-
-    @property
-    def width(self) -> int:
-        """The hidden size, H."""
-        return self.words.shape[1]
-
-    @property
-    def num_words(self) -> int:
-        """Number of rows of the table of word pieces."""
-        return len(self.words)
-
-    @property
-    def windows(self) -> set[int | None]:
-        """None: every token attends to all others of its sequence."""
-        return {None}
-
-    @property
-    def linears(self) -> list[Linear]:
-        """The linear layers of all the model's layers, in order."""
-        return [p for layer in self.layers for p in (layer.qkv, layer.out, layer.up, layer.down)]
-
-    def to(self, device: str, precision: str = "fp32") -> "Bert":
-        """The weights on `cpu` or `cuda`, those of the linear layers in the precision's dtype."""
-        return moved_all(self, device, DTYPES[precision])
 
     def fused(self, between: Between) -> "Bert":
         """The same weights, with this work between a layer's products."""
@@ -120,9 +88,9 @@ def read_bert(
         up = torch.block_diag(*[up for _, up in own])  # type: ignore[no-untyped-call]
         return (*joined, down, up)
 
-    def layer(number: int) -> Layer:
+    def layer(number: int) -> BertLayer:
         at = f"encoder.layer.{number}"
-        return Layer(
+        return BertLayer(
             qkv=linear(*(f"{at}.attention.self.{part}" for part in ("query", "key", "value"))),
             out=linear(f"{at}.attention.output.dense"),
             norm_attention=pair(f"{at}.attention.output.LayerNorm"),
@@ -144,7 +112,7 @@ def read_bert(
 
 @dataclass(frozen=True, slots=True)
 class BertHead:
-    """Pooler and classifier of a BertForSequenceClassification, as `models.family.Head`.
+    """Pooler and classifier of a BertForSequenceClassification.
 
     Other families have other functions between the two layers.
     """
@@ -225,7 +193,7 @@ def hidden_states(
     for layer in bert.layers:
         kept = wanted if layer is bert.layers[-1] else None
 
-        def run(x: States, layer: Layer = layer, kept: Tensor | None = kept) -> States:
+        def run(x: States, layer: BertLayer = layer, kept: Tensor | None = kept) -> States:
             mixed = attend(product(x.narrow, layer.qkv), bert.num_heads, groups)
             residual = x.wide
             if kept is not None:

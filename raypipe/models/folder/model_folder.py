@@ -164,7 +164,7 @@ class ModelFolder:
         return None if self.hub is None else self.hub.removeprefix(SCHEME)
 
     @property
-    def family(self) -> Family[Any]:
+    def family(self) -> Family:
         """The family that config.json names.
 
         Raises:

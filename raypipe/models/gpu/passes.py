@@ -32,11 +32,13 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from raypipe.models.family import Body, Family, Head
+from raypipe.models.bert.forward import BertHead
+from raypipe.models.family import Family
 from raypipe.models.machine.precision import set_products
 from raypipe.models.packed import (
     Attention,
     Between,
+    Body,
     Groups,
     Linear,
     Plain,
@@ -373,7 +375,7 @@ def whole(x: Tensor, weights: Linear) -> Tensor:
 
 
 def step_of(
-    family: Family[Body],
+    family: Family,
     body: Body,
     shape: FixedShape,
     varlen: Varlen | None,
@@ -425,7 +427,7 @@ def vectors(shape: FixedShape, *, finishing: AnyFinishing) -> Finish:
     return finish
 
 
-def units(shape: FixedShape, *, head: Head) -> Finish:
+def units(shape: FixedShape, *, head: BertHead) -> Finish:
     """A reranker's units, fp32 [R, U]."""
 
     def finish(states: Tensor, edges: Tensor) -> Tensor:

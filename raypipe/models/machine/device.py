@@ -26,9 +26,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from raypipe.models.family import Body
 from raypipe.models.machine.precision import quantised, set_products
-from raypipe.models.packed import Linear, Product, linear
+from raypipe.models.packed import Body, Linear, Product, linear
 
 LIBRARIES = ("libtorch_cpu.so", "libtorch_cpu.dylib")
 ALL, BRANCH, STRICT = -1, 0xFFFF, 0x10000
