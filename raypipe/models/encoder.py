@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from safetensors.torch import load_file
 
@@ -21,13 +20,12 @@ from raypipe.models.folder.modules import TABLE
 from raypipe.models.gpu.opening import FixedSettings, Work, placed
 from raypipe.models.gpu.passes import FixedEngine, vectors
 from raypipe.models.limits import longest_input
-from raypipe.models.machine.device import Buffers, Place, parts_that_fit
-from raypipe.models.machine.precision import set_products
-from raypipe.models.packed import Body, Product, attend_by_length, groups_of, linear
+from raypipe.models.machine.device import Place
+from raypipe.models.packed import Body
+from raypipe.models.packed_forward import PackedForward
 from raypipe.models.pooling import AnyFinishing, load_finishing
 from raypipe.storage.records import hash_file
-from raypipe.text.batches import batches
-from raypipe.text.inputs import Layout, Layouts, TextSlice, make_inputs, taken
+from raypipe.text.inputs import Layouts, TextSlice
 
 
 class Encoder:
@@ -49,9 +47,8 @@ class Encoder:
         """The numerics class, within which a row has equal bytes, whatever the rows beside it."""
         self.engine = engine
         """Computes in passes of fixed shape; None without them."""
-        self._family, self._body, self._layouts, self._place = model.family, body, layouts, place
-        self._finishing = finishing
-        self._product: Product = Buffers() if place.device == "cpu" else linear
+        self._layouts = layouts
+        self._forward = PackedForward(model.family, body, place, finishing.of_groups, engine)
 
     def encode(
         self,
@@ -80,17 +77,8 @@ class Encoder:
         counts = self._counts(offsets, side)
         texts = TextSlice(flat, offsets[:-1], counts)
         out = np.empty((len(counts), self.dim), np.float32)
-        budget = self._place.budget(budget_tokens)
-        if self.engine is not None:
-            found = self.engine.results([texts], layout, budget_tokens=budget, beat=beat)
-            for rows, result in found:
-                out[rows] = result
-        else:
-            for rows in batches(layout.lengths([counts]), budget_tokens=budget):
-                beat(rows.tolist())
-                for part in parts_that_fit(rows):
-                    with part:
-                        out[part.rows] = self._forward(texts, layout, part.rows)
+        for rows, vectors_of_rows in self._forward.results([texts], layout, budget_tokens, beat):
+            out[rows] = vectors_of_rows
         bad = np.flatnonzero(~np.isfinite(out).all(axis=1))
         if len(bad):
             raise RowsFailed(bad.tolist(), "the vector is not finite")
@@ -102,22 +90,6 @@ class Encoder:
 
     def _counts(self, offsets: NDArray[np.int64], side: str) -> NDArray[np.int64]:
         return np.minimum(np.diff(offsets), self.conventions.limit(side))
-
-    @torch.inference_mode()
-    def _forward(
-        self, texts: TextSlice, layout: Layout, rows: NDArray[np.int64]
-    ) -> NDArray[np.float32]:
-        set_products(self._place.precision)
-        inputs = make_inputs([taken(texts, rows)], layout)
-        groups = groups_of(inputs.lengths)
-        device = self._place.device
-        ids = torch.from_numpy(inputs.ids).to(device)
-        positions = torch.from_numpy(inputs.positions).to(device)
-        (segment,) = layout.segments
-        tokens = (ids, positions, segment, groups)
-        hidden = self._family.forward(self._body, *tokens, attend_by_length, product=self._product)
-        found: NDArray[np.float32] = self._finishing.of_groups(hidden, groups).cpu().numpy()
-        return found
 
 
 class QueryTable(Encoder):
@@ -177,7 +149,7 @@ def load_encoder(
     budget_tokens: int | None = None,
     fixed: FixedSettings | None = None,
 ) -> Encoder:
-    """The model on a device, in its precision.
+    """The model on a device, in its precision, as raypipe or sentence-transformers computes it.
 
     On a CPU it computes on one thread if rows would affect each other; see `settle`.
 
@@ -194,6 +166,11 @@ def load_encoder(
         InputError: another architecture, missing tensors, a tokenizer without special tokens, or
             limits beyond the model's positions or segments.
     """
+    if model.by_library:
+        from raypipe.models.library_forward import LibraryEncoder
+
+        assert model.encoder
+        return LibraryEncoder(model, device=device, threads=threads, budget_tokens=budget_tokens)
     if side is not None and model.encoder.by_table(side):
         return QueryTable(model)
     weights = load_weights(model)

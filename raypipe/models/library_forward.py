@@ -63,9 +63,8 @@ class _Forward(ABC):
         device: str = "cpu",
         threads: int = 1,
         budget_tokens: int | None = None,
-        fixed: Any = None,
     ) -> None:
-        """Open the folder's model; `fixed` has no effect, as each pass has the inputs' length.
+        """Open the folder's model.
 
         Raises:
             InputError: the files changed since they were found.

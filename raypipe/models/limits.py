@@ -55,10 +55,10 @@ def fit_problems(
         highest = max(conventions.query_segment, conventions.passage_segment)
     if longest > positions:
         problems.append(f"the settings allow {longest} tokens, the model has {positions} positions")
-    if files.HAS_SEGMENTS and 0 < rows <= highest:
+    if files.has_segments and 0 < rows <= highest:
         problems.append(f"the settings use segment {highest}, the model has {rows} segment rows")
     if isinstance(conventions, PairConventions) and conventions.three_segments:
-        if files.HAS_SEGMENTS:
+        if files.has_segments:
             problems += third_segment_problems(rows, conventions.segment_row)
         else:
             problems.append(

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from raypipe.errors import InputError
 from raypipe.models.bert.forward import BertHead
@@ -18,14 +18,13 @@ from raypipe.models.folder.model_folder import (
 from raypipe.models.folder.settings import PairConventions
 from raypipe.models.gpu.opening import FixedSettings, Work, placed
 from raypipe.models.gpu.passes import FixedEngine, units
-from raypipe.models.machine.device import Buffers, Place, parts_that_fit
-from raypipe.models.machine.precision import set_products
-from raypipe.models.packed import Body, Product, attend_by_length, first_tokens, groups_of, linear
+from raypipe.models.machine.device import Place
+from raypipe.models.packed import Body, Groups
+from raypipe.models.packed_forward import PackedForward
 from raypipe.models.pooling import pool
 from raypipe.models.tensors import with_third_segment
 from raypipe.ranking.candidates import Keys
-from raypipe.text.batches import batches
-from raypipe.text.inputs import Layouts, TextSlice, cut_to, make_inputs, taken
+from raypipe.text.inputs import Layouts, TextSlice, cut_to
 
 Float64 = NDArray[np.float64]
 Texts = Callable[[NDArray[np.int64]], TextSlice]
@@ -51,9 +50,13 @@ class Scorer:
         it."""
         self.engine = engine
         """As in Encoder."""
-        self._family, self._body, self._head = model.family, body, head
-        self._layout, self._place = layouts["pair"], place
-        self._product: Product = Buffers() if place.device == "cpu" else linear
+        self._layout, pooling = layouts["pair"], head.pooling
+        firsts = pooling == "cls"
+
+        def finish(states: Tensor, groups: Groups) -> Tensor:
+            return head.logits(states if firsts else pool(states, groups, pooling=pooling))
+
+        self._forward = PackedForward(model.family, body, place, finish, engine, firsts=firsts)
 
     def score(
         self,
@@ -73,20 +76,9 @@ class Scorer:
             beat: called with the inputs of each batch before it is computed.
         """
         texts = self._cut(query, passages)
-        lengths = self._lengths(texts)
-        scores = np.empty(len(lengths), np.float32)
-        budget = self._place.budget(budget_tokens)
-        if self.engine is not None:
-            found = self.engine.results(texts, self._layout, budget_tokens=budget, beat=beat)
-            for rows, units_of_rows in found:
-                scores[rows] = scores_of(units_of_rows.astype(np.float64), self.conventions)
-            return scores
-        for rows in batches(lengths, budget_tokens=budget):
-            beat(rows.tolist())
-            for part in parts_that_fit(rows):
-                with part:
-                    logits = self._forward(texts, part.rows)
-                    scores[part.rows] = scores_of(logits, self.conventions)
+        scores = np.empty(len(texts[0].counts), np.float32)
+        for rows, units_of_rows in self._forward.results(texts, self._layout, budget_tokens, beat):
+            scores[rows] = scores_of(units_of_rows.astype(np.float64), self.conventions)
         return scores
 
     def score_keys(
@@ -124,30 +116,6 @@ class Scorer:
         assert len(passages) == self.conventions.num_passages
         return cut_to(self.conventions, query, passages, num_specials=self._layout.num_specials)
 
-    @torch.inference_mode()
-    def _forward(self, texts: Sequence[TextSlice], rows: NDArray[np.int64]) -> Float64:
-        set_products(self._place.precision)
-        inputs = make_inputs([taken(text, rows) for text in texts], self._layout)
-        groups = groups_of(inputs.lengths)
-        ids, positions, segments = (
-            torch.from_numpy(part).to(self._place.device)
-            for part in (inputs.ids, inputs.positions, inputs.segments)
-        )
-        pooling = self._head.pooling
-        states = self._family.forward(
-            self._body,
-            ids,
-            positions,
-            segments,
-            groups,
-            attend_by_length,
-            wanted=first_tokens(groups, self._place.device) if pooling == "cls" else None,
-            product=self._product,
-        )
-        pooled = states if pooling == "cls" else pool(states, groups, pooling=pooling)
-        logits: Float64 = self._head.logits(pooled).double().cpu().numpy()
-        return logits
-
 
 def scores_of(logits: Float64, conventions: PairConventions) -> Float64:
     """Scores of units, float64 [B], from float64 [B, 1 or 2].
@@ -173,7 +141,7 @@ def load_scorer(
     budget_tokens: int | None = None,
     fixed: FixedSettings | None = None,
 ) -> Scorer:
-    """The model on a device, in its precision.
+    """The model on a device, in its precision, as raypipe or sentence-transformers computes it.
 
     On a CPU it computes on one thread if rows would affect each other; see `settle`.
 
@@ -189,6 +157,10 @@ def load_scorer(
             tokens, limits beyond the model's positions, or no choice of the third segment.
     """
     conventions = model.reranker
+    if model.by_library:
+        from raypipe.models.library_forward import LibraryScorer
+
+        return LibraryScorer(model, device=device, threads=threads, budget_tokens=budget_tokens)
     weights = load_weights(model)
     if problems := misfits(model):
         raise InputError(problems)

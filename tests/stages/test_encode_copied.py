@@ -131,7 +131,7 @@ def test_vectors_of_another_numerics_class_are_computed(copying, stores, monkeyp
         encoder.numerics = "elsewhere"
         return encoder
 
-    monkeypatch.setattr("raypipe.models.load.load_encoder", elsewhere)
+    monkeypatch.setattr("raypipe.models.encoder.load_encoder", elsewhere)
     made = copying.made(copying.stage(TEXTS_BEFORE), older)
     assert stores.num_copied == 0 and made.manifest.numerics == ("elsewhere",)
     assert len(copying.encoded) == 5
@@ -153,7 +153,7 @@ def test_a_failing_row_names_all_rows_of_its_text(copying, stores, monkeypatch):
             return vectors
 
     bad = Bad()
-    monkeypatch.setattr("raypipe.models.load.load_encoder", lambda *given, **settings: bad)
+    monkeypatch.setattr("raypipe.models.encoder.load_encoder", lambda *given, **settings: bad)
     opened = stage.open(Site(stores.scratch))
     for bad.value, said in ((70_000.0, "fp16"), (np.inf, "not finite")):
         for bad.bad, skip, rows in (

@@ -292,7 +292,7 @@ class Bare:
     def _value(self, ids: list[int], segments: list[int]) -> NDArray[np.float32]:
         own = self._packed.model.conventions
         given = {"input_ids": torch.tensor([ids]), "attention_mask": torch.ones(1, len(ids)).long()}
-        if self._packed.model.family.files.HAS_SEGMENTS:
+        if self._packed.model.family.files.has_segments:
             given["token_type_ids"] = torch.tensor([segments])
         output = self._model(**given)
         if not isinstance(own, Conventions):
@@ -425,7 +425,7 @@ def compare_inputs(
     num_rows = packed.model.config()["vocab_size"]
     side, rows = cases.side, [*cases.short, *cases.full, *cases.others]
     both = zip(rows, packed.inputs(side, rows), reference.inputs(side, rows), strict=True)
-    has_segments = packed.model.family.files.HAS_SEGMENTS
+    has_segments = packed.model.family.files.has_segments
     for row, (ids, segments), (own_ids, own_segments) in both:
         finding["inputs"] += 1
         if max(own_ids, default=0) >= num_rows:

@@ -105,7 +105,7 @@ def check_fits(recipe: Training, start: ModelFolder, chosen: Devices, at: WorkPl
             "model and name the adapter in model.adapter.start"
         )
     highest, rows = _highest_segment(recipe), start.config().get("type_vocab_size", 2)
-    if start.family.files.HAS_SEGMENTS and highest >= rows:
+    if start.family.files.has_segments and highest >= rows:
         problems.append(
             f"model: its settings use segment {highest}, {recipe.model.start} has {rows} segment "
             f"{'row' if rows == 1 else 'rows'}; name settings with segment 0, or start from another"

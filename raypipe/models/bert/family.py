@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from raypipe.errors import InputError
-from raypipe.models.bert.files import HEAD, POOLER, SEGMENTS, BertFiles, Names
+from raypipe.models.bert.files import HEAD, POOLER, SEGMENTS, BertFiles
 from raypipe.models.tensors import Config
 from raypipe.text.inputs import Layout
 
@@ -38,7 +38,6 @@ class Packed:
     """The layout of a family that is computed here, and how it takes tensors by their names."""
 
     files: BertFiles
-    _names: Names
 
     def layout(self, tokenizer: Tokenizer, segments: Sequence[int]) -> Layout:
         """The layout with one special token, each text, and another special token behind it.
@@ -46,24 +45,24 @@ class Packed:
         Raises:
             InputError: the tokenizer lacks one of them.
         """
-        first, last, _ = self._names.specials
+        first, last, _ = self.files.specials
         first_id, last_id = (tokenizer.token_to_id(token) for token in (first, last))
         if first_id is None or last_id is None:
             raise InputError(f"the tokenizer has no {first} or no {last}")
-        has_segments = self._names.has_segments
+        has_segments = self.files.has_segments
         return Layout(
             first_id,
-            (last_id,) * self._names.num_separators,
+            (last_id,) * self.files.num_separators,
             last_id,
             tuple(segments) if has_segments else (0,) * len(segments),
-            self._names.first_position,
+            self.files.first_position,
             has_segments=has_segments,
         )
 
     def _as_bert(self, weights: Mapping[str, T], names: Iterable[str]) -> dict[str, T]:
         """The tensors that are there, by these canonical names of BERT's."""
         held = self.files.canonical_names(weights)
-        own = {name: self._names.own(name) for name in names}
+        own = {name: self.files.own(name) for name in names}
         return {name: weights[held[place]] for name, place in own.items() if place in held}
 
     def _updates(self, updates: Updates | None, names: Iterable[str]) -> Updates | None:
@@ -79,17 +78,16 @@ class BertFamily(Packed):
 
     predicts_words = True
 
-    def __init__(self, names: Names, *, activation: str = "tanh") -> None:
+    def __init__(self, files: BertFiles, *, activation: str = "tanh") -> None:
         """`activation` is torch's name of what a head computes between its layers."""
-        self.files = BertFiles(names)
-        self._names, self._activation = names, activation
+        self.files, self._activation = files, activation
 
     @property
     def pretraining(self) -> BertPretraining:
         """The heads of pre-training under this family's names."""
         from raypipe.models.bert.forward import BertPretraining
 
-        return BertPretraining(self._names)
+        return BertPretraining(self.files)
 
     def read(self, weights: Tensors, config: Config, *, updates: Updates | None = None) -> Bert:
         """The body, from tensors under any known names, with updates of its layers.
@@ -100,10 +98,10 @@ class BertFamily(Packed):
 
         from raypipe.models.bert.forward import read_bert
 
-        like = self._names.as_bert(config)
+        like = self.files.as_bert(config)
         places = self.files.of_bert(config)
         tensors = self._as_bert(weights, places)
-        if not self._names.has_table:
+        if not self.files.has_table:
             tensors[SEGMENTS] = torch.zeros(1, like["hidden_size"])
         return read_bert(tensors, like, updates=self._updates(updates, places))
 
@@ -132,9 +130,9 @@ class BertFamily(Packed):
 
 
 FAMILY = BertFamily(
-    Names(
+    BertFiles(
         kind="bert",
-        architecture="Bert",
+        classes="Bert",
         prefix="bert.",
         body_has_pooler=True,
         has_segments=True,
@@ -148,9 +146,9 @@ FAMILY = BertFamily(
     )
 )
 DISTILBERT = BertFamily(
-    Names(
+    BertFiles(
         kind="distilbert",
-        architecture="DistilBert",
+        classes="DistilBert",
         prefix="distilbert.",
         layers="transformer.layer.",
         parts=(
@@ -185,11 +183,11 @@ DISTILBERT = BertFamily(
 )
 
 
-def _roberta(kind: str, architecture: str) -> BertFamily:
+def _roberta(kind: str, classes: str) -> BertFamily:
     return BertFamily(
-        Names(
+        BertFiles(
             kind=kind,
-            architecture=architecture,
+            classes=classes,
             prefix="roberta.",
             head=("classifier.dense.", "classifier.out_proj."),
             required={"pad_token_id": FIRST_POSITION - 1, "type_vocab_size": 1},

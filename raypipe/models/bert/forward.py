@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from raypipe.models.bert.files import POOLER, PREFIX, WORDS, Names
+from raypipe.models.bert.files import POOLER, PREFIX, WORDS, BertFiles
 from raypipe.models.packed import (
     MIN_ROWS,
     Attention,
@@ -230,17 +230,17 @@ class BertPretraining:
 
     TIED: Mapping[str, Any] = {"tie_word_embeddings": True}
 
-    def __init__(self, names: Names) -> None:
-        """The heads of the family with these names; that of the next sentence is BERT's alone."""
-        self.MASK, self.FOLLOWS = names.mask, names.kind == "bert"
-        self._names = names
-        self._dense, self._norm, decoder, self._bias = names.words
+    def __init__(self, files: BertFiles) -> None:
+        """The heads of the family with these files; that of the next sentence is BERT's alone."""
+        self.MASK, self.FOLLOWS = files.mask, files.kind == "bert"
+        self._files = files
+        self._dense, self._norm, decoder, self._bias = files.words
         self._decoder = (f"{decoder}.weight", f"{decoder}.bias")
-        self._words = names.prefix + WORDS
+        self._words = files.prefix + WORDS
 
     def shapes(self, config: Config, *, next_sentence: bool) -> dict[str, Shape]:
         """Shapes of the head for masked words; with `next_sentence` also of a BERT's other head."""
-        hidden = self._names.as_bert(config)["hidden_size"]
+        hidden = self._files.as_bert(config)["hidden_size"]
         shapes: dict[str, Shape] = {
             f"{self._dense}.weight": (hidden, hidden),
             f"{self._dense}.bias": (hidden,),
@@ -267,7 +267,7 @@ class BertPretraining:
 
     def untied(self, tensors: Mapping[str, Tensor]) -> list[str]:
         """The decoder's weight and bias, where they differ from the word embeddings or the bias."""
-        prefix = self._names.prefix
+        prefix = self._files.prefix
         prefixed = {(prefix + n if n.startswith("embeddings.") else n): n for n in tensors}
         pairs = zip(self._decoder, (self._words, self._bias), strict=True)
         return [
@@ -303,4 +303,4 @@ class BertPretraining:
     def architecture(self, *, next_sentence: bool) -> str:
         """The class for masked words alone, or for both heads if there are two."""
         both = next_sentence and self.FOLLOWS
-        return self._names.architecture + ("ForPreTraining" if both else "ForMaskedLM")
+        return self._files.classes + ("ForPreTraining" if both else "ForMaskedLM")

@@ -122,7 +122,7 @@ def _checked(source: Path, out: Path, config: Config) -> list[str]:
     tokenizer = Tokenizer.from_file(str(out / "tokenizer.json"))
     problems = [
         f"{source}: the tokenizer has no {token}"
-        for token in family_of(config).files.SPECIAL_TOKENS
+        for token in family_of(config).files.specials
         if tokenizer.token_to_id(token) is None
     ]
     rows, pieces = config["vocab_size"], max(tokenizer.get_vocab().values(), default=-1) + 1

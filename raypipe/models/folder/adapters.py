@@ -74,7 +74,7 @@ def plain_sum(
     summed = {name: tensor.float() for name, tensor in {**base, **whole}.items()}
     if {name: tuple(tensor.shape) for name, tensor in summed.items()} != shapes:
         return None
-    adapted = family_of(config).files.ADAPTED
+    adapted = family_of(config).files.adapted
     for layer in {n.removesuffix(half) for n in own for half in HALVES if n.endswith(half)}:
         out, inner = shapes.get(f"{layer}.weight", (0, 0))
         down, up = (own.get(layer + half) for half in HALVES)

@@ -90,7 +90,7 @@ def modular_head(folder: Path, config: Config) -> ModularHead | None:
         InputError: a file of the folder is not JSON, or the path of a module is no name.
     """
     modules = modules_of(folder)
-    if config.get("model_type") != FILES.names.kind or [name for name, _ in modules] != [*MODULES]:
+    if config.get("model_type") != FILES.kind or [name for name, _ in modules] != [*MODULES]:
         return None
     places = [place for _, place in modules]
     pooling, dense, norm, last = (read_object(folder / at / "config.json") for at in places[1:])

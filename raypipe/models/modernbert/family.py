@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, NoReturn
 
 from raypipe.errors import InputError
 from raypipe.models.bert.family import Packed
-from raypipe.models.bert.files import Names
 from raypipe.models.modernbert.files import HEAD_BIAS, ModernBertFiles, attention_of
 from raypipe.models.tensors import Config
 
@@ -30,18 +29,17 @@ class ModernBertFamily(Packed):
     """ModernBERT's code; torch is imported to read weights."""
 
     predicts_words = False
-    files: ModernBertFiles
 
-    def __init__(self, names: Names) -> None:
+    def __init__(self, files: ModernBertFiles) -> None:
         """The family with these names."""
-        self.files, self._names = ModernBertFiles(names), names
+        self.files: ModernBertFiles = files
 
     @property
     def pretraining(self) -> NoReturn:
         """Raises InputError."""
         raise InputError(
             "pre-training: expected model_type bert or a relative with a masked-word head that "
-            f"raypipe computes itself, found {self._names.kind}"
+            f"raypipe computes itself, found {self.files.kind}"
         )
 
     def read(
@@ -100,9 +98,9 @@ class ModernBertFamily(Packed):
 
 
 FAMILY = ModernBertFamily(
-    Names(
+    ModernBertFiles(
         kind="modernbert",
-        architecture="ModernBert",
+        classes="ModernBert",
         prefix="model.",
         layers="layers.",
         beside_layers=("embeddings.", "final_norm."),

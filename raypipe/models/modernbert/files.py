@@ -7,7 +7,7 @@ head's own: a linear layer, a normalisation and the classifier.
 from collections.abc import Mapping
 from typing import Any
 
-from raypipe.models.bert.files import BertFiles, Names
+from raypipe.models.bert.files import BertFiles
 from raypipe.models.tensors import Config, Shape
 
 WORDS, HEAD_BIAS = "embeddings.tok_embeddings.weight", "head.dense.bias"
@@ -49,10 +49,10 @@ def attention_of(config: Config) -> list[tuple[float, int | None]]:
 class ModernBertFiles(BertFiles):
     """Tensors and config.json of a ModernBERT."""
 
-    def __init__(self, names: Names) -> None:
-        """A head's first layer is followed by a normalisation, and mostly has no bias."""
-        super().__init__(names)
-        self.POOLER = ("head.dense.weight", "head.norm.weight")
+    @property
+    def POOLER(self) -> tuple[str, str]:
+        """A head's first layer, which mostly has no bias, and the normalisation behind it."""
+        return "head.dense.weight", "head.norm.weight"
 
     def saved_name(self, name: str, *, head: bool) -> str:
         """The name with the prefix in a model with a head, unless the tensor is the head's own."""

@@ -67,8 +67,8 @@ def test_a_model_is_opened_on_the_threads_and_device_of_its_place(
         asked.append(settings)
         return SimpleNamespace(numerics="class")
 
-    monkeypatch.setattr("raypipe.models.load.load_encoder", opened)
-    monkeypatch.setattr("raypipe.models.load.load_scorer", opened)
+    monkeypatch.setattr("raypipe.models.encoder.load_encoder", opened)
+    monkeypatch.setattr("raypipe.models.scorer.load_scorer", opened)
     model = resolve_model(str(tiny_model))
     site = Site(tmp_path, "cuda", threads)
     for stage in (
