@@ -15,7 +15,8 @@ from raypipe.errors import InputError, first_line
 from raypipe.hub_names import COMMIT, HubName, hub_name
 from raypipe.models.folder.adapters import WEIGHTS as ADAPTER
 from raypipe.models.folder.discover import why_library
-from raypipe.models.folder.files import OWN_CODE, config_problems, read_object
+from raypipe.models.folder.files import OWN_CODE, config_problems
+from raypipe.models.folder.modules import ModelFiles
 from raypipe.models.tensors import PICKLES
 from raypipe.storage.records import hash_once
 from raypipe.uris import redacted
@@ -61,10 +62,10 @@ def snapshot_of(uri: str, say: Callable[[str], None] = lambda line: None) -> Pat
     small = {name: files[name] for name in files if name not in large}
     folder = _download(repository, commit, [*small])
     _check(repository, commit, folder, small)
-    config = folder / "config.json"
-    own = config.exists() and why_library(folder, None) is None
-    problems = config_problems(read_object(config)) if own else []
-    if not own and "auto_map" in read_object(config):
+    files_there = ModelFiles(folder)
+    own = (folder / "config.json").exists() and why_library(files_there, None) is None
+    problems = config_problems(files_there.config) if own else []
+    if not own and "auto_map" in files_there.config:
         problems = [OWN_CODE]
     if problems:
         raise InputError([f"{repository}: config.json: {problem}" for problem in problems])

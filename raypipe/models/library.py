@@ -25,16 +25,11 @@ from typing import Any
 from raypipe.errors import InputError, first_line, shown
 from raypipe.models.folder.cross_encoder import SCORES
 from raypipe.models.folder.discover import Discovered, given_settings, with_known_prompts
-from raypipe.models.folder.files import (
-    first_of,
-    part_of,
-    read_object,
-)
-from raypipe.models.folder.modules import ROUTES, SETTINGS, modules_of
+from raypipe.models.folder.files import first_of, part_of
+from raypipe.models.folder.modules import ROUTES, SETTINGS, ModelFiles
 from raypipe.models.folder.sentence_transformers import (
     STATED,
     finishing_notes,
-    prompts_of,
     similarity_problems,
 )
 from raypipe.models.folder.settings import (
@@ -73,24 +68,23 @@ _opening = RLock()
 
 
 def described(
-    folder: Path, preset: str | None, settings: Mapping[str, Any] | None = None
+    files: ModelFiles, preset: str | None, settings: Mapping[str, Any] | None = None
 ) -> tuple[Discovered, Mapping[str, Any], str]:
     """(settings with their sources, facts of the model, hash of its files) of a folder.
 
     Raises:
         InputError: as in `library_model`.
     """
-    given, sources = given_settings(folder, preset, settings)
-    sha256 = hash_of(folder)
-    conventions, read = _described(folder, sha256, canonical(given))
+    given, sources = given_settings(files, preset, settings)
+    sha256 = hash_of(files.folder)
+    conventions, read = _described(files.folder, sha256, canonical(given))
     every = dict.fromkeys(asdict(conventions), "sentence-transformers")
-    prompts = prompts_of(folder)
-    every |= {f"{s}_prefix": f"{SETTINGS}{STATED}{n}" for s, n in SIDES.items() if n in prompts}
-    config = read_object(folder / "config.json")
-    stated = read_object(folder / SETTINGS).get("similarity_fn_name")
+    named = [(side, name) for side, name in SIDES.items() if name in files.prompts]
+    every |= {f"{side}_prefix": f"{SETTINGS}{STATED}{name}" for side, name in named}
+    stated = files.settings.get("similarity_fn_name")
     notes = finishing_notes(getattr(conventions, "normalise", True), stated)
     found = Discovered(conventions, every | sources, notes)
-    return with_known_prompts(folder, config, found), read, sha256
+    return with_known_prompts(files.folder, files.config, found), read, sha256
 
 
 @lru_cache(maxsize=16)
@@ -99,7 +93,7 @@ def _described(
 ) -> tuple[AnyConventions, Mapping[str, Any]]:
     """(settings, facts of the model); an invocation asks several times, and opening takes time."""
     given = json.loads(settings)
-    name = class_of(folder, given)
+    name = class_of(ModelFiles(folder), given)
     bare = None if (folder / "modules.json").exists() else given.get("pooling")
     prompted = _checked(PairConventions, given, folder) if name == PROMPTED else None
     model = open_by_library(folder, name, prompted or bare, "meta")
@@ -121,8 +115,8 @@ def hash_of(folder: Path) -> str:
     Raises:
         InputError: tensors are in a pickle alone.
     """
-    places = {folder, *(folder / place for _, place in modules_of(folder))}
-    places |= {route for place in places for route in _routes(place)}
+    places = {folder, *(folder / place for _, place in ModelFiles(folder).modules)}
+    places |= {route for place in places for route in _routes(ModelFiles(place))}
     files = [
         file
         for file in sorted(folder.rglob("*"))
@@ -146,10 +140,11 @@ def hash_of(folder: Path) -> str:
     return digest(canonical({str(file.relative_to(folder)): hash_once(file) for file in read}))
 
 
-def _routes(place: Path) -> set[Path]:
+def _routes(files: ModelFiles) -> set[Path]:
     """The folders of a Router's modules, whatever its routes are called; none of another module."""
-    files = (place / ROUTES, place / "config.json")  # of older releases
-    return {place / name for file in files for name in part_of(read_object(file), "types", file)}
+    each = (ROUTES, "config.json")  # the latter of older releases
+    types = [part_of(files.read(name), "types", files.folder / name) for name in each]
+    return {files.folder / route for routes in types for route in routes}
 
 
 def open_by_library(folder: Path, name: str, how: Any, device: str) -> Any:

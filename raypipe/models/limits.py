@@ -3,14 +3,12 @@
 from collections.abc import Mapping
 
 from raypipe.models.family import family_of
-from raypipe.models.folder.files import tensor_problems
+from raypipe.models.folder.files import compare
 from raypipe.models.folder.settings import (
     AnyConventions,
     Conventions,
     PairConventions,
     PretrainedConventions,
-    predicts_words,
-    units_of,
 )
 from raypipe.models.tensors import Config, Shape, third_segment_problems
 from raypipe.text.inputs import Layouts
@@ -38,16 +36,11 @@ def fit_problems(
 ) -> list[str]:
     """Why a model of these shapes does not compute with the settings; empty if it does."""
     files = family_of(config).files
-    problems = tensor_problems(
-        shapes,
-        config,
-        units=units_of(conventions),
-        words=predicts_words(conventions),
-        is_duo=conventions.kind == "duo",
-    )
+    compared = compare(shapes, config, conventions)
+    problems = [*compared.problems]
     if isinstance(conventions, PretrainedConventions):
         return problems
-    table = files.canonical_names(shapes).get(files.SEGMENTS)
+    table = compared.names.get(files.SEGMENTS)
     rows = 0 if table is None else shapes[table][0]
     longest, positions = longest_input(conventions, layouts), files.num_positions(config)
     highest = 1

@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from raypipe.errors import InputError
 from raypipe.models.bert.forward import BertPretraining
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.folder.settings import SPLADE_LOG
@@ -186,10 +187,16 @@ def word_weights(
 
 
 def load_finishing(model: ModelFolder, weights: Mapping[str, Tensor]) -> AnyFinishing:
-    """The steps after the last hidden states of an encoder with these weights."""
+    """The steps after the last hidden states of an encoder with these weights.
+
+    Raises:
+        InputError: a splade model's decoder is not the table of word embeddings, which it is here.
+    """
     own = model.encoder
     if own.is_sparse:
         heads = model.family.pretraining
+        if problems := heads.untied(weights):
+            raise InputError([f"{model.folder}: {problem}" for problem in problems])
         eps = model.family.files.as_bert(model.config())["layer_norm_eps"]
         return word_weights(heads, weights, float(eps), own.pooling)
     return Finishing(own.truncate_dim, own.normalise, own.pooling)

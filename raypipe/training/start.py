@@ -132,11 +132,8 @@ def _names(names: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, str
 
 
 def _named(checkpoint: Mapping[str, Tensor], config: Mapping[str, Any]) -> dict[str, Tensor]:
-    untied = family_of(config).pretraining.untied(checkpoint)
-    if untied:
-        raise InputError(
-            [f"{name}: expected the tensor that it is tied to, found another" for name in untied]
-        )
+    if problems := family_of(config).pretraining.untied(checkpoint):
+        raise InputError(problems)
     names = _names(checkpoint, config)
     return {full: checkpoint[name].float().clone() for name, full in names.items()}
 

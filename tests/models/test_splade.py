@@ -123,6 +123,18 @@ def test_the_bias_of_a_tied_decoder_is_read(folder):
     assert np.array_equal(weights_of(folder, TEXTS), expected)
 
 
+def test_a_decoder_of_its_own_is_refused_also_where_nothing_is_proved(folder):
+    tensors = load_file(folder / "model.safetensors")
+    words = tensors["bert.embeddings.word_embeddings.weight"]
+    tensors["cls.predictions.decoder.weight"] = words.clone()
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    weights_of(folder, TEXTS)
+    tensors["cls.predictions.decoder.weight"] = words + 1
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(InputError, match="decoder.weight: expected the tensor that it is tied to"):
+        weights_of(folder, TEXTS)
+
+
 def test_its_settings_are_shown_and_its_preset_has_every_setting(folder):
     found = describe(str(folder), None)
     assert (found.kind, found.problems, found.missing) == ("encoder", [], [])

@@ -19,6 +19,7 @@ from raypipe.models.folder.model_folder import (
     resolve_configuration,
     resolve_model,
 )
+from raypipe.models.folder.modules import ModelFiles
 from raypipe.models.folder.settings import Conventions
 from raypipe.models.limits import longest_input
 from raypipe.training.job import conventions_of_training
@@ -84,7 +85,7 @@ def _start(path: str, recipe: Training) -> ModelFolder:
         return resolve_model(path)
     settings = recipe.model.settings
     preset = recipe.model.preset if settings is None else OF_KIND[settings["kind"]]
-    if (why := why_library(folder_of(path), preset, settings)) is not None:
+    if (why := why_library(ModelFiles(folder_of(path)), preset, settings)) is not None:
         raise InputError(
             f"{path}: expected a model that raypipe computes itself, as it trains no other; "
             f"sentence-transformers computes this one: {why}"

@@ -1,4 +1,4 @@
-"""BERT, and families with its layers under other names; see `raypipe.models.family.Family`.
+"""BERT, and families with its layers under other names.
 
 DistilBERT (Sanh et al. 2019) has no segments, and a ReLU between a head's two layers. RoBERTa (Liu
 et al. 2019), XLM-RoBERTa and CamemBERT have one segment, and positions from 2; a head's first layer
@@ -21,8 +21,8 @@ if TYPE_CHECKING:  # importing torch takes seconds, and planning does not need i
     from tokenizers import Tokenizer
     from torch import Tensor
 
-    from raypipe.models.bert.forward import Bert, BertHead, BertPretraining
-    from raypipe.models.packed import Updates
+    from raypipe.models.bert.forward import BertHead, BertPretraining
+    from raypipe.models.packed import Body, Updates
     from raypipe.models.tensors import Tensors
 
 T = TypeVar("T")
@@ -34,10 +34,15 @@ FIRST_POSITION = 2
 OF_HEAD = (*POOLER, *(HEAD[1] + part for part in ("weight", "bias")))
 
 
-class Packed:
-    """The layout of a family that is computed here, and how it takes tensors by their names."""
+class Family:
+    """One architecture: BERT's code on tensors that are given BERT's names, or what it overrides.
 
-    files: BertFiles
+    Nothing else in raypipe depends on which one it is. torch is imported to read weights.
+    """
+
+    def __init__(self, files: BertFiles, *, activation: str = "tanh") -> None:
+        """`activation` is torch's name of what a head computes between its layers."""
+        self.files, self._activation = files, activation
 
     def layout(self, tokenizer: Tokenizer, segments: Sequence[int]) -> Layout:
         """The layout with one special token, each text, and another special token behind it.
@@ -72,24 +77,28 @@ class Packed:
         held = self._as_bert({f"{name}.weight": one for name, one in updates.items()}, names)
         return {name.removesuffix(".weight"): update for name, update in held.items()}
 
-
-class BertFamily(Packed):
-    """BERT's code on tensors that are given BERT's names; torch is imported to read weights."""
-
-    predicts_words = True
-
-    def __init__(self, files: BertFiles, *, activation: str = "tanh") -> None:
-        """`activation` is torch's name of what a head computes between its layers."""
-        self.files, self._activation = files, activation
+    @property
+    def predicts_words(self) -> bool:
+        """Whether it has the heads of pre-training."""
+        return bool(self.files.words)
 
     @property
     def pretraining(self) -> BertPretraining:
-        """The heads of pre-training under this family's names."""
+        """The heads of pre-training under this family's names.
+
+        Raises:
+            InputError: it has none.
+        """
         from raypipe.models.bert.forward import BertPretraining
 
+        if not self.predicts_words:
+            raise InputError(
+                "pre-training: expected model_type bert or a relative with a masked-word head that "
+                f"raypipe computes itself, found {self.files.kind}"
+            )
         return BertPretraining(self.files)
 
-    def read(self, weights: Tensors, config: Config, *, updates: Updates | None = None) -> Bert:
+    def read(self, weights: Tensors, config: Config, *, updates: Updates | None = None) -> Body:
         """The body, from tensors under any known names, with updates of its layers.
 
         A family without a segment table gets one row of zeros.
@@ -107,7 +116,7 @@ class BertFamily(Packed):
 
     @property
     def forward(self) -> Callable[..., Tensor]:
-        """The forward pass, `hidden_states`."""
+        """The forward pass, as `hidden_states` of `bert/forward.py`."""
         from raypipe.models.bert.forward import hidden_states
 
         return hidden_states
@@ -129,7 +138,7 @@ class BertFamily(Packed):
         return replace(pair_head, activation=getattr(torch, self._activation))
 
 
-FAMILY = BertFamily(
+FAMILY = Family(
     BertFiles(
         kind="bert",
         classes="Bert",
@@ -145,7 +154,7 @@ FAMILY = BertFamily(
         mask="[MASK]",
     )
 )
-DISTILBERT = BertFamily(
+DISTILBERT = Family(
     BertFiles(
         kind="distilbert",
         classes="DistilBert",
@@ -183,8 +192,8 @@ DISTILBERT = BertFamily(
 )
 
 
-def _roberta(kind: str, classes: str) -> BertFamily:
-    return BertFamily(
+def _roberta(kind: str, classes: str) -> Family:
+    return Family(
         BertFiles(
             kind=kind,
             classes=classes,

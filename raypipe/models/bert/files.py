@@ -106,14 +106,15 @@ class BertFiles:
     """Whether there is a segment table."""
     has_segments: bool = False
     """Whether inputs have segments; otherwise the table has one row."""
-    words: tuple[str, str, str, str] = (
+    words: tuple[str, ...] = (
         "lm_head.dense",
         "lm_head.layer_norm",
         "lm_head.decoder",
         "lm_head.bias",
     )
     """The head for masked words: a linear layer, its normalisation, the decoder that is the table
-    of word embeddings, and the full name of its bias, which may have the decoder's own name too."""
+    of word embeddings, and the full name of its bias, which may have the decoder's own name too.
+    Empty if the family has none here."""
     mask: str = "<mask>"
     """The special token in the place of a masked word piece."""
 
@@ -236,11 +237,17 @@ class BertFiles:
                 f"{key('num_attention_heads')}: expected a divisor of {key('hidden_size')} "
                 f"{like['hidden_size']}, found {like['num_attention_heads']}"
             )
-        return problems + [
+        problems += [
             f"{name}: expected {value}, found {config.get(name)!r}"
             for name, value in self.required.items()
             if config.get(name) != value
         ]
+        return problems + self.unpacked(config)
+
+    def unpacked(self, config: Config) -> list[str]:
+        """Why raypipe's forward pass cannot compute a variant that sentence-transformers can; empty
+        if it can."""
+        return []
 
     def decisive(self, config: Config) -> dict[str, Any]:
         """The values of a valid config.json that affect a row's value, for fingerprints: those of

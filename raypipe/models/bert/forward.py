@@ -266,12 +266,13 @@ class BertPretraining:
         return {name: name for name in of_layer} | ({} if bias is None else {self._bias: bias})
 
     def untied(self, tensors: Mapping[str, Tensor]) -> list[str]:
-        """The decoder's weight and bias, where they differ from the word embeddings or the bias."""
+        """The problem of a decoder's weight or bias that differs from the word embeddings or the
+        bias, to which it is tied."""
         prefix = self._files.prefix
         prefixed = {(prefix + n if n.startswith("embeddings.") else n): n for n in tensors}
         pairs = zip(self._decoder, (self._words, self._bias), strict=True)
         return [
-            name
+            f"{name}: expected the tensor that it is tied to, found another"
             for name, tied in pairs
             if name in tensors
             and tied in prefixed

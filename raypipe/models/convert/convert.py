@@ -29,7 +29,7 @@ from raypipe.models.family import family_of
 from raypipe.models.folder.discover import RECORD, discover
 from raypipe.models.folder.files import OWN_CODE, read_object
 from raypipe.models.folder.model_folder import tried
-from raypipe.models.folder.modules import table_of, transformer_folder
+from raypipe.models.folder.modules import ModelFiles, table_of
 from raypipe.models.folder.settings import (
     AnyConventions,
     Conventions,
@@ -203,13 +203,14 @@ def convert(
             tokenizer, or incomplete settings; nothing is written.
     """
     root = path if path.is_dir() else path.parent
-    inner = transformer_folder(root)
+    given = ModelFiles(root)
+    inner = given.transformer.folder
     files = find_checkpoint(inner if path.is_dir() else path)
     problems: list[str] = []
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         problems.append(f"{out}: expected a folder that does not exist or is empty")
     read = tried(read_config, inner, problems=problems)
-    discovered = None if read is None else tried(discover, root, preset, problems=problems)
+    discovered = None if read is None else tried(discover, given, preset, problems=problems)
     folders = [inner, root] if tokenizer is None else [tokenizer]
     opened = tried(find_tokenizer, folders, preset, problems=problems)
     if discovered is not None and read is not None:

@@ -21,7 +21,7 @@ from raypipe.models.folder.adapters import (
 )
 from raypipe.models.folder.discover import RECORD, discover, why_library
 from raypipe.models.folder.files import (
-    canonical_names,
+    compare,
     config_problems,
     read_object,
     tensor_shapes,
@@ -35,17 +35,15 @@ from raypipe.models.folder.model_folder import (
     tried,
 )
 from raypipe.models.folder.modular import as_saved, checkpoint_shapes
-from raypipe.models.folder.modules import transformer_folder
+from raypipe.models.folder.modules import ModelFiles
 from raypipe.models.folder.settings import (
     AnyConventions,
     Conventions,
-    predicts_words,
-    units_of,
 )
 from raypipe.models.library import described
 from raypipe.models.limits import fit_problems
 from raypipe.models.tensors import Config
-from raypipe.models.tokenizer import read_tokenizer, tokenizer_file
+from raypipe.models.tokenizer import tokenizer_file
 from raypipe.storage.records import hash_once
 
 SAW = "start_weights_saw"
@@ -91,19 +89,20 @@ def describe(path: str, preset: str | None) -> Description:
         InputError: there is no such folder.
     """
     preset = PACKAGED if path == PACKAGED and preset is None else preset
-    named = is_folder(folder_of(path))
+    files = ModelFiles(is_folder(folder_of(path)))
+    named = files.folder
     description = Description(path, str(named))
     problems = description.problems
-    why = None if path == PACKAGED or is_adapter(named) else why_library(named, preset)
+    why = None if path == PACKAGED or is_adapter(named) else why_library(files, preset)
     if why is not None:
-        return _of_library(description, preset, why)
+        return _of_library(description, files, preset, why)
     resolved = tried(resolve_model, path, preset, problems=problems)
-    folder, adapter = named, named if is_adapter(named) else None
+    adapter, weights = named if is_adapter(named) else None, files
     if adapter is not None:
-        base = tried(base_of, named, problems=problems)
-        folder = folder_of(base) if base else named
+        base = tried(base_of, files, problems=problems)
+        weights = ModelFiles(folder_of(base)) if base else files
         description.notes.append(f"an adapter for {base}, merged when it is loaded")
-    discovered = tried(discover, named, preset, problems=problems)
+    discovered = tried(discover, files, preset, problems=problems)
     if discovered is not None:
         description.kind = discovered.conventions.kind
         description.conventions, description.sources = (
@@ -117,10 +116,10 @@ def describe(path: str, preset: str | None) -> Description:
         ):
             description.conventions[SAW] = saw
             description.sources = {**discovered.sources, SAW: "of these weights"}
-        description.made_by = read_object(named / "raypipe.json").get(RECORD)
+        description.made_by = files.read("raypipe.json").get(RECORD)
     conventions = None if discovered is None else discovered.conventions
-    config = tried(read_object, folder / "config.json", problems=problems) or {}
-    config = tried(as_saved, folder, config, problems=problems) or config
+    config = tried(as_saved, weights, problems=problems) or {}
+    folder = weights.folder
     family = tried(family_of, config, problems=[])  # an unknown one is among the problems already
     sizes = family and tried(family.files.as_bert, config, problems=[])
     description.architecture = {
@@ -129,7 +128,7 @@ def describe(path: str, preset: str | None) -> Description:
         **{name: (sizes or config).get(key) for name, key in SIZES.items()},
         "vocabulary": config.get("vocab_size"),
     }
-    description.tokenizer = tried(_tokenizer_facts, folder, problems=problems)
+    description.tokenizer = tried(_tokenizer_facts, weights, problems=problems)
     file = folder / "model.safetensors" if adapter is None else adapter / WEIGHTS
     description.weights = tried(_file_facts, file, problems=problems) if file.exists() else None
     if description.weights is not None and family is not None:
@@ -140,16 +139,17 @@ def describe(path: str, preset: str | None) -> Description:
     return description
 
 
-def _of_library(description: Description, preset: str | None, why: str) -> Description:
+def _of_library(
+    description: Description, files: ModelFiles, preset: str | None, why: str
+) -> Description:
     """The facts of a model that sentence-transformers computes, as that library has them."""
-    folder, problems = Path(description.folder), description.problems
-    config = tried(read_object, transformer_folder(folder) / "config.json", problems=problems) or {}
+    problems, config = description.problems, files.transformer.config
     names = {"architectures": "architectures", "model_type": "model_type", **SIZES}
     description.architecture = {name: config.get(key) for name, key in names.items()}
     description.notes.append(f"sentence-transformers computes this model: {why}")
     description.training = "no: sentence-transformers computes it, and raypipe trains its own"
     try:
-        discovered, read, sha256 = described(folder, preset)
+        discovered, read, sha256 = described(files, preset)
     except InputError as error:
         problems += error.problems
         return description
@@ -162,7 +162,7 @@ def _of_library(description: Description, preset: str | None, why: str) -> Descr
         description.notes.append(f"each pair begins with the prompt {read['prompt']!r}")
     description.notes += discovered.notes
     description.weights, description.missing = {"sha256": sha256}, []
-    description.made_by = read_object(folder / "raypipe.json").get(RECORD)
+    description.made_by = files.read("raypipe.json").get(RECORD)
     return description
 
 
@@ -194,17 +194,8 @@ def _describe_weights(
         }
     if conventions is None:
         return
-    words, has_head = predicts_words(conventions), not isinstance(conventions, Conventions)
-    names = canonical_names(shapes, config, words=words)
-    body = files.expected_shapes(config, num_labels=units_of(conventions))
-    saved = {place: files.saved_name(place, head=has_head) for place in body}
-    used = {*body}
-    if words:
-        heads = family_of(config).pretraining
-        saved |= {name: name for name in heads.shapes(config, next_sentence=False)}
-        used |= {*heads.shapes(config, next_sentence=True), *(files.POOLER if has_head else ())}
-    description.missing = [saved[place] for place in sorted(saved.keys() - names.keys())]
-    description.unused = sorted(shapes.keys() - {names[place] for place in used & names.keys()})
+    compared = compare(shapes, config, conventions)
+    description.missing, description.unused = compared.missing, compared.unused
     where = f"{description.path} over {folder}" if adapter else folder
     problems = fit_problems(shapes, config, conventions)
     description.problems += [f"{where}: {problem}" for problem in problems]
@@ -229,16 +220,16 @@ def _file_facts(file: Path) -> dict[str, Any]:
     }
 
 
-def _tokenizer_facts(folder: Path) -> dict[str, Any] | None:
+def _tokenizer_facts(files: ModelFiles) -> dict[str, Any] | None:
     """The tokenizer's file and size; None if there is none.
 
     Raises:
         InputError: it is no tokenizer.
     """
-    file = tokenizer_file(folder)
+    file = tokenizer_file(files.folder)
     if not file.exists():
         return None
-    pieces = read_tokenizer(folder).get_vocab_size()
+    pieces = files.tokenizer.get_vocab_size()
     return {"file": file.name, "sha256": hash_once(file), "pieces": pieces}
 
 

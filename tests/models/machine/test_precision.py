@@ -61,7 +61,7 @@ def test_a_product_is_that_of_the_rounded_rows(rows, dtype):
 
 def test_weights_of_products_alone_are_reduced(tiny_model):
     model = resolve_model(str(tiny_model)).in_precision("bf16")
-    body = load_encoder(model)._body
+    body = load_encoder(model)._forward._body
     assert {w.dtype for layer in body.linears for w in layer} == {torch.bfloat16}
     kept = [body.words, body.positions, body.segments, *body.norm]
     kept += [w for each in body.layers for w in (*each.norm_attention, *each.norm_output)]

@@ -178,7 +178,7 @@ def test_scores_are_near_and_the_same_in_batches_of_any_size(tmp_path, kind):
     assert 0 < np.abs(found - whole).max() < 5e-2
     assert scorer.numerics.endswith("int8")
     assert scorer.score(query, passages, budget_tokens=1).tobytes() == found.tobytes()
-    assert {w.dtype for w, *_ in scorer._body.linears} == {torch.int8}
+    assert {w.dtype for w, *_ in scorer._forward._body.linears} == {torch.int8}
 
 
 def test_the_probe_of_neighbours_computes_in_integers():
