@@ -1,7 +1,6 @@
 """An encoder: from word pieces to one vector per row, independent of other rows."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,27 +8,19 @@ from safetensors.torch import load_file
 
 from raypipe.errors import InputError, RowsFailed
 from raypipe.models.folder.files import check_unchanged
-from raypipe.models.folder.model_folder import (
-    ModelFolder,
-    here,
-    layouts_of,
-    load_weights,
-    misfits,
-)
+from raypipe.models.folder.model_folder import ModelFolder, here
 from raypipe.models.folder.modules import TABLE
-from raypipe.models.gpu.opening import FixedSettings, Work, placed
-from raypipe.models.gpu.passes import FixedEngine, vectors
-from raypipe.models.limits import longest_input
+from raypipe.models.gpu.passes import FixedEngine
 from raypipe.models.machine.device import Place
 from raypipe.models.packed import Body
 from raypipe.models.packed_forward import PackedForward
-from raypipe.models.pooling import AnyFinishing, load_finishing
+from raypipe.models.pooling import AnyFinishing
 from raypipe.storage.records import hash_file
 from raypipe.text.inputs import Layouts, TextSlice
 
 
 class Encoder:
-    """Weights on a device; see `load_encoder`."""
+    """Weights on a device; see `raypipe.models.load`."""
 
     def __init__(
         self,
@@ -40,7 +31,7 @@ class Encoder:
         finishing: AnyFinishing,
         engine: FixedEngine | None = None,
     ) -> None:
-        """Use `load_encoder`."""
+        """Use `raypipe.models.load`."""
         self.conventions = model.encoder
         self.dim = finishing.dim(body.width)
         self.numerics = place.numerics
@@ -65,8 +56,8 @@ class Encoder:
             flat: the word pieces of all rows.
             offsets: int64 [N + 1].
             side: query or passage, which decides limit and segment.
-            budget_tokens: tokens in one forward pass, at most those of `load_encoder`; changes no
-                byte.
+            budget_tokens: tokens in one forward pass, at most those that it was loaded
+                with; changes no byte.
             beat: called with the rows of each batch before it is computed.
 
         Raises:
@@ -138,56 +129,3 @@ class QueryTable(Encoder):
     def num_tokens(self, offsets: NDArray[np.int64], side: str) -> int:
         """Zero: no model reads a token."""
         return 0
-
-
-def load_encoder(
-    model: ModelFolder,
-    *,
-    side: str | None = None,
-    device: str = "cpu",
-    threads: int = 1,
-    budget_tokens: int | None = None,
-    fixed: FixedSettings | None = None,
-) -> Encoder:
-    """The model on a device, in its precision, as raypipe or sentence-transformers computes it.
-
-    On a CPU it computes on one thread if rows would affect each other; see `settle`.
-
-    Args:
-        model: the folder.
-        side: query or passage, if nothing else is to be encoded: a table needs no model.
-        device: cpu or cuda.
-        threads: the largest number of threads.
-        budget_tokens: tokens in one forward pass; up to this number of rows are tested together.
-        fixed: how passes of fixed shape are computed; None means by default on CUDA, and on a CPU
-            that the shape is that of each batch.
-
-    Raises:
-        InputError: another architecture, missing tensors, a tokenizer without special tokens, or
-            limits beyond the model's positions or segments.
-    """
-    if model.by_library:
-        from raypipe.models.library_forward import LibraryEncoder
-
-        assert model.encoder
-        return LibraryEncoder(model, device=device, threads=threads, budget_tokens=budget_tokens)
-    if side is not None and model.encoder.by_table(side):
-        return QueryTable(model)
-    weights = load_weights(model)
-    layouts = layouts_of(model)
-    if problems := misfits(model, layouts):
-        raise InputError(problems)
-    body = model.family.read(weights, model.config()).to(device, model.precision)
-    finishing = load_finishing(model, weights).to(device)
-    finish = partial(vectors, finishing=finishing)
-    engine, place = placed(
-        model,
-        body,
-        Work(layouts["passage"], longest_input(model.encoder, layouts), finish, firsts=False),
-        *finishing.linears,
-        device=device,
-        threads=threads,
-        budget_tokens=budget_tokens,
-        fixed=fixed,
-    )
-    return Encoder(model, body, layouts, place, finishing, engine)

@@ -14,7 +14,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import lru_cache
 from importlib.metadata import version
 from logging import getLogger
@@ -27,11 +27,7 @@ from raypipe.models.folder.cross_encoder import SCORES
 from raypipe.models.folder.discover import Discovered, given_settings, with_known_prompts
 from raypipe.models.folder.files import first_of, part_of
 from raypipe.models.folder.modules import ROUTES, SETTINGS, ModelFiles
-from raypipe.models.folder.sentence_transformers import (
-    STATED,
-    finishing_notes,
-    similarity_problems,
-)
+from raypipe.models.folder.sentence_transformers import STATED, finishing_notes, similarity_problems
 from raypipe.models.folder.settings import (
     BY_LIBRARY,
     BY_LIBRARY_SPARSE,
@@ -399,7 +395,7 @@ def _of_encoder(
     sparse, specials = name == "SparseEncoder", specials_of(model)
     normalised = not sparse and type(model[-1]).__name__ == "Normalize"
     values: dict[str, Any] = {
-        "pooling": BY_LIBRARY_SPARSE if sparse else BY_LIBRARY,
+        "pooling": "mean",  # until the settings are checked: none may name the library's
         "normalise": normalised and model.truncate_dim is None,  # else it is cut afterwards
         "query_segment": 0,
         "passage_segment": 0,
@@ -413,6 +409,7 @@ def _of_encoder(
     if problems:
         raise InputError(problems)
     own: Conventions = _checked(Conventions, {**values, **given}, folder)
+    own = replace(own, pooling=BY_LIBRARY_SPARSE if sparse else BY_LIBRARY)
     if values["normalise"] and not own.normalise:
         raise InputError(f"{folder}: normalise: expected true, as in modules.json, found false")
     width = model.get_embedding_dimension()

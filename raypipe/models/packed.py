@@ -192,6 +192,46 @@ class Body:
         return self
 
 
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The head of a reranker: a first layer, a function, perhaps a normalisation, a classifier."""
+
+    pooler: Linear
+    classifier: Linear
+    """Padded with zeros to 16 units: narrower products use other kernels (see MIN_ROWS)."""
+    num_units: int
+    activation: Callable[[Tensor], Tensor]
+    """The function behind the first layer."""
+    norm: Linear = ()
+    """A normalisation after that, if there is one."""
+    eps: float = 0.0
+    pooling: str = "cls"
+    """Pooling of the states that it reads: cls, the first token's alone, or mean."""
+
+    @property
+    def linears(self) -> list[Linear]:
+        """Both linear layers."""
+        return [self.pooler, self.classifier]
+
+    def to(self, device: str) -> "Head":
+        """The weights on `cpu` or `cuda`."""
+        return moved_all(self, device)
+
+    def logits(self, pooled_BH: Tensor, *, drop: Dropout = lambda x: x) -> Tensor:
+        """Each sequence's units, fp32 [B, num_units], from its pooled state."""
+        widened = self.activation(linear(pooled_BH, self.pooler))
+        if self.norm:
+            widened = normed(widened, self.norm, self.eps)
+        return linear(drop(widened), self.classifier)[:, : self.num_units]
+
+
+def padded(classifier: Linear) -> Linear:
+    """A classifier with zeros up to MIN_ROWS units."""
+    weight, bias = classifier
+    filled = MIN_ROWS - len(bias)
+    return F.pad(weight, (0, 0, 0, filled)), F.pad(bias, (0, filled))
+
+
 def _in_tiles(x: Tensor, weights: Linear, room: Room | None) -> Tensor:
     """x W^T + b in products of TILE_ROWS rows each, the last filled up; without gradients.
 

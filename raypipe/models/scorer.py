@@ -1,28 +1,18 @@
 """A reranker: one score from the pieces of a query and one or two passages."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from raypipe.errors import InputError
-from raypipe.models.bert.forward import BertHead
-from raypipe.models.folder.model_folder import (
-    ModelFolder,
-    layouts_of,
-    load_weights,
-    misfits,
-)
+from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.folder.settings import PairConventions
-from raypipe.models.gpu.opening import FixedSettings, Work, placed
-from raypipe.models.gpu.passes import FixedEngine, units
+from raypipe.models.gpu.passes import FixedEngine
 from raypipe.models.machine.device import Place
-from raypipe.models.packed import Body, Groups
+from raypipe.models.packed import Body, Groups, Head
 from raypipe.models.packed_forward import PackedForward
 from raypipe.models.pooling import pool
-from raypipe.models.tensors import with_third_segment
 from raypipe.ranking.candidates import Keys
 from raypipe.text.inputs import Layouts, TextSlice, cut_to
 
@@ -32,18 +22,18 @@ Texts = Callable[[NDArray[np.int64]], TextSlice]
 
 
 class Scorer:
-    """Weights on a device; see `load_scorer`."""
+    """Weights on a device; see `raypipe.models.load`."""
 
     def __init__(
         self,
         model: ModelFolder,
         body: Body,
-        head: BertHead,
+        head: Head,
         layouts: Layouts,
         place: Place,
         engine: FixedEngine | None = None,
     ) -> None:
-        """Use `load_scorer`."""
+        """Use `raypipe.models.load`."""
         self.conventions = model.reranker
         self.numerics = place.numerics
         """The numerics class, within which an input has equal bytes, whatever the inputs beside
@@ -71,8 +61,8 @@ class Scorer:
         Args:
             query: all pieces of each input's query; they are cut here to the limits.
             passages: those of its passage, or of a duoBERT model's two passages.
-            budget_tokens: tokens in one forward pass, at most those of `load_scorer`; changes no
-                byte.
+            budget_tokens: tokens in one forward pass, at most those that it was loaded
+                with; changes no byte.
             beat: called with the inputs of each batch before it is computed.
         """
         texts = self._cut(query, passages)
@@ -131,59 +121,3 @@ def scores_of(logits: Float64, conventions: PairConventions) -> Float64:
     with np.errstate(invalid="ignore"):  # NaN stays NaN and is found later
         log_probability: Float64 = -np.logaddexp(0.0, -margin)
     return log_probability if conventions.score == "log-probability" else np.exp(log_probability)
-
-
-def load_scorer(
-    model: ModelFolder,
-    *,
-    device: str = "cpu",
-    threads: int = 1,
-    budget_tokens: int | None = None,
-    fixed: FixedSettings | None = None,
-) -> Scorer:
-    """The model on a device, in its precision, as raypipe or sentence-transformers computes it.
-
-    On a CPU it computes on one thread if rows would affect each other; see `settle`.
-
-    Args:
-        model: the folder.
-        device: cpu or cuda.
-        threads: the largest number of threads.
-        budget_tokens: tokens in one forward pass; up to this number of rows are tested together.
-        fixed: as in `load_encoder`.
-
-    Raises:
-        InputError: another architecture, no head, missing tensors, a tokenizer without special
-            tokens, limits beyond the model's positions, or no choice of the third segment.
-    """
-    conventions = model.reranker
-    if model.by_library:
-        from raypipe.models.library_forward import LibraryScorer
-
-        return LibraryScorer(model, device=device, threads=threads, budget_tokens=budget_tokens)
-    weights = load_weights(model)
-    if problems := misfits(model):
-        raise InputError(problems)
-    if conventions.three_segments:
-        name = model.family.files.canonical_names(weights)[model.family.files.SEGMENTS]
-        table = with_third_segment(weights[name], conventions.segment_row)
-        weights = {**weights, name: table}
-    body = model.family.read(weights, model.config()).to(device, model.precision)
-    head = model.family.head(weights, model.config()).to(device)
-    layouts = layouts_of(model)
-    engine, place = placed(
-        model,
-        body,
-        Work(
-            layouts["pair"],
-            conventions.total_limit,
-            partial(units, head=head),
-            firsts=head.pooling == "cls",
-        ),
-        *head.linears,
-        device=device,
-        threads=threads,
-        budget_tokens=budget_tokens,
-        fixed=fixed,
-    )
-    return Scorer(model, body, head, layouts, place, engine)

@@ -126,7 +126,7 @@ class EncodeStage(Stage):
 
         Its `run` raises RowsFailed for vectors that are not finite, in fp32 or as fp16.
         """
-        from raypipe.models.encoder import load_encoder
+        from raypipe.models.load import load_encoder
         from raypipe.stages.open_model import open_model
         from raypipe.stages.reuse.source import OpenedSource
 

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from raypipe.errors import InputError, RowsFailed, RowsRefused
-from raypipe.models.encoder import Encoder, load_encoder
+from raypipe.models.encoder import Encoder
 from raypipe.models.folder.model_folder import ModelFolder, open_tokenizer
 from raypipe.models.folder.settings import AnyConventions
-from raypipe.models.scorer import Scorer, Texts, load_scorer
+from raypipe.models.load import load_encoder, load_scorer
+from raypipe.models.scorer import Scorer, Texts
 from raypipe.ranking.candidates import Keys
 from raypipe.stages.encode import as_stored
 from raypipe.stages.sparse import impacts_of

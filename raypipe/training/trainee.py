@@ -12,10 +12,9 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from raypipe.models.bert.forward import BertHead
 from raypipe.models.family import family_of
 from raypipe.models.folder.settings import AnyConventions, Conventions, PairConventions
-from raypipe.models.packed import Body, Updates, X, attend_freely, first_tokens, groups_of
+from raypipe.models.packed import Body, Head, Updates, X, attend_freely, first_tokens, groups_of
 from raypipe.models.pooling import pool, word_weights
 from raypipe.text.inputs import Inputs
 
@@ -108,7 +107,7 @@ class Trainee:
         every = {**self._frozen, **self.weights}
         return self._family.read(every, self.config, updates=self._updates())
 
-    def head(self) -> BertHead:
+    def head(self) -> Head:
         """The current head of a reranker."""
         assert isinstance(self.conventions, PairConventions)
         every = {**self._frozen, **self.weights}
@@ -155,7 +154,7 @@ class Trainee:
         if self.conventions.is_sparse:
             every, eps = {**self._frozen, **self.weights}, self._eps
             pooling = self.conventions.pooling
-            head = word_weights(self._family.pretraining, every, eps, pooling)
+            head = word_weights(self._family.pretraining.word_head(every), eps, pooling)
             with torch.autocast(self.device, torch.bfloat16, enabled=self._bf16):
                 return head.of_groups(hidden, groups, run=self._run_layer)
         pooled = pool(hidden.float(), groups, pooling=self.conventions.pooling)

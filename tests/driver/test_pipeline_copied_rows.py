@@ -155,7 +155,7 @@ def test_an_invocation_that_ended_early_is_continued_by_copying(
     def refuse(*given, **settings):
         raise ValueError("out of memory")
 
-    monkeypatch.setattr("raypipe.models.encoder.load_encoder", refuse)
+    monkeypatch.setattr("raypipe.models.load.load_encoder", refuse)
     with pytest.raises(IncompleteError, match="out of memory"):
         invoke()
     monkeypatch.undo()

@@ -22,9 +22,8 @@ from sentence_transformers.sparse_encoder.modules import SparseStaticEmbedding, 
 from tiny_t5 import make_tiny_t5, unigram
 from tokenizers import processors
 
-from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
-from raypipe.models.scorer import load_scorer
+from raypipe.models.load import load_encoder, load_scorer
 from raypipe.stages.texts.query_tokens import tokenized
 from raypipe.text.inputs import TextSlice
 

@@ -3,8 +3,8 @@
 import drawn_models
 import numpy as np
 
-from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
+from raypipe.models.load import load_encoder
 from raypipe.stages.texts.query_tokens import tokenized
 
 

@@ -28,9 +28,9 @@ from safetensors.torch import load_file, save_file
 
 from raypipe.errors import InputError
 from raypipe.models.convert.describe import describe
-from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.model_folder import resolve_model
 from raypipe.models.library import hash_of
+from raypipe.models.load import load_encoder
 from raypipe.models.machine import device
 
 SETTINGS = "config_sentence_transformers.json"

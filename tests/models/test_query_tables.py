@@ -14,10 +14,10 @@ from raypipe.errors import InputError
 from raypipe.models import encoder
 from raypipe.models.convert.convert import convert
 from raypipe.models.convert.describe import describe
-from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.discover import why_library
 from raypipe.models.folder.model_folder import resolve_model
 from raypipe.models.folder.modules import ModelFiles
+from raypipe.models.load import load_encoder
 
 TEXTS = [
     "lease shard shard",

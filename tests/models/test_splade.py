@@ -12,8 +12,8 @@ from raypipe.data.queries import read_queries
 from raypipe.errors import InputError
 from raypipe.models.convert.convert import convert
 from raypipe.models.convert.describe import describe
-from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.model_folder import resolve_model
+from raypipe.models.load import load_encoder
 
 TEXTS = ["lease shard", "rank", "a query of a passage", "score merge model token batch depth"]
 

@@ -11,9 +11,9 @@ from stage_inputs import alone, pieces, shards_of, text, vectors_of
 from transformers import BertModel
 
 from raypipe.errors import RowsFailed
-from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
 from raypipe.models.gpu.opening import FixedSettings
+from raypipe.models.load import load_encoder
 from raypipe.stages.encode import EncodeStage
 from raypipe.stages.open_model import Stopwatch
 from raypipe.stages.stage import Site, Sizing
@@ -111,7 +111,7 @@ def test_vectors_beyond_fp16_or_not_finite_are_told_by_their_rows(stores, encode
             return vectors
 
     bad = Bad()
-    monkeypatch.setattr("raypipe.models.encoder.load_encoder", lambda *given, **settings: bad)
+    monkeypatch.setattr("raypipe.models.load.load_encoder", lambda *given, **settings: bad)
     opened = stage.open(Site(stores.scratch))
     for bad.value, said in ((70_000.0, "fp16"), (np.inf, "not finite")):
         with pytest.raises(RowsFailed, match=said) as failed:
@@ -146,7 +146,7 @@ def test_a_payload_says_how_long_a_device_computed_where_that_is_measured(
     shard = stage.shards(Sizing(shard_tokens=11))[1]
     assert stage.open(Site(stores.scratch)).run(shard, (), quiet).computing_seconds is None
     monkeypatch.setattr(
-        "raypipe.models.encoder.load_encoder", partial(load_encoder, fixed=FixedSettings())
+        "raypipe.models.load.load_encoder", partial(load_encoder, fixed=FixedSettings())
     )
     opened = stage.open(Site(stores.scratch))
     seconds = [opened.run(shard, (), quiet).computing_seconds for _ in range(2)]

@@ -6,8 +6,9 @@ from stage_inputs import alone, pieces, vectors_of
 
 from raypipe import schema
 from raypipe.errors import RowsFailed
-from raypipe.models.encoder import Encoder, load_encoder
+from raypipe.models.encoder import Encoder
 from raypipe.models.folder.model_folder import resolve_model
+from raypipe.models.load import load_encoder
 from raypipe.stages.encode import EncodeStage
 from raypipe.stages.stage import Site, Sizing
 from raypipe.stages.texts.tokenize import TokenizeStage
@@ -131,7 +132,7 @@ def test_vectors_of_another_numerics_class_are_computed(copying, stores, monkeyp
         encoder.numerics = "elsewhere"
         return encoder
 
-    monkeypatch.setattr("raypipe.models.encoder.load_encoder", elsewhere)
+    monkeypatch.setattr("raypipe.models.load.load_encoder", elsewhere)
     made = copying.made(copying.stage(TEXTS_BEFORE), older)
     assert stores.num_copied == 0 and made.manifest.numerics == ("elsewhere",)
     assert len(copying.encoded) == 5
@@ -153,7 +154,7 @@ def test_a_failing_row_names_all_rows_of_its_text(copying, stores, monkeypatch):
             return vectors
 
     bad = Bad()
-    monkeypatch.setattr("raypipe.models.encoder.load_encoder", lambda *given, **settings: bad)
+    monkeypatch.setattr("raypipe.models.load.load_encoder", lambda *given, **settings: bad)
     opened = stage.open(Site(stores.scratch))
     for bad.value, said in ((70_000.0, "fp16"), (np.inf, "not finite")):
         for bad.bad, skip, rows in (

@@ -117,8 +117,7 @@ def _opened(
     inputs: ModelInputs, site: Site, budget_tokens: int | None
 ) -> Callable[[NDArray[np.int64]], object]:
     """A function that computes some of the sampled inputs, as a stage's worker does."""
-    from raypipe.models.encoder import load_encoder  # torch takes seconds
-    from raypipe.models.scorer import load_scorer
+    from raypipe.models.load import load_encoder, load_scorer  # torch takes seconds
     from raypipe.stages.open_model import open_model
 
     if inputs.side == "pair":

@@ -28,7 +28,7 @@ from safetensors.torch import save_file
 from raypipe.driver.proof.proof import Subject
 from raypipe.driver.proof.texts import pairs_of, rare_differences, texts_of
 from raypipe.errors import InputError, RaypipeError, RowsFailed, first_line, shown
-from raypipe.models.encoder import Encoder, load_encoder
+from raypipe.models.encoder import Encoder
 from raypipe.models.family import UNSTATED, plain_names
 from raypipe.models.folder.model_folder import (
     ModelFolder,
@@ -43,8 +43,9 @@ from raypipe.models.folder.settings import (
     PairConventions,
 )
 from raypipe.models.library import every_weight, why_not_opened
+from raypipe.models.load import load_encoder, load_scorer
 from raypipe.models.packed import attend_by_length, groups_of
-from raypipe.models.scorer import load_scorer, scores_of
+from raypipe.models.scorer import scores_of
 from raypipe.models.tensors import expected_units, with_third_segment
 from raypipe.stages.texts.query_tokens import tokenized
 from raypipe.text.inputs import Inputs, Layout, Layouts, TextSlice, cut_to, make_inputs

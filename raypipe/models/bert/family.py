@@ -9,7 +9,6 @@ between the head's layers alone; transformers does so before the first one too.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from raypipe.errors import InputError
@@ -21,8 +20,8 @@ if TYPE_CHECKING:  # importing torch takes seconds, and planning does not need i
     from tokenizers import Tokenizer
     from torch import Tensor
 
-    from raypipe.models.bert.forward import BertHead, BertPretraining
-    from raypipe.models.packed import Body, Updates
+    from raypipe.models.bert.forward import BertPretraining
+    from raypipe.models.packed import Body, Head, Updates
     from raypipe.models.tensors import Tensors
 
 T = TypeVar("T")
@@ -127,15 +126,18 @@ class Family:
         config: Config,
         *,
         updates: Updates | None = None,
-    ) -> BertHead:
+    ) -> Head:
         """The pooler and the classifier, with the family's activation between them."""
         import torch
 
-        from raypipe.models.bert.forward import read_head
+        from raypipe.models.packed import Head, padded
 
         tensors = self._as_bert(weights, OF_HEAD)
-        pair_head = read_head(tensors, updates=self._updates(updates, POOLER))
-        return replace(pair_head, activation=getattr(torch, self._activation))
+        *pooler, weight, bias = (tensors[name].float() for name in OF_HEAD)
+        update = (self._updates(updates, POOLER) or {}).get(POOLER[0].removesuffix(".weight"), ())
+        activation = getattr(torch, self._activation)
+        classifier = padded((weight, bias))
+        return Head((*pooler, *update), classifier, len(bias), activation)
 
 
 FAMILY = Family(

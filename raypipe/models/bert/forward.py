@@ -7,7 +7,7 @@ transformers' BertForPreTraining, whose decoder is the table of word embeddings.
 Shapes: T tokens of a batch, H hidden, B sequences, M masked words, V word pieces.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +17,6 @@ from torch import Tensor
 
 from raypipe.models.bert.files import POOLER, PREFIX, WORDS, BertFiles
 from raypipe.models.packed import (
-    MIN_ROWS,
     Attention,
     Between,
     Body,
@@ -31,7 +30,6 @@ from raypipe.models.packed import (
     States,
     Updates,
     linear,
-    moved_all,
     normed,
 )
 from raypipe.models.tensors import Config, Shape
@@ -108,59 +106,6 @@ def read_bert(
         num_heads=config["num_attention_heads"],
         eps=config["layer_norm_eps"],
     )
-
-
-@dataclass(frozen=True, slots=True)
-class BertHead:
-    """Pooler and classifier of a BertForSequenceClassification.
-
-    Other families have other functions between the two layers.
-    """
-
-    pooler: Linear
-    classifier: Linear
-    """Padded with zeros to 16 units: narrower products use other kernels (see MIN_ROWS)."""
-    num_units: int
-    activation: Callable[[Tensor], Tensor] = torch.tanh
-    """The function between the two layers."""
-    norm: Linear = ()
-    """A normalisation after that, if there is one."""
-    eps: float = 0.0
-    pooling: str = "cls"
-
-    @property
-    def linears(self) -> list[Linear]:
-        """Both linear layers."""
-        return [self.pooler, self.classifier]
-
-    def to(self, device: str) -> "BertHead":
-        """The weights on `cpu` or `cuda`."""
-        return moved_all(self, device)
-
-    def logits(self, pooled_BH: Tensor, *, drop: Dropout = lambda x: x) -> Tensor:
-        """Each sequence's units, fp32 [B, num_units], from its pooled state."""
-        widened = self.activation(linear(pooled_BH, self.pooler))
-        if self.norm:
-            widened = normed(widened, self.norm, self.eps)
-        return linear(drop(widened), self.classifier)[:, : self.num_units]
-
-
-def read_head(weights: Mapping[str, Tensor], *, updates: Updates | None = None) -> BertHead:
-    """The head of these tensors, by canonical name, fp32, with its pooler's low-rank update."""
-
-    def pair(name: str) -> Linear:
-        return weights[f"{name}.weight"].float(), weights[f"{name}.bias"].float()
-
-    classifier = pair("classifier")
-    pooler = (*pair("pooler.dense"), *(updates or {}).get("pooler.dense", ()))
-    return BertHead(pooler, padded(classifier), len(classifier[1]))
-
-
-def padded(classifier: Linear) -> Linear:
-    """A classifier with zeros up to MIN_ROWS units."""
-    weight, bias = classifier
-    filled = MIN_ROWS - len(bias)
-    return F.pad(weight, (0, 0, 0, filled)), F.pad(bias, (0, filled))
 
 
 def hidden_states(

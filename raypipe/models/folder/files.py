@@ -11,12 +11,7 @@ from safetensors import SafetensorError, safe_open
 
 from raypipe.errors import InputError, some
 from raypipe.models.family import family_of, plain_names
-from raypipe.models.folder.settings import (
-    AnyConventions,
-    Conventions,
-    predicts_words,
-    units_of,
-)
+from raypipe.models.folder.settings import AnyConventions, Conventions, predicts_words, units_of
 from raypipe.models.tensors import PICKLES, UNREAD, Config, Shape
 from raypipe.regular import check_fetched, check_regular
 

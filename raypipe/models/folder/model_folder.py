@@ -38,8 +38,6 @@ from raypipe.models.folder.files import (
 from raypipe.models.folder.modular import TENSORS, checkpoint_shapes, modular_head
 from raypipe.models.folder.modules import ModelFiles, table_of
 from raypipe.models.folder.settings import (
-    BY_LIBRARY,
-    BY_LIBRARY_SPARSE,
     NOT_STATED,
     AnyConventions,
     Conventions,
@@ -104,7 +102,7 @@ class ModelFolder:
 
         Raises:
             InputError: int8 of an encoder; or splade beside settings of an embedding; or a prompt,
-                or a pooling, of other models than raypipe computes itself.
+                which no model has that raypipe computes itself.
         """
         if self.precision == "int8" and not self.takes_int8:
             raise InputError(
@@ -128,12 +126,7 @@ class ModelFolder:
         return isinstance(self.conventions, PairConventions)
 
     def _check_sparse(self, own: Conventions) -> None:
-        """Refuses settings that do not go together, and poolings that no settings have."""
-        if own.pooling in (BY_LIBRARY, BY_LIBRARY_SPARSE):
-            raise InputError(
-                f"{self.path}: pooling {own.pooling}: only of models that sentence-transformers "
-                "computes, from their own files; name another"
-            )
+        """Refuses settings that do not go together."""
         if own.is_sparse and self.dim > MOST_TERMS:
             raise InputError(
                 f"{self.path}: pooling {own.pooling}: expected at most {MOST_TERMS:,} word pieces "
@@ -355,6 +348,8 @@ def resolve_model(
     if config is not None and shapes is not None:
         compared = compare(shapes, config, conventions, head=False)
         problems += [f"{folder}: {problem}" for problem in compared.problems]
+    if config is not None and built is not None and not problems:
+        problems += _beyond_table(folder, built, config)
     table = tried(table_of, folder, conventions, config, problems=problems)
     if config is None or shapes is None or built is None or conventions is None or problems:
         raise InputError(list(dict.fromkeys(problems)))
@@ -373,6 +368,8 @@ def resolve_configuration(path: str, preset: str) -> ModelFolder:
     files, problems = ModelFiles(folder_of(path)), list[str]()
     _check_files(is_folder(files.folder), weights=False)
     config, built = _read(files, problems)
+    if config is not None and built is not None:
+        problems += _beyond_table(files.folder, built, config)
     if config is None or built is None or problems:
         raise InputError(list(dict.fromkeys(problems)))
     tokenizer = tokenizer_sha256(built)
@@ -387,10 +384,7 @@ def _read(files: ModelFiles, problems: list[str]) -> tuple[Config | None, Tokeni
     wrong = [] if config is None else config_problems(config)
     problems += [f"{files.folder / 'config.json'}: {problem}" for problem in wrong]
     built = tried(getattr, files, "tokenizer", problems=problems)
-    config = None if wrong else config
-    if config is not None and built is not None:
-        problems += _beyond_table(files.folder, built, config)
-    return config, built
+    return None if wrong else config, built
 
 
 def _beyond_table(folder: Path, tokenizer: Tokenizer, config: Config) -> list[str]:

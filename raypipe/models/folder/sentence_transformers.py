@@ -10,13 +10,7 @@ from typing import Any
 
 from raypipe.errors import InputError
 from raypipe.models.family import family_of
-from raypipe.models.folder.modules import (
-    QUERY_TABLE,
-    ROUTER,
-    SETTINGS,
-    TRANSFORMERS,
-    ModelFiles,
-)
+from raypipe.models.folder.modules import QUERY_TABLE, ROUTER, SETTINGS, TRANSFORMERS, ModelFiles
 from raypipe.models.folder.settings import SPLADE, SPLADE_LOG
 from raypipe.models.limits import SPECIALS
 from raypipe.models.tensors import Config

@@ -22,11 +22,11 @@ from raypipe.vocabulary import Precision, ScoreScale, words
 DOCUMENTED = 'docs/models.md, "Settings", says what each key means'
 SPLADE, SPLADE_LOG = "splade", "splade-log1p"
 BY_LIBRARY, BY_LIBRARY_SPARSE = "library", "library-sparse"
-"""The poolings of a model that sentence-transformers computes: as its folder says."""
+"""The poolings of a model that sentence-transformers computes: as its folder says. No settings
+name them."""
 OF_WORDS = (SPLADE, SPLADE_LOG)
 """The poolings by the head that predicts masked words."""
 POOLINGS = ("mean", "cls", "max", "last", *OF_WORDS)
-SHOWN_POOLINGS = f"{', '.join(POOLINGS[:-1])} or {POOLINGS[-1]}"
 SEGMENT_ROWS = ("zero", "copy")
 LEAST_TOKENS = 8
 """Least length of an input of pre-training: two texts and their special tokens."""
@@ -39,15 +39,12 @@ SHOWN = 60
 CLOSED = ConfigDict(extra="forbid")
 
 
-def one_of(*known: str, expected: str | None = None) -> Any:
-    """The field of a word among these, the last of which may be null.
-
-    `expected` is said of it in the place of all the words.
-    """
+def one_of(*known: str) -> Any:
+    """The field of a word among these, the last of which may be null."""
     *others, last = known
     choices = "|".join(re.escape(word) for word in known if word != "null")
     listed = f"{', '.join(others)} or {last}" if others else last
-    return Field(strict=True, pattern=f"^(?:{choices})$", description=expected or listed)
+    return Field(strict=True, pattern=f"^(?:{choices})$", description=listed)
 
 
 def _file_name(value: str) -> str:
@@ -99,10 +96,7 @@ class Conventions(Settings):
     __pydantic_config__ = CLOSED
     OMITTED: ClassVar[tuple[str, ...]] = ("start_weights_saw", "query_table")
     kind: Annotated[str, one_of("encoder")] = "encoder"
-    pooling: Annotated[
-        str,
-        one_of(*POOLINGS, BY_LIBRARY, BY_LIBRARY_SPARSE, expected=SHOWN_POOLINGS),
-    ]
+    pooling: Annotated[str, one_of(*POOLINGS)]
     """mean or max over all tokens, [CLS] and [SEP] included, or cls or last, one token's; splade is
     a weight a word piece: max over all tokens of log(1 + relu(logit of the masked-word head)).
     splade-log1p is log(1 + that)."""

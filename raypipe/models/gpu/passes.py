@@ -32,7 +32,6 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from raypipe.models.bert.forward import BertHead
 from raypipe.models.family import Family
 from raypipe.models.machine.precision import set_products
 from raypipe.models.packed import (
@@ -40,6 +39,7 @@ from raypipe.models.packed import (
     Between,
     Body,
     Groups,
+    Head,
     Linear,
     Plain,
     attend_freely,
@@ -427,7 +427,7 @@ def vectors(shape: FixedShape, *, finishing: AnyFinishing) -> Finish:
     return finish
 
 
-def units(shape: FixedShape, *, head: BertHead) -> Finish:
+def units(shape: FixedShape, *, head: Head) -> Finish:
     """A reranker's units, fp32 [R, U]."""
 
     def finish(states: Tensor, edges: Tensor) -> Tensor:

@@ -18,9 +18,8 @@ from raypipe.models.tensors import Config
 if TYPE_CHECKING:  # importing torch takes seconds, and planning does not need it
     from torch import Tensor
 
-    from raypipe.models.bert.forward import BertHead
     from raypipe.models.modernbert.forward import ModernBert
-    from raypipe.models.packed import Updates
+    from raypipe.models.packed import Head, Updates
     from raypipe.models.tensors import Tensors
 
 
@@ -57,12 +56,12 @@ class ModernBertFamily(Family):
         config: Config,
         *,
         updates: Updates | None = None,
-    ) -> BertHead:
+    ) -> Head:
         """A linear layer, GELU and a normalisation, and the classifier."""
         import torch.nn.functional as F
 
-        from raypipe.models.bert.forward import BertHead, padded
         from raypipe.models.modernbert.forward import unbiased
+        from raypipe.models.packed import Head, padded
 
         dense, norm = self.files.POOLER
         tensors = self._as_bert(weights, [*self.files.POOLER, *self.files.HEADS, HEAD_BIAS])
@@ -71,7 +70,7 @@ class ModernBertFamily(Family):
         biased = HEAD_BIAS in tensors
         first = (tensors[dense], tensors[HEAD_BIAS]) if biased else unbiased(tensors[dense])
         update = (self._updates(updates, [dense]) or {}).get(dense.removesuffix(".weight"), ())
-        return BertHead(
+        return Head(
             (*first, *update),
             padded((weight, bias)),
             num_units=len(bias),

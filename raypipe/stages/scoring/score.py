@@ -203,7 +203,7 @@ class ScoreStage(Stage):
 
         Its `run` raises RowsFailed for scores that are not finite.
         """
-        from raypipe.models.scorer import load_scorer
+        from raypipe.models.load import load_scorer
         from raypipe.stages.open_model import open_model
 
         scorer, facts = open_model(load_scorer, self.model, site, self.budget_tokens)

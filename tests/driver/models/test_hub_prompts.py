@@ -7,7 +7,7 @@ from tiny_t5 import make_tiny_t5
 from raypipe.driver.models import unfit
 from raypipe.errors import InputError
 from raypipe.models.folder.model_folder import resolve_model
-from raypipe.models.scorer import load_scorer
+from raypipe.models.load import load_scorer
 
 NAME = "acme/tiny-monot5"
 

@@ -51,8 +51,8 @@ def recipe(tmp_path_factory, tiny_model, tiny_mono, tiny_duo):
 @pytest.fixture(autouse=True, scope="module")
 def stubs():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("raypipe.models.encoder.load_encoder", lambda *a, **k: StubEncoder())
-        patch.setattr("raypipe.models.scorer.load_scorer", lambda model, **k: StubScorer(model))
+        patch.setattr("raypipe.models.load.load_encoder", lambda *a, **k: StubEncoder())
+        patch.setattr("raypipe.models.load.load_scorer", lambda model, **k: StubScorer(model))
         patch.setattr("raypipe.stages.reuse.boundaries.LEAST_ROWS", 4)
         patch.setattr("os.fsync", lambda descriptor: None)  # durability is tested elsewhere
         yield

@@ -9,8 +9,8 @@ from transformers import AutoTokenizer, BertModel, BertTokenizerFast
 
 from raypipe.errors import InputError
 from raypipe.models.convert.convert import convert
-from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
+from raypipe.models.load import load_encoder
 
 
 @pytest.fixture

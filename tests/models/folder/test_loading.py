@@ -8,9 +8,8 @@ from json_files import changed, write
 from safetensors.torch import load_file, save_file
 
 from raypipe.errors import InputError
-from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.model_folder import layouts_of, resolve_model, starting_weights
-from raypipe.models.scorer import load_scorer
+from raypipe.models.load import load_encoder, load_scorer
 
 
 @pytest.mark.parametrize("lost", ["[CLS]", "[SEP]"])

@@ -10,7 +10,7 @@ from raypipe.models.bert.files import DECISIVE
 from raypipe.models.bert.forward import read_bert
 from raypipe.models.convert.describe import describe
 from raypipe.models.folder.model_folder import load_weights, resolve_model
-from raypipe.models.scorer import load_scorer
+from raypipe.models.load import load_scorer
 from raypipe.training.start import starting_tensors
 
 

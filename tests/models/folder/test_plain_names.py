@@ -10,9 +10,8 @@ from stage_inputs import parts_of
 
 from raypipe.errors import InputError
 from raypipe.models.convert.describe import describe
-from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.model_folder import resolve_model
-from raypipe.models.scorer import load_scorer
+from raypipe.models.load import load_encoder, load_scorer
 
 TEXTS = ["the lease", "shard rank", ""]
 

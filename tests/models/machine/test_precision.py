@@ -9,14 +9,13 @@ import torch
 from scipy.stats import kendalltau
 
 from raypipe.errors import InputError
-from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.model_folder import resolve_model
 from raypipe.models.folder.settings import PretrainedConventions
+from raypipe.models.load import load_encoder, load_scorer
 from raypipe.models.machine import precision
 from raypipe.models.machine.device import settle
 from raypipe.models.machine.precision import able, auto, refuse_unable, set_products
 from raypipe.models.packed import TILE_ROWS, linear
-from raypipe.models.scorer import load_scorer
 from raypipe.text.inputs import TextSlice
 
 DRAW = np.random.default_rng(3)

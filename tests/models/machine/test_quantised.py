@@ -10,11 +10,11 @@ import torch
 
 from raypipe.errors import InputError
 from raypipe.models.folder.model_folder import resolve_model
+from raypipe.models.load import load_scorer
 from raypipe.models.machine import precision
 from raypipe.models.machine.device import Buffers, ProductShape, Settled, settled
 from raypipe.models.machine.precision import TILE_ROWS, int8_linear
 from raypipe.models.packed import linear
-from raypipe.models.scorer import load_scorer
 from raypipe.text.inputs import TextSlice
 
 VNNI = {"avx512_vnni": True}

@@ -12,15 +12,14 @@ from safetensors.torch import load_file, save_file
 from stage_inputs import parts_of
 
 from raypipe.errors import InputError
-from raypipe.models.encoder import load_encoder
 from raypipe.models.family import FAMILIES
 from raypipe.models.folder.discover import why_library
 from raypipe.models.folder.model_folder import layouts_of, load_weights, open_tokenizer
 from raypipe.models.folder.modules import ModelFiles
 from raypipe.models.gpu.opening import FixedSettings
+from raypipe.models.load import load_encoder, load_scorer
 from raypipe.models.modernbert.files import attention_of
 from raypipe.models.packed import attend_by_length, groups_of
-from raypipe.models.scorer import load_scorer
 from raypipe.text.inputs import make_inputs, taken
 from raypipe.text.tokenize import tokenize_batch
 from raypipe.training.start import starting_tensors

@@ -23,7 +23,7 @@ from raypipe.errors import InputError
 from raypipe.models.convert.describe import describe
 from raypipe.models.family import family_of
 from raypipe.models.folder.model_folder import layouts_of, load_weights, open_tokenizer
-from raypipe.models.scorer import load_scorer
+from raypipe.models.load import load_scorer
 from raypipe.stages.in_memory import encode_texts
 from raypipe.stages.texts.tokenize import refuse_other_inputs
 from raypipe.text.inputs import make_inputs

@@ -10,7 +10,7 @@ from tiny_t5 import DUO, TEXTS, make_tiny_t5, their_logits, theirs
 
 from raypipe.driver.models import unfit
 from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
-from raypipe.models.scorer import load_scorer
+from raypipe.models.load import load_scorer
 from raypipe.stages.texts.tokenize import refuse_other_inputs
 from raypipe.text.inputs import taken
 

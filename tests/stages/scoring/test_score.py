@@ -11,7 +11,8 @@ from stage_inputs import pieces, text
 from raypipe import schema
 from raypipe.errors import RowsFailed
 from raypipe.models.folder.model_folder import resolve_model
-from raypipe.models.scorer import Scorer, load_scorer
+from raypipe.models.load import load_scorer
+from raypipe.models.scorer import Scorer
 from raypipe.stages.encode import EncodeStage
 from raypipe.stages.scoring.score import score_base
 from raypipe.stages.stage import Site, Sizing
@@ -67,8 +68,8 @@ def test_a_model_is_opened_on_the_threads_and_device_of_its_place(
         asked.append(settings)
         return SimpleNamespace(numerics="class")
 
-    monkeypatch.setattr("raypipe.models.encoder.load_encoder", opened)
-    monkeypatch.setattr("raypipe.models.scorer.load_scorer", opened)
+    monkeypatch.setattr("raypipe.models.load.load_encoder", opened)
+    monkeypatch.setattr("raypipe.models.load.load_scorer", opened)
     model = resolve_model(str(tiny_model))
     site = Site(tmp_path, "cuda", threads)
     for stage in (

@@ -4,7 +4,7 @@ import pytest
 from stage_inputs import pieces
 
 from raypipe.models.folder.model_folder import resolve_model
-from raypipe.models.scorer import load_scorer
+from raypipe.models.load import load_scorer
 from raypipe.stages.stage import Sizing
 
 BEFORE = ["rank", "query"], ["zebra run", "lease", "a shard", "of"]
@@ -100,6 +100,6 @@ def test_scores_of_another_numerics_class_are_computed(stores, scoring, mono, mo
         scorer.numerics = "elsewhere"
         return scorer
 
-    monkeypatch.setattr("raypipe.models.scorer.load_scorer", elsewhere)
+    monkeypatch.setattr("raypipe.models.load.load_scorer", elsewhere)
     made = stores.finished(scoring.stage(mono, *AFTER, WANTED).reusing([older]))
     assert stores.num_copied == 0 and made.manifest.numerics == ("elsewhere",)
