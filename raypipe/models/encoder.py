@@ -19,6 +19,18 @@ from raypipe.storage.records import hash_file
 from raypipe.text.inputs import Layouts, TextSlice
 
 
+def all_finite(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The same vectors.
+
+    Raises:
+        RowsFailed: some are not finite.
+    """
+    bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+    if len(bad):
+        raise RowsFailed(bad.tolist(), "the vector is not finite")
+    return vectors
+
+
 class Encoder:
     """Weights on a device; see `raypipe.models.load`."""
 
@@ -70,10 +82,7 @@ class Encoder:
         out = np.empty((len(counts), self.dim), np.float32)
         for rows, vectors_of_rows in self._forward.results([texts], layout, budget_tokens, beat):
             out[rows] = vectors_of_rows
-        bad = np.flatnonzero(~np.isfinite(out).all(axis=1))
-        if len(bad):
-            raise RowsFailed(bad.tolist(), "the vector is not finite")
-        return out
+        return all_finite(out)
 
     def num_tokens(self, offsets: NDArray[np.int64], side: str) -> int:
         """The number of tokens that `encode` reads of such rows, special tokens included."""

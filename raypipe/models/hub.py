@@ -64,9 +64,8 @@ def snapshot_of(uri: str, say: Callable[[str], None] = lambda line: None) -> Pat
     _check(repository, commit, folder, small)
     files_there = ModelFiles(folder)
     own = (folder / "config.json").exists() and why_library(files_there, None) is None
-    problems = config_problems(files_there.config) if own else []
-    if not own and "auto_map" in files_there.config:
-        problems = [OWN_CODE]
+    own_code = [OWN_CODE] * ("auto_map" in files_there.config)
+    problems = config_problems(files_there.config) if own else own_code
     if problems:
         raise InputError([f"{repository}: config.json: {problem}" for problem in problems])
     if not large:

@@ -39,6 +39,7 @@ from raypipe.models.folder.settings import (
     settings_problems,
 )
 from raypipe.models.library_class import CLASSES, LATE_CLASS, POOLINGS, PROMPTED, class_of
+from raypipe.models.tokenizer import beyond_table
 from raypipe.regular import check_fetched
 from raypipe.storage.records import canonical, digest, hash_once
 
@@ -306,13 +307,9 @@ def _refuse_beyond_table(model: Any, folder: Path) -> None:
         if not isinstance(each, Transformer) or not hasattr(each.tokenizer, "get_vocab"):
             continue
         rows = getattr(each.model.get_input_embeddings(), "num_embeddings", None)
-        largest, token = max((n, t) for t, n in each.tokenizer.get_vocab().items())
-        if rows is not None and largest >= rows:
-            raise InputError(
-                f"{folder}: expected word pieces 0 to {rows - 1}, for which the model has "
-                f"embeddings, found {largest}, {token!r}; take it out of the tokenizer's files, or "
-                "resize the model's embeddings and train them"
-            )
+        problems = rows and beyond_table(folder, each.tokenizer.get_vocab(), rows)
+        if problems:
+            raise InputError(problems)
 
 
 def _dim(model: Any, conventions: AnyConventions, folder: Path) -> int:

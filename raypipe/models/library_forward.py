@@ -16,8 +16,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from raypipe.errors import RowsFailed
-from raypipe.models.encoder import Encoder
+from raypipe.models.encoder import Encoder, all_finite
 from raypipe.models.folder.files import check_unchanged
 from raypipe.models.folder.model_folder import ModelFolder, here
 from raypipe.models.library import (
@@ -230,10 +229,7 @@ class LibraryEncoder(_Forward, Encoder):
         for rows, found in self.results(texts, beat, budget_tokens, side=side, limit=limit):
             vectors = torch.from_numpy(found[:, : self.dim])
             out[rows] = F.normalize(vectors, dim=1) if own.normalise else vectors
-        bad = np.flatnonzero(~np.isfinite(out).all(axis=1))
-        if len(bad):
-            raise RowsFailed(bad.tolist(), "the vector is not finite")
-        return out
+        return all_finite(out)
 
     def num_tokens(self, offsets: Int64, side: str) -> int:
         """Tokens that the last `encode` read."""

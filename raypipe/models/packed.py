@@ -136,8 +136,8 @@ def moved_all(weights: X, device: str, dtype: torch.dtype = torch.float32) -> X:
         each.name: moved(value, device, dtype) if each.metadata == PRODUCT else there(value)
         for each, value in every.items()
     }
-    there_all: X = replace(part, **moved_fields)
-    return there_all
+    on_device: X = replace(part, **moved_fields)
+    return on_device
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

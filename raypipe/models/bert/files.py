@@ -326,27 +326,31 @@ def _shapes(config: Config, num_labels: int | None) -> dict[str, Shape]:
         WORDS: (config["vocab_size"], hidden),
         "embeddings.position_embeddings.weight": (config["max_position_embeddings"], hidden),
         SEGMENTS: (config["type_vocab_size"], hidden),
-        **_norm("embeddings.LayerNorm", hidden),
+        **norm_shapes("embeddings.LayerNorm", hidden),
     }
     for number in range(config["num_hidden_layers"]):
         at = f"{LAYERS}{number}"
         for part in ("query", "key", "value"):
-            shapes |= _dense(f"{at}.attention.self.{part}", hidden, hidden)
-        shapes |= _dense(f"{at}.attention.output.dense", hidden, hidden)
-        shapes |= _norm(f"{at}.attention.output.LayerNorm", hidden)
-        shapes |= _dense(f"{at}.intermediate.dense", hidden, wide)
-        shapes |= _dense(f"{at}.output.dense", wide, hidden)
-        shapes |= _norm(f"{at}.output.LayerNorm", hidden)
+            shapes |= dense_shapes(f"{at}.attention.self.{part}", hidden, hidden)
+        shapes |= dense_shapes(f"{at}.attention.output.dense", hidden, hidden)
+        shapes |= norm_shapes(f"{at}.attention.output.LayerNorm", hidden)
+        shapes |= dense_shapes(f"{at}.intermediate.dense", hidden, wide)
+        shapes |= dense_shapes(f"{at}.output.dense", wide, hidden)
+        shapes |= norm_shapes(f"{at}.output.LayerNorm", hidden)
     if num_labels is not None:
-        shapes |= _dense("pooler.dense", hidden, hidden) | _dense("classifier", hidden, num_labels)
+        shapes |= dense_shapes("pooler.dense", hidden, hidden) | dense_shapes(
+            "classifier", hidden, num_labels
+        )
     return shapes
 
 
-def _dense(name: str, rows_in: int, rows_out: int) -> dict[str, Shape]:
+def dense_shapes(name: str, rows_in: int, rows_out: int) -> dict[str, Shape]:
+    """Shapes of a linear layer's weight and bias."""
     return {f"{name}.weight": (rows_out, rows_in), f"{name}.bias": (rows_out,)}
 
 
-def _norm(name: str, hidden: int) -> dict[str, Shape]:
+def norm_shapes(name: str, hidden: int) -> dict[str, Shape]:
+    """Shapes of a normalisation's weight and bias."""
     return {f"{name}.weight": (hidden,), f"{name}.bias": (hidden,)}
 
 

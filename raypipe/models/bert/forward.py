@@ -15,7 +15,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from raypipe.models.bert.files import POOLER, PREFIX, WORDS, BertFiles
+from raypipe.models.bert.files import (
+    POOLER,
+    PREFIX,
+    WORDS,
+    BertFiles,
+    dense_shapes,
+    norm_shapes,
+)
 from raypipe.models.packed import (
     Attention,
     Between,
@@ -186,20 +193,11 @@ class BertPretraining:
     def shapes(self, config: Config, *, next_sentence: bool) -> dict[str, Shape]:
         """Shapes of the head for masked words; with `next_sentence` also of a BERT's other head."""
         hidden = self._files.as_bert(config)["hidden_size"]
-        shapes: dict[str, Shape] = {
-            f"{self._dense}.weight": (hidden, hidden),
-            f"{self._dense}.bias": (hidden,),
-            f"{self._norm}.weight": (hidden,),
-            f"{self._norm}.bias": (hidden,),
-            self._bias: (config["vocab_size"],),
-        }
+        shapes = dense_shapes(self._dense, hidden, hidden) | norm_shapes(self._norm, hidden)
+        shapes[self._bias] = (config["vocab_size"],)
         if next_sentence and self.FOLLOWS:
-            shapes |= {
-                PREFIX + POOLER[0]: (hidden, hidden),
-                PREFIX + POOLER[1]: (hidden,),
-                f"{_NEXT}.weight": (2, hidden),
-                f"{_NEXT}.bias": (2,),
-            }
+            shapes |= dense_shapes(f"{PREFIX}pooler.dense", hidden, hidden)
+            shapes |= dense_shapes(_NEXT, hidden, 2)
         return shapes
 
     def canonical_names(self, names: Iterable[str]) -> dict[str, str]:

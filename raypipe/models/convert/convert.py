@@ -38,7 +38,7 @@ from raypipe.models.folder.settings import (
     units_of,
 )
 from raypipe.models.tensors import Config
-from raypipe.models.tokenizer import read_tokenizer
+from raypipe.models.tokenizer import beyond_table, read_tokenizer
 from raypipe.package import VERSION
 from raypipe.storage.files import appear, folder_beside
 from raypipe.storage.payloads import writing
@@ -62,18 +62,8 @@ UNCASED = ("repbert", "monobert", "duobert", "minilm")
 """Prefixes of presets whose weights expect lower-cased text."""
 
 
-@dataclass(frozen=True, slots=True)
-class FoundTokenizer:
-    """A tokenizer's place and its handling of case."""
-
-    folder: Path
-    lower_case: bool | None
-    """Only for a vocab.txt; None if tokenizer.json states it."""
-    lower_case_from: str | None
-
-
-def find_tokenizer(folders: Sequence[Path], preset: str | None) -> FoundTokenizer:
-    """The first folder that has a tokenizer.
+def find_tokenizer(folders: Sequence[Path], preset: str | None) -> tuple[Path, dict[str, Any]]:
+    """(the first folder that has a tokenizer, `lower_case` and `lower_case_from` of a vocab.txt).
 
     Raises:
         InputError: none has one, it is no tokenizer, or a vocab.txt comes without a setting for
@@ -82,9 +72,9 @@ def find_tokenizer(folders: Sequence[Path], preset: str | None) -> FoundTokenize
     for folder in folders:
         if (folder / "tokenizer.json").exists():
             read_tokenizer(folder)  # or an error
-            return FoundTokenizer(folder, None, None)
+            return folder, {}
         if (folder / "vocab.txt").exists():
-            return _of_vocabulary(folder, preset)
+            return folder, _case_of(folder, preset)
     vocabulary = next((of for start, of in VOCABULARIES if (preset or "").startswith(start)), "")
     raise InputError(
         f"{folders[0]}: no tokenizer.json or vocab.txt; name a folder that has the one the model "
@@ -93,29 +83,26 @@ def find_tokenizer(folders: Sequence[Path], preset: str | None) -> FoundTokenize
 
 
 def write_tokenizer(
-    tokenizer: FoundTokenizer, out: Path, config: Config
+    source: Path, case: Mapping[str, Any], out: Path, config: Config
 ) -> tuple[dict[str, Any], list[str]]:
-    """Put the tokenizer into the folder; returns (what was done, notes).
+    """Put the tokenizer that `find_tokenizer` names into the folder; (what was done, notes).
 
     Raises:
         InputError: it lacks a special token of the family, or has ids beyond the model's
             vocabulary.
     """
-    copied = [name for name in FILES if (tokenizer.folder / name).exists()]
+    copied = [name for name in FILES if (source / name).exists()]
     for name in copied:
-        shutil.copyfile(tokenizer.folder / name, out / name)
-    record: dict[str, Any] = {"files": {name: hash_file(out / name) for name in copied}}
-    if tokenizer.lower_case is not None:
-        made = BertWordPieceTokenizer(str(out / "vocab.txt"), lowercase=tokenizer.lower_case)
+        shutil.copyfile(source / name, out / name)
+    record = {"files": {name: hash_file(out / name) for name in copied}, **case}
+    if case:
+        made = BertWordPieceTokenizer(str(out / "vocab.txt"), lowercase=case["lower_case"])
         made.save(str(out / "tokenizer.json"))
-        record |= {"lower_case": tokenizer.lower_case, "lower_case_from": tokenizer.lower_case_from}
     if not (out / "tokenizer_config.json").exists():
-        body: dict[str, Any] = {"model_max_length": family_of(config).files.num_positions(config)}
-        if tokenizer.lower_case is not None:
-            body |= {"do_lower_case": tokenizer.lower_case}
-        body["tokenizer_class"] = "BertTokenizer"
-        (out / "tokenizer_config.json").write_text(json.dumps(body, indent=2) + "\n")
-    return record, _checked(tokenizer.folder, out, config)
+        body = {"model_max_length": family_of(config).files.num_positions(config)}
+        body |= {"do_lower_case": case["lower_case"]} if case else {}
+        _write_json(out / "tokenizer_config.json", body | {"tokenizer_class": "BertTokenizer"})
+    return record, _checked(source, out, config)
 
 
 def _checked(source: Path, out: Path, config: Config) -> list[str]:
@@ -125,24 +112,21 @@ def _checked(source: Path, out: Path, config: Config) -> list[str]:
         for token in family_of(config).files.specials
         if tokenizer.token_to_id(token) is None
     ]
-    rows, pieces = config["vocab_size"], max(tokenizer.get_vocab().values(), default=-1) + 1
-    if pieces > rows:
-        problems.append(
-            f"{source}: the tokenizer has {pieces} word pieces, the model embeddings of {rows}; "
-            "it is another model's"
-        )
+    rows, vocabulary = config["vocab_size"], tokenizer.get_vocab()
+    problems += beyond_table(source, vocabulary, rows)
     if problems:
         raise InputError(problems)
-    same = pieces == rows
-    return [] if same else [f"the tokenizer uses {pieces} of the model's {rows} embeddings"]
+    used = max(vocabulary.values(), default=-1) + 1
+    return [f"the tokenizer uses {used} of the model's {rows} embeddings"] * (used != rows)
 
 
-def _of_vocabulary(folder: Path, preset: str | None) -> FoundTokenizer:
+def _case_of(folder: Path, preset: str | None) -> dict[str, Any]:
     stated = read_object(folder / "tokenizer_config.json").get("do_lower_case")
+    source = "tokenizer_config.json do_lower_case"
+    if stated is None and preset is not None and preset.startswith(UNCASED):
+        stated, source = True, f"preset {preset}"
     if stated is not None:
-        return FoundTokenizer(folder, bool(stated), "tokenizer_config.json do_lower_case")
-    if preset is not None and preset.startswith(UNCASED):
-        return FoundTokenizer(folder, True, f"preset {preset}")
+        return {"lower_case": bool(stated), "lower_case_from": source}
     raise InputError(
         f"{folder / 'vocab.txt'}: do_lower_case: no file says whether texts are lower-cased; put "
         '{"do_lower_case": true} or false in a tokenizer_config.json beside it'
@@ -226,7 +210,7 @@ def convert(
         own = replace(own, segment_row=None)  # the table has the row now
     with folder_beside(out) as building:
         _write_json(building / "config.json", _config_of(config, own, renamed))
-        tokenizer_record, notes = write_tokenizer(opened, building, config)
+        tokenizer_record, notes = write_tokenizer(*opened, building, config)
         with writing(building / "model.safetensors"):
             save_file(renamed.tensors, building / "model.safetensors", metadata={"format": "pt"})
         if isinstance(own, Conventions) and own.query_table is not None:

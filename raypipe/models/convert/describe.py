@@ -19,7 +19,7 @@ from raypipe.models.folder.adapters import (
     is_adapter,
     merged_shapes,
 )
-from raypipe.models.folder.discover import RECORD, discover, why_library
+from raypipe.models.folder.discover import RECORD, Discovered, discover, why_library
 from raypipe.models.folder.files import compare, config_problems, read_object, tensor_shapes
 from raypipe.models.folder.model_folder import (
     PACKAGED,
@@ -96,19 +96,11 @@ def describe(path: str, preset: str | None) -> Description:
         description.notes.append(f"an adapter for {base}, merged when it is loaded")
     discovered = tried(discover, files, preset, problems=problems)
     if discovered is not None:
-        description.kind = discovered.conventions.kind
-        description.conventions, description.sources = (
-            asdict(discovered.conventions),
-            discovered.sources,
-        )
-        description.notes += discovered.notes
-        if (
-            resolved is not None
-            and (saw := starting_weights(resolved)) != description.conventions[SAW]
-        ):
-            description.conventions[SAW] = saw
+        _describe_settings(description, files, discovered)
+        own = discovered.conventions.start_weights_saw
+        if resolved is not None and (saw := starting_weights(resolved)) != own:
+            description.conventions = asdict(discovered.conventions) | {SAW: saw}
             description.sources = {**discovered.sources, SAW: "of these weights"}
-        description.made_by = files.read("raypipe.json").get(RECORD)
     conventions = None if discovered is None else discovered.conventions
     config = tried(as_saved, weights, problems=problems) or {}
     folder = weights.folder
@@ -145,17 +137,22 @@ def _of_library(
     except InputError as error:
         problems += error.problems
         return description
-    description.kind = discovered.conventions.kind
-    description.conventions = asdict(discovered.conventions)
-    description.sources = discovered.sources
+    _describe_settings(description, files, discovered)
     by = f"sentence-transformers {read['sentence-transformers']}, as {read['class']}"
     description.architecture |= {"computed by": by, "dimensions": read["dim"] or None}
     if read.get("prompt"):
         description.notes.append(f"each pair begins with the prompt {read['prompt']!r}")
-    description.notes += discovered.notes
     description.weights, description.missing = {"sha256": sha256}, []
-    description.made_by = files.read("raypipe.json").get(RECORD)
     return description
+
+
+def _describe_settings(description: Description, files: ModelFiles, discovered: Discovered) -> None:
+    """Fill in the settings, with what the folder's files say of them."""
+    description.kind = discovered.conventions.kind
+    description.conventions = asdict(discovered.conventions)
+    description.sources = discovered.sources
+    description.notes += discovered.notes
+    description.made_by = files.read("raypipe.json").get(RECORD)
 
 
 def _describe_weights(

@@ -155,8 +155,8 @@ def compare(
         conventions: the settings; without them the model is a body alone.
         head: whether there must be the head that scores or predicts masked words, if they have one.
     """
-    family, (*checkpoint,) = family_of(config), shapes
-    files, names = family.files, family.files.canonical_names(checkpoint)
+    family, files = family_of(config), family_of(config).files
+    names = files.canonical_names(shapes)
     units = None if conventions is None or not head else units_of(conventions)
     is_duo = conventions is not None and conventions.kind == "duo"
     if is_duo and files.SEGMENTS in names:  # config.json often does not mention the third row
@@ -166,7 +166,7 @@ def compare(
     heads: dict[str, Shape] = {}
     optional: dict[str, Shape] = {}
     if conventions is not None and head and predicts_words(conventions):
-        names |= family.pretraining.canonical_names(checkpoint)
+        names |= family.pretraining.canonical_names(shapes)
         heads = family.pretraining.shapes(config, next_sentence=False)
         expected |= heads
         optional = family.pretraining.shapes(config, next_sentence=True)
@@ -182,14 +182,14 @@ def compare(
         f"the checkpoint lacks the tensor {name}{why.get(at, '')}" for at, name in missing.items()
     ]
     for place, name in sorted(names.items()):
-        known, shape = expected.get(place, optional.get(place)), shapes[name]
-        if known is None and not files.may_have(place):
+        own, shape = expected.get(place, optional.get(place)), shapes[name]
+        if own is None and not files.may_have(place):
             problems.append(f"{name}: no such tensor in a model of the sizes in config.json")
-        elif known and place == files.HEADS[0] and shape[:1] != known[:1]:
+        elif own and place == files.HEADS[0] and shape[:1] != own[:1]:
             label = "two units (relevant_label 0 or 1)" if units == 2 else ONE_UNIT
             problems.append(f"{name}: the head has {shape[0]} units, the settings expect {label}")
-        elif known and known != shape:
-            problems.append(f"{name}: expected shape {[*known]} from config.json, found {[*shape]}")
+        elif own and own != shape:
+            problems.append(f"{name}: expected shape {[*own]} from config.json, found {[*shape]}")
     used = {names[place] for place in names.keys() & (expected.keys() | optional.keys())}
     unused = sorted(shapes.keys() - used)
     return Compared(names, [*missing.values()], unused, first_of(problems))

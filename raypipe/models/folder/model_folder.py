@@ -50,7 +50,13 @@ from raypipe.models.library import described
 from raypipe.models.library_class import PROMPTED
 from raypipe.models.limits import fit_problems
 from raypipe.models.tensors import Config, Shape
-from raypipe.models.tokenizer import as_first, read_tokenizer, tokenizer_file, tokenizer_sha256
+from raypipe.models.tokenizer import (
+    as_first,
+    beyond_table,
+    read_tokenizer,
+    tokenizer_file,
+    tokenizer_sha256,
+)
 from raypipe.regular import similar
 from raypipe.storage.records import hash_file, hash_once
 from raypipe.text.inputs import Layout, Layouts
@@ -173,11 +179,8 @@ class ModelFolder:
     @property
     def dim(self) -> int:
         """Dimensions of an encoder's embeddings; of a sparse one, the size of the vocabulary."""
-        if self.encoder.is_sparse:
-            return int(self.family.files.as_bert(self.config_read)["vocab_size"])
-        if self.encoder.truncate_dim is not None:
-            return self.encoder.truncate_dim
-        return int(self.family.files.as_bert(self.config_read)["hidden_size"])
+        size = "vocab_size" if self.encoder.is_sparse else "hidden_size"
+        return self.encoder.truncate_dim or int(self.family.files.as_bert(self.config_read)[size])
 
     @property
     def max_pieces(self) -> int:
@@ -190,9 +193,7 @@ class ModelFolder:
     @property
     def precision(self) -> str:
         """Precision of the products: the one in the settings, or else fp32."""
-        own = self.conventions
-        stated = None if isinstance(own, PretrainedConventions) else own.precision
-        return stated or "fp32"
+        return getattr(self.conventions, "precision", None) or "fp32"
 
     def in_precision(self, precision: str) -> "ModelFolder":
         """The model computed in this precision, unless its own settings fix another.
@@ -343,13 +344,13 @@ def resolve_model(
             config, weights = head.config, sha256_of(weights, *map(hash_once, head.files))
         shapes = tried(checkpoint_shapes, folder, config, problems=problems)
         problems += tried(quantised_problems, folder, config, problems=problems) or []
-    found = tried(discover, files, preset, settings=settings, problems=problems)
-    conventions = None if found is None else found.conventions
+    stated = tried(discover, files, preset, settings=settings, problems=problems)
+    conventions = None if stated is None else stated.conventions
     if config is not None and shapes is not None:
         compared = compare(shapes, config, conventions, head=False)
         problems += [f"{folder}: {problem}" for problem in compared.problems]
     if config is not None and built is not None and not problems:
-        problems += _beyond_table(folder, built, config)
+        problems += beyond_table(tokenizer_file(folder), built.get_vocab(), config["vocab_size"])
     table = tried(table_of, folder, conventions, config, problems=problems)
     if config is None or shapes is None or built is None or conventions is None or problems:
         raise InputError(list(dict.fromkeys(problems)))
@@ -365,16 +366,16 @@ def resolve_configuration(path: str, preset: str) -> ModelFolder:
         InputError: no such folder, no tokenizer, or a config.json that is invalid; all problems
             together.
     """
-    files, problems = ModelFiles(folder_of(path)), list[str]()
-    _check_files(is_folder(files.folder), weights=False)
-    config, built = _read(files, problems)
+    folder, problems = is_folder(folder_of(path)), list[str]()
+    _check_files(folder, weights=False)
+    config, built = _read(ModelFiles(folder), problems)
     if config is not None and built is not None:
-        problems += _beyond_table(files.folder, built, config)
+        problems += beyond_table(tokenizer_file(folder), built.get_vocab(), config["vocab_size"])
     if config is None or built is None or problems:
         raise InputError(list(dict.fromkeys(problems)))
     tokenizer = tokenizer_sha256(built)
     own, hub = preset_named(preset), path if is_hub(path) else None
-    return ModelFolder(path, files.folder, own, RANDOM, tokenizer, config, hub=hub)
+    return ModelFolder(path, folder, own, RANDOM, tokenizer, config, hub=hub)
 
 
 def _read(files: ModelFiles, problems: list[str]) -> tuple[Config | None, Tokenizer | None]:
@@ -385,17 +386,6 @@ def _read(files: ModelFiles, problems: list[str]) -> tuple[Config | None, Tokeni
     problems += [f"{files.folder / 'config.json'}: {problem}" for problem in wrong]
     built = tried(getattr, files, "tokenizer", problems=problems)
     return None if wrong else config, built
-
-
-def _beyond_table(folder: Path, tokenizer: Tokenizer, config: Config) -> list[str]:
-    """The problem of a word piece without an embedding, which only some texts would meet."""
-    rows, largest = config["vocab_size"], max(tokenizer.get_vocab().values(), default=-1)
-    if largest < rows:
-        return []
-    return [
-        f"{tokenizer_file(folder)}: expected word pieces 0 to {rows - 1}, for which the model has "
-        f"embeddings (vocab_size), found {largest}; it belongs to another model"
-    ]
 
 
 def _adapted(

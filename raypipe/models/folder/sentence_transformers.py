@@ -131,14 +131,12 @@ def _read_finishing(files: ModelFiles, evidence: Evidence) -> None:
 
 def finishing_notes(normalise: bool, similarity: str | None) -> list[str]:
     """Notes on embeddings that are not used as sentence-transformers' encode gives them."""
-    notes = []
-    if similarity == "cosine" and not normalise:
-        notes.append(
-            "scores are inner products of embeddings as encode gives them; "
-            f"{SETTINGS} says similarity_fn_name cosine: to rank by it, put "
-            '"normalise": true in raypipe.json'
-        )
-    return notes
+    if similarity != "cosine" or normalise:
+        return []
+    return [
+        f"scores are inner products of embeddings as encode gives them; {SETTINGS} says "
+        'similarity_fn_name cosine: to rank by it, put "normalise": true in raypipe.json'
+    ]
 
 
 def similarity_problems(folder: Path, similarity: str | None, *, sparse: bool) -> list[str]:

@@ -120,10 +120,6 @@ TOKENS_BY_GPU = (
     ("H200", 32768),
     ("H100", 32768),
     ("A100", 32768),
-    ("L40", 16384),
-    ("A10", 16384),
-    ("L4", 16384),
-    ("V100", 16384),
     ("T4", 8192),
 )
 """Tokens of a pass of fixed shape by a part of the GPU's name, the first one counts: enough that

@@ -18,17 +18,18 @@ WINDOW = 128
 """Tokens of a window, likewise: half of them before a token, and half behind it."""
 THETAS = {GLOBAL: ("global_rope_theta", 160_000.0), LOCAL: ("local_rope_theta", 10_000.0)}
 """The key of transformers before release 5, and the value without it."""
-PACKED: Mapping[str, Any] = {
-    "hidden_activation": "gelu",
-    "classifier_activation": "gelu",
-    "norm_bias": False,
-    "attention_bias": False,
-    "mlp_bias": False,
-    "rope_scaling": None,
-    "head_dim": None,
+PACKED: Mapping[str, tuple[Any, ...]] = {
+    "hidden_activation": ("gelu",),
+    "classifier_activation": ("gelu",),
+    "classifier_pooling": ("cls", "mean"),
+    "norm_bias": (False,),
+    "attention_bias": (False,),
+    "mlp_bias": (False,),
+    "rope_scaling": (None,),
+    "head_dim": (None,),
 }
-"""The values of config.json with which a ModernBERT is computed here, also what it means where it
-does not state them."""
+"""The values of config.json with which a ModernBERT is computed here, first what it means where it
+does not state one."""
 
 
 def attention_of(config: Config) -> list[tuple[float, int | None]]:
@@ -90,9 +91,9 @@ class ModernBertFiles(BertFiles):
     def unpacked(self, config: Config) -> list[str]:
         """Other values than those that are computed here."""
         problems = [
-            f"{key}: expected {expected}, found {config[key]!r}"
-            for key, expected in PACKED.items()
-            if config.get(key, expected) != expected
+            f"{key}: expected {' or '.join(map(str, values))}, found {config[key]!r}"
+            for key, values in PACKED.items()
+            if config.get(key, values[0]) not in values
         ]
         rotary: Any = config.get("rope_parameters") or {}
         kinds: Any = config.get("layer_types") or []
@@ -109,9 +110,6 @@ class ModernBertFiles(BertFiles):
                 attention_of(config)
         except (AttributeError, KeyError, TypeError, ValueError, ZeroDivisionError) as error:
             problems.append(f"layer_types, rope_parameters or local_attention: {error}")
-        pooling = config.get("classifier_pooling", "cls")
-        if pooling not in ("cls", "mean"):
-            problems.append(f"classifier_pooling: expected cls or mean, found {pooling!r}")
         return problems
 
     def decisive(self, config: Config) -> dict[str, Any]:
