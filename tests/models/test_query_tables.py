@@ -11,7 +11,7 @@ from sparse_models import make_routed, make_splade, save_table
 from stage_inputs import parts_of
 
 from raypipe.errors import InputError
-from raypipe.models import encoder
+from raypipe.models import load
 from raypipe.models.convert.convert import convert
 from raypipe.models.convert.describe import describe
 from raypipe.models.folder.discover import why_library
@@ -39,7 +39,7 @@ def weights_of(folder, texts, side):
 def test_a_query_has_the_tables_weight_of_each_of_its_word_pieces(tmp_path, monkeypatch):
     folder = make_routed(tmp_path / "routed")
     table = save_table(folder, 3)
-    monkeypatch.setattr(encoder, "load_weights", None)  # the model is not read
+    monkeypatch.setattr(load, "load_weights", None)  # the model is not read
     (text,) = parts_of(resolve_model(str(folder)), TEXTS)
     found = weights_of(folder, TEXTS, "query")
     assert found.shape == (5, 66) and found.dtype == np.float32
