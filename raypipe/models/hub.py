@@ -15,7 +15,7 @@ from raypipe.errors import InputError, first_line
 from raypipe.hub_names import COMMIT, HubName, hub_name
 from raypipe.models.folder.adapters import WEIGHTS as ADAPTER
 from raypipe.models.folder.discover import why_library
-from raypipe.models.folder.files import OWN_CODE, config_problems
+from raypipe.models.folder.files import config_problems, stranger_problems
 from raypipe.models.folder.modules import ModelFiles
 from raypipe.models.tensors import PICKLES
 from raypipe.storage.records import hash_once
@@ -64,8 +64,7 @@ def snapshot_of(uri: str, say: Callable[[str], None] = lambda line: None) -> Pat
     _check(repository, commit, folder, small)
     files_there = ModelFiles(folder)
     own = (folder / "config.json").exists() and why_library(files_there, None) is None
-    own_code = [OWN_CODE] * ("auto_map" in files_there.config)
-    problems = config_problems(files_there.config) if own else own_code
+    problems = (config_problems if own else stranger_problems)(files_there.config)
     if problems:
         raise InputError([f"{repository}: config.json: {problem}" for problem in problems])
     if not large:

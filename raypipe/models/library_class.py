@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from raypipe.errors import InputError, shown
-from raypipe.models.folder.files import OWN_CODE, quantised_problems
+from raypipe.errors import InputError
+from raypipe.models.folder.files import OWN_CODE, quantised_problems, stranger_problems
 from raypipe.models.folder.modules import LATE, ModelFiles
 from raypipe.models.folder.settings import DOCUMENTED, OF_WORDS
 
@@ -25,8 +25,6 @@ CLASSES = {
 POOLINGS = {"mean": "mean", "cls": "cls", "max": "max", "last": "lasttoken"}
 """The library's word by raypipe's, for a transformer alone."""
 METADATA = "artifact.metadata"
-MOST_LABELS = 100_000
-"""transformers makes a name for each label, in memory, before it reads a weight."""
 
 
 def class_of(files: ModelFiles, settings: Mapping[str, Any]) -> str:
@@ -37,17 +35,11 @@ def class_of(files: ModelFiles, settings: Mapping[str, Any]) -> str:
             folder, its number of labels is none, or its weights are quantised.
     """
     config, folder = files.config, files.folder
-    if "auto_map" in config or "auto_map" in files.read("tokenizer_config.json"):
+    if "auto_map" in files.read("tokenizer_config.json"):
         raise InputError(f"{folder}: {OWN_CODE}")
     _refuse_elsewhere(files)
-    labels = config.get("num_labels")
-    if labels is not None and (type(labels) is not int or not 1 <= labels <= MOST_LABELS):
-        raise InputError(
-            f"{folder / 'config.json'}: num_labels: expected a count of units, found "
-            f"{shown(labels)}; set it to the number of rows of the head"
-        )
-    problems = quantised_problems(folder, config)
-    if problems:
+    problems = [f"{folder / 'config.json'}: {problem}" for problem in stranger_problems(config)]
+    if problems := problems + quantised_problems(folder, config):
         raise InputError(problems)
     stated = str(files.settings.get("model_type"))
     stated = LATE_CLASS if stated in LATE else stated

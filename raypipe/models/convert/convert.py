@@ -27,7 +27,7 @@ from raypipe.models.convert.checkpoint import (
 )
 from raypipe.models.family import family_of
 from raypipe.models.folder.discover import RECORD, discover
-from raypipe.models.folder.files import OWN_CODE, read_object
+from raypipe.models.folder.files import read_object, stranger_problems
 from raypipe.models.folder.model_folder import tried
 from raypipe.models.folder.modules import ModelFiles, table_of
 from raypipe.models.folder.settings import (
@@ -144,8 +144,7 @@ def read_config(folder: Path) -> tuple[str, dict[str, Any]]:
             config = read_object(folder / name)
             with problems_in(folder / name):
                 problems = family_of(config).files.config_problems(config)
-                problems += [OWN_CODE] if "auto_map" in config else []
-                if problems:
+                if problems := problems + stranger_problems(config):
                     raise InputError(problems)
             return name, config
     raise InputError(f"{folder}: no config.json or bert_config.json beside the checkpoint")

@@ -9,7 +9,7 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
-from raypipe.errors import InputError, some
+from raypipe.errors import InputError, shown, some
 from raypipe.models.family import family_of, plain_names
 from raypipe.models.folder.settings import AnyConventions, Conventions, predicts_words, units_of
 from raypipe.models.tensors import PICKLES, UNREAD, Config, Shape
@@ -28,6 +28,8 @@ NO_WORDS = (
 )
 FLOATS = ("F64", "F32", "F16", "BF16", "I64", "BOOL")
 """dtypes of tensors that are numbers themselves, or counts such as positions."""
+MOST_LABELS = 100_000
+"""transformers makes a name for each label, in memory, before it reads a weight."""
 INITIALIZER_RANGE = 0.02
 """BERT's own value, used if config.json does not state one."""
 MOST_NAMED = 5
@@ -84,13 +86,23 @@ def part_of(body: Mapping[str, Any], name: str, path: Path) -> dict[str, Any]:
 
 def config_problems(config: Config) -> list[str]:
     """Why raypipe cannot compute the model of a folder's config.json; empty if it can."""
-    # A body of its own code may have the tensors of a family and compute something else.
-    own_code = [OWN_CODE] if "auto_map" in config else []
     try:
         problems = family_of(config).files.own_problems(config)
     except InputError as error:
         problems = list(error.problems)
-    return list(dict.fromkeys(own_code + problems))
+    return list(dict.fromkeys(stranger_problems(config) + problems))
+
+
+def stranger_problems(config: Config) -> list[str]:
+    """Why no library is to open the model of a config.json; empty if one may."""
+    # A body of its own code may have the tensors of a family and compute something else.
+    problems, labels = [OWN_CODE] if "auto_map" in config else [], config.get("num_labels")
+    if labels is not None and (type(labels) is not int or not 1 <= labels <= MOST_LABELS):
+        problems.append(
+            f"num_labels: expected a count of units, found {shown(labels)}; set it to the number "
+            "of rows of the head"
+        )
+    return problems
 
 
 def initializer_range(config: Config) -> float:

@@ -101,6 +101,7 @@ def modular_head(files: ModelFiles, config: Config) -> ModularHead | None:
         and norm.get("dimension") == width == last.get("in_features")
         and config.get("norm_eps") == LAYER_NORM_EPS
         and type(units) is int
+        and units in (1, 2)
         and _states(dense, FIRST)
         and _states(last, LAST)
     )

@@ -122,6 +122,7 @@ def test_each_file_of_the_head_is_part_of_the_identity_and_is_checked(modular, p
         ("4_Dense", {"activation_function": "torch.nn.modules.activation.Tanh"}),
         ("4_Dense", {"module_output_name": "sentence_embedding"}),
         ("4_Dense", {"in_features": 16}),
+        ("4_Dense", {"out_features": 10**15}),  # a name for each would fill the memory
         ("3_LayerNorm", {"dimension": 16}),
         ("1_Pooling", {"pooling_mode": "max"}),
         ("", {"norm_eps": 1e-6}),
