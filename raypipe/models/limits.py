@@ -37,7 +37,7 @@ def fit_problems(
     """Why a model of these shapes does not compute with the settings; empty if it does."""
     files = family_of(config).files
     compared = compare(shapes, config, conventions)
-    problems = [*compared.problems]
+    problems = compared.problems
     if isinstance(conventions, PretrainedConventions):
         return problems
     table = compared.names.get(files.SEGMENTS)
@@ -51,10 +51,5 @@ def fit_problems(
     if files.has_segments and 0 < rows <= highest:
         problems.append(f"the settings use segment {highest}, the model has {rows} segment rows")
     if isinstance(conventions, PairConventions) and conventions.three_segments:
-        if files.has_segments:
-            problems += third_segment_problems(rows, conventions.segment_row)
-        else:
-            problems.append(
-                "a duoBERT model has three segments, this architecture none; name a BERT"
-            )
+        problems += third_segment_problems(rows, conventions.segment_row)
     return problems
