@@ -62,9 +62,9 @@ def snapshot_of(uri: str, say: Callable[[str], None] = lambda line: None) -> Pat
     small = {name: files[name] for name in files if name not in large}
     folder = _download(repository, commit, [*small])
     _check(repository, commit, folder, small)
-    files_there = ModelFiles(folder)
-    own = (folder / "config.json").exists() and why_library(files_there, None) is None
-    problems = (config_problems if own else stranger_problems)(files_there.config)
+    fetched = ModelFiles(folder)
+    own = (folder / "config.json").exists() and why_library(fetched, None) is None
+    problems = (config_problems if own else stranger_problems)(fetched.config)
     if problems:
         raise InputError([f"{repository}: config.json: {problem}" for problem in problems])
     if not large:

@@ -103,7 +103,6 @@ def describe(path: str, preset: str | None) -> Description:
             description.sources = {**discovered.sources, SAW: "of these weights"}
     conventions = None if discovered is None else discovered.conventions
     config = tried(as_saved, weights, problems=problems) or {}
-    folder = weights.folder
     family = tried(family_of, config, problems=[])  # an unknown one is among the problems already
     sizes = family and tried(family.files.as_bert, config, problems=[])
     description.architecture = {
@@ -113,10 +112,10 @@ def describe(path: str, preset: str | None) -> Description:
         "vocabulary": config.get("vocab_size"),
     }
     description.tokenizer = tried(_tokenizer_facts, weights, problems=problems)
-    file = folder / "model.safetensors" if adapter is None else adapter / WEIGHTS
+    file = weights.folder / "model.safetensors" if adapter is None else adapter / WEIGHTS
     description.weights = tried(_file_facts, file, problems=problems) if file.exists() else None
     if description.weights is not None and family is not None:
-        _describe_weights(description, folder, adapter, config, conventions)
+        _describe_weights(description, weights, adapter, config, conventions)
     if family is not None:
         description.training = _training(conventions)
     description.problems = list(dict.fromkeys(problems))
@@ -157,14 +156,14 @@ def _describe_settings(description: Description, files: ModelFiles, discovered: 
 
 def _describe_weights(
     description: Description,
-    folder: Path,
+    base: ModelFiles,
     adapter: Path | None,
     config: Config,
     conventions: AnyConventions | None,
 ) -> None:
     """Fill in what is unused and missing, and what does not fit the settings."""
     assert description.weights is not None
-    shapes = tried(checkpoint_shapes, folder, config, problems=description.problems)
+    shapes = tried(checkpoint_shapes, base, config, problems=description.problems)
     if shapes is None or config_problems(config):
         return
     files = family_of(config).files
@@ -185,7 +184,7 @@ def _describe_weights(
         return
     compared = compare(shapes, config, conventions)
     description.missing, description.unused = compared.missing, compared.unused
-    where = f"{description.path} over {folder}" if adapter else folder
+    where = f"{description.path} over {base.folder}" if adapter else base.folder
     problems = fit_problems(shapes, config, conventions)
     description.problems += [f"{where}: {problem}" for problem in problems]
 

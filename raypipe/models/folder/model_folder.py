@@ -342,7 +342,7 @@ def resolve_model(
         head = tried(modular_head, files, config, problems=problems)
         if head is not None:
             config, weights = head.config, sha256_of(weights, *map(hash_once, head.files))
-        shapes = tried(checkpoint_shapes, folder, config, problems=problems)
+        shapes = tried(checkpoint_shapes, files, config, problems=problems)
         problems += tried(quantised_problems, folder, config, problems=problems) or []
     stated = tried(discover, files, preset, settings=settings, problems=problems)
     conventions = None if stated is None else stated.conventions
@@ -423,7 +423,7 @@ def shapes_of(model: ModelFolder) -> dict[str, Shape]:
     Raises:
         InputError: a file is not a safetensors file, or see `merged_shapes`.
     """
-    shapes = checkpoint_shapes(model.folder, model.config())
+    shapes = checkpoint_shapes(ModelFiles(model.folder), model.config())
     return shapes if model.adapter is None else merged_shapes(shapes, model.config(), model.adapter)
 
 

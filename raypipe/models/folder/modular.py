@@ -131,11 +131,11 @@ def as_saved(files: ModelFiles) -> dict[str, Any]:
     return files.config if head is None else head.config
 
 
-def checkpoint_shapes(folder: Path, config: Config) -> dict[str, Shape]:
+def checkpoint_shapes(files: ModelFiles, config: Config) -> dict[str, Shape]:
     """Shapes by saved name of a folder's tensors, with those of such a head.
 
     Raises:
         InputError: a file is not a safetensors file, or see `ModularHead.shapes`.
     """
-    head = modular_head(ModelFiles(folder), config)
-    return tensor_shapes(folder / TENSORS) | ({} if head is None else head.shapes())
+    head = modular_head(files, config)
+    return tensor_shapes(files.folder / TENSORS) | ({} if head is None else head.shapes())
