@@ -13,7 +13,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from functools import lru_cache
 from importlib.metadata import version
@@ -239,7 +239,7 @@ def every_weight(folder: Path, *, head: bool) -> Iterator[None]:
     from transformers import PreTrainedModel
     from transformers.utils import logging
 
-    own, level = PreTrainedModel.__dict__["from_pretrained"], logging.get_verbosity()
+    own = PreTrainedModel.__dict__["from_pretrained"]
     problems: list[str] = []
 
     def reported(cls: Any, *given: Any, **more: Any) -> Any:
@@ -256,20 +256,18 @@ def every_weight(folder: Path, *, head: bool) -> Iterator[None]:
         )
         return model
 
-    setattr(PreTrainedModel, "from_pretrained", classmethod(reported))  # noqa: B010
-    own_logger, bars = getLogger("sentence_transformers"), logging.is_progress_bar_enabled()
-    own_level = own_logger.level
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    own_logger.setLevel("ERROR")
-    try:
+    logger = getLogger("sentence_transformers")
+    with ExitStack() as restored:
+        restored.callback(setattr, PreTrainedModel, "from_pretrained", own)
+        restored.callback(logging.set_verbosity, logging.get_verbosity())
+        restored.callback(logger.setLevel, logger.level)
+        if logging.is_progress_bar_enabled():
+            restored.callback(logging.enable_progress_bar)
+        setattr(PreTrainedModel, "from_pretrained", classmethod(reported))  # noqa: B010
+        logging.set_verbosity_error()
+        logging.disable_progress_bar()
+        logger.setLevel("ERROR")
         yield
-    finally:
-        setattr(PreTrainedModel, "from_pretrained", own)  # noqa: B010
-        logging.set_verbosity(level)
-        own_logger.setLevel(own_level)
-        if bars:
-            logging.enable_progress_bar()
     if problems:
         raise InputError(problems)
 
@@ -382,7 +380,8 @@ def _conventions(model: Any, name: str, settings: Mapping[str, Any], folder: Pat
             f"{folder}: the head has {model.num_labels} units, the settings (relevant_label: "
             f"{own.relevant_label}) expect {units}"
         )
-    _refuse_long(folder, own.total_limit, longest)
+    if problems := _long(folder, own.total_limit, longest):
+        raise InputError(problems)
     return own
 
 
@@ -403,33 +402,30 @@ def _of_encoder(
         **_prompts(model),
     }
     problems = similarity_problems(folder, model.similarity_fn_name, sparse=sparse)
-    if problems:
-        raise InputError(problems)
     own: Conventions = _checked(Conventions, {**values, **given}, folder)
     own = replace(own, pooling=BY_LIBRARY_SPARSE if sparse else BY_LIBRARY)
     if values["normalise"] and not own.normalise:
-        raise InputError(f"{folder}: normalise: expected true, as in modules.json, found false")
-    width = model.get_embedding_dimension()
-    if own.truncate_dim is not None and own.truncate_dim > width:
-        raise InputError(
+        problems.append(f"{folder}: normalise: expected true, as in modules.json, found false")
+    width, cut = model.get_embedding_dimension(), own.truncate_dim
+    if cut is not None and cut > width:
+        problems.append(
             f"{folder}: truncate_dim: expected at most {width}, the embeddings' dimensions, found "
-            f"{own.truncate_dim}"
+            f"{cut}"
         )
-    segments = {own.query_segment, own.passage_segment}
-    if segments != {0}:
-        raise InputError(
+    if segment := max(own.query_segment, own.passage_segment):
+        problems.append(
             f"{folder}: query_segment, passage_segment: expected 0, as sentence-transformers gives "
-            f"each text alone, found {max(segments)}"
+            f"each text alone, found {segment}"
         )
-    _refuse_long(folder, max(own.query_limit, own.passage_limit) + specials, longest)
-    whole = [
+    problems += _long(folder, max(own.query_limit, own.passage_limit) + specials, longest)
+    problems += [
         f"{folder}: {side}_limit: expected none, since sentence-transformers reads each {side} of "
         f"this model whole, found {own.limit(side)}; remove it"
         for side in SIDES
         if own.limit(side) < longest - specials and not _cuts(model, side)
     ]
-    if whole:
-        raise InputError(whole)
+    if problems:
+        raise InputError(problems)
     return own
 
 
@@ -443,11 +439,9 @@ def _cuts(model: Any, side: str) -> bool:
     return counts[1] < counts[0]
 
 
-def _refuse_long(folder: Path, tokens: int, longest: int) -> None:
-    if tokens > longest:
-        raise InputError(
-            f"{folder}: the settings allow {tokens} tokens, the model reads at most {longest}"
-        )
+def _long(folder: Path, tokens: int, longest: int) -> list[str]:
+    problem = f"{folder}: the settings allow {tokens} tokens, the model reads at most {longest}"
+    return [problem] if tokens > longest else []
 
 
 def _prompts(model: Any) -> dict[str, str]:

@@ -4,6 +4,7 @@ Each setting has its source. Modules that raypipe does not compute itself are th
 """
 
 import json
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,15 +22,8 @@ LARGEST_LENGTH = 1e300
 """transformers writes 1e30 for a tokenizer without a limit; an infinite number is none either."""
 POOLINGS = {"mean": "mean", "cls": "cls", "max": "max", "lasttoken": "last"}
 """raypipe's word by sentence-transformers'."""
-OLD_POOLINGS = {
-    "pooling_mode_cls_token": "cls",
-    "pooling_mode_mean_tokens": "mean",
-    "pooling_mode_max_tokens": "max",
-    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
-    "pooling_mode_weightedmean_tokens": "weightedmean",
-    "pooling_mode_lasttoken": "lasttoken",
-}
-"""The keys of releases before 6; later ones write `pooling_mode`."""
+OLD_POOLING = re.compile(r"pooling_mode_(\w+?)(?:_tokens?)?")
+"""A key of releases before 6, such as pooling_mode_mean_tokens; later ones write `pooling_mode`."""
 SPLADE_POOLING = "SpladePooling"
 OTHER_PROMPTS = ("passage", "corpus")
 """Names of prompts for passages that encode_document would look for if `document` had no place."""
@@ -91,7 +85,8 @@ def read_sentence_transformer(files: ModelFiles) -> Evidence:
 
 def _read_pooling(files: ModelFiles, name: str, evidence: Evidence) -> None:
     body = files.read(name)
-    modes: Any = body.get("pooling_mode", [OLD_POOLINGS[n] for n in OLD_POOLINGS if body.get(n)])
+    old = [match[1] for key in body if (match := OLD_POOLING.fullmatch(key)) and body[key]]
+    modes: Any = body.get("pooling_mode", old)
     modes = [str(mode) for mode in (modes if isinstance(modes, list) else [modes])]
     if len(modes) != 1 or modes[0] not in POOLINGS:
         evidence.by_library = f"its pooling is {' and '.join(modes) or 'not stated'}"

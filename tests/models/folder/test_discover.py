@@ -104,7 +104,7 @@ def test_release_6_writes_other_names_and_is_read_as_well(tmp_path):
         ),
         ({"modules": ["Pooling", "Transformer"]}, "its modules are Pooling, Transformer: "),
         ({"pooling": {"pooling_mode_weightedmean_tokens": True}}, "its pooling is weightedmean: "),
-        ({"pooling": {**MEAN, "pooling_mode_cls_token": True}}, "its pooling is cls and mean: "),
+        ({"pooling": {**MEAN, "pooling_mode_cls_token": True}}, "its pooling is mean and cls: "),
         ({"pooling": {}}, "its pooling is not stated: "),
         (
             {"prompts": {"similarity_fn_name": "euclidean"}},
