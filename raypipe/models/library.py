@@ -37,6 +37,7 @@ from raypipe.models.folder.settings import (
     Conventions,
     PairConventions,
     settings_problems,
+    units_of,
 )
 from raypipe.models.library_class import CLASSES, LATE_CLASS, POOLINGS, PROMPTED, class_of
 from raypipe.models.tokenizer import beyond_table
@@ -374,11 +375,10 @@ def _conventions(model: Any, name: str, settings: Mapping[str, Any], folder: Pat
     elif model.num_labels > 2:
         raise InputError(f"{folder}: expected a head of one or two units, found {model.num_labels}")
     own: PairConventions = _checked(PairConventions, values | given, folder)
-    units = 1 if own.relevant_label is None else 2
-    if name != LATE_CLASS and model.num_labels != units:
+    if name != LATE_CLASS and model.num_labels != units_of(own):
         raise InputError(
             f"{folder}: the head has {model.num_labels} units, the settings (relevant_label: "
-            f"{own.relevant_label}) expect {units}"
+            f"{own.relevant_label}) expect {units_of(own)}"
         )
     if problems := _long(folder, own.total_limit, longest):
         raise InputError(problems)

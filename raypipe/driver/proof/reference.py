@@ -41,12 +41,13 @@ from raypipe.models.folder.settings import (
     AnyConventions,
     Conventions,
     PairConventions,
+    units_of,
 )
 from raypipe.models.library import every_weight, why_not_opened
 from raypipe.models.load import load_encoder, load_scorer
 from raypipe.models.packed import attend_by_length, groups_of
 from raypipe.models.scorer import scores_of
-from raypipe.models.tensors import expected_units, with_third_segment
+from raypipe.models.tensors import with_third_segment
 from raypipe.stages.texts.query_tokens import tokenized
 from raypipe.text.inputs import Inputs, Layout, Layouts, TextSlice, cut_to, make_inputs
 
@@ -244,7 +245,7 @@ class Bare:
         opens = transformers.AutoModelForMaskedLM if own.is_sparse else transformers.AutoModel
         if isinstance(own, PairConventions):
             opens = transformers.AutoModelForSequenceClassification
-            config.num_labels = expected_units(own.relevant_label)
+            config.num_labels = units_of(own)
         given |= {"dtype": torch.float32, "use_safetensors": True}
         with TemporaryDirectory(prefix="raypipe-proof-") as scratch:
             opened = opens.from_pretrained(renamed(model.folder, Path(scratch)), **given)

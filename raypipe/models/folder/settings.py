@@ -15,7 +15,6 @@ from typing import Annotated, Any, ClassVar, get_type_hints
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from raypipe.errors import InputError
-from raypipe.models.tensors import expected_units
 from raypipe.text.prompts import DUO_PLACES, MONO_PLACES, prompt_problems
 from raypipe.vocabulary import Precision, ScoreScale, words
 
@@ -336,7 +335,7 @@ def units_of(conventions: AnyConventions) -> int | None:
     """Number of head units that the settings expect; None for an encoder."""
     if not isinstance(conventions, PairConventions):
         return None
-    return expected_units(conventions.relevant_label)
+    return 1 if conventions.relevant_label is None else 2
 
 
 def preset_named(name: str) -> AnyConventions:
