@@ -8,7 +8,7 @@ from safetensors import safe_open
 
 from raypipe.models.folder.adapters import SHIPPED, WEIGHTS, shipped_folder
 from raypipe.models.folder.model_folder import measurements, open_tokenizer, resolve_model
-from raypipe.models.scorer import load_scorer
+from raypipe.models.load import load_scorer
 from raypipe.text.inputs import TextSlice
 from raypipe.text.tokenize import tokenize_batch
 from raypipe.training.export import FILE, passage_hashes

@@ -41,7 +41,7 @@ from raypipe.driver.workspace import Workspace
 from raypipe.kinds.encode import Encode
 from raypipe.kinds.score import DuoScore
 from raypipe.markdown import Text
-from raypipe.models.folder import model_folder
+from raypipe.models.folder import model_folder, modules
 from raypipe.names import Role
 from raypipe.stages.stage import Sizing
 from raypipe.storage.records import Manifest, Record, Shard, digest
@@ -403,7 +403,8 @@ def table():
         tempfile.TemporaryDirectory(prefix="fingerprints-") as scratch,
         pytest.MonkeyPatch.context() as patch,
     ):
-        patch.setattr(model_folder, "read_tokenizer", copied)
+        for module in (model_folder, modules):
+            patch.setattr(module, "read_tokenizer", copied)
         folder = Path(scratch)
         for name, text in texts.items():
             short = name.rpartition("/")[2]

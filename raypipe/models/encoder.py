@@ -1,38 +1,38 @@
 """An encoder: from word pieces to one vector per row, independent of other rows."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from safetensors.torch import load_file
 
 from raypipe.errors import InputError, RowsFailed
-from raypipe.models.family import Body
 from raypipe.models.folder.files import check_unchanged
-from raypipe.models.folder.model_folder import (
-    ModelFolder,
-    here,
-    layouts_of,
-    load_weights,
-    misfits,
-)
+from raypipe.models.folder.model_folder import ModelFolder, here
 from raypipe.models.folder.modules import TABLE
-from raypipe.models.gpu.opening import FixedSettings, Work, placed
-from raypipe.models.gpu.passes import FixedEngine, vectors
-from raypipe.models.limits import longest_input
-from raypipe.models.machine.device import Buffers, Place, parts_that_fit
-from raypipe.models.machine.precision import set_products
-from raypipe.models.packed import Product, attend_by_length, groups_of, linear
-from raypipe.models.pooling import AnyFinishing, load_finishing
+from raypipe.models.gpu.passes import FixedEngine
+from raypipe.models.machine.device import Place
+from raypipe.models.packed import Body
+from raypipe.models.packed_forward import PackedForward
+from raypipe.models.pooling import AnyFinishing
 from raypipe.storage.records import hash_file
-from raypipe.text.batches import batches
-from raypipe.text.inputs import Layout, Layouts, TextSlice, make_inputs, taken
+from raypipe.text.inputs import Layouts, TextSlice
+
+
+def all_finite(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The same vectors.
+
+    Raises:
+        RowsFailed: some are not finite.
+    """
+    bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+    if len(bad):
+        raise RowsFailed(bad.tolist(), "the vector is not finite")
+    return vectors
 
 
 class Encoder:
-    """Weights on a device; see `load_encoder`."""
+    """Weights on a device; see `raypipe.models.load`."""
 
     def __init__(
         self,
@@ -43,16 +43,15 @@ class Encoder:
         finishing: AnyFinishing,
         engine: FixedEngine | None = None,
     ) -> None:
-        """Use `load_encoder`."""
+        """Use `raypipe.models.load`."""
         self.conventions = model.encoder
         self.dim = finishing.dim(body.width)
         self.numerics = place.numerics
         """The numerics class, within which a row has equal bytes, whatever the rows beside it."""
         self.engine = engine
         """Computes in passes of fixed shape; None without them."""
-        self._family, self._body, self._layouts, self._place = model.family, body, layouts, place
-        self._finishing = finishing
-        self._product: Product = Buffers() if place.device == "cpu" else linear
+        self._layouts = layouts
+        self._forward = PackedForward(model.family, body, place, finishing.of_groups, engine)
 
     def encode(
         self,
@@ -69,8 +68,8 @@ class Encoder:
             flat: the word pieces of all rows.
             offsets: int64 [N + 1].
             side: query or passage, which decides limit and segment.
-            budget_tokens: tokens in one forward pass, at most those of `load_encoder`; changes no
-                byte.
+            budget_tokens: tokens in one forward pass, at most those that it was loaded
+                with; changes no byte.
             beat: called with the rows of each batch before it is computed.
 
         Raises:
@@ -81,21 +80,9 @@ class Encoder:
         counts = self._counts(offsets, side)
         texts = TextSlice(flat, offsets[:-1], counts)
         out = np.empty((len(counts), self.dim), np.float32)
-        budget = self._place.budget(budget_tokens)
-        if self.engine is not None:
-            found = self.engine.results([texts], layout, budget_tokens=budget, beat=beat)
-            for rows, result in found:
-                out[rows] = result
-        else:
-            for rows in batches(layout.lengths([counts]), budget_tokens=budget):
-                beat(rows.tolist())
-                for part in parts_that_fit(rows):
-                    with part:
-                        out[part.rows] = self._forward(texts, layout, part.rows)
-        bad = np.flatnonzero(~np.isfinite(out).all(axis=1))
-        if len(bad):
-            raise RowsFailed(bad.tolist(), "the vector is not finite")
-        return out
+        for rows, vectors_of_rows in self._forward.results([texts], layout, budget_tokens, beat):
+            out[rows] = vectors_of_rows
+        return all_finite(out)
 
     def num_tokens(self, offsets: NDArray[np.int64], side: str) -> int:
         """The number of tokens that `encode` reads of such rows, special tokens included."""
@@ -103,22 +90,6 @@ class Encoder:
 
     def _counts(self, offsets: NDArray[np.int64], side: str) -> NDArray[np.int64]:
         return np.minimum(np.diff(offsets), self.conventions.limit(side))
-
-    @torch.inference_mode()
-    def _forward(
-        self, texts: TextSlice, layout: Layout, rows: NDArray[np.int64]
-    ) -> NDArray[np.float32]:
-        set_products(self._place.precision)
-        inputs = make_inputs([taken(texts, rows)], layout)
-        groups = groups_of(inputs.lengths)
-        device = self._place.device
-        ids = torch.from_numpy(inputs.ids).to(device)
-        positions = torch.from_numpy(inputs.positions).to(device)
-        (segment,) = layout.segments
-        tokens = (ids, positions, segment, groups)
-        hidden = self._family.forward(self._body, *tokens, attend_by_length, product=self._product)
-        found: NDArray[np.float32] = self._finishing.of_groups(hidden, groups).cpu().numpy()
-        return found
 
 
 class QueryTable(Encoder):
@@ -167,51 +138,3 @@ class QueryTable(Encoder):
     def num_tokens(self, offsets: NDArray[np.int64], side: str) -> int:
         """Zero: no model reads a token."""
         return 0
-
-
-def load_encoder(
-    model: ModelFolder,
-    *,
-    side: str | None = None,
-    device: str = "cpu",
-    threads: int = 1,
-    budget_tokens: int | None = None,
-    fixed: FixedSettings | None = None,
-) -> Encoder:
-    """The model on a device, in its precision.
-
-    On a CPU it computes on one thread if rows would affect each other; see `settle`.
-
-    Args:
-        model: the folder.
-        side: query or passage, if nothing else is to be encoded: a table needs no model.
-        device: cpu or cuda.
-        threads: the largest number of threads.
-        budget_tokens: tokens in one forward pass; up to this number of rows are tested together.
-        fixed: how passes of fixed shape are computed; None means by default on CUDA, and on a CPU
-            that the shape is that of each batch.
-
-    Raises:
-        InputError: another architecture, missing tensors, a tokenizer without special tokens, or
-            limits beyond the model's positions or segments.
-    """
-    if side is not None and model.encoder.by_table(side):
-        return QueryTable(model)
-    weights = load_weights(model)
-    layouts = layouts_of(model)
-    if problems := misfits(model, layouts):
-        raise InputError(problems)
-    body: Body = model.family.read(weights, model.config()).to(device, model.precision)
-    finishing = load_finishing(model, weights).to(device)
-    finish = partial(vectors, finishing=finishing)
-    engine, place = placed(
-        model,
-        body,
-        Work(layouts["passage"], longest_input(model.encoder, layouts), finish, firsts=False),
-        *finishing.linears,
-        device=device,
-        threads=threads,
-        budget_tokens=budget_tokens,
-        fixed=fixed,
-    )
-    return Encoder(model, body, layouts, place, finishing, engine)

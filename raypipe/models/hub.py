@@ -14,7 +14,8 @@ from typing import Any
 from raypipe.errors import InputError, first_line
 from raypipe.models.folder.adapters import WEIGHTS as ADAPTER
 from raypipe.models.folder.discover import why_library
-from raypipe.models.folder.files import OWN_CODE, config_problems, read_object
+from raypipe.models.folder.files import config_problems, stranger_problems
+from raypipe.models.folder.modules import ModelFiles
 from raypipe.models.tensors import PICKLES
 from raypipe.storage.records import hash_once
 from raypipe.uris import COMMIT, HubName, hub_name, redacted
@@ -60,11 +61,9 @@ def snapshot_of(uri: str, say: Callable[[str], None] = lambda line: None) -> Pat
     small = {name: files[name] for name in files if name not in large}
     folder = _download(repository, commit, [*small])
     _check(repository, commit, folder, small)
-    config = folder / "config.json"
-    own = config.exists() and why_library(folder, None) is None
-    problems = config_problems(read_object(config)) if own else []
-    if not own and "auto_map" in read_object(config):
-        problems = [OWN_CODE]
+    fetched = ModelFiles(folder)
+    own = (folder / "config.json").exists() and why_library(fetched, None) is None
+    problems = (config_problems if own else stranger_problems)(fetched.config)
     if problems:
         raise InputError([f"{repository}: config.json: {problem}" for problem in problems])
     if not large:

@@ -13,8 +13,8 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, replace
 from functools import lru_cache
 from importlib.metadata import version
 from logging import getLogger
@@ -25,18 +25,9 @@ from typing import Any
 from raypipe.errors import InputError, first_line, shown
 from raypipe.models.folder.cross_encoder import SCORES
 from raypipe.models.folder.discover import Discovered, given_settings, with_known_prompts
-from raypipe.models.folder.files import (
-    first_of,
-    part_of,
-    read_object,
-)
-from raypipe.models.folder.modules import ROUTES, SETTINGS, modules_of
-from raypipe.models.folder.sentence_transformers import (
-    STATED,
-    finishing_notes,
-    prompts_of,
-    similarity_problems,
-)
+from raypipe.models.folder.files import first_of, part_of
+from raypipe.models.folder.modules import ROUTES, SETTINGS, ModelFiles
+from raypipe.models.folder.sentence_transformers import STATED, finishing_notes, similarity_problems
 from raypipe.models.folder.settings import (
     BY_LIBRARY,
     BY_LIBRARY_SPARSE,
@@ -46,8 +37,10 @@ from raypipe.models.folder.settings import (
     Conventions,
     PairConventions,
     settings_problems,
+    units_of,
 )
 from raypipe.models.library_class import CLASSES, LATE_CLASS, POOLINGS, PROMPTED, class_of
+from raypipe.models.tokenizer import beyond_table
 from raypipe.regular import check_fetched
 from raypipe.storage.records import canonical, digest, hash_once
 
@@ -73,24 +66,23 @@ _opening = RLock()
 
 
 def described(
-    folder: Path, preset: str | None, settings: Mapping[str, Any] | None = None
+    files: ModelFiles, preset: str | None, settings: Mapping[str, Any] | None = None
 ) -> tuple[Discovered, Mapping[str, Any], str]:
     """(settings with their sources, facts of the model, hash of its files) of a folder.
 
     Raises:
         InputError: as in `library_model`.
     """
-    given, sources = given_settings(folder, preset, settings)
-    sha256 = hash_of(folder)
-    conventions, read = _described(folder, sha256, canonical(given))
+    given, sources = given_settings(files, preset, settings)
+    sha256 = hash_of(files.folder)
+    conventions, read = _described(files.folder, sha256, canonical(given))
     every = dict.fromkeys(asdict(conventions), "sentence-transformers")
-    prompts = prompts_of(folder)
-    every |= {f"{s}_prefix": f"{SETTINGS}{STATED}{n}" for s, n in SIDES.items() if n in prompts}
-    config = read_object(folder / "config.json")
-    stated = read_object(folder / SETTINGS).get("similarity_fn_name")
+    named = [(side, name) for side, name in SIDES.items() if name in files.prompts]
+    every |= {f"{side}_prefix": f"{SETTINGS}{STATED}{name}" for side, name in named}
+    stated = files.settings.get("similarity_fn_name")
     notes = finishing_notes(getattr(conventions, "normalise", True), stated)
     found = Discovered(conventions, every | sources, notes)
-    return with_known_prompts(folder, config, found), read, sha256
+    return with_known_prompts(files.folder, files.config, found), read, sha256
 
 
 @lru_cache(maxsize=16)
@@ -99,7 +91,7 @@ def _described(
 ) -> tuple[AnyConventions, Mapping[str, Any]]:
     """(settings, facts of the model); an invocation asks several times, and opening takes time."""
     given = json.loads(settings)
-    name = class_of(folder, given)
+    name = class_of(ModelFiles(folder), given)
     bare = None if (folder / "modules.json").exists() else given.get("pooling")
     prompted = _checked(PairConventions, given, folder) if name == PROMPTED else None
     model = open_by_library(folder, name, prompted or bare, "meta")
@@ -121,8 +113,8 @@ def hash_of(folder: Path) -> str:
     Raises:
         InputError: tensors are in a pickle alone.
     """
-    places = {folder, *(folder / place for _, place in modules_of(folder))}
-    places |= {route for place in places for route in _routes(place)}
+    places = {folder, *(folder / place for _, place in ModelFiles(folder).modules)}
+    places |= {route for place in places for route in _routes(ModelFiles(place))}
     files = [
         file
         for file in sorted(folder.rglob("*"))
@@ -146,10 +138,11 @@ def hash_of(folder: Path) -> str:
     return digest(canonical({str(file.relative_to(folder)): hash_once(file) for file in read}))
 
 
-def _routes(place: Path) -> set[Path]:
+def _routes(files: ModelFiles) -> set[Path]:
     """The folders of a Router's modules, whatever its routes are called; none of another module."""
-    files = (place / ROUTES, place / "config.json")  # of older releases
-    return {place / name for file in files for name in part_of(read_object(file), "types", file)}
+    each = (ROUTES, "config.json")  # the latter of older releases
+    types = [part_of(files.read(name), "types", files.folder / name) for name in each]
+    return {files.folder / route for routes in types for route in routes}
 
 
 def open_by_library(folder: Path, name: str, how: Any, device: str) -> Any:
@@ -247,7 +240,7 @@ def every_weight(folder: Path, *, head: bool) -> Iterator[None]:
     from transformers import PreTrainedModel
     from transformers.utils import logging
 
-    own, level = PreTrainedModel.__dict__["from_pretrained"], logging.get_verbosity()
+    own = PreTrainedModel.__dict__["from_pretrained"]
     problems: list[str] = []
 
     def reported(cls: Any, *given: Any, **more: Any) -> Any:
@@ -264,20 +257,18 @@ def every_weight(folder: Path, *, head: bool) -> Iterator[None]:
         )
         return model
 
-    setattr(PreTrainedModel, "from_pretrained", classmethod(reported))  # noqa: B010
-    own_logger, bars = getLogger("sentence_transformers"), logging.is_progress_bar_enabled()
-    own_level = own_logger.level
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    own_logger.setLevel("ERROR")
-    try:
+    logger = getLogger("sentence_transformers")
+    with ExitStack() as restored:
+        restored.callback(setattr, PreTrainedModel, "from_pretrained", own)
+        restored.callback(logging.set_verbosity, logging.get_verbosity())
+        restored.callback(logger.setLevel, logger.level)
+        if logging.is_progress_bar_enabled():
+            restored.callback(logging.enable_progress_bar)
+        setattr(PreTrainedModel, "from_pretrained", classmethod(reported))  # noqa: B010
+        logging.set_verbosity_error()
+        logging.disable_progress_bar()
+        logger.setLevel("ERROR")
         yield
-    finally:
-        setattr(PreTrainedModel, "from_pretrained", own)  # noqa: B010
-        logging.set_verbosity(level)
-        own_logger.setLevel(own_level)
-        if bars:
-            logging.enable_progress_bar()
     if problems:
         raise InputError(problems)
 
@@ -315,13 +306,9 @@ def _refuse_beyond_table(model: Any, folder: Path) -> None:
         if not isinstance(each, Transformer) or not hasattr(each.tokenizer, "get_vocab"):
             continue
         rows = getattr(each.model.get_input_embeddings(), "num_embeddings", None)
-        largest, token = max((n, t) for t, n in each.tokenizer.get_vocab().items())
-        if rows is not None and largest >= rows:
-            raise InputError(
-                f"{folder}: expected word pieces 0 to {rows - 1}, for which the model has "
-                f"embeddings, found {largest}, {token!r}; take it out of the tokenizer's files, or "
-                "resize the model's embeddings and train them"
-            )
+        problems = rows and beyond_table(folder, each.tokenizer.get_vocab(), rows)
+        if problems:
+            raise InputError(problems)
 
 
 def _dim(model: Any, conventions: AnyConventions, folder: Path) -> int:
@@ -388,13 +375,13 @@ def _conventions(model: Any, name: str, settings: Mapping[str, Any], folder: Pat
     elif model.num_labels > 2:
         raise InputError(f"{folder}: expected a head of one or two units, found {model.num_labels}")
     own: PairConventions = _checked(PairConventions, values | given, folder)
-    units = 1 if own.relevant_label is None else 2
-    if name != LATE_CLASS and model.num_labels != units:
+    if name != LATE_CLASS and model.num_labels != units_of(own):
         raise InputError(
             f"{folder}: the head has {model.num_labels} units, the settings (relevant_label: "
-            f"{own.relevant_label}) expect {units}"
+            f"{own.relevant_label}) expect {units_of(own)}"
         )
-    _refuse_long(folder, own.total_limit, longest)
+    if problems := _long(folder, own.total_limit, longest):
+        raise InputError(problems)
     return own
 
 
@@ -404,7 +391,7 @@ def _of_encoder(
     sparse, specials = name == "SparseEncoder", specials_of(model)
     normalised = not sparse and type(model[-1]).__name__ == "Normalize"
     values: dict[str, Any] = {
-        "pooling": BY_LIBRARY_SPARSE if sparse else BY_LIBRARY,
+        "pooling": "mean",  # until the settings are checked: none may name the library's
         "normalise": normalised and model.truncate_dim is None,  # else it is cut afterwards
         "query_segment": 0,
         "passage_segment": 0,
@@ -415,32 +402,30 @@ def _of_encoder(
         **_prompts(model),
     }
     problems = similarity_problems(folder, model.similarity_fn_name, sparse=sparse)
-    if problems:
-        raise InputError(problems)
     own: Conventions = _checked(Conventions, {**values, **given}, folder)
+    own = replace(own, pooling=BY_LIBRARY_SPARSE if sparse else BY_LIBRARY)
     if values["normalise"] and not own.normalise:
-        raise InputError(f"{folder}: normalise: expected true, as in modules.json, found false")
-    width = model.get_embedding_dimension()
-    if own.truncate_dim is not None and own.truncate_dim > width:
-        raise InputError(
+        problems.append(f"{folder}: normalise: expected true, as in modules.json, found false")
+    width, cut = model.get_embedding_dimension(), own.truncate_dim
+    if cut is not None and cut > width:
+        problems.append(
             f"{folder}: truncate_dim: expected at most {width}, the embeddings' dimensions, found "
-            f"{own.truncate_dim}"
+            f"{cut}"
         )
-    segments = {own.query_segment, own.passage_segment}
-    if segments != {0}:
-        raise InputError(
+    if segment := max(own.query_segment, own.passage_segment):
+        problems.append(
             f"{folder}: query_segment, passage_segment: expected 0, as sentence-transformers gives "
-            f"each text alone, found {max(segments)}"
+            f"each text alone, found {segment}"
         )
-    _refuse_long(folder, max(own.query_limit, own.passage_limit) + specials, longest)
-    whole = [
+    problems += _long(folder, max(own.query_limit, own.passage_limit) + specials, longest)
+    problems += [
         f"{folder}: {side}_limit: expected none, since sentence-transformers reads each {side} of "
         f"this model whole, found {own.limit(side)}; remove it"
         for side in SIDES
         if own.limit(side) < longest - specials and not _cuts(model, side)
     ]
-    if whole:
-        raise InputError(whole)
+    if problems:
+        raise InputError(problems)
     return own
 
 
@@ -454,11 +439,9 @@ def _cuts(model: Any, side: str) -> bool:
     return counts[1] < counts[0]
 
 
-def _refuse_long(folder: Path, tokens: int, longest: int) -> None:
-    if tokens > longest:
-        raise InputError(
-            f"{folder}: the settings allow {tokens} tokens, the model reads at most {longest}"
-        )
+def _long(folder: Path, tokens: int, longest: int) -> list[str]:
+    problem = f"{folder}: the settings allow {tokens} tokens, the model reads at most {longest}"
+    return [problem] if tokens > longest else []
 
 
 def _prompts(model: Any) -> dict[str, str]:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from raypipe.errors import InputError, shown
-from raypipe.models.folder.files import OWN_CODE, quantised_problems, read_object
-from raypipe.models.folder.modules import LATE, SETTINGS, modules_of
+from raypipe.errors import InputError
+from raypipe.models.folder.files import OWN_CODE, quantised_problems, stranger_problems
+from raypipe.models.folder.modules import LATE, ModelFiles
 from raypipe.models.folder.settings import DOCUMENTED, OF_WORDS
 
 PROMPTED = "Prompted"
@@ -25,35 +25,25 @@ CLASSES = {
 POOLINGS = {"mean": "mean", "cls": "cls", "max": "max", "last": "lasttoken"}
 """The library's word by raypipe's, for a transformer alone."""
 METADATA = "artifact.metadata"
-MOST_LABELS = 100_000
-"""transformers makes a name for each label, in memory, before it reads a weight."""
 
 
-def class_of(folder: Path, settings: Mapping[str, Any]) -> str:
+def class_of(files: ModelFiles, settings: Mapping[str, Any]) -> str:
     """The class that opens the folder; nothing is guessed.
 
     Raises:
         InputError: nothing says it, the folder asks for code of its own or for files of another
             folder, its number of labels is none, or its weights are quantised.
     """
-    config, tokenizer = (
-        read_object(folder / name) for name in ("config.json", "tokenizer_config.json")
-    )
-    if "auto_map" in config or "auto_map" in tokenizer:
+    config, folder = files.config, files.folder
+    if "auto_map" in files.read("tokenizer_config.json"):
         raise InputError(f"{folder}: {OWN_CODE}")
-    _refuse_elsewhere(folder)
-    labels = config.get("num_labels")
-    if labels is not None and (type(labels) is not int or not 1 <= labels <= MOST_LABELS):
-        raise InputError(
-            f"{folder / 'config.json'}: num_labels: expected a count of units, found "
-            f"{shown(labels)}; set it to the number of rows of the head"
-        )
-    problems = quantised_problems(folder, config)
-    if problems:
+    _refuse_elsewhere(files)
+    problems = [f"{folder / 'config.json'}: {problem}" for problem in stranger_problems(config)]
+    if problems := problems + quantised_problems(folder, config):
         raise InputError(problems)
-    stated = str(read_object(folder / SETTINGS).get("model_type"))
+    stated = str(files.settings.get("model_type"))
     stated = LATE_CLASS if stated in LATE else stated
-    modules = [name for name, _ in modules_of(folder)]
+    modules = [name for name, _ in files.modules]
     names = str(config.get("architectures"))
     pooling, kind = settings.get("pooling"), settings.get("kind")
     rules = (
@@ -99,17 +89,17 @@ def _unknown(config: Mapping[str, Any], names: str) -> str:
     )
 
 
-def _refuse_elsewhere(folder: Path) -> None:
+def _refuse_elsewhere(files: ModelFiles) -> None:
     """Returns nothing if no file names another place for the tokenizer, which no hash would cover.
 
     Raises:
         InputError: one does.
     """
-    for _, place in [("", ""), *modules_of(folder)]:
-        file = folder / place / "sentence_bert_config.json"
+    for _, place in [("", ""), *files.modules]:
+        file = Path(place, "sentence_bert_config.json")
         for key in ("tokenizer_name_or_path", "model_name_or_path"):
-            if read_object(file).get(key) is not None:
+            if files.read(str(file)).get(key) is not None:
                 raise InputError(
-                    f"{file}: {key}: expected none, found another place for a part of the model; "
-                    "put the part into this folder and remove the key"
+                    f"{files.folder / file}: {key}: expected none, found another place for a part "
+                    "of the model; put the part into this folder and remove the key"
                 )

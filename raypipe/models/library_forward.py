@@ -16,8 +16,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from raypipe.errors import RowsFailed
-from raypipe.models.encoder import Encoder
+from raypipe.models.encoder import Encoder, all_finite
 from raypipe.models.folder.files import check_unchanged
 from raypipe.models.folder.model_folder import ModelFolder, here
 from raypipe.models.library import (
@@ -63,9 +62,8 @@ class _Forward(ABC):
         device: str = "cpu",
         threads: int = 1,
         budget_tokens: int | None = None,
-        fixed: Any = None,
     ) -> None:
-        """Open the folder's model; `fixed` has no effect, as each pass has the inputs' length.
+        """Open the folder's model.
 
         Raises:
             InputError: the files changed since they were found.
@@ -231,10 +229,7 @@ class LibraryEncoder(_Forward, Encoder):
         for rows, found in self.results(texts, beat, budget_tokens, side=side, limit=limit):
             vectors = torch.from_numpy(found[:, : self.dim])
             out[rows] = F.normalize(vectors, dim=1) if own.normalise else vectors
-        bad = np.flatnonzero(~np.isfinite(out).all(axis=1))
-        if len(bad):
-            raise RowsFailed(bad.tolist(), "the vector is not finite")
-        return out
+        return all_finite(out)
 
     def num_tokens(self, offsets: Int64, side: str) -> int:
         """Tokens that the last `encode` read."""

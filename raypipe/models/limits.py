@@ -3,14 +3,12 @@
 from collections.abc import Mapping
 
 from raypipe.models.family import family_of
-from raypipe.models.folder.files import tensor_problems
+from raypipe.models.folder.files import compare
 from raypipe.models.folder.settings import (
     AnyConventions,
     Conventions,
     PairConventions,
     PretrainedConventions,
-    predicts_words,
-    units_of,
 )
 from raypipe.models.tensors import Config, Shape, third_segment_problems
 from raypipe.text.inputs import Layouts
@@ -38,16 +36,11 @@ def fit_problems(
 ) -> list[str]:
     """Why a model of these shapes does not compute with the settings; empty if it does."""
     files = family_of(config).files
-    problems = tensor_problems(
-        shapes,
-        config,
-        units=units_of(conventions),
-        words=predicts_words(conventions),
-        is_duo=conventions.kind == "duo",
-    )
+    compared = compare(shapes, config, conventions)
+    problems = compared.problems
     if isinstance(conventions, PretrainedConventions):
         return problems
-    table = files.canonical_names(shapes).get(files.SEGMENTS)
+    table = compared.names.get(files.SEGMENTS)
     rows = 0 if table is None else shapes[table][0]
     longest, positions = longest_input(conventions, layouts), files.num_positions(config)
     highest = 1
@@ -55,13 +48,8 @@ def fit_problems(
         highest = max(conventions.query_segment, conventions.passage_segment)
     if longest > positions:
         problems.append(f"the settings allow {longest} tokens, the model has {positions} positions")
-    if files.HAS_SEGMENTS and 0 < rows <= highest:
+    if files.has_segments and 0 < rows <= highest:
         problems.append(f"the settings use segment {highest}, the model has {rows} segment rows")
     if isinstance(conventions, PairConventions) and conventions.three_segments:
-        if files.HAS_SEGMENTS:
-            problems += third_segment_problems(rows, conventions.segment_row)
-        else:
-            problems.append(
-                "a duoBERT model has three segments, this architecture none; name a BERT"
-            )
+        problems += third_segment_problems(rows, conventions.segment_row)
     return problems

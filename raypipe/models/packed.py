@@ -8,9 +8,9 @@ Shapes: T tokens of a batch, H hidden, B sequences, L length of a group, N heads
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from itertools import groupby
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from raypipe.models.machine.precision import int8_linear, quantised
+from raypipe.models.machine.precision import DTYPES, int8_linear, quantised
 
 MIN_ROWS = 16
 """With fewer rows, other matrix kernels are used, whose sums differ in the last bit."""
@@ -31,6 +31,8 @@ Groups = list[tuple[int, int]]
 Linear = tuple[Tensor, ...]
 """Weight [out, in] and bias [out], or one zero where a layer has no bias; a low-rank update adds
 down [r, in] and up [out, r]. In int8, the scales of the outputs [out] come third."""
+PRODUCT = {"moved to": "the precision's dtype"}
+"""Metadata of a field with a linear layer whose product is computed in a model's precision."""
 Updates = Mapping[str, tuple[Tensor, Tensor]]
 """(down [r, in], up [out, r]) of a linear layer by its name, without `.weight` and `.bias`."""
 Dropout = Callable[[Tensor], Tensor]
@@ -119,22 +121,115 @@ def moved(weights: Linear, device: str, dtype: torch.dtype = torch.float32) -> L
 
 
 def moved_all(weights: X, device: str, dtype: torch.dtype = torch.float32) -> X:
-    """A dataclass of weights on a device; its linear layers, but no `norm`, in the dtype."""
+    """A dataclass of weights on a device, fp32; its fields that are `PRODUCT`s in the dtype."""
 
-    def there(value: Any, own: torch.dtype) -> Any:
+    def there(value: Any) -> Any:
         if isinstance(value, Tensor):
-            return value.to(device)
-        if isinstance(value, tuple) and all(isinstance(each, Tensor) for each in value):
-            return moved(value, device, own)
+            return value.to(device, torch.float32)
         if isinstance(value, tuple):
-            return tuple(there(each, own) for each in value)
-        return moved_all(value, device, own) if is_dataclass(value) else value
+            return tuple(map(there, value))
+        return moved_all(value, device, dtype) if is_dataclass(value) else value
 
     part: Any = weights
-    every = {each.name: getattr(part, each.name) for each in fields(part)}
-    moved_fields = {n: there(v, torch.float32 if "norm" in n else dtype) for n, v in every.items()}
-    found: X = replace(part, **moved_fields)
-    return found
+    every = {each: getattr(part, each.name) for each in fields(part)}
+    moved_fields = {
+        each.name: moved(value, device, dtype) if each.metadata == PRODUCT else there(value)
+        for each, value in every.items()
+    }
+    on_device: X = replace(part, **moved_fields)
+    return on_device
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer:
+    """The products of a layer; a family adds its normalisations."""
+
+    qkv: Linear = field(metadata=PRODUCT)
+    """Query, key and value, concatenated once."""
+    out: Linear = field(metadata=PRODUCT)
+    up: Linear = field(metadata=PRODUCT)
+    down: Linear = field(metadata=PRODUCT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Body:
+    """Weights of an encoder, fp32 until they are moved, without a reranker's head."""
+
+    words: Tensor
+    norm: Linear
+    layers: tuple[Any, ...]
+    """A `Layer` each, with what its family adds."""
+    num_heads: int
+    """Attention heads of a layer."""
+    eps: float
+
+    @property
+    def width(self) -> int:
+        """The hidden size, H."""
+        return self.words.shape[1]
+
+    @property
+    def num_words(self) -> int:
+        """Number of rows of the table of word pieces."""
+        return len(self.words)
+
+    @property
+    def windows(self) -> set[int | None]:
+        """The windows of its layers' attention; None if a layer has none."""
+        return {None}
+
+    @property
+    def linears(self) -> list[Linear]:
+        """The linear layers, in order, whose products are tested for effects of other rows."""
+        return [p for layer in self.layers for p in (layer.qkv, layer.out, layer.up, layer.down)]
+
+    def to(self, device: str, precision: str = "fp32") -> Self:
+        """The weights on `cpu` or `cuda`, those of the linear layers in the precision's dtype."""
+        return moved_all(self, device, DTYPES[precision])
+
+    def fused(self, between: Between) -> Self:
+        """The body with this work between a layer's products; itself if it has other work there."""
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The head of a reranker: a first layer, a function, perhaps a normalisation, a classifier."""
+
+    pooler: Linear
+    classifier: Linear
+    """Padded with zeros to 16 units: narrower products use other kernels (see MIN_ROWS)."""
+    num_units: int
+    activation: Callable[[Tensor], Tensor]
+    """The function behind the first layer."""
+    norm: Linear = ()
+    """A normalisation after that, if there is one."""
+    eps: float = 0.0
+    pooling: str = "cls"
+    """Pooling of the states that it reads: cls, the first token's alone, or mean."""
+
+    @property
+    def linears(self) -> list[Linear]:
+        """Both linear layers."""
+        return [self.pooler, self.classifier]
+
+    def to(self, device: str) -> "Head":
+        """The weights on `cpu` or `cuda`."""
+        return moved_all(self, device)
+
+    def logits(self, pooled_BH: Tensor, *, drop: Dropout = lambda x: x) -> Tensor:
+        """Each sequence's units, fp32 [B, num_units], from its pooled state."""
+        widened = self.activation(linear(pooled_BH, self.pooler))
+        if self.norm:
+            widened = normed(widened, self.norm, self.eps)
+        return linear(drop(widened), self.classifier)[:, : self.num_units]
+
+
+def padded(classifier: Linear) -> Linear:
+    """A classifier with zeros up to MIN_ROWS units."""
+    weight, bias = classifier
+    filled = MIN_ROWS - len(bias)
+    return F.pad(weight, (0, 0, 0, filled)), F.pad(bias, (0, filled))
 
 
 def _in_tiles(x: Tensor, weights: Linear, room: Room | None) -> Tensor:

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from raypipe.models.family import Pretraining
+from raypipe.errors import InputError
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.folder.settings import SPLADE_LOG
 from raypipe.models.packed import Groups, Linear, Product, RunLayer, linear, moved_all, normed
@@ -176,20 +176,26 @@ AnyFinishing = Finishing | WordWeights
 
 
 def word_weights(
-    heads: Pretraining, weights: Mapping[str, Tensor], eps: float, pooling: str
+    masked_word_head: tuple[Linear, Linear, Linear], eps: float, pooling: str
 ) -> WordWeights:
-    """The masked-word head of these tensors as that of a splade model; no tensor is copied."""
-    transform, norm, head = heads.word_head(weights)
+    """A family's `word_head` as that of a splade model; no tensor is copied."""
+    transform, norm, head = masked_word_head
     # split and no slices: the gradient of each slice would be a zero tensor of all words.
     words = zip(*(torch.split(each, WORDS_AT_ONCE) for each in head), strict=True)
     return WordWeights(transform, norm, eps, tuple(words), pooling == SPLADE_LOG)
 
 
 def load_finishing(model: ModelFolder, weights: Mapping[str, Tensor]) -> AnyFinishing:
-    """The steps after the last hidden states of an encoder with these weights."""
+    """The steps after the last hidden states of an encoder with these weights.
+
+    Raises:
+        InputError: a splade model's decoder is not the table of word embeddings, which it is here.
+    """
     own = model.encoder
     if own.is_sparse:
         heads = model.family.pretraining
+        if problems := heads.untied(weights):
+            raise InputError([f"{model.folder}: {problem}" for problem in problems])
         eps = model.family.files.as_bert(model.config())["layer_norm_eps"]
-        return word_weights(heads, weights, float(eps), own.pooling)
+        return word_weights(heads.word_head(weights), float(eps), own.pooling)
     return Finishing(own.truncate_dim, own.normalise, own.pooling)

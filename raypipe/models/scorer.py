@@ -1,31 +1,20 @@
 """A reranker: one score from the pieces of a query and one or two passages."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from raypipe.errors import InputError
-from raypipe.models.family import Body, Head
-from raypipe.models.folder.model_folder import (
-    ModelFolder,
-    layouts_of,
-    load_weights,
-    misfits,
-)
+from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.folder.settings import PairConventions
-from raypipe.models.gpu.opening import FixedSettings, Work, placed
-from raypipe.models.gpu.passes import FixedEngine, units
-from raypipe.models.machine.device import Buffers, Place, parts_that_fit
-from raypipe.models.machine.precision import set_products
-from raypipe.models.packed import Product, attend_by_length, first_tokens, groups_of, linear
+from raypipe.models.gpu.passes import FixedEngine
+from raypipe.models.machine.device import Place
+from raypipe.models.packed import Body, Groups, Head
+from raypipe.models.packed_forward import PackedForward
 from raypipe.models.pooling import pool
-from raypipe.models.tensors import with_third_segment
 from raypipe.ranking.candidates import Keys
-from raypipe.text.batches import batches
-from raypipe.text.inputs import Layouts, TextSlice, cut_to, make_inputs, taken
+from raypipe.text.inputs import Layouts, TextSlice, cut_to
 
 Float64 = NDArray[np.float64]
 Texts = Callable[[NDArray[np.int64]], TextSlice]
@@ -33,7 +22,7 @@ Texts = Callable[[NDArray[np.int64]], TextSlice]
 
 
 class Scorer:
-    """Weights on a device; see `load_scorer`."""
+    """Weights on a device; see `raypipe.models.load`."""
 
     def __init__(
         self,
@@ -44,16 +33,20 @@ class Scorer:
         place: Place,
         engine: FixedEngine | None = None,
     ) -> None:
-        """Use `load_scorer`."""
+        """Use `raypipe.models.load`."""
         self.conventions = model.reranker
         self.numerics = place.numerics
         """The numerics class, within which an input has equal bytes, whatever the inputs beside
         it."""
         self.engine = engine
         """As in Encoder."""
-        self._family, self._body, self._head = model.family, body, head
-        self._layout, self._place = layouts["pair"], place
-        self._product: Product = Buffers() if place.device == "cpu" else linear
+        self._layout, pooling = layouts["pair"], head.pooling
+        firsts = pooling == "cls"
+
+        def finish(states: Tensor, groups: Groups) -> Tensor:
+            return head.logits(states if firsts else pool(states, groups, pooling=pooling))
+
+        self._forward = PackedForward(model.family, body, place, finish, engine, firsts=firsts)
 
     def score(
         self,
@@ -68,25 +61,14 @@ class Scorer:
         Args:
             query: all pieces of each input's query; they are cut here to the limits.
             passages: those of its passage, or of a duoBERT model's two passages.
-            budget_tokens: tokens in one forward pass, at most those of `load_scorer`; changes no
-                byte.
+            budget_tokens: tokens in one forward pass, at most those that it was loaded
+                with; changes no byte.
             beat: called with the inputs of each batch before it is computed.
         """
         texts = self._cut(query, passages)
-        lengths = self._lengths(texts)
-        scores = np.empty(len(lengths), np.float32)
-        budget = self._place.budget(budget_tokens)
-        if self.engine is not None:
-            found = self.engine.results(texts, self._layout, budget_tokens=budget, beat=beat)
-            for rows, units_of_rows in found:
-                scores[rows] = scores_of(units_of_rows.astype(np.float64), self.conventions)
-            return scores
-        for rows in batches(lengths, budget_tokens=budget):
-            beat(rows.tolist())
-            for part in parts_that_fit(rows):
-                with part:
-                    logits = self._forward(texts, part.rows)
-                    scores[part.rows] = scores_of(logits, self.conventions)
+        scores = np.empty(len(texts[0].counts), np.float32)
+        for rows, units_of_rows in self._forward.results(texts, self._layout, budget_tokens, beat):
+            scores[rows] = scores_of(units_of_rows.astype(np.float64), self.conventions)
         return scores
 
     def score_keys(
@@ -124,30 +106,6 @@ class Scorer:
         assert len(passages) == self.conventions.num_passages
         return cut_to(self.conventions, query, passages, num_specials=self._layout.num_specials)
 
-    @torch.inference_mode()
-    def _forward(self, texts: Sequence[TextSlice], rows: NDArray[np.int64]) -> Float64:
-        set_products(self._place.precision)
-        inputs = make_inputs([taken(text, rows) for text in texts], self._layout)
-        groups = groups_of(inputs.lengths)
-        ids, positions, segments = (
-            torch.from_numpy(part).to(self._place.device)
-            for part in (inputs.ids, inputs.positions, inputs.segments)
-        )
-        pooling = self._head.pooling
-        states = self._family.forward(
-            self._body,
-            ids,
-            positions,
-            segments,
-            groups,
-            attend_by_length,
-            wanted=first_tokens(groups, self._place.device) if pooling == "cls" else None,
-            product=self._product,
-        )
-        pooled = states if pooling == "cls" else pool(states, groups, pooling=pooling)
-        logits: Float64 = self._head.logits(pooled).double().cpu().numpy()
-        return logits
-
 
 def scores_of(logits: Float64, conventions: PairConventions) -> Float64:
     """Scores of units, float64 [B], from float64 [B, 1 or 2].
@@ -163,56 +121,3 @@ def scores_of(logits: Float64, conventions: PairConventions) -> Float64:
     with np.errstate(invalid="ignore"):  # NaN stays NaN and is found later
         log_probability: Float64 = -np.logaddexp(0.0, -margin)
     return log_probability if conventions.score == "log-probability" else np.exp(log_probability)
-
-
-def load_scorer(
-    model: ModelFolder,
-    *,
-    device: str = "cpu",
-    threads: int = 1,
-    budget_tokens: int | None = None,
-    fixed: FixedSettings | None = None,
-) -> Scorer:
-    """The model on a device, in its precision.
-
-    On a CPU it computes on one thread if rows would affect each other; see `settle`.
-
-    Args:
-        model: the folder.
-        device: cpu or cuda.
-        threads: the largest number of threads.
-        budget_tokens: tokens in one forward pass; up to this number of rows are tested together.
-        fixed: as in `load_encoder`.
-
-    Raises:
-        InputError: another architecture, no head, missing tensors, a tokenizer without special
-            tokens, limits beyond the model's positions, or no choice of the third segment.
-    """
-    conventions = model.reranker
-    weights = load_weights(model)
-    if problems := misfits(model):
-        raise InputError(problems)
-    if conventions.three_segments:
-        name = model.family.files.canonical_names(weights)[model.family.files.SEGMENTS]
-        table = with_third_segment(weights[name], conventions.segment_row)
-        weights = {**weights, name: table}
-    body: Body = model.family.read(weights, model.config())
-    head: Head = model.family.head(weights, model.config())
-    layouts = layouts_of(model)
-    body, head = body.to(device, model.precision), head.to(device)
-    engine, place = placed(
-        model,
-        body,
-        Work(
-            layouts["pair"],
-            conventions.total_limit,
-            partial(units, head=head),
-            firsts=head.pooling == "cls",
-        ),
-        *head.linears,
-        device=device,
-        threads=threads,
-        budget_tokens=budget_tokens,
-        fixed=fixed,
-    )
-    return Scorer(model, body, head, layouts, place, engine)

@@ -44,11 +44,6 @@ def unit_names(num_units: int) -> dict[str, Any]:
     }
 
 
-def expected_units(relevant_label: int | None) -> int:
-    """How many units a head has with these settings."""
-    return 1 if relevant_label is None else 2
-
-
 def third_segment_problems(num_rows: int, choice: str | None) -> list[str]:
     """Why a duoBERT model's segment table does not have, or cannot get, three rows.
 

@@ -12,7 +12,7 @@ from typing import Any
 from tokenizers import Tokenizer
 from tokenizers.normalizers import BertNormalizer
 
-from raypipe.errors import InputError, first_line
+from raypipe.errors import InputError, first_line, shown
 from raypipe.regular import check_fetched, check_regular
 from raypipe.text.tokenize import of_library
 
@@ -103,6 +103,18 @@ def _growth(rule: Mapping[str, Any]) -> float:
         return 1.0
     added, found = len(rule["content"]), len(rule["pattern"].get("String", ""))
     return max(1.0, added / found) if found else 1.0 + added  # nothing is between any two
+
+
+def beyond_table(where: object, vocabulary: Mapping[str, int], rows: int) -> list[str]:
+    """The problem of a word piece without one of so many embeddings, which few texts would meet."""
+    largest, piece = max(((n, each) for each, n in vocabulary.items()), default=(-1, ""))
+    if largest < rows:
+        return []
+    return [
+        f"{where}: expected word pieces 0 to {rows - 1}, for which the model has embeddings, found "
+        f"{largest}, {shown(piece)}; take it out of the tokenizer's files, put the model's own "
+        "there, or resize the model's embeddings and train them"
+    ]
 
 
 def as_first(tokenizer: Tokenizer) -> Tokenizer:

@@ -137,7 +137,7 @@ def _fill(beside: Path, job: Job, payload: Path, *, step: int, saw: str) -> None
         tensors = merged(base, trained, LowRank(adapter.rank, adapter.alpha))
     if adapter is not None and isinstance(conventions, PairConventions):
         low_rank = LowRank(adapter.rank, adapter.alpha)
-        _write_adapter(beside / "adapter", trained, low_rank, job.start.family.files.ADAPTED)
+        _write_adapter(beside / "adapter", trained, low_rank, job.start.family.files.adapted)
         start = job.start  # a folder may not name a hub's model: nobody asked for its fetching
         base_name = start.path if start.hub is None else str(start.folder)
         shown = {**asdict(conventions), "start_weights_saw": saw, "base": base_name}

@@ -18,6 +18,7 @@ from raypipe.models.folder.adapters import CONFIG, PEFT, WEIGHTS, adapter_folder
 from raypipe.models.folder.files import initializer_range
 from raypipe.models.folder.model_folder import RANDOM, ModelFolder, layouts_of, load_weights
 from raypipe.models.folder.modular import checkpoint_shapes
+from raypipe.models.folder.modules import ModelFiles
 from raypipe.models.folder.settings import (
     AnyConventions,
     Conventions,
@@ -132,11 +133,8 @@ def _names(names: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, str
 
 
 def _named(checkpoint: Mapping[str, Tensor], config: Mapping[str, Any]) -> dict[str, Tensor]:
-    untied = family_of(config).pretraining.untied(checkpoint)
-    if untied:
-        raise InputError(
-            [f"{name}: expected the tensor that it is tied to, found another" for name in untied]
-        )
+    if problems := family_of(config).pretraining.untied(checkpoint):
+        raise InputError(problems)
     names = _names(checkpoint, config)
     return {full: checkpoint[name].float().clone() for name, full in names.items()}
 
@@ -233,7 +231,7 @@ def missing_tensors(recipe: Training, start: ModelFolder) -> list[str]:
     """The tensors, but for a reranker's classifier, that the training needs and its start lacks."""
     if start.weights_sha256 == RANDOM:
         return []
-    shapes = checkpoint_shapes(start.folder, start.config())
+    shapes = checkpoint_shapes(ModelFiles(start.folder), start.config())
     if recipe.masking is not None:
         next_sentence = recipe.masking.next_sentence
         return missing_at_start(shapes, start.config(), next_sentence=next_sentence)
@@ -255,7 +253,7 @@ def is_whole(job: Job) -> bool:
     if not isinstance(job.conventions, PairConventions):
         return True
     files = job.start.family.files
-    shapes = checkpoint_shapes(job.start.folder, job.start.config())
+    shapes = checkpoint_shapes(ModelFiles(job.start.folder), job.start.config())
     names = files.trained_names(list(shapes), head=True)
     return (job.recipe.model.head,) in [
         shapes[name] for name, full in names.items() if full == files.HEADS[1]

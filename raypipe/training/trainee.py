@@ -12,9 +12,9 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from raypipe.models.family import Body, Head, family_of
+from raypipe.models.family import family_of
 from raypipe.models.folder.settings import AnyConventions, Conventions, PairConventions
-from raypipe.models.packed import Updates, X, attend_freely, first_tokens, groups_of
+from raypipe.models.packed import Body, Head, Updates, X, attend_freely, first_tokens, groups_of
 from raypipe.models.pooling import pool, word_weights
 from raypipe.text.inputs import Inputs
 
@@ -105,15 +105,13 @@ class Trainee:
     def body(self) -> Body:
         """The current encoder; its tensors are connected to `weights` for gradients."""
         every = {**self._frozen, **self.weights}
-        body: Body = self._family.read(every, self.config, updates=self._updates())
-        return body
+        return self._family.read(every, self.config, updates=self._updates())
 
     def head(self) -> Head:
         """The current head of a reranker."""
         assert isinstance(self.conventions, PairConventions)
         every = {**self._frozen, **self.weights}
-        head: Head = self._family.head(every, self.config, updates=self._updates())
-        return head
+        return self._family.head(every, self.config, updates=self._updates())
 
     def _updates(self) -> Updates | None:
         return None if self.low_rank is None else updates_of(self.weights, self.low_rank.scale)
@@ -156,7 +154,7 @@ class Trainee:
         if self.conventions.is_sparse:
             every, eps = {**self._frozen, **self.weights}, self._eps
             pooling = self.conventions.pooling
-            head = word_weights(self._family.pretraining, every, eps, pooling)
+            head = word_weights(self._family.pretraining.word_head(every), eps, pooling)
             with torch.autocast(self.device, torch.bfloat16, enabled=self._bf16):
                 return head.of_groups(hidden, groups, run=self._run_layer)
         pooled = pool(hidden.float(), groups, pooling=self.conventions.pooling)

@@ -22,8 +22,8 @@ import pyarrow as pa
 import torch
 from sentence_transformers import SentenceTransformer
 
-from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
+from raypipe.models.load import load_encoder
 from raypipe.models.machine.device import numerics_class
 from raypipe.models.machine.precision import DTYPES, able
 from raypipe.text.word_pieces import WordPieces

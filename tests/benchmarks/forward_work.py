@@ -9,9 +9,8 @@ import numpy as np
 import torch
 from random_bert import Shape, make_random_bert, pieces_of, text_of
 
-from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
-from raypipe.models.scorer import load_scorer
+from raypipe.models.load import load_encoder, load_scorer
 from raypipe.text.inputs import TextSlice
 from raypipe.text.tokenize import tokenize_batch
 

@@ -27,10 +27,9 @@ from sentence_transformers.base.modules import Transformer
 from sentence_transformers.sentence_transformer.modules import Pooling
 from tokenizers import ByteLevelBPETokenizer, processors
 
-from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
+from raypipe.models.load import load_encoder, load_scorer
 from raypipe.models.machine.device import numerics_class
-from raypipe.models.scorer import load_scorer
 from raypipe.text.inputs import TextSlice
 from raypipe.text.word_pieces import WordPieces
 

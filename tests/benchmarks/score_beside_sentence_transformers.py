@@ -23,9 +23,9 @@ from sentence_transformers import CrossEncoder
 from transformers import BertConfig
 
 from raypipe.models.folder.model_folder import open_tokenizer, packaged_folder, resolve_model
+from raypipe.models.load import load_scorer
 from raypipe.models.machine.device import numerics_class
 from raypipe.models.machine.precision import DTYPES, able
-from raypipe.models.scorer import load_scorer
 from raypipe.text.inputs import TextSlice
 from raypipe.text.tokenize import tokenize_batch
 

@@ -25,9 +25,9 @@ from scipy.stats import kendalltau
 from sentence_transformers import CrossEncoder
 
 from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
+from raypipe.models.load import load_scorer
 from raypipe.models.machine.device import numerics_class
 from raypipe.models.machine.precision import able
-from raypipe.models.scorer import load_scorer
 from raypipe.text.inputs import TextSlice
 from raypipe.text.tokenize import tokenize_batch
 

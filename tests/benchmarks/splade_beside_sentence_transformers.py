@@ -20,8 +20,8 @@ from sentence_transformers import SparseEncoder
 from sentence_transformers.base.modules import Transformer
 from sentence_transformers.sparse_encoder.modules import SpladePooling
 
-from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
+from raypipe.models.load import load_encoder
 from raypipe.stages.sparse import impacts_of
 from raypipe.stages.tokenize import tokenized
 

@@ -14,7 +14,7 @@ from raypipe.data import facts as known
 from raypipe.errors import InputError, RefusedError
 from raypipe.evaluation.run_files.runs import read_run
 from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
-from raypipe.models.scorer import load_scorer
+from raypipe.models.load import load_scorer
 from raypipe.stages.in_memory import encode_texts
 from raypipe.text.inputs import TextSlice
 from raypipe.text.tokenize import tokenize_batch

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from raypipe.models.encoder import load_encoder
-from raypipe.models.scorer import load_scorer
+from raypipe.models.load import load_encoder, load_scorer
 from raypipe.text.inputs import TextSlice
 
 UNPROVEN = "neighbours: unproven"

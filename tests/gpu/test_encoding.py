@@ -10,7 +10,7 @@ import pytest
 import torch
 from transformers import BertModel
 
-from raypipe.models.encoder import load_encoder
+from raypipe.models.load import load_encoder
 
 TOLERANCE = 2e-5
 LIMIT = 510

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 
-from raypipe.models.encoder import load_encoder
 from raypipe.models.gpu.passes import (
     FixedShape,
     computes_plainly,
@@ -21,8 +20,8 @@ from raypipe.models.gpu.passes import (
     over,
     write_plan,
 )
+from raypipe.models.load import load_encoder, load_scorer
 from raypipe.models.machine.precision import able
-from raypipe.models.scorer import load_scorer
 from raypipe.text.inputs import Layout, TextSlice, make_inputs
 
 HALVES = {"bf16": torch.bfloat16, "fp16": torch.float16}

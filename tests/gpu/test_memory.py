@@ -12,9 +12,8 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.model_folder import load_weights
-from raypipe.models.scorer import load_scorer
+from raypipe.models.load import load_encoder, load_scorer
 from raypipe.text.inputs import TextSlice
 
 BUDGETS = {"cpu": 4096, "cuda": 32768}

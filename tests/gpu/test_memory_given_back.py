@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from raypipe.models.encoder import load_encoder
+from raypipe.models.load import load_encoder, load_scorer
 from raypipe.models.machine.memory import give_memory_back
-from raypipe.models.scorer import load_scorer
 from raypipe.text.inputs import TextSlice
 
 NUM_STAGES = 25

@@ -22,7 +22,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from raypipe.models import encoder, scorer
+from raypipe.models import load
 from raypipe.models.folder.model_folder import resolve_model
 from raypipe.models.gpu import passes
 from raypipe.models.machine.precision import DTYPES, set_products
@@ -154,7 +154,7 @@ def cuda(monkeypatch, steps):
     def entered(left=None):
         host, operations = Host(left), Operations()
         with monkeypatch.context() as own, FakeTensorMode() as mode:
-            for module in (encoder, scorer, steps):
+            for module in (load, steps):
                 read = module.load_weights
 
                 def fake(model, read=read):
@@ -188,11 +188,11 @@ def infer(models, random_bert, small, cuda):
         text = TextSlice(flat, offsets[:-1], counts)
         with cuda(left) as (host, operations):
             if kind == "encoder":
-                opened = encoder.load_encoder(model, device="cuda", budget_tokens=1024)
+                opened = load.load_encoder(model, device="cuda", budget_tokens=1024)
                 found = opened.encode(flat, offsets, side="passage")
                 assert found.shape == (len(counts), small.hidden)
             else:
-                opened = scorer.load_scorer(model, device="cuda", budget_tokens=1024)
+                opened = load.load_scorer(model, device="cuda", budget_tokens=1024)
                 found = opened.score(text, [text] * opened.conventions.num_passages)
                 assert found.shape == (len(counts),)
         assert found.dtype == np.float32
@@ -294,6 +294,6 @@ def test_a_sparse_models_head_is_on_the_device_and_in_fp32(cuda, random_bert, sm
     counts = np.array([0, 3, 3, 40, 17, 1])
     flat, offsets = random_bert.pieces_of(counts, replace(small, words=66), seed=0)
     with cuda() as (host, operations):
-        opened = encoder.load_encoder(model, device="cuda", budget_tokens=1024)
+        opened = load.load_encoder(model, device="cuda", budget_tokens=1024)
         assert opened.encode(flat, offsets, side="passage").shape == (len(counts), 66)
     assert operations.dtypes["products"] == {torch.bfloat16, torch.float32}

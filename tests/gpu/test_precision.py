@@ -5,10 +5,9 @@ import os
 import pytest
 import torch
 
-from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.model_folder import load_weights
+from raypipe.models.load import load_encoder, load_scorer
 from raypipe.models.machine.precision import set_products
-from raypipe.models.scorer import load_scorer
 from raypipe.training.comm import make_deterministic
 
 

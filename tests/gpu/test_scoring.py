@@ -8,7 +8,7 @@ between, and a tenth under what two numerics classes may differ by (1e-3).
 import numpy as np
 import pytest
 
-from raypipe.models.scorer import load_scorer
+from raypipe.models.load import load_scorer
 from raypipe.text.inputs import TextSlice
 
 TOLERANCE = 1e-4

@@ -10,9 +10,8 @@ import numpy as np
 import tiny
 from safetensors.torch import load_file, save_file
 
-from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.model_folder import resolve_model
-from raypipe.models.scorer import load_scorer
+from raypipe.models.load import load_encoder, load_scorer
 from raypipe.text.inputs import TextSlice
 
 LENGTHS = [1, 2, 3, 5, 5, 8, 13, 21, 34, 55, 60, 61, 15, 40]

@@ -3,8 +3,8 @@
 import numpy as np
 import pyarrow as pa
 
-from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.model_folder import open_tokenizer
+from raypipe.models.load import load_encoder
 from raypipe.text.inputs import TextSlice
 from raypipe.text.word_pieces import word_pieces_of
 

@@ -12,8 +12,8 @@ from transformers import BertModel
 import raypipe
 from raypipe.errors import InputError
 from raypipe.models.convert.describe import describe
-from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
+from raypipe.models.load import load_encoder
 from raypipe.text.tokenize import tokenize_batch
 
 RNG = np.random.default_rng(7)

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from raypipe.models.encoder import Encoder, load_encoder
 from raypipe.models.folder.model_folder import resolve_model
+from raypipe.models.load import load_encoder, load_scorer
 from raypipe.models.machine.device import parts_that_fit
-from raypipe.models.scorer import Scorer, load_scorer
+from raypipe.models.packed_forward import PackedForward
 from raypipe.text.inputs import TextSlice
 
 LENGTHS = np.array([3, 9, 1, 20, 7, 7, 2, 14, 5, 11, 1])
@@ -47,18 +47,16 @@ def test_a_row_that_does_not_fit_alone_and_any_other_error_are_raised(error, tri
 @pytest.fixture(params=[1, 2, 3])
 def small_device(request, monkeypatch):
     """Forward passes have room for so many rows; how many found none."""
-    refused = []
-    for each in (Encoder, Scorer):
-        real = each._forward
+    refused, real = [], PackedForward._pass
 
-        def forward(model, *texts, real=real):
-            rows = texts[-1]
-            if len(rows) > request.param:
-                refused.append(len(rows))
-                raise torch.OutOfMemoryError("CUDA out of memory")
-            return real(model, *texts)
+    def forward(model, texts, layout):
+        rows = len(texts[0].counts)
+        if rows > request.param:
+            refused.append(rows)
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return real(model, texts, layout)
 
-        monkeypatch.setattr(each, "_forward", forward)
+    monkeypatch.setattr(PackedForward, "_pass", forward)
     return refused
 
 

@@ -11,12 +11,13 @@ from sparse_models import make_routed, make_splade, save_table
 from stage_inputs import parts_of
 
 from raypipe.errors import InputError
-from raypipe.models import encoder
+from raypipe.models import load
 from raypipe.models.convert.convert import convert
 from raypipe.models.convert.describe import describe
-from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.discover import why_library
 from raypipe.models.folder.model_folder import resolve_model
+from raypipe.models.folder.modules import ModelFiles
+from raypipe.models.load import load_encoder
 
 TEXTS = [
     "lease shard shard",
@@ -38,7 +39,7 @@ def weights_of(folder, texts, side):
 def test_a_query_has_the_tables_weight_of_each_of_its_word_pieces(tmp_path, monkeypatch):
     folder = make_routed(tmp_path / "routed")
     table = save_table(folder, 3)
-    monkeypatch.setattr(encoder, "load_weights", None)  # the model is not read
+    monkeypatch.setattr(load, "load_weights", None)  # the model is not read
     (text,) = parts_of(resolve_model(str(folder)), TEXTS)
     found = weights_of(folder, TEXTS, "query")
     assert found.shape == (5, 66) and found.dtype == np.float32
@@ -75,7 +76,7 @@ def test_a_limit_of_queries_is_not_one_of_the_models_positions(tmp_path):
 
 def test_a_folder_with_its_model_in_a_folder_is_converted_with_its_table(tmp_path):
     folder = make_routed(tmp_path / "routed", place=DOCUMENT)
-    assert "raypipe model convert" in why_library(folder, None)
+    assert "raypipe model convert" in why_library(ModelFiles(folder), None)
     convert(folder, tmp_path / "out")
     assert describe(str(tmp_path / "out"), None).problems == []
     whole = make_routed(tmp_path / "whole")
@@ -145,9 +146,9 @@ def routes(folder, **structure):
 def test_other_routes_and_similarities_are_left_to_the_library(tmp_path, change):
     folder = make_routed(tmp_path / "routed")
     (folder / "raypipe.json").unlink(missing_ok=True)
-    assert why_library(folder, None) is None
+    assert why_library(ModelFiles(folder), None) is None
     change(folder)
-    assert why_library(folder, None) is not None
+    assert why_library(ModelFiles(folder), None) is not None
 
 
 @pytest.mark.parametrize(

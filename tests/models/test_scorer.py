@@ -13,7 +13,8 @@ from transformers import BertForSequenceClassification
 from raypipe.errors import InputError
 from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
 from raypipe.models.folder.settings import PairConventions
-from raypipe.models.scorer import load_scorer, scores_of
+from raypipe.models.load import load_scorer
+from raypipe.models.scorer import scores_of
 from raypipe.text.inputs import TextSlice, cut_to, taken
 
 RNG = np.random.default_rng(11)

@@ -8,7 +8,8 @@ from stage_inputs import parts_of
 from raypipe.errors import InputError
 from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
 from raypipe.models.folder.settings import PairConventions
-from raypipe.models.scorer import load_scorer, scores_of
+from raypipe.models.load import load_scorer
+from raypipe.models.scorer import scores_of
 
 LONG = "zebra " * 100
 """More word pieces than the 64 positions of the tiny models."""

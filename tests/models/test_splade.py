@@ -12,8 +12,8 @@ from raypipe.data.queries import read_queries
 from raypipe.errors import InputError
 from raypipe.models.convert.convert import convert
 from raypipe.models.convert.describe import describe
-from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.model_folder import resolve_model
+from raypipe.models.load import load_encoder
 
 TEXTS = ["lease shard", "rank", "a query of a passage", "score merge model token batch depth"]
 
@@ -121,6 +121,18 @@ def test_the_bias_of_a_tied_decoder_is_read(folder):
     tensors["cls.predictions.decoder.bias"] = tensors.pop("cls.predictions.bias")
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     assert np.array_equal(weights_of(folder, TEXTS), expected)
+
+
+def test_a_decoder_of_its_own_is_refused_also_where_nothing_is_proved(folder):
+    tensors = load_file(folder / "model.safetensors")
+    words = tensors["bert.embeddings.word_embeddings.weight"]
+    tensors["cls.predictions.decoder.weight"] = words.clone()
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    weights_of(folder, TEXTS)
+    tensors["cls.predictions.decoder.weight"] = words + 1
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(InputError, match="decoder.weight: expected the tensor that it is tied to"):
+        weights_of(folder, TEXTS)
 
 
 def test_its_settings_are_shown_and_its_preset_has_every_setting(folder):

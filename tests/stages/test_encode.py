@@ -11,9 +11,9 @@ from stage_inputs import alone, pieces, shards_of, text, vectors_of
 from transformers import BertModel
 
 from raypipe.errors import RowsFailed
-from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
 from raypipe.models.gpu.opening import FixedSettings
+from raypipe.models.load import load_encoder
 from raypipe.stages.encode import EncodeStage
 from raypipe.stages.open_model import Stopwatch
 from raypipe.stages.stage import Site, Sizing

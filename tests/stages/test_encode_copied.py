@@ -6,8 +6,9 @@ from stage_inputs import alone, pieces, vectors_of
 
 from raypipe import schema
 from raypipe.errors import RowsFailed
-from raypipe.models.encoder import Encoder, load_encoder
+from raypipe.models.encoder import Encoder
 from raypipe.models.folder.model_folder import resolve_model
+from raypipe.models.load import load_encoder
 from raypipe.stages.encode import EncodeStage
 from raypipe.stages.stage import Site, Sizing
 from raypipe.stages.tokenize import TokenizeStage

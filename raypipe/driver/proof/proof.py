@@ -28,7 +28,7 @@ from raypipe.errors import CorruptError, InputError
 from raypipe.isolation import child_environment, python_command
 from raypipe.models.folder.discover import own_settings
 from raypipe.models.folder.model_folder import ModelFolder, here, resolve_model
-from raypipe.models.folder.modules import table_of
+from raypipe.models.folder.modules import ModelFiles, table_of
 from raypipe.models.folder.settings import Conventions, PairConventions, PretrainedConventions
 from raypipe.models.library import hash_of
 from raypipe.package import package_sha256
@@ -138,7 +138,7 @@ def of_library(model: ModelFolder) -> ModelFolder | None:
     if model.adapter is not None:
         return None
     settings = asdict(model.conventions)
-    if (own := own_settings(model.folder)) is not None:
+    if (own := own_settings(ModelFiles(model.folder))) is not None:
         stated = asdict(own)
         settings = {name: value for name, value in settings.items() if value != stated.get(name)}
         if settings.keys() & {"kind", "pooling"}:
@@ -246,7 +246,7 @@ def subject_of(model: ModelFolder) -> Subject:
     A setting that a user changes, such as a limit or a prompt, changes no part that is compared.
     """
     model = replace(here(model), hub=None, adapter_hub=None)  # the process asks no hub
-    own = None if model.adapter is not None else own_settings(model.folder)
+    own = None if model.adapter is not None else own_settings(ModelFiles(model.folder))
     if own is not None:
         table = table_of(model.folder, own, model.config())
         model = replace(model, conventions=own, query_table=table)

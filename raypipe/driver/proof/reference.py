@@ -28,7 +28,7 @@ from safetensors.torch import save_file
 from raypipe.driver.proof.proof import Subject
 from raypipe.driver.proof.texts import pairs_of, rare_differences, rare_parts, texts_of
 from raypipe.errors import InputError, RaypipeError, RowsFailed, first_line, shown
-from raypipe.models.encoder import Encoder, load_encoder
+from raypipe.models.encoder import Encoder
 from raypipe.models.family import UNSTATED, plain_names
 from raypipe.models.folder.model_folder import (
     ModelFolder,
@@ -41,11 +41,13 @@ from raypipe.models.folder.settings import (
     AnyConventions,
     Conventions,
     PairConventions,
+    units_of,
 )
 from raypipe.models.library import every_weight, why_not_opened
+from raypipe.models.load import load_encoder, load_scorer
 from raypipe.models.packed import attend_by_length, groups_of
-from raypipe.models.scorer import load_scorer, scores_of
-from raypipe.models.tensors import expected_units, with_third_segment
+from raypipe.models.scorer import scores_of
+from raypipe.models.tensors import with_third_segment
 from raypipe.stages.tokenize import tokenized
 from raypipe.text.inputs import Inputs, Layout, Layouts, TextSlice, cut_to, make_inputs
 
@@ -243,7 +245,7 @@ class Bare:
         opens = transformers.AutoModelForMaskedLM if own.is_sparse else transformers.AutoModel
         if isinstance(own, PairConventions):
             opens = transformers.AutoModelForSequenceClassification
-            config.num_labels = expected_units(own.relevant_label)
+            config.num_labels = units_of(own)
         given |= {"dtype": torch.float32, "use_safetensors": True}
         with TemporaryDirectory(prefix="raypipe-proof-") as scratch:
             opened = opens.from_pretrained(renamed(model.folder, Path(scratch)), **given)
@@ -292,7 +294,7 @@ class Bare:
     def _value(self, ids: list[int], segments: list[int]) -> NDArray[np.float32]:
         own = self._packed.model.conventions
         given = {"input_ids": torch.tensor([ids]), "attention_mask": torch.ones(1, len(ids)).long()}
-        if self._packed.model.family.files.HAS_SEGMENTS:
+        if self._packed.model.family.files.has_segments:
             given["token_type_ids"] = torch.tensor([segments])
         output = self._model(**given)
         if not isinstance(own, Conventions):
@@ -426,7 +428,7 @@ def compare_inputs(
     num_rows = packed.model.config()["vocab_size"]
     side, rows = cases.side, [*cases.short, *cases.full, *cases.others]
     both = zip(rows, packed.inputs(side, rows), reference.inputs(side, rows), strict=True)
-    has_segments = packed.model.family.files.HAS_SEGMENTS
+    has_segments = packed.model.family.files.has_segments
     for row, (ids, segments), (own_ids, own_segments) in both:
         finding["inputs"] += 1
         if max(own_ids, default=0) >= num_rows:

@@ -18,6 +18,7 @@ from raypipe.models.folder.model_folder import (
     resolve_configuration,
     resolve_model,
 )
+from raypipe.models.folder.modules import ModelFiles
 from raypipe.models.folder.settings import Conventions
 from raypipe.models.limits import longest_input
 from raypipe.training.job import conventions_of_training
@@ -84,7 +85,7 @@ def _start(path: str, recipe: Training) -> ModelFolder:
         return resolve_model(path)
     settings = recipe.model.settings
     preset = recipe.model.preset if settings is None else OF_KIND[settings["kind"]]
-    if (why := why_library(folder_of(path), preset, settings)) is not None:
+    if (why := why_library(ModelFiles(folder_of(path)), preset, settings)) is not None:
         raise InputError(
             f"{path}: expected a model that raypipe computes itself, as it trains no other; "
             f"sentence-transformers computes this one: {why}"
@@ -105,7 +106,7 @@ def check_fits(recipe: Training, start: ModelFolder, chosen: Devices, at: WorkPl
             "model and name the adapter in model.adapter.start"
         )
     highest, rows = _highest_segment(recipe), start.config().get("type_vocab_size", 2)
-    if start.family.files.HAS_SEGMENTS and highest >= rows:
+    if start.family.files.has_segments and highest >= rows:
         problems.append(
             f"model: its settings use segment {highest}, {recipe.model.start} has {rows} segment "
             f"{'row' if rows == 1 else 'rows'}; name settings with segment 0, or start from another"

@@ -98,8 +98,8 @@ def _ray() -> str:
 
 
 def _model() -> str:
-    from raypipe.models.encoder import load_encoder
     from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
+    from raypipe.models.load import load_encoder
     from raypipe.text.tokenize import tokenize_batch
 
     model = resolve_model("minilm")

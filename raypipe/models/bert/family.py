@@ -1,4 +1,4 @@
-"""BERT, and families with its layers under other names; see `raypipe.models.family.Family`.
+"""BERT, and families with its layers under other names.
 
 DistilBERT (Sanh et al. 2019) has no segments, and a ReLU between a head's two layers. RoBERTa (Liu
 et al. 2019), XLM-RoBERTa and CamemBERT have one segment, and positions from 2; a head's first layer
@@ -9,11 +9,10 @@ between the head's layers alone; transformers does so before the first one too.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from raypipe.errors import InputError
-from raypipe.models.bert.files import HEAD, POOLER, SEGMENTS, BertFiles, Names
+from raypipe.models.bert.files import HEAD, POOLER, SEGMENTS, BertFiles
 from raypipe.models.tensors import Config
 from raypipe.text.inputs import Layout
 
@@ -21,8 +20,8 @@ if TYPE_CHECKING:  # importing torch takes seconds, and planning does not need i
     from tokenizers import Tokenizer
     from torch import Tensor
 
-    from raypipe.models.bert.forward import Bert, BertHead, BertPretraining
-    from raypipe.models.packed import Updates
+    from raypipe.models.bert.forward import BertPretraining
+    from raypipe.models.packed import Body, Head, Updates
     from raypipe.models.tensors import Tensors
 
 T = TypeVar("T")
@@ -34,11 +33,15 @@ FIRST_POSITION = 2
 OF_HEAD = (*POOLER, *(HEAD[1] + part for part in ("weight", "bias")))
 
 
-class Packed:
-    """The layout of a family that is computed here, and how it takes tensors by their names."""
+class Family:
+    """One architecture: BERT's code on tensors that are given BERT's names, or what it overrides.
 
-    files: BertFiles
-    _names: Names
+    Nothing else in raypipe depends on which one it is. torch is imported to read weights.
+    """
+
+    def __init__(self, files: BertFiles, *, activation: str = "tanh") -> None:
+        """`activation` is torch's name of what a head computes between its layers."""
+        self.files, self._activation = files, activation
 
     def layout(self, tokenizer: Tokenizer, segments: Sequence[int]) -> Layout:
         """The layout with one special token, each text, and another special token behind it.
@@ -46,24 +49,24 @@ class Packed:
         Raises:
             InputError: the tokenizer lacks one of them.
         """
-        first, last, _ = self._names.specials
+        first, last, _ = self.files.specials
         first_id, last_id = (tokenizer.token_to_id(token) for token in (first, last))
         if first_id is None or last_id is None:
             raise InputError(f"the tokenizer has no {first} or no {last}")
-        has_segments = self._names.has_segments
+        has_segments = self.files.has_segments
         return Layout(
             first_id,
-            (last_id,) * self._names.num_separators,
+            (last_id,) * self.files.num_separators,
             last_id,
             tuple(segments) if has_segments else (0,) * len(segments),
-            self._names.first_position,
+            self.files.first_position,
             has_segments=has_segments,
         )
 
     def _as_bert(self, weights: Mapping[str, T], names: Iterable[str]) -> dict[str, T]:
         """The tensors that are there, by these canonical names of BERT's."""
         held = self.files.canonical_names(weights)
-        own = {name: self._names.own(name) for name in names}
+        own = {name: self.files.own(name) for name in names}
         return {name: weights[held[place]] for name, place in own.items() if place in held}
 
     def _updates(self, updates: Updates | None, names: Iterable[str]) -> Updates | None:
@@ -73,25 +76,28 @@ class Packed:
         held = self._as_bert({f"{name}.weight": one for name, one in updates.items()}, names)
         return {name.removesuffix(".weight"): update for name, update in held.items()}
 
-
-class BertFamily(Packed):
-    """BERT's code on tensors that are given BERT's names; torch is imported to read weights."""
-
-    predicts_words = True
-
-    def __init__(self, names: Names, *, activation: str = "tanh") -> None:
-        """`activation` is torch's name of what a head computes between its layers."""
-        self.files = BertFiles(names)
-        self._names, self._activation = names, activation
+    @property
+    def predicts_words(self) -> bool:
+        """Whether it has the heads of pre-training."""
+        return bool(self.files.words)
 
     @property
     def pretraining(self) -> BertPretraining:
-        """The heads of pre-training under this family's names."""
+        """The heads of pre-training under this family's names.
+
+        Raises:
+            InputError: it has none.
+        """
         from raypipe.models.bert.forward import BertPretraining
 
-        return BertPretraining(self._names)
+        if not self.predicts_words:
+            raise InputError(
+                "pre-training: expected model_type bert or a relative with a masked-word head that "
+                f"raypipe computes itself, found {self.files.kind}"
+            )
+        return BertPretraining(self.files)
 
-    def read(self, weights: Tensors, config: Config, *, updates: Updates | None = None) -> Bert:
+    def read(self, weights: Tensors, config: Config, *, updates: Updates | None = None) -> Body:
         """The body, from tensors under any known names, with updates of its layers.
 
         A family without a segment table gets one row of zeros.
@@ -100,16 +106,16 @@ class BertFamily(Packed):
 
         from raypipe.models.bert.forward import read_bert
 
-        like = self._names.as_bert(config)
+        like = self.files.as_bert(config)
         places = self.files.of_bert(config)
         tensors = self._as_bert(weights, places)
-        if not self._names.has_table:
+        if not self.files.has_table:
             tensors[SEGMENTS] = torch.zeros(1, like["hidden_size"])
         return read_bert(tensors, like, updates=self._updates(updates, places))
 
     @property
     def forward(self) -> Callable[..., Tensor]:
-        """The forward pass, `hidden_states`."""
+        """The forward pass, as `hidden_states` of `bert/forward.py`."""
         from raypipe.models.bert.forward import hidden_states
 
         return hidden_states
@@ -120,21 +126,24 @@ class BertFamily(Packed):
         config: Config,
         *,
         updates: Updates | None = None,
-    ) -> BertHead:
+    ) -> Head:
         """The pooler and the classifier, with the family's activation between them."""
         import torch
 
-        from raypipe.models.bert.forward import read_head
+        from raypipe.models.packed import Head, padded
 
         tensors = self._as_bert(weights, OF_HEAD)
-        pair_head = read_head(tensors, updates=self._updates(updates, POOLER))
-        return replace(pair_head, activation=getattr(torch, self._activation))
+        *pooler, weight, bias = (tensors[name].float() for name in OF_HEAD)
+        update = (self._updates(updates, POOLER) or {}).get(POOLER[0].removesuffix(".weight"), ())
+        activation = getattr(torch, self._activation)
+        classifier = padded((weight, bias))
+        return Head((*pooler, *update), classifier, len(bias), activation)
 
 
-FAMILY = BertFamily(
-    Names(
+FAMILY = Family(
+    BertFiles(
         kind="bert",
-        architecture="Bert",
+        classes="Bert",
         prefix="bert.",
         body_has_pooler=True,
         has_segments=True,
@@ -147,10 +156,10 @@ FAMILY = BertFamily(
         mask="[MASK]",
     )
 )
-DISTILBERT = BertFamily(
-    Names(
+DISTILBERT = Family(
+    BertFiles(
         kind="distilbert",
-        architecture="DistilBert",
+        classes="DistilBert",
         prefix="distilbert.",
         layers="transformer.layer.",
         parts=(
@@ -185,11 +194,11 @@ DISTILBERT = BertFamily(
 )
 
 
-def _roberta(kind: str, architecture: str) -> BertFamily:
-    return BertFamily(
-        Names(
+def _roberta(kind: str, classes: str) -> Family:
+    return Family(
+        BertFiles(
             kind=kind,
-            architecture=architecture,
+            classes=classes,
             prefix="roberta.",
             head=("classifier.dense.", "classifier.out_proj."),
             required={"pad_token_id": FIRST_POSITION - 1, "type_vocab_size": 1},

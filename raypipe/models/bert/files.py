@@ -9,7 +9,7 @@ contradict the tensors. A canonical name is that of transformers' model without 
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from raypipe.models.tensors import Config, Shape, unit_names
 
@@ -61,13 +61,20 @@ WRAPPERS = ("_orig_mod.", "module.", "model.", "0.auto_model.", "auto_model.")
 """What compilers and trainers put before the name of each tensor of a model."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Names:
-    """The names of one family, beside BERT's, which are the defaults."""
+@dataclass(frozen=True, kw_only=True)
+class BertFiles:
+    """Tensors and config.json of BERT, and of a family that differs from it in these names alone.
+
+    A canonical name is the body's or the head's own. A saved name has the prefix that transformers
+    adds in a model with a head. A training holds every tensor under its saved name with a head.
+    """
+
+    SEGMENTS: ClassVar[str] = SEGMENTS
+    """The canonical name of the segment table, if the family has one."""
 
     kind: str
     """model_type in config.json."""
-    architecture: str
+    classes: str
     """transformers' name of the classes, without Model and ForSequenceClassification."""
     prefix: str
     """Prefix of the body's tensors in a model with a head."""
@@ -82,7 +89,7 @@ class Names:
     body_has_pooler: bool = False
     """Whether the head's first layer has the prefix, as a part of the body."""
     adapted: tuple[str, ...] = ("query", "key", "value", "dense")
-    """Last parts of the linear layers' names, as peft expects them."""
+    """Last parts of the names of the linear layers to which peft adds updates."""
     keys: Mapping[str, str] = field(default_factory=dict)
     """Keys of config.json by BERT's keys, where they differ."""
     fixed: Mapping[str, Any] = field(default_factory=dict)
@@ -90,7 +97,8 @@ class Names:
     required: Mapping[str, Any] = field(default_factory=dict)
     """Values of own keys without which raypipe's inputs or layers would be others."""
     specials: tuple[str, str, str] = ("[CLS]", "[SEP]", "[UNK]")
-    """Special tokens: before the first text, behind a text, and for what is unknown."""
+    """Special tokens, which a tokenizer must have: before the first text, behind a text, and for
+    what is unknown."""
     num_separators: int = 1
     """Special tokens between two texts."""
     first_position: int = 0
@@ -98,14 +106,15 @@ class Names:
     """Whether there is a segment table."""
     has_segments: bool = False
     """Whether inputs have segments; otherwise the table has one row."""
-    words: tuple[str, str, str, str] = (
+    words: tuple[str, ...] = (
         "lm_head.dense",
         "lm_head.layer_norm",
         "lm_head.decoder",
         "lm_head.bias",
     )
     """The head for masked words: a linear layer, its normalisation, the decoder that is the table
-    of word embeddings, and the full name of its bias, which may have the decoder's own name too."""
+    of word embeddings, and the full name of its bias, which may have the decoder's own name too.
+    Empty if the family has none here."""
     mask: str = "<mask>"
     """The special token in the place of a masked word piece."""
 
@@ -128,29 +137,15 @@ class Names:
         """The own key for one of BERT's."""
         return self.keys.get(of_bert, of_bert)
 
+    @property
+    def POOLER(self) -> tuple[str, str]:
+        """The head's first layer, which an encoder may have too."""
+        return f"{self.head[0]}weight", f"{self.head[0]}bias"
 
-class BertFiles:
-    """Tensors and config.json of BERT and of families that differ from it in names alone.
-
-    A canonical name is the body's or the head's own. A saved name has the prefix that transformers
-    adds in a model with a head. A training holds every tensor under its saved name with a head.
-    """
-
-    # The canonical name of the segment table, if the family has one.
-    SEGMENTS = SEGMENTS
-
-    def __init__(self, names: Names) -> None:
-        """The files of the family with these names."""
-        self.names = names
-        first, last = names.head
-        # The head's first layer, which an encoder may have too, and its last one.
-        self.POOLER = (f"{first}weight", f"{first}bias")
-        self.HEADS = (f"{last}weight", f"{last}bias")
-        # The last parts of the names of linear layers to which peft adds updates.
-        self.ADAPTED = names.adapted
-        # Those that a tokenizer must have.
-        self.SPECIAL_TOKENS: tuple[str, ...] = names.specials
-        self.HAS_SEGMENTS = names.has_segments
+    @property
+    def HEADS(self) -> tuple[str, str]:
+        """The head's last layer."""
+        return f"{self.head[1]}weight", f"{self.head[1]}bias"
 
     def canonical_names(self, names: Iterable[str]) -> dict[str, str]:
         """A checkpoint's names by canonical name; of two with the same one, the first.
@@ -162,9 +157,9 @@ class BertFiles:
 
     def saved_name(self, name: str, *, head: bool) -> str:
         """The name with the prefix in a model with a head, unless the tensor is the head's own."""
-        place = name.removeprefix(self.names.prefix)
-        bare = place in self.HEADS or (place in self.POOLER and not self.names.body_has_pooler)
-        return self.names.prefix + place if head and not bare else place
+        place = name.removeprefix(self.prefix)
+        bare = place in self.HEADS or (place in self.POOLER and not self.body_has_pooler)
+        return self.prefix + place if head and not bare else place
 
     def trained_names(self, names: Iterable[str], *, head: bool) -> dict[str, str]:
         """Name in a checkpoint -> name in a training.
@@ -181,8 +176,8 @@ class BertFiles:
     def linear_names(self, tensors: Mapping[str, "Tensor"], *, head: bool) -> list[str]:
         """Names of the encoder layers' linear layers; with `head` also the head's first layer."""
         first = self.saved_name(self.POOLER[0], head=True)
-        layers = self.names.prefix + self.names.layers
-        ends = tuple(f".{last}.weight" for last in self.ADAPTED)
+        layers = self.prefix + self.layers
+        ends = tuple(f".{last}.weight" for last in self.adapted)
         return [
             name.removesuffix(".weight")
             for name in tensors
@@ -192,12 +187,12 @@ class BertFiles:
     def expected_shapes(self, config: Config, *, num_labels: int | None) -> dict[str, Shape]:
         """Shapes by canonical name, with pooler and head if there are labels."""
         shapes = self.of_bert(config, num_labels)
-        return {self.names.own(name): shape for name, shape in shapes.items()}
+        return {self.own(name): shape for name, shape in shapes.items()}
 
     def of_bert(self, config: Config, num_labels: int | None = None) -> dict[str, Shape]:
         """The same by BERT's canonical names."""
-        shapes = _shapes(self.names.as_bert(config), num_labels)
-        if not self.names.has_table:
+        shapes = _shapes(self.as_bert(config), num_labels)
+        if not self.has_table:
             del shapes[SEGMENTS]
         return shapes
 
@@ -208,7 +203,7 @@ class BertFiles:
     def config_problems(self, config: Config) -> list[str]:
         """Why the forward pass cannot compute a checkpoint's model: counts out of range, other
         activations or positions, and a model that is a decoder."""
-        like, key = self.names.as_bert(config), self.names.key
+        like, key = self.as_bert(config), self.key
         problems = [
             f"{key(name)}: expected a count{_at_most(name)}, found {like.get(name)!r}"
             for name in NEEDED
@@ -226,8 +221,8 @@ class BertFiles:
         """The same of a model folder's own config.json, which must state more, and sizes that do
         not fit."""
         problems = self.config_problems(config)
-        like, key = self.names.as_bert(config), self.names.key
-        for name, expected in (("model_type", self.names.kind), ("hidden_act", "gelu")):
+        like, key = self.as_bert(config), self.key
+        for name, expected in (("model_type", self.kind), ("hidden_act", "gelu")):
             if name not in like:
                 problems.append(f"{key(name)}: expected {expected}, found none; {STATES}")
         eps: Any = like.get("layer_norm_eps")
@@ -242,38 +237,40 @@ class BertFiles:
                 f"{key('num_attention_heads')}: expected a divisor of {key('hidden_size')} "
                 f"{like['hidden_size']}, found {like['num_attention_heads']}"
             )
-        return problems + [
+        problems += [
             f"{name}: expected {value}, found {config.get(name)!r}"
-            for name, value in self.names.required.items()
+            for name, value in self.required.items()
             if config.get(name) != value
         ]
+        return problems + self.unpacked(config)
+
+    def unpacked(self, config: Config) -> list[str]:
+        """Why raypipe's forward pass cannot compute a variant that sentence-transformers can; empty
+        if it can."""
+        return []
 
     def decisive(self, config: Config) -> dict[str, Any]:
         """The values of a valid config.json that affect a row's value, for fingerprints: those of
         DECISIVE under BERT's keys, the default of positions included."""
-        like = self.names.as_bert(config)
+        like = self.as_bert(config)
         values = {name: like[name] for name in DECISIVE if name in like}
         values["layer_norm_eps"] = float(like["layer_norm_eps"])
         values.setdefault("position_embedding_type", "absolute")
-        if self.names.first_position:
+        if self.first_position:
             values["padding_has_no_position"] = True  # in a text; earlier stores counted it
         return values
 
     def num_positions(self, config: Config) -> int:
         """Rows of the table of positions from the first that a token has."""
-        positions = int(self.names.as_bert(config)["max_position_embeddings"])
-        return positions - self.names.first_position
-
-    def as_bert(self, config: Config) -> dict[str, Any]:
-        """The values of config.json under BERT's keys, with those that the family fixes."""
-        return self.names.as_bert(config)
+        positions = int(self.as_bert(config)["max_position_embeddings"])
+        return positions - self.first_position
 
     def converted_config(
         self, config: Config, *, segment_rows: int, num_labels: int | None
     ) -> dict[str, Any]:
         """The content of config.json, with the keys for transformers that Google's file lacks."""
         body = dict(config)
-        if self.names.kind == "bert":
+        if self.kind == "bert":
             stated = {name: value for name, value in config.items() if value is not None}
             body = {**GOOGLES, **stated, "type_vocab_size": segment_rows}
         body["architectures"] = [self.architecture(head=num_labels is not None)]
@@ -283,12 +280,12 @@ class BertFiles:
 
     def architecture(self, *, head: bool) -> str:
         """The family's class in transformers, as a bare model or with a head that scores."""
-        return self.names.architecture + ("ForSequenceClassification" if head else "Model")
+        return self.classes + ("ForSequenceClassification" if head else "Model")
 
     def canonical(self, name: str) -> str | None:
         """The canonical name of a tensor; None if it is not the family's."""
-        plain = name.removeprefix(self.names.prefix)
-        of_body = plain.startswith((*self.names.beside_layers, self.names.layers))
+        plain = name.removeprefix(self.prefix)
+        of_body = plain.startswith((*self.beside_layers, self.layers))
         return plain if (of_body and plain not in BUFFERS) or self.may_have(plain) else None
 
 
@@ -329,27 +326,31 @@ def _shapes(config: Config, num_labels: int | None) -> dict[str, Shape]:
         WORDS: (config["vocab_size"], hidden),
         "embeddings.position_embeddings.weight": (config["max_position_embeddings"], hidden),
         SEGMENTS: (config["type_vocab_size"], hidden),
-        **_norm("embeddings.LayerNorm", hidden),
+        **norm_shapes("embeddings.LayerNorm", hidden),
     }
     for number in range(config["num_hidden_layers"]):
         at = f"{LAYERS}{number}"
         for part in ("query", "key", "value"):
-            shapes |= _dense(f"{at}.attention.self.{part}", hidden, hidden)
-        shapes |= _dense(f"{at}.attention.output.dense", hidden, hidden)
-        shapes |= _norm(f"{at}.attention.output.LayerNorm", hidden)
-        shapes |= _dense(f"{at}.intermediate.dense", hidden, wide)
-        shapes |= _dense(f"{at}.output.dense", wide, hidden)
-        shapes |= _norm(f"{at}.output.LayerNorm", hidden)
+            shapes |= dense_shapes(f"{at}.attention.self.{part}", hidden, hidden)
+        shapes |= dense_shapes(f"{at}.attention.output.dense", hidden, hidden)
+        shapes |= norm_shapes(f"{at}.attention.output.LayerNorm", hidden)
+        shapes |= dense_shapes(f"{at}.intermediate.dense", hidden, wide)
+        shapes |= dense_shapes(f"{at}.output.dense", wide, hidden)
+        shapes |= norm_shapes(f"{at}.output.LayerNorm", hidden)
     if num_labels is not None:
-        shapes |= _dense("pooler.dense", hidden, hidden) | _dense("classifier", hidden, num_labels)
+        shapes |= dense_shapes("pooler.dense", hidden, hidden) | dense_shapes(
+            "classifier", hidden, num_labels
+        )
     return shapes
 
 
-def _dense(name: str, rows_in: int, rows_out: int) -> dict[str, Shape]:
+def dense_shapes(name: str, rows_in: int, rows_out: int) -> dict[str, Shape]:
+    """Shapes of a linear layer's weight and bias."""
     return {f"{name}.weight": (rows_out, rows_in), f"{name}.bias": (rows_out,)}
 
 
-def _norm(name: str, hidden: int) -> dict[str, Shape]:
+def norm_shapes(name: str, hidden: int) -> dict[str, Shape]:
+    """Shapes of a normalisation's weight and bias."""
     return {f"{name}.weight": (hidden,), f"{name}.bias": (hidden,)}
 
 

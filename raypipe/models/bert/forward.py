@@ -7,7 +7,7 @@ transformers' BertForPreTraining, whose decoder is the table of word embeddings.
 Shapes: T tokens of a batch, H hidden, B sequences, M masked words, V word pieces.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,14 +15,21 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from raypipe.models.bert.files import POOLER, PREFIX, WORDS, Names
-from raypipe.models.machine.precision import DTYPES
+from raypipe.models.bert.files import (
+    POOLER,
+    PREFIX,
+    WORDS,
+    BertFiles,
+    dense_shapes,
+    norm_shapes,
+)
 from raypipe.models.packed import (
-    MIN_ROWS,
     Attention,
     Between,
+    Body,
     Dropout,
     Groups,
+    Layer,
     Linear,
     Plain,
     Product,
@@ -30,61 +37,27 @@ from raypipe.models.packed import (
     States,
     Updates,
     linear,
-    moved_all,
     normed,
 )
 from raypipe.models.tensors import Config, Shape
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
-    """One layer's weights; query, key and value are concatenated once."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BertLayer(Layer):
+    """One layer's weights."""
 
-    qkv: Linear
-    out: Linear
     norm_attention: Linear
-    up: Linear
-    down: Linear
     norm_output: Linear
 
 
-@dataclass(frozen=True, slots=True)
-class Bert:
-    """A BERT encoder's weights, without pooler and heads; see `raypipe.models.family.Body`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bert(Body):
+    """A BERT encoder's weights, without pooler and heads."""
 
-    words: Tensor
     positions: Tensor
     segments: Tensor
-    norm: Linear
-    layers: tuple[Layer, ...]
-    num_heads: int
-    eps: float
     between: Between = Plain()
     """The work between a layer's products."""
-
-    @property
-    def width(self) -> int:
-        """The hidden size, H."""
-        return self.words.shape[1]
-
-    @property
-    def num_words(self) -> int:
-        """Number of rows of the table of word pieces."""
-        return len(self.words)
-
-    @property
-    def windows(self) -> set[int | None]:
-        """None: every token attends to all others of its sequence."""
-        return {None}
-
-    @property
-    def linears(self) -> list[Linear]:
-        """The linear layers of all the model's layers, in order."""
-        return [p for layer in self.layers for p in (layer.qkv, layer.out, layer.up, layer.down)]
-
-    def to(self, device: str, precision: str = "fp32") -> "Bert":
-        """The weights on `cpu` or `cuda`, those of the linear layers in the precision's dtype."""
-        return moved_all(self, device, DTYPES[precision])
 
     def fused(self, between: Between) -> "Bert":
         """The same weights, with this work between a layer's products."""
@@ -120,9 +93,9 @@ def read_bert(
         up = torch.block_diag(*[up for _, up in own])  # type: ignore[no-untyped-call]
         return (*joined, down, up)
 
-    def layer(number: int) -> Layer:
+    def layer(number: int) -> BertLayer:
         at = f"encoder.layer.{number}"
-        return Layer(
+        return BertLayer(
             qkv=linear(*(f"{at}.attention.self.{part}" for part in ("query", "key", "value"))),
             out=linear(f"{at}.attention.output.dense"),
             norm_attention=pair(f"{at}.attention.output.LayerNorm"),
@@ -140,59 +113,6 @@ def read_bert(
         num_heads=config["num_attention_heads"],
         eps=config["layer_norm_eps"],
     )
-
-
-@dataclass(frozen=True, slots=True)
-class BertHead:
-    """Pooler and classifier of a BertForSequenceClassification, as `models.family.Head`.
-
-    Other families have other functions between the two layers.
-    """
-
-    pooler: Linear
-    classifier: Linear
-    """Padded with zeros to 16 units: narrower products use other kernels (see MIN_ROWS)."""
-    num_units: int
-    activation: Callable[[Tensor], Tensor] = torch.tanh
-    """The function between the two layers."""
-    norm: Linear = ()
-    """A normalisation after that, if there is one."""
-    eps: float = 0.0
-    pooling: str = "cls"
-
-    @property
-    def linears(self) -> list[Linear]:
-        """Both linear layers."""
-        return [self.pooler, self.classifier]
-
-    def to(self, device: str) -> "BertHead":
-        """The weights on `cpu` or `cuda`."""
-        return moved_all(self, device)
-
-    def logits(self, pooled_BH: Tensor, *, drop: Dropout = lambda x: x) -> Tensor:
-        """Each sequence's units, fp32 [B, num_units], from its pooled state."""
-        widened = self.activation(linear(pooled_BH, self.pooler))
-        if self.norm:
-            widened = normed(widened, self.norm, self.eps)
-        return linear(drop(widened), self.classifier)[:, : self.num_units]
-
-
-def read_head(weights: Mapping[str, Tensor], *, updates: Updates | None = None) -> BertHead:
-    """The head of these tensors, by canonical name, fp32, with its pooler's low-rank update."""
-
-    def pair(name: str) -> Linear:
-        return weights[f"{name}.weight"].float(), weights[f"{name}.bias"].float()
-
-    classifier = pair("classifier")
-    pooler = (*pair("pooler.dense"), *(updates or {}).get("pooler.dense", ()))
-    return BertHead(pooler, padded(classifier), len(classifier[1]))
-
-
-def padded(classifier: Linear) -> Linear:
-    """A classifier with zeros up to MIN_ROWS units."""
-    weight, bias = classifier
-    filled = MIN_ROWS - len(bias)
-    return F.pad(weight, (0, 0, 0, filled)), F.pad(bias, (0, filled))
 
 
 def hidden_states(
@@ -225,7 +145,7 @@ def hidden_states(
     for layer in bert.layers:
         kept = wanted if layer is bert.layers[-1] else None
 
-        def run(x: States, layer: Layer = layer, kept: Tensor | None = kept) -> States:
+        def run(x: States, layer: BertLayer = layer, kept: Tensor | None = kept) -> States:
             mixed = attend(product(x.narrow, layer.qkv), bert.num_heads, groups)
             residual = x.wide
             if kept is not None:
@@ -262,31 +182,22 @@ class BertPretraining:
 
     TIED: Mapping[str, Any] = {"tie_word_embeddings": True}
 
-    def __init__(self, names: Names) -> None:
-        """The heads of the family with these names; that of the next sentence is BERT's alone."""
-        self.MASK, self.FOLLOWS = names.mask, names.kind == "bert"
-        self._names = names
-        self._dense, self._norm, decoder, self._bias = names.words
+    def __init__(self, files: BertFiles) -> None:
+        """The heads of the family with these files; that of the next sentence is BERT's alone."""
+        self.MASK, self.FOLLOWS = files.mask, files.kind == "bert"
+        self._files = files
+        self._dense, self._norm, decoder, self._bias = files.words
         self._decoder = (f"{decoder}.weight", f"{decoder}.bias")
-        self._words = names.prefix + WORDS
+        self._words = files.prefix + WORDS
 
     def shapes(self, config: Config, *, next_sentence: bool) -> dict[str, Shape]:
         """Shapes of the head for masked words; with `next_sentence` also of a BERT's other head."""
-        hidden = self._names.as_bert(config)["hidden_size"]
-        shapes: dict[str, Shape] = {
-            f"{self._dense}.weight": (hidden, hidden),
-            f"{self._dense}.bias": (hidden,),
-            f"{self._norm}.weight": (hidden,),
-            f"{self._norm}.bias": (hidden,),
-            self._bias: (config["vocab_size"],),
-        }
+        hidden = self._files.as_bert(config)["hidden_size"]
+        shapes = dense_shapes(self._dense, hidden, hidden) | norm_shapes(self._norm, hidden)
+        shapes[self._bias] = (config["vocab_size"],)
         if next_sentence and self.FOLLOWS:
-            shapes |= {
-                PREFIX + POOLER[0]: (hidden, hidden),
-                PREFIX + POOLER[1]: (hidden,),
-                f"{_NEXT}.weight": (2, hidden),
-                f"{_NEXT}.bias": (2,),
-            }
+            shapes |= dense_shapes(f"{PREFIX}pooler.dense", hidden, hidden)
+            shapes |= dense_shapes(_NEXT, hidden, 2)
         return shapes
 
     def canonical_names(self, names: Iterable[str]) -> dict[str, str]:
@@ -298,12 +209,13 @@ class BertPretraining:
         return {name: name for name in of_layer} | ({} if bias is None else {self._bias: bias})
 
     def untied(self, tensors: Mapping[str, Tensor]) -> list[str]:
-        """The decoder's weight and bias, where they differ from the word embeddings or the bias."""
-        prefix = self._names.prefix
+        """The problem of a decoder's weight or bias that differs from the word embeddings or the
+        bias, to which it is tied."""
+        prefix = self._files.prefix
         prefixed = {(prefix + n if n.startswith("embeddings.") else n): n for n in tensors}
         pairs = zip(self._decoder, (self._words, self._bias), strict=True)
         return [
-            name
+            f"{name}: expected the tensor that it is tied to, found another"
             for name, tied in pairs
             if name in tensors
             and tied in prefixed
@@ -335,4 +247,4 @@ class BertPretraining:
     def architecture(self, *, next_sentence: bool) -> str:
         """The class for masked words alone, or for both heads if there are two."""
         both = next_sentence and self.FOLLOWS
-        return self._names.architecture + ("ForPreTraining" if both else "ForMaskedLM")
+        return self._files.classes + ("ForPreTraining" if both else "ForMaskedLM")

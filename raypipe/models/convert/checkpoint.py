@@ -24,14 +24,13 @@ from safetensors import SafetensorError
 
 from raypipe.errors import InputError
 from raypipe.models.family import family_of, plain_names, unwrapped
-from raypipe.models.folder.files import canonical_names, tensor_problems
+from raypipe.models.folder.files import compare
 from raypipe.models.folder.settings import (
     SEGMENT_ROWS,
     AnyConventions,
     Conventions,
     PairConventions,
     predicts_words,
-    units_of,
 )
 from raypipe.models.tensors import (
     PICKLES,
@@ -320,8 +319,10 @@ def rename(
     """
     import torch
 
-    files, words = family_of(config).files, predicts_words(conventions)
-    table, names = files.SEGMENTS, canonical_names(tensors, config, words=words)
+    files, table = family_of(config).files, family_of(config).files.SEGMENTS
+    shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    compared = compare(shapes, config, conventions)
+    names = compared.names
     by_place = {place: tensors[name] for place, name in names.items()}
     unused = sorted(tensors.keys() - names.values())
     pair = conventions if isinstance(conventions, PairConventions) else None
@@ -330,13 +331,9 @@ def rename(
         for name in unused
         if (place := files.canonical(unwrapped(name))) in names
     ]
-    is_duo = conventions.kind == "duo"
-    shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
-    problems += tensor_problems(
-        shapes, config, units=units_of(conventions), words=words, is_duo=is_duo
-    )
+    problems += compared.problems
     added = None
-    if pair is not None and is_duo and table in by_place:
+    if pair is not None and pair.kind == "duo" and table in by_place:
         choice, rows = segment_row or pair.segment_row, len(by_place[table])
         wrong = third_segment_problems(rows, choice)
         if choice not in (None, *SEGMENT_ROWS):
@@ -348,10 +345,9 @@ def rename(
     elif segment_row is not None:
         problems.append(f"--segment-row: expected a duoBERT model, found {conventions.kind}")
     heads: Collection[str] = ()
-    if words:
+    if predicts_words(conventions):
         heads = family_of(config).pretraining.shapes(config, next_sentence=True)
-        untied = family_of(config).pretraining.untied(tensors)
-        problems += [f"{n}: expected the tensor that it is tied to, found another" for n in untied]
+        problems += family_of(config).pretraining.untied(tensors)
     if problems:
         raise InputError(problems)
     extra = files.HEADS if pair is None else ()

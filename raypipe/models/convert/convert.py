@@ -27,9 +27,9 @@ from raypipe.models.convert.checkpoint import (
 )
 from raypipe.models.family import family_of
 from raypipe.models.folder.discover import RECORD, discover
-from raypipe.models.folder.files import OWN_CODE, read_object
+from raypipe.models.folder.files import read_object, stranger_problems
 from raypipe.models.folder.model_folder import tried
-from raypipe.models.folder.modules import table_of, transformer_folder
+from raypipe.models.folder.modules import ModelFiles, table_of
 from raypipe.models.folder.settings import (
     AnyConventions,
     Conventions,
@@ -38,7 +38,7 @@ from raypipe.models.folder.settings import (
     units_of,
 )
 from raypipe.models.tensors import Config
-from raypipe.models.tokenizer import read_tokenizer
+from raypipe.models.tokenizer import beyond_table, read_tokenizer
 from raypipe.package import VERSION
 from raypipe.storage.files import appear, folder_beside
 from raypipe.storage.payloads import writing
@@ -62,18 +62,8 @@ UNCASED = ("repbert", "monobert", "duobert", "minilm")
 """Prefixes of presets whose weights expect lower-cased text."""
 
 
-@dataclass(frozen=True, slots=True)
-class FoundTokenizer:
-    """A tokenizer's place and its handling of case."""
-
-    folder: Path
-    lower_case: bool | None
-    """Only for a vocab.txt; None if tokenizer.json states it."""
-    lower_case_from: str | None
-
-
-def find_tokenizer(folders: Sequence[Path], preset: str | None) -> FoundTokenizer:
-    """The first folder that has a tokenizer.
+def find_tokenizer(folders: Sequence[Path], preset: str | None) -> tuple[Path, dict[str, Any]]:
+    """(the first folder that has a tokenizer, `lower_case` and `lower_case_from` of a vocab.txt).
 
     Raises:
         InputError: none has one, it is no tokenizer, or a vocab.txt comes without a setting for
@@ -82,9 +72,9 @@ def find_tokenizer(folders: Sequence[Path], preset: str | None) -> FoundTokenize
     for folder in folders:
         if (folder / "tokenizer.json").exists():
             read_tokenizer(folder)  # or an error
-            return FoundTokenizer(folder, None, None)
+            return folder, {}
         if (folder / "vocab.txt").exists():
-            return _of_vocabulary(folder, preset)
+            return folder, _case_of(folder, preset)
     vocabulary = next((of for start, of in VOCABULARIES if (preset or "").startswith(start)), "")
     raise InputError(
         f"{folders[0]}: no tokenizer.json or vocab.txt; name a folder that has the one the model "
@@ -93,56 +83,50 @@ def find_tokenizer(folders: Sequence[Path], preset: str | None) -> FoundTokenize
 
 
 def write_tokenizer(
-    tokenizer: FoundTokenizer, out: Path, config: Config
+    source: Path, case: Mapping[str, Any], out: Path, config: Config
 ) -> tuple[dict[str, Any], list[str]]:
-    """Put the tokenizer into the folder; returns (what was done, notes).
+    """Put the tokenizer that `find_tokenizer` names into the folder; (what was done, notes).
 
     Raises:
         InputError: it lacks a special token of the family, or has ids beyond the model's
             vocabulary.
     """
-    copied = [name for name in FILES if (tokenizer.folder / name).exists()]
+    copied = [name for name in FILES if (source / name).exists()]
     for name in copied:
-        shutil.copyfile(tokenizer.folder / name, out / name)
-    record: dict[str, Any] = {"files": {name: hash_file(out / name) for name in copied}}
-    if tokenizer.lower_case is not None:
-        made = BertWordPieceTokenizer(str(out / "vocab.txt"), lowercase=tokenizer.lower_case)
+        shutil.copyfile(source / name, out / name)
+    record = {"files": {name: hash_file(out / name) for name in copied}, **case}
+    if case:
+        made = BertWordPieceTokenizer(str(out / "vocab.txt"), lowercase=case["lower_case"])
         made.save(str(out / "tokenizer.json"))
-        record |= {"lower_case": tokenizer.lower_case, "lower_case_from": tokenizer.lower_case_from}
     if not (out / "tokenizer_config.json").exists():
-        body: dict[str, Any] = {"model_max_length": family_of(config).files.num_positions(config)}
-        if tokenizer.lower_case is not None:
-            body |= {"do_lower_case": tokenizer.lower_case}
-        body["tokenizer_class"] = "BertTokenizer"
-        (out / "tokenizer_config.json").write_text(json.dumps(body, indent=2) + "\n")
-    return record, _checked(tokenizer.folder, out, config)
+        body = {"model_max_length": family_of(config).files.num_positions(config)}
+        body |= {"do_lower_case": case["lower_case"]} if case else {}
+        _write_json(out / "tokenizer_config.json", body | {"tokenizer_class": "BertTokenizer"})
+    return record, _checked(source, out, config)
 
 
 def _checked(source: Path, out: Path, config: Config) -> list[str]:
     tokenizer = Tokenizer.from_file(str(out / "tokenizer.json"))
     problems = [
         f"{source}: the tokenizer has no {token}"
-        for token in family_of(config).files.SPECIAL_TOKENS
+        for token in family_of(config).files.specials
         if tokenizer.token_to_id(token) is None
     ]
-    rows, pieces = config["vocab_size"], max(tokenizer.get_vocab().values(), default=-1) + 1
-    if pieces > rows:
-        problems.append(
-            f"{source}: the tokenizer has {pieces} word pieces, the model embeddings of {rows}; "
-            "it is another model's"
-        )
+    rows, vocabulary = config["vocab_size"], tokenizer.get_vocab()
+    problems += beyond_table(source, vocabulary, rows)
     if problems:
         raise InputError(problems)
-    same = pieces == rows
-    return [] if same else [f"the tokenizer uses {pieces} of the model's {rows} embeddings"]
+    used = max(vocabulary.values(), default=-1) + 1
+    return [f"the tokenizer uses {used} of the model's {rows} embeddings"] * (used != rows)
 
 
-def _of_vocabulary(folder: Path, preset: str | None) -> FoundTokenizer:
+def _case_of(folder: Path, preset: str | None) -> dict[str, Any]:
     stated = read_object(folder / "tokenizer_config.json").get("do_lower_case")
+    source = "tokenizer_config.json do_lower_case"
+    if stated is None and preset is not None and preset.startswith(UNCASED):
+        stated, source = True, f"preset {preset}"
     if stated is not None:
-        return FoundTokenizer(folder, bool(stated), "tokenizer_config.json do_lower_case")
-    if preset is not None and preset.startswith(UNCASED):
-        return FoundTokenizer(folder, True, f"preset {preset}")
+        return {"lower_case": bool(stated), "lower_case_from": source}
     raise InputError(
         f"{folder / 'vocab.txt'}: do_lower_case: no file says whether texts are lower-cased; put "
         '{"do_lower_case": true} or false in a tokenizer_config.json beside it'
@@ -160,8 +144,7 @@ def read_config(folder: Path) -> tuple[str, dict[str, Any]]:
             config = read_object(folder / name)
             with problems_in(folder / name):
                 problems = family_of(config).files.config_problems(config)
-                problems += [OWN_CODE] if "auto_map" in config else []
-                if problems:
+                if problems := problems + stranger_problems(config):
                     raise InputError(problems)
             return name, config
     raise InputError(f"{folder}: no config.json or bert_config.json beside the checkpoint")
@@ -203,13 +186,14 @@ def convert(
             tokenizer, or incomplete settings; nothing is written.
     """
     root = path if path.is_dir() else path.parent
-    inner = transformer_folder(root)
+    given = ModelFiles(root)
+    inner = given.transformer.folder
     files = find_checkpoint(inner if path.is_dir() else path)
     problems: list[str] = []
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         problems.append(f"{out}: expected a folder that does not exist or is empty")
     read = tried(read_config, inner, problems=problems)
-    discovered = None if read is None else tried(discover, root, preset, problems=problems)
+    discovered = None if read is None else tried(discover, given, preset, problems=problems)
     folders = [inner, root] if tokenizer is None else [tokenizer]
     opened = tried(find_tokenizer, folders, preset, problems=problems)
     if discovered is not None and read is not None:
@@ -225,7 +209,7 @@ def convert(
         own = replace(own, segment_row=None)  # the table has the row now
     with folder_beside(out) as building:
         _write_json(building / "config.json", _config_of(config, own, renamed))
-        tokenizer_record, notes = write_tokenizer(opened, building, config)
+        tokenizer_record, notes = write_tokenizer(*opened, building, config)
         with writing(building / "model.safetensors"):
             save_file(renamed.tensors, building / "model.safetensors", metadata={"format": "pt"})
         if isinstance(own, Conventions) and own.query_table is not None:

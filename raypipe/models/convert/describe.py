@@ -19,13 +19,8 @@ from raypipe.models.folder.adapters import (
     is_adapter,
     merged_shapes,
 )
-from raypipe.models.folder.discover import RECORD, discover, why_library
-from raypipe.models.folder.files import (
-    canonical_names,
-    config_problems,
-    read_object,
-    tensor_shapes,
-)
+from raypipe.models.folder.discover import RECORD, Discovered, discover, why_library
+from raypipe.models.folder.files import compare, config_problems, read_object, tensor_shapes
 from raypipe.models.folder.model_folder import (
     PACKAGED,
     folder_of,
@@ -35,17 +30,12 @@ from raypipe.models.folder.model_folder import (
     tried,
 )
 from raypipe.models.folder.modular import as_saved, checkpoint_shapes
-from raypipe.models.folder.modules import transformer_folder
-from raypipe.models.folder.settings import (
-    AnyConventions,
-    Conventions,
-    predicts_words,
-    units_of,
-)
+from raypipe.models.folder.modules import ModelFiles
+from raypipe.models.folder.settings import AnyConventions, Conventions
 from raypipe.models.library import described
 from raypipe.models.limits import fit_problems
 from raypipe.models.tensors import Config
-from raypipe.models.tokenizer import read_tokenizer, tokenizer_file
+from raypipe.models.tokenizer import tokenizer_file
 from raypipe.storage.records import hash_once
 
 SAW = "start_weights_saw"
@@ -91,39 +81,31 @@ def describe(path: str, preset: str | None) -> Description:
         InputError: there is no such folder.
     """
     preset = PACKAGED if path == PACKAGED and preset is None else preset
-    named = is_folder(folder_of(path))
+    files = ModelFiles(is_folder(folder_of(path)))
+    named = files.folder
     description = Description(path, str(named))
     problems = description.problems
-    why = None if path == PACKAGED or is_adapter(named) else why_library(named, preset)
+    why = None if path == PACKAGED or is_adapter(named) else why_library(files, preset)
     if why is not None:
-        return _of_library(description, preset, why)
+        return _of_library(description, files, preset, why)
     resolved = tried(resolve_model, path, preset, problems=problems)
-    folder, adapter = named, named if is_adapter(named) else None
+    adapter, weights = named if is_adapter(named) else None, files
     if adapter is not None:
-        base = tried(base_of, named, problems=problems)
+        base = tried(base_of, files, problems=problems)
         if base is None:  # all other files are its base's
             description.problems = list(dict.fromkeys(problems))
             return description
-        folder = folder_of(base)
+        weights = ModelFiles(folder_of(base))
         description.notes.append(f"an adapter for {base}, merged when it is loaded")
-    discovered = tried(discover, named, preset, problems=problems)
+    discovered = tried(discover, files, preset, problems=problems)
     if discovered is not None:
-        description.kind = discovered.conventions.kind
-        description.conventions, description.sources = (
-            asdict(discovered.conventions),
-            discovered.sources,
-        )
-        description.notes += discovered.notes
-        if (
-            resolved is not None
-            and (saw := starting_weights(resolved)) != description.conventions[SAW]
-        ):
-            description.conventions[SAW] = saw
+        _describe_settings(description, files, discovered)
+        own = discovered.conventions.start_weights_saw
+        if resolved is not None and (saw := starting_weights(resolved)) != own:
+            description.conventions = asdict(discovered.conventions) | {SAW: saw}
             description.sources = {**discovered.sources, SAW: "of these weights"}
-        description.made_by = read_object(named / "raypipe.json").get(RECORD)
     conventions = None if discovered is None else discovered.conventions
-    config = tried(read_object, folder / "config.json", problems=problems) or {}
-    config = tried(as_saved, folder, config, problems=problems) or config
+    config = tried(as_saved, weights, problems=problems) or {}
     family = tried(family_of, config, problems=[])  # an unknown one is among the problems already
     sizes = family and tried(family.files.as_bert, config, problems=[])
     description.architecture = {
@@ -132,53 +114,59 @@ def describe(path: str, preset: str | None) -> Description:
         **{name: (sizes or config).get(key) for name, key in SIZES.items()},
         "vocabulary": config.get("vocab_size"),
     }
-    description.tokenizer = tried(_tokenizer_facts, folder, problems=problems)
-    file = folder / "model.safetensors" if adapter is None else adapter / WEIGHTS
+    description.tokenizer = tried(_tokenizer_facts, weights, problems=problems)
+    file = weights.folder / "model.safetensors" if adapter is None else adapter / WEIGHTS
     description.weights = tried(_file_facts, file, problems=problems) if file.exists() else None
     if description.weights is not None and family is not None:
-        _describe_weights(description, folder, adapter, config, conventions)
+        _describe_weights(description, weights, adapter, config, conventions)
     if family is not None:
         description.training = _training(conventions)
     description.problems = list(dict.fromkeys(problems))
     return description
 
 
-def _of_library(description: Description, preset: str | None, why: str) -> Description:
+def _of_library(
+    description: Description, files: ModelFiles, preset: str | None, why: str
+) -> Description:
     """The facts of a model that sentence-transformers computes, as that library has them."""
-    folder, problems = Path(description.folder), description.problems
-    config = tried(read_object, transformer_folder(folder) / "config.json", problems=problems) or {}
+    problems, config = description.problems, files.transformer.config
     names = {"architectures": "architectures", "model_type": "model_type", **SIZES}
     description.architecture = {name: config.get(key) for name, key in names.items()}
     description.notes.append(f"sentence-transformers computes this model: {why}")
     description.training = "no: sentence-transformers computes it, and raypipe trains its own"
     try:
-        discovered, read, sha256 = described(folder, preset)
+        discovered, read, sha256 = described(files, preset)
     except InputError as error:
         problems += error.problems
         return description
-    description.kind = discovered.conventions.kind
-    description.conventions = asdict(discovered.conventions)
-    description.sources = discovered.sources
+    _describe_settings(description, files, discovered)
     by = f"sentence-transformers {read['sentence-transformers']}, as {read['class']}"
     description.architecture |= {"computed by": by, "dimensions": read["dim"] or None}
     if read.get("prompt"):
         description.notes.append(f"each pair begins with the prompt {read['prompt']!r}")
-    description.notes += discovered.notes
     description.weights, description.missing = {"sha256": sha256}, []
-    description.made_by = read_object(folder / "raypipe.json").get(RECORD)
     return description
+
+
+def _describe_settings(description: Description, files: ModelFiles, discovered: Discovered) -> None:
+    """Fill in the settings, with what the folder's files say of them."""
+    description.kind = discovered.conventions.kind
+    description.conventions = asdict(discovered.conventions)
+    description.sources = discovered.sources
+    description.notes += discovered.notes
+    description.made_by = files.read("raypipe.json").get(RECORD)
 
 
 def _describe_weights(
     description: Description,
-    folder: Path,
+    base: ModelFiles,
     adapter: Path | None,
     config: Config,
     conventions: AnyConventions | None,
 ) -> None:
     """Fill in what is unused and missing, and what does not fit the settings."""
     assert description.weights is not None
-    shapes = tried(checkpoint_shapes, folder, config, problems=description.problems)
+    shapes = tried(checkpoint_shapes, base, config, problems=description.problems)
     if shapes is None or config_problems(config):
         return
     files = family_of(config).files
@@ -197,18 +185,9 @@ def _describe_weights(
         }
     if conventions is None:
         return
-    words, has_head = predicts_words(conventions), not isinstance(conventions, Conventions)
-    names = canonical_names(shapes, config, words=words)
-    body = files.expected_shapes(config, num_labels=units_of(conventions))
-    saved = {place: files.saved_name(place, head=has_head) for place in body}
-    used = {*body}
-    if words:
-        heads = family_of(config).pretraining
-        saved |= {name: name for name in heads.shapes(config, next_sentence=False)}
-        used |= {*heads.shapes(config, next_sentence=True), *(files.POOLER if has_head else ())}
-    description.missing = [saved[place] for place in sorted(saved.keys() - names.keys())]
-    description.unused = sorted(shapes.keys() - {names[place] for place in used & names.keys()})
-    where = f"{description.path} over {folder}" if adapter else folder
+    compared = compare(shapes, config, conventions)
+    description.missing, description.unused = compared.missing, compared.unused
+    where = f"{description.path} over {base.folder}" if adapter else base.folder
     problems = fit_problems(shapes, config, conventions)
     description.problems += [f"{where}: {problem}" for problem in problems]
 
@@ -232,16 +211,16 @@ def _file_facts(file: Path) -> dict[str, Any]:
     }
 
 
-def _tokenizer_facts(folder: Path) -> dict[str, Any] | None:
+def _tokenizer_facts(files: ModelFiles) -> dict[str, Any] | None:
     """The tokenizer's file and size; None if there is none.
 
     Raises:
         InputError: it is no tokenizer.
     """
-    file = tokenizer_file(folder)
+    file = tokenizer_file(files.folder)
     if not file.exists():
         return None
-    pieces = read_tokenizer(folder).get_vocab_size()
+    pieces = files.tokenizer.get_vocab_size()
     return {"file": file.name, "sha256": hash_once(file), "pieces": pieces}
 
 

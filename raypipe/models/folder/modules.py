@@ -1,19 +1,25 @@
-"""The modules of a folder of sentence-transformers, and where each of them lies.
+"""A model folder's files, each read once, and the modules of one of sentence-transformers.
 
-They are in modules.json, one after the other, or in the two routes of a Router: a sparse encoder's
-documents are computed by a model, and its queries by a table with a weight for each word piece.
+Modules are in modules.json, one after the other, or in the two routes of a Router: a sparse
+encoder's documents are computed by a model, and its queries by a table with a weight for each word
+piece.
 """
 
+from __future__ import annotations
+
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
+from tokenizers import Tokenizer
 
 from raypipe.errors import InputError
 from raypipe.models.family import family_of
 from raypipe.models.folder.files import part_of, read_json, read_object, tensor_shapes
 from raypipe.models.folder.settings import AnyConventions, Conventions, FileName, schema_problems
 from raypipe.models.tensors import Config
+from raypipe.models.tokenizer import read_tokenizer
 from raypipe.storage.records import hash_once
 
 SETTINGS = "config_sentence_transformers.json"
@@ -35,60 +41,94 @@ class Module(BaseModel):
     path: Annotated[FileName, Field(description="a folder's name")] = ""
 
 
-def is_sentence_transformer(folder: Path) -> bool:
-    """Whether modules.json has pooling or a Router; a cross-encoder's has only a Transformer."""
-    modules = _listed(folder)
-    return len(modules) > 1 or [name for name, _ in modules] == [ROUTER]
+class ModelFiles:
+    """The files of a model's folder that state its settings, each read once."""
 
+    def __init__(self, folder: Path) -> None:
+        """Nothing is read yet, and no file need be there."""
+        self.folder, self._objects = folder, dict[str, dict[str, Any]]()
 
-def modules_of(folder: Path) -> list[tuple[str, str]]:
-    """(class, folder) of each module, in order; of a Router those of documents; empty if none.
+    def read(self, *parts: str) -> dict[str, Any]:
+        """The JSON object in a file, as `read_object` has it, by the parts of its path."""
+        name = str(Path(*parts))
+        if name not in self._objects:
+            self._objects[name] = read_object(self.folder / name)
+        return self._objects[name]
 
-    Raises:
-        InputError: not JSON, or the path of a module is no name.
-    """
-    return routes_of(folder).get("document") or _listed(folder)
+    @property
+    def config(self) -> dict[str, Any]:
+        """The content of config.json."""
+        return self.read("config.json")
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The content of sentence-transformers' own file."""
+        return self.read(SETTINGS)
 
-def _listed(folder: Path) -> list[tuple[str, str]]:
-    file = folder / "modules.json"
-    body = read_json(file)
-    modules = [each for each in body if isinstance(each, dict)] if isinstance(body, list) else []
-    for module in modules:
-        problems = schema_problems(Module, module, missing="save the model anew")
-        if problems:
-            raise InputError([f"{file}: {problem}" for problem in problems])
-    return [(str(m.get("type", "")).rpartition(".")[2], m.get("path", "")) for m in modules]
+    @property
+    def prompts(self) -> dict[str, Any]:
+        """The texts that these settings name, by their names."""
+        return part_of(self.settings, "prompts", self.folder / SETTINGS)
 
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer, as `read_tokenizer` has it."""
+        return read_tokenizer(self.folder)
 
-def routes_of(folder: Path) -> dict[str, list[tuple[str, str]]]:
-    """(class, folder) of each module of a Router's routes, by route; empty if there is no Router.
+    @cached_property
+    def listed(self) -> list[tuple[str, str]]:
+        """(class, folder) of each entry of modules.json, in order; empty if there is none.
 
-    Raises:
-        InputError: not JSON, or the folder of a module is no name.
-    """
-    if _listed(folder) != [(ROUTER, "")]:
-        return {}
-    file = folder / ROUTES
-    body = read_object(file)
-    types = part_of(body, "types", file)
-    routes = {
-        route: [(str(types.get(str(place))).rpartition(".")[2], str(place)) for place in places]
-        for route, places in part_of(body, "structure", file).items()
-        if isinstance(places, list)
-    }
-    for place in (place for modules in routes.values() for _, place in modules):
-        if schema_problems(Module, {"path": place}, missing=""):
-            raise InputError(f"{file}: expected the names of folders, found {place[:60]!r}")
-    return routes
+        Raises:
+            InputError: not JSON, or the path of a module is no name.
+        """
+        file = self.folder / "modules.json"
+        body = read_json(file)
+        entries = [e for e in body if isinstance(e, dict)] if isinstance(body, list) else []
+        for entry in entries:
+            problems = schema_problems(Module, entry, missing="save the model anew")
+            if problems:
+                raise InputError([f"{file}: {problem}" for problem in problems])
+        return [(str(e.get("type", "")).rpartition(".")[2], e.get("path", "")) for e in entries]
 
+    @cached_property
+    def routes(self) -> dict[str, list[tuple[str, str]]]:
+        """(class, folder) of each module of a Router's routes, by route; empty without a Router.
 
-def transformer_folder(folder: Path) -> Path:
-    """The folder of the transformer's own files: the folder itself, or the one in modules.json."""
-    modules = modules_of(folder)
-    place = modules[0][1] if modules and modules[0][0] in TRANSFORMERS else ""
-    inside = folder / place
-    return inside if place and Path(place).name == place and inside.is_dir() else folder
+        Raises:
+            InputError: not JSON, or the folder of a module is no name.
+        """
+        if self.listed != [(ROUTER, "")]:
+            return {}
+        body, file = self.read(ROUTES), self.folder / ROUTES
+        types = part_of(body, "types", file)
+        routes = {
+            route: [(str(types.get(str(place))).rpartition(".")[2], str(place)) for place in places]
+            for route, places in part_of(body, "structure", file).items()
+            if isinstance(places, list)
+        }
+        for place in (place for modules in routes.values() for _, place in modules):
+            if schema_problems(Module, {"path": place}, missing=""):
+                raise InputError(f"{file}: expected the names of folders, found {place[:60]!r}")
+        return routes
+
+    @property
+    def modules(self) -> list[tuple[str, str]]:
+        """(class, folder) of each module, in order; of a Router those of documents."""
+        return self.routes.get("document") or self.listed
+
+    @property
+    def is_sentence_transformer(self) -> bool:
+        """Whether there is pooling or a Router; a cross-encoder has only a Transformer."""
+        return len(self.listed) > 1 or [name for name, _ in self.listed] == [ROUTER]
+
+    @cached_property
+    def transformer(self) -> ModelFiles:
+        """The transformer's own files: these, or those in its folder in modules.json."""
+        place = self.modules[0][1] if self.modules and self.modules[0][0] in TRANSFORMERS else ""
+        inside = self.folder / place
+        is_inside = place and Path(place).name == place and inside.is_dir()
+        return ModelFiles(inside) if is_inside else self
 
 
 def table_of(folder: Path, own: AnyConventions | None, config: Config | None) -> str | None:

@@ -4,26 +4,17 @@ Each setting has its source. Modules that raypipe does not compute itself are th
 """
 
 import json
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from raypipe.errors import InputError
 from raypipe.models.family import family_of
-from raypipe.models.folder.files import part_of, read_object
-from raypipe.models.folder.modules import (
-    QUERY_TABLE,
-    ROUTER,
-    SETTINGS,
-    TRANSFORMERS,
-    modules_of,
-    routes_of,
-    transformer_folder,
-)
+from raypipe.models.folder.modules import QUERY_TABLE, ROUTER, SETTINGS, TRANSFORMERS, ModelFiles
 from raypipe.models.folder.settings import SPLADE, SPLADE_LOG
 from raypipe.models.limits import SPECIALS
 from raypipe.models.tensors import Config
-from raypipe.models.tokenizer import read_tokenizer
 
 STATED = " prompts."
 """In the source of a prefix that the folder's own files state, if only as empty text."""
@@ -31,15 +22,8 @@ LARGEST_LENGTH = 1e300
 """transformers writes 1e30 for a tokenizer without a limit; an infinite number is none either."""
 POOLINGS = {"mean": "mean", "cls": "cls", "max": "max", "lasttoken": "last"}
 """raypipe's word by sentence-transformers'."""
-OLD_POOLINGS = {
-    "pooling_mode_cls_token": "cls",
-    "pooling_mode_mean_tokens": "mean",
-    "pooling_mode_max_tokens": "max",
-    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
-    "pooling_mode_weightedmean_tokens": "weightedmean",
-    "pooling_mode_lasttoken": "lasttoken",
-}
-"""The keys of releases before 6; later ones write `pooling_mode`."""
+OLD_POOLING = re.compile(r"pooling_mode_(\w+?)(?:_tokens?)?")
+"""A key of releases before 6, such as pooling_mode_mean_tokens; later ones write `pooling_mode`."""
 SPLADE_POOLING = "SpladePooling"
 OTHER_PROMPTS = ("passage", "corpus")
 """Names of prompts for passages that encode_document would look for if `document` had no place."""
@@ -63,10 +47,10 @@ class Evidence:
         self.sources |= dict.fromkeys(values, source)
 
 
-def read_sentence_transformer(folder: Path) -> Evidence:
+def read_sentence_transformer(files: ModelFiles) -> Evidence:
     """The settings of its `encode`: one text per row, each in segment 0."""
     evidence = Evidence()
-    inner, modules, routes = transformer_folder(folder), modules_of(folder), routes_of(folder)
+    inner, modules, routes = files.transformer, files.modules, files.routes
     names = [name for name, _ in modules]
     sparse = names[:1] in [[each] for each in TRANSFORMERS] and names[1:] == [SPLADE_POOLING]
     by_route = {route: [name for name, _ in each] for route, each in routes.items()}
@@ -81,12 +65,11 @@ def read_sentence_transformer(folder: Path) -> Evidence:
     where = "modules.json: Normalize" if normalise else "modules.json: no Normalize"
     evidence.add(where, normalise=normalise)
     read = _read_splade if sparse else _read_pooling
-    read(folder, folder / modules[1][1] / "config.json", evidence)
-    _read_finishing(folder, evidence)
+    read(files, str(Path(modules[1][1], "config.json")), evidence)
+    _read_finishing(files, evidence)
     evidence.add("one text alone is segment 0", query_segment=0, passage_segment=0)
-    config = read_object(inner / "config.json")
     check_tokenizer(inner, evidence)
-    limit, source = token_limit(inner, config)
+    limit, source = token_limit(inner, inner.config)
     if isinstance(limit, int) and not isinstance(limit, bool) and limit > SPECIALS:
         evidence.add(source, query_limit=limit - SPECIALS, passage_limit=limit - SPECIALS)
     else:
@@ -95,44 +78,41 @@ def read_sentence_transformer(folder: Path) -> Evidence:
         )
         evidence.problems |= {"query_limit": problem, "passage_limit": problem}
     if routes:
-        _read_table(folder / routes["query"][0][1], evidence)
-    read_prompts(folder, evidence)
+        _read_table(ModelFiles(files.folder / routes["query"][0][1]), evidence)
+    read_prompts(files, evidence)
     return evidence
 
 
-def _read_pooling(folder: Path, path: Path, evidence: Evidence) -> None:
-    body = read_object(path)
-    modes: Any = body.get("pooling_mode", [OLD_POOLINGS[n] for n in OLD_POOLINGS if body.get(n)])
+def _read_pooling(files: ModelFiles, name: str, evidence: Evidence) -> None:
+    body = files.read(name)
+    old = [match[1] for key in body if (match := OLD_POOLING.fullmatch(key)) and body[key]]
+    modes: Any = body.get("pooling_mode", old)
     modes = [str(mode) for mode in (modes if isinstance(modes, list) else [modes])]
     if len(modes) != 1 or modes[0] not in POOLINGS:
         evidence.by_library = f"its pooling is {' and '.join(modes) or 'not stated'}"
     else:
-        where = path.relative_to(folder) if path.is_relative_to(folder) else path
-        evidence.add(f"{where}", pooling=POOLINGS[modes[0]])
+        evidence.add(name, pooling=POOLINGS[modes[0]])
 
 
-def _read_splade(folder: Path, path: Path, evidence: Evidence) -> None:
-    log = read_object(path).get("activation_function") == "log1p_relu"
-    evidence.add(str(path.relative_to(folder)), pooling=SPLADE_LOG if log else SPLADE)
-    settings = read_object(folder / SETTINGS)
-    if settings.get("max_active_dims") is not None:
-        evidence.add(f"{SETTINGS} max_active_dims", max_terms=settings["max_active_dims"])
+def _read_splade(files: ModelFiles, name: str, evidence: Evidence) -> None:
+    log = files.read(name).get("activation_function") == "log1p_relu"
+    evidence.add(name, pooling=SPLADE_LOG if log else SPLADE)
+    if (terms := files.settings.get("max_active_dims")) is not None:
+        evidence.add(f"{SETTINGS} max_active_dims", max_terms=terms)
 
 
-def _read_table(place: Path, evidence: Evidence) -> None:
+def _read_table(files: ModelFiles, evidence: Evidence) -> None:
     """Read what encodes queries, without special tokens, in the place of the transformer."""
-    limit, _ = token_limit(place, {})
-    evidence.add("router_config.json", query_table=place.name)
-    evidence.add(f"{place.name}/tokenizer_config.json model_max_length", query_limit=limit)
+    (limit, _), place = token_limit(files, {}), files.folder.name
+    evidence.add("router_config.json", query_table=place)
+    evidence.add(f"{place}/tokenizer_config.json model_max_length", query_limit=limit)
     if limit is None:
-        evidence.problems["query_limit"] = (
-            f"{place.name}/tokenizer_config.json: no model_max_length"
-        )
+        evidence.problems["query_limit"] = f"{place}/tokenizer_config.json: no model_max_length"
 
 
-def _read_finishing(folder: Path, evidence: Evidence) -> None:
+def _read_finishing(files: ModelFiles, evidence: Evidence) -> None:
     """Read `truncate_dim`, and leave other similarities than products and cosines."""
-    settings, normalise = read_object(folder / SETTINGS), evidence.values["normalise"]
+    settings, normalise = files.settings, evidence.values["normalise"]
     if settings.get("truncate_dim") is not None:
         evidence.add(f"{SETTINGS} truncate_dim", truncate_dim=settings["truncate_dim"])
         if normalise:
@@ -140,20 +120,18 @@ def _read_finishing(folder: Path, evidence: Evidence) -> None:
     stated = settings.get("similarity_fn_name")
     evidence.notes += finishing_notes(normalise, stated)
     sparse = "pooling" in evidence.values and evidence.values["pooling"] in (SPLADE, SPLADE_LOG)
-    if similarity_problems(folder, stated, sparse=sparse):
+    if similarity_problems(files.folder, stated, sparse=sparse):
         evidence.by_library = f"its similarity is {stated}"
 
 
 def finishing_notes(normalise: bool, similarity: str | None) -> list[str]:
     """Notes on embeddings that are not used as sentence-transformers' encode gives them."""
-    notes = []
-    if similarity == "cosine" and not normalise:
-        notes.append(
-            "scores are inner products of embeddings as encode gives them; "
-            f"{SETTINGS} says similarity_fn_name cosine: to rank by it, put "
-            '"normalise": true in raypipe.json'
-        )
-    return notes
+    if similarity != "cosine" or normalise:
+        return []
+    return [
+        f"scores are inner products of embeddings as encode gives them; {SETTINGS} says "
+        'similarity_fn_name cosine: to rank by it, put "normalise": true in raypipe.json'
+    ]
 
 
 def similarity_problems(folder: Path, similarity: str | None, *, sparse: bool) -> list[str]:
@@ -165,18 +143,18 @@ def similarity_problems(folder: Path, similarity: str | None, *, sparse: bool) -
     return [f"{folder / SETTINGS}: similarity_fn_name: expected {expected}, found {similarity}"]
 
 
-def token_limit(folder: Path, config: Config) -> tuple[int | None, str]:
+def token_limit(files: ModelFiles, config: Config) -> tuple[int | None, str]:
     """(tokens of an input with special tokens, source), as sentence-transformers reads it.
 
     It is max_seq_length, or the tokenizer's model_max_length up to the model's positions.
     """
-    stated = read_object(folder / "sentence_bert_config.json").get("max_seq_length")
+    stated = files.read("sentence_bert_config.json").get("max_seq_length")
     if stated is not None:
         return stated, "sentence_bert_config.json max_seq_length, specials included"
     positions = config.get("max_position_embeddings")
     if type(positions) is int:
         positions = family_of(config).files.num_positions(config)
-    longest = read_object(folder / "tokenizer_config.json").get("model_max_length")
+    longest = files.read("tokenizer_config.json").get("model_max_length")
     if (
         isinstance(longest, int | float)
         and abs(longest) < LARGEST_LENGTH
@@ -186,9 +164,9 @@ def token_limit(folder: Path, config: Config) -> tuple[int | None, str]:
     return positions, "config.json max_position_embeddings, specials included"
 
 
-def read_prompts(folder: Path, evidence: Evidence) -> None:
+def read_prompts(files: ModelFiles, evidence: Evidence) -> None:
     """Read the prefixes that encode_query and encode_document use: those named so."""
-    prompts = prompts_of(folder)
+    prompts = files.prompts
     for side, name in (("query", "query"), ("passage", "document")):
         where = f"{SETTINGS}{STATED}{name}" if name in prompts else f"{SETTINGS}: no prompt {name}"
         evidence.add(where, **{f"{side}_prefix": prompts.get(name) or ""})
@@ -199,7 +177,7 @@ def read_prompts(folder: Path, evidence: Evidence) -> None:
             'encode_document does not use, and so neither does raypipe: to use it, put "'
             f'passage_prefix": {json.dumps(prompts[others[0]])} in raypipe.json'
         )
-    default = default_prompt(folder)
+    default = default_prompt(files)
     if default and prompts.get(default) and default not in ("query", "document", *OTHER_PROMPTS):
         for side in ("query", "passage"):
             evidence.problems[f"{side}_prefix"] = (
@@ -207,33 +185,28 @@ def read_prompts(folder: Path, evidence: Evidence) -> None:
             )
 
 
-def default_prompt(folder: Path) -> str | None:
+def default_prompt(files: ModelFiles) -> str | None:
     """The name of the prompt that calls use which name none.
 
     Raises:
         InputError: it is no text.
     """
-    name = read_object(folder / SETTINGS).get("default_prompt_name")
+    name, file = files.settings.get("default_prompt_name"), files.folder / SETTINGS
     if not isinstance(name, str | None):
-        raise InputError(f"{folder / SETTINGS}: default_prompt_name: expected text, found {name!r}")
+        raise InputError(f"{file}: default_prompt_name: expected text, found {name!r}")
     return name
 
 
-def prompts_of(folder: Path) -> dict[str, Any]:
-    """The texts that a folder's settings name, by their names."""
-    return part_of(read_object(folder / SETTINGS), "prompts", folder / SETTINGS)
-
-
-def check_tokenizer(folder: Path, evidence: Evidence) -> None:
+def check_tokenizer(files: ModelFiles, evidence: Evidence) -> None:
     """Leave a tokenizer without its family's special tokens to the library.
 
     Raises:
         InputError: tokenizer.json cannot be read.
     """
-    if not (folder / "tokenizer.json").exists():
+    if not (files.folder / "tokenizer.json").exists():
         return  # a vocab.txt is BERT's, and so are its inputs
-    tokenizer = read_tokenizer(folder)
+    tokenizer = files.tokenizer
     try:
-        family_of(read_object(folder / "config.json")).layout(tokenizer, (0,))
+        family_of(files.config).layout(tokenizer, (0,))
     except InputError as error:
         evidence.by_library = f"tokenizer.json: {error.problems[0]}"

@@ -15,17 +15,16 @@ from typing import Annotated, Any, ClassVar, get_type_hints
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from raypipe.errors import InputError
-from raypipe.models.tensors import expected_units
 from raypipe.vocabulary import Precision, ScoreScale, words
 
 DOCUMENTED = 'docs/models.md, "Settings", says what each key means'
 SPLADE, SPLADE_LOG = "splade", "splade-log1p"
 BY_LIBRARY, BY_LIBRARY_SPARSE = "library", "library-sparse"
-"""The poolings of a model that sentence-transformers computes: as its folder says."""
+"""The poolings of a model that sentence-transformers computes: as its folder says. No settings
+name them."""
 OF_WORDS = (SPLADE, SPLADE_LOG)
 """The poolings by the head that predicts masked words."""
 POOLINGS = ("mean", "cls", "max", "last", *OF_WORDS)
-SHOWN_POOLINGS = f"{', '.join(POOLINGS[:-1])} or {POOLINGS[-1]}"
 SEGMENT_ROWS = ("zero", "copy")
 LEAST_TOKENS = 8
 """Least length of an input of pre-training: two texts and their special tokens."""
@@ -38,15 +37,12 @@ SHOWN = 60
 CLOSED = ConfigDict(extra="forbid")
 
 
-def one_of(*known: str, expected: str | None = None) -> Any:
-    """The field of a word among these, the last of which may be null.
-
-    `expected` is said of it in the place of all the words.
-    """
+def one_of(*known: str) -> Any:
+    """The field of a word among these, the last of which may be null."""
     *others, last = known
     choices = "|".join(re.escape(word) for word in known if word != "null")
     listed = f"{', '.join(others)} or {last}" if others else last
-    return Field(strict=True, pattern=f"^(?:{choices})$", description=expected or listed)
+    return Field(strict=True, pattern=f"^(?:{choices})$", description=listed)
 
 
 def _file_name(value: str) -> str:
@@ -76,6 +72,11 @@ class Settings:
     OMITTED: ClassVar[tuple[str, ...]] = ("start_weights_saw",)
     """Settings that are not part of a fingerprint."""
 
+    @property
+    def is_sparse(self) -> bool:
+        """Whether a vector has a weight a word piece, few of them above 0; an encoder's alone."""
+        return False
+
     def to_json(self: Any) -> dict[str, Any]:
         """The settings in a fingerprint."""
         body = {name: value for name, value in asdict(self).items() if name not in self.OMITTED}
@@ -93,10 +94,7 @@ class Conventions(Settings):
     __pydantic_config__ = CLOSED
     OMITTED: ClassVar[tuple[str, ...]] = ("start_weights_saw", "query_table")
     kind: Annotated[str, one_of("encoder")] = "encoder"
-    pooling: Annotated[
-        str,
-        one_of(*POOLINGS, BY_LIBRARY, BY_LIBRARY_SPARSE, expected=SHOWN_POOLINGS),
-    ]
+    pooling: Annotated[str, one_of(*POOLINGS)]
     """mean or max over all tokens, [CLS] and [SEP] included, or cls or last, one token's; splade is
     a weight a word piece: max over all tokens of log(1 + relu(logit of the masked-word head)).
     splade-log1p is log(1 + that)."""
@@ -160,8 +158,6 @@ class PairConventions(Settings):
     """
 
     __pydantic_config__ = CLOSED
-    is_sparse: ClassVar[bool] = False
-    """Whether vectors are sparse: a reranker makes none."""
     OMITTED: ClassVar[tuple[str, ...]] = ("start_weights_saw", "blend", "blend_over_bm25")
     kind: Annotated[str, one_of("mono", "duo")]
     """mono or duo."""
@@ -241,8 +237,6 @@ class PretrainedConventions(Settings):
     """
 
     __pydantic_config__ = CLOSED
-    is_sparse: ClassVar[bool] = False
-    """Whether vectors are sparse: a pre-training makes none."""
     kind: Annotated[str, one_of("pretrained")] = "pretrained"
     total_limit: Annotated[
         int, Field(strict=True, ge=LEAST_TOKENS, description=f"{LEAST_TOKENS} tokens or more")
@@ -340,7 +334,7 @@ def units_of(conventions: AnyConventions) -> int | None:
     """Number of head units that the settings expect; None for an encoder."""
     if not isinstance(conventions, PairConventions):
         return None
-    return expected_units(conventions.relevant_label)
+    return 1 if conventions.relevant_label is None else 2
 
 
 def preset_named(name: str) -> AnyConventions:

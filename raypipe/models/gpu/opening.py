@@ -5,13 +5,12 @@ It is tested, bit by bit, whether a row's result in a pass of fixed shape depend
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from raypipe.models.family import Body, Family
+from raypipe.models.family import Family
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.gpu.passes import (
     RESIDENT_BYTES,
@@ -32,7 +31,7 @@ from raypipe.models.machine.device import (
     tokens_of_pass,
 )
 from raypipe.models.machine.precision import DTYPES, set_products
-from raypipe.models.packed import Between, Linear, Plain
+from raypipe.models.packed import Between, Body, Linear, Plain
 from raypipe.text.inputs import Layout, TextSlice, taken
 
 ALONE = 5
@@ -116,7 +115,7 @@ class Work:
 
 
 def open_fixed(
-    family: Family[Any],
+    family: Family,
     body: Body,
     work: Work,
     settings: FixedSettings,

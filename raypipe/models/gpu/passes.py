@@ -32,12 +32,14 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from raypipe.models.family import Body, Family, Head
+from raypipe.models.family import Family
 from raypipe.models.machine.precision import set_products
 from raypipe.models.packed import (
     Attention,
     Between,
+    Body,
     Groups,
+    Head,
     Linear,
     Plain,
     attend_freely,
@@ -373,7 +375,7 @@ def whole(x: Tensor, weights: Linear) -> Tensor:
 
 
 def step_of(
-    family: Family[Body],
+    family: Family,
     body: Body,
     shape: FixedShape,
     varlen: Varlen | None,

@@ -26,9 +26,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from raypipe.models.family import Body
 from raypipe.models.machine.precision import quantised, set_products
-from raypipe.models.packed import Linear, Product, linear
+from raypipe.models.packed import Body, Linear, Product, linear
 
 LIBRARIES = ("libtorch_cpu.so", "libtorch_cpu.dylib")
 ALL, BRANCH, STRICT = -1, 0xFFFF, 0x10000
@@ -121,10 +120,6 @@ TOKENS_BY_GPU = (
     ("H200", 32768),
     ("H100", 32768),
     ("A100", 32768),
-    ("L40", 16384),
-    ("A10", 16384),
-    ("L4", 16384),
-    ("V100", 16384),
     ("T4", 8192),
 )
 """Tokens of a pass of fixed shape by a part of the GPU's name, the first one counts: enough that

@@ -1,4 +1,4 @@
-"""ModernBERT, as encoder and reranker; see `raypipe.models.family.Family`.
+"""ModernBERT, as encoder and reranker.
 
 Every third layer attends to the whole input, the others to a window around each token. There are no
 segments and no table of positions. Variants whose layers differ are left to transformers.
@@ -9,40 +9,22 @@ Source: Warner et al. 2024 (ModernBERT).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
-from raypipe.errors import InputError
-from raypipe.models.bert.family import Packed
-from raypipe.models.bert.files import Names
+from raypipe.models.bert.family import Family
 from raypipe.models.modernbert.files import HEAD_BIAS, ModernBertFiles, attention_of
 from raypipe.models.tensors import Config
 
 if TYPE_CHECKING:  # importing torch takes seconds, and planning does not need it
     from torch import Tensor
 
-    from raypipe.models.bert.forward import BertHead
     from raypipe.models.modernbert.forward import ModernBert
-    from raypipe.models.packed import Updates
+    from raypipe.models.packed import Head, Updates
     from raypipe.models.tensors import Tensors
 
 
-class ModernBertFamily(Packed):
+class ModernBertFamily(Family):
     """ModernBERT's code; torch is imported to read weights."""
-
-    predicts_words = False
-    files: ModernBertFiles
-
-    def __init__(self, names: Names) -> None:
-        """The family with these names."""
-        self.files, self._names = ModernBertFiles(names), names
-
-    @property
-    def pretraining(self) -> NoReturn:
-        """Raises InputError."""
-        raise InputError(
-            "pre-training: expected model_type bert or a relative with a masked-word head that "
-            f"raypipe computes itself, found {self._names.kind}"
-        )
 
     def read(
         self, weights: Tensors, config: Config, *, updates: Updates | None = None
@@ -74,12 +56,12 @@ class ModernBertFamily(Packed):
         config: Config,
         *,
         updates: Updates | None = None,
-    ) -> BertHead:
+    ) -> Head:
         """A linear layer, GELU and a normalisation, and the classifier."""
         import torch.nn.functional as F
 
-        from raypipe.models.bert.forward import BertHead, padded
         from raypipe.models.modernbert.forward import unbiased
+        from raypipe.models.packed import Head, padded
 
         dense, norm = self.files.POOLER
         tensors = self._as_bert(weights, [*self.files.POOLER, *self.files.HEADS, HEAD_BIAS])
@@ -88,7 +70,7 @@ class ModernBertFamily(Packed):
         biased = HEAD_BIAS in tensors
         first = (tensors[dense], tensors[HEAD_BIAS]) if biased else unbiased(tensors[dense])
         update = (self._updates(updates, [dense]) or {}).get(dense.removesuffix(".weight"), ())
-        return BertHead(
+        return Head(
             (*first, *update),
             padded((weight, bias)),
             num_units=len(bias),
@@ -100,9 +82,9 @@ class ModernBertFamily(Packed):
 
 
 FAMILY = ModernBertFamily(
-    Names(
+    ModernBertFiles(
         kind="modernbert",
-        architecture="ModernBert",
+        classes="ModernBert",
         prefix="model.",
         layers="layers.",
         beside_layers=("embeddings.", "final_norm."),
@@ -111,5 +93,6 @@ FAMILY = ModernBertFamily(
         keys={"hidden_act": "hidden_activation", "layer_norm_eps": "norm_eps"},
         fixed={"type_vocab_size": 1},
         has_table=False,
+        words=(),
     )
 )

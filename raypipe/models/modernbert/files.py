@@ -7,7 +7,7 @@ head's own: a linear layer, a normalisation and the classifier.
 from collections.abc import Mapping
 from typing import Any
 
-from raypipe.models.bert.files import BertFiles, Names
+from raypipe.models.bert.files import BertFiles
 from raypipe.models.tensors import Config, Shape
 
 WORDS, HEAD_BIAS = "embeddings.tok_embeddings.weight", "head.dense.bias"
@@ -18,17 +18,18 @@ WINDOW = 128
 """Tokens of a window, likewise: half of them before a token, and half behind it."""
 THETAS = {GLOBAL: ("global_rope_theta", 160_000.0), LOCAL: ("local_rope_theta", 10_000.0)}
 """The key of transformers before release 5, and the value without it."""
-PACKED: Mapping[str, Any] = {
-    "hidden_activation": "gelu",
-    "classifier_activation": "gelu",
-    "norm_bias": False,
-    "attention_bias": False,
-    "mlp_bias": False,
-    "rope_scaling": None,
-    "head_dim": None,
+PACKED: Mapping[str, tuple[Any, ...]] = {
+    "hidden_activation": ("gelu",),
+    "classifier_activation": ("gelu",),
+    "classifier_pooling": ("cls", "mean"),
+    "norm_bias": (False,),
+    "attention_bias": (False,),
+    "mlp_bias": (False,),
+    "rope_scaling": (None,),
+    "head_dim": (None,),
 }
-"""The values of config.json with which a ModernBERT is computed here, also what it means where it
-does not state them."""
+"""The values of config.json with which a ModernBERT is computed here, first what it means where it
+does not state one."""
 
 
 def attention_of(config: Config) -> list[tuple[float, int | None]]:
@@ -49,10 +50,10 @@ def attention_of(config: Config) -> list[tuple[float, int | None]]:
 class ModernBertFiles(BertFiles):
     """Tensors and config.json of a ModernBERT."""
 
-    def __init__(self, names: Names) -> None:
-        """A head's first layer is followed by a normalisation, and mostly has no bias."""
-        super().__init__(names)
-        self.POOLER = ("head.dense.weight", "head.norm.weight")
+    @property
+    def POOLER(self) -> tuple[str, str]:
+        """A head's first layer, which mostly has no bias, and the normalisation behind it."""
+        return "head.dense.weight", "head.norm.weight"
 
     def saved_name(self, name: str, *, head: bool) -> str:
         """The name with the prefix in a model with a head, unless the tensor is the head's own."""
@@ -87,16 +88,12 @@ class ModernBertFiles(BertFiles):
             shapes |= dict(zip(self.HEADS, ((num_labels, hidden), (num_labels,)), strict=True))
         return shapes
 
-    def own_problems(self, config: Config) -> list[str]:
-        """Problems of sizes and of values that are not stated, and those of `unpacked`."""
-        return super().own_problems(config) + self.unpacked(config)
-
     def unpacked(self, config: Config) -> list[str]:
-        """Why raypipe's forward pass cannot compute such a variant; empty if it can."""
+        """Other values than those that are computed here."""
         problems = [
-            f"{key}: expected {expected}, found {config[key]!r}"
-            for key, expected in PACKED.items()
-            if config.get(key, expected) != expected
+            f"{key}: expected {' or '.join(map(str, values))}, found {config[key]!r}"
+            for key, values in PACKED.items()
+            if config.get(key, values[0]) not in values
         ]
         rotary: Any = config.get("rope_parameters") or {}
         kinds: Any = config.get("layer_types") or []
@@ -113,9 +110,6 @@ class ModernBertFiles(BertFiles):
                 attention_of(config)
         except (AttributeError, KeyError, TypeError, ValueError, ZeroDivisionError) as error:
             problems.append(f"layer_types, rope_parameters or local_attention: {error}")
-        pooling = config.get("classifier_pooling", "cls")
-        if pooling not in ("cls", "mean"):
-            problems.append(f"classifier_pooling: expected cls or mean, found {pooling!r}")
         return problems
 
     def decisive(self, config: Config) -> dict[str, Any]:

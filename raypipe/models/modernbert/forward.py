@@ -20,9 +20,10 @@ from raypipe.models.machine.precision import DTYPES
 from raypipe.models.modernbert.files import WORDS
 from raypipe.models.packed import (
     Attention,
-    Between,
+    Body,
     Dropout,
     Groups,
+    Layer,
     Linear,
     Product,
     RunLayer,
@@ -42,64 +43,37 @@ class Turns(NamedTuple):
     sin: Tensor
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
-    """One layer's weights; the first one has no normalisation before its attention."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModernBertLayer(Layer):
+    """One layer's weights; `up` gives the activated half and then the half that it is multiplied
+    by. The first layer has no normalisation before its attention."""
 
     norm_attention: Linear | None
-    qkv: Linear
-    out: Linear
     norm_inner: Linear
-    up: Linear
-    """Gives the activated half and then the half that it is multiplied by."""
-    down: Linear
     theta: float
     """The base of its rotary positions."""
     window: int | None
     """How far a token attends; None means to its whole sequence."""
 
 
-@dataclass(frozen=True, slots=True)
-class ModernBert:
-    """A ModernBERT encoder's weights; see `raypipe.models.family.Body`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModernBert(Body):
+    """A ModernBERT encoder's weights. It is never `fused`: its layers normalise before a product,
+    which no kernel computes."""
 
-    words: Tensor
-    norm: Linear
-    layers: tuple[Layer, ...]
     last_norm: Linear
     turns: Mapping[float, Turns]
     """By theta."""
-    num_heads: int
-    eps: float
-
-    @property
-    def width(self) -> int:
-        """The hidden size, H."""
-        return self.words.shape[1]
-
-    @property
-    def num_words(self) -> int:
-        """Number of rows of the table of word pieces."""
-        return len(self.words)
 
     @property
     def windows(self) -> set[int | None]:
         """The windows of its layers."""
         return {layer.window for layer in self.layers}
 
-    @property
-    def linears(self) -> list[Linear]:
-        """The linear layers of all the model's layers, in order."""
-        return [p for layer in self.layers for p in (layer.qkv, layer.out, layer.up, layer.down)]
-
     def to(self, device: str, precision: str = "fp32") -> "ModernBert":
         """The weights on `cpu` or `cuda`, those of the linear layers in the precision's dtype."""
         turns = {theta: Turns(*moved(each, device)) for theta, each in self.turns.items()}
         return replace(moved_all(self, device, DTYPES[precision]), turns=turns)
-
-    def fused(self, between: Between) -> "ModernBert":
-        """The same: its layers normalise before a product, which no kernel computes."""
-        return self
 
 
 def unbiased(weight: Tensor) -> Linear:
@@ -141,9 +115,9 @@ def read_body(
         plain = unbiased(weights[f"{name}.weight"].float().contiguous())
         return (*plain, *(updates or {}).get(name, ()))
 
-    def layer(number: int, theta: float, window: int | None) -> Layer:
+    def layer(number: int, theta: float, window: int | None) -> ModernBertLayer:
         at = f"layers.{number}"
-        return Layer(
+        return ModernBertLayer(
             norm_attention=take(f"{at}.attn_norm") if number else None,
             qkv=take(f"{at}.attn.Wqkv"),
             out=take(f"{at}.attn.Wo"),
@@ -223,7 +197,7 @@ def hidden_states(
     for layer in model.layers:
         kept = wanted if layer is model.layers[-1] else None
 
-        def run(x: Tensor, layer: Layer = layer, kept: Tensor | None = kept) -> Tensor:
+        def run(x: Tensor, layer: ModernBertLayer = layer, kept: Tensor | None = kept) -> Tensor:
             before = layer.norm_attention
             read = x if before is None else normed(x, before, model.eps)
             qkv = turned(product(read, layer.qkv), model.num_heads, turns[layer.theta])

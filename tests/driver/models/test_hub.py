@@ -9,7 +9,6 @@ import torch
 from sparse_models import make_routed, save_table
 
 from raypipe.errors import InputError
-from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.model_folder import (
     layouts_of,
     load_weights,
@@ -17,6 +16,7 @@ from raypipe.models.folder.model_folder import (
     resolve_model,
 )
 from raypipe.models.hub import newest_commit, snapshot_of
+from raypipe.models.load import load_encoder
 
 NAME = "acme/tiny-encoder"
 

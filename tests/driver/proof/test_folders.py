@@ -280,6 +280,12 @@ def test_weights_of_words_of_a_bare_sparse_model_are_transformers(tmp_path, kind
     check(finding(tmp_path, {})[1], None)
 
 
+def test_a_splade_decoder_that_is_not_the_word_embeddings_is_for_the_library_to_compute(tmp_path):
+    drawn_models.make(tmp_path, "bert", words=True, tie_word_embeddings=False)
+    write(tmp_path / "raypipe.json", {**drawn_models.ENCODER, "pooling": "splade"})
+    check(finding(tmp_path, {})[1], "decoder.weight: expected the tensor that it is tied to, found")
+
+
 def sparse(folder, *, routed):
     """A SparseEncoder, whose queries have the weights of a table if it is routed."""
     import torch

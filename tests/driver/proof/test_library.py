@@ -48,6 +48,8 @@ def compared(tmp_path_factory):
     write(root / "bare" / "raypipe.json", {**drawn_models.ENCODER, "passage_limit": 40})
     for name, edits in {**ENCODERS, **RERANKERS, "bare": CASED}.items():
         changed(root / name / TOKENIZER, **edits)
+    drawn_models.make(root / "untied", "bert", words=True, tie_word_embeddings=False)
+    write(root / "untied" / "raypipe.json", {**drawn_models.ENCODER, "pooling": "splade"})
     models = {folder.name: resolve_model(str(folder)) for folder in root.iterdir()}
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("RAYPIPE_UNPROVED")

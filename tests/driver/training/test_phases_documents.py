@@ -12,7 +12,7 @@ from raypipe.driver.upkeep.status import open_workspace
 from raypipe.driver.upkeep.verify import verify
 from raypipe.evaluation.measures import evaluate
 from raypipe.models.folder.model_folder import resolve_model
-from raypipe.models.scorer import load_scorer
+from raypipe.models.load import load_scorer
 from raypipe.ranking.documents import document_scores
 from raypipe.stages.documents.passage_map import PassageMap
 from raypipe.stages.scoring.token_rows import TokenRows

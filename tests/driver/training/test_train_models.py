@@ -17,7 +17,7 @@ def test_the_model_scores_and_opens_in_transformers_with_equal_numbers(
     from transformers import AutoModelForSequenceClassification
 
     from raypipe.models.folder.model_folder import layouts_of, resolve_model
-    from raypipe.models.scorer import load_scorer
+    from raypipe.models.load import load_scorer
 
     said = []
     trained = train(small_recipe(), tmp_path / "out", said=said)
@@ -72,9 +72,8 @@ def test_the_model_scores_and_opens_in_transformers_with_equal_numbers(
 def test_every_kind_trains_and_loads(
     small_recipe, weights, train, tiny_model, tmp_path, preset, limits, loss
 ):
-    from raypipe.models.encoder import load_encoder
     from raypipe.models.folder.model_folder import resolve_model
-    from raypipe.models.scorer import load_scorer
+    from raypipe.models.load import load_encoder, load_scorer
 
     model = {"start": str(tiny_model), "preset": preset, **limits}
     body = {"model": model, "loss": {"name": loss}, "steps": 4}

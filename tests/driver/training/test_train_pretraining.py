@@ -14,7 +14,7 @@ from raypipe.driver.upkeep.verify import verify
 from raypipe.errors import InputError, Interrupted
 from raypipe.models.convert.describe import describe
 from raypipe.models.folder.model_folder import resolve_model
-from raypipe.models.scorer import load_scorer
+from raypipe.models.load import load_scorer
 from raypipe.training.steps import Updates
 
 POOLER = ("bert.pooler.dense.bias", "bert.pooler.dense.weight")

@@ -17,8 +17,8 @@ from raypipe import schema
 from raypipe.data.qrels import read_qrels
 from raypipe.errors import InputError, Interrupted
 from raypipe.evaluation.measures import evaluate
-from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.model_folder import resolve_model
+from raypipe.models.load import load_encoder
 
 LIMITS = {"query_limit": 12, "passage_limit": 40, "total_limit": None}
 WORDS = "bert.embeddings.word_embeddings.weight"

@@ -12,9 +12,8 @@ from transformers import BertForSequenceClassification, BertModel
 from raypipe.errors import InputError
 from raypipe.models.convert.convert import convert
 from raypipe.models.convert.describe import describe
-from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.model_folder import resolve_model
-from raypipe.models.scorer import load_scorer
+from raypipe.models.load import load_encoder, load_scorer
 
 THREE = torch.tensor([[0, 0, 0, 1, 1, 1, 2, 2, 2]])
 

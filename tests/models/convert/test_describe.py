@@ -13,7 +13,7 @@ from raypipe.models.convert.describe import describe
 from raypipe.models.folder.adapters import shipped_folder
 from raypipe.models.folder.files import tensor_shapes
 from raypipe.models.folder.model_folder import load_weights, resolve_model
-from raypipe.models.scorer import load_scorer
+from raypipe.models.load import load_scorer
 
 
 def test_an_encoder_is_described_with_what_it_leaves_unused(encoder):

@@ -6,7 +6,7 @@ import pytest
 from model_parts import CONFIG, ENCODER, MONO
 
 from raypipe.models.bert.family import FAMILY
-from raypipe.models.folder.files import first_of, tensor_problems
+from raypipe.models.folder.files import compare, first_of
 from raypipe.models.folder.settings import units_of
 
 SEGMENTS = "embeddings.token_type_embeddings.weight"
@@ -23,7 +23,8 @@ def test_tensors_that_are_not_the_models_are_told(prefix):
 
     def told(units=None, **changed):
         given = {name: shape for name, shape in {**shapes, **changed}.items() if shape}
-        return tensor_problems(given, CONFIG, units=units)
+        of_head = {1: replace(MONO, relevant_label=None), 2: MONO}
+        return compare(given, CONFIG, of_head.get(units)).problems
 
     assert told() == told(**pooler, **head) == told(units=2, **pooler, **head) == []
     assert told(**{f"{prefix}{BIAS}": None}) == [f"the checkpoint lacks the tensor {prefix}{BIAS}"]

@@ -2,6 +2,7 @@ import pytest
 from json_files import write
 
 from raypipe.models.folder.cross_encoder import num_labels_of, read_cross_encoder
+from raypipe.models.folder.modules import ModelFiles
 
 
 @pytest.mark.parametrize(
@@ -26,12 +27,12 @@ def test_units_of_a_head_are_stated_named_or_two(config, units):
 )  # fmt: skip
 def test_the_first_activation_that_is_stated_counts(tmp_path, fields, score, source):
     write(tmp_path / "config.json", {"num_labels": 1, "max_position_embeddings": 8, **fields})
-    found = read_cross_encoder(tmp_path)
+    found = read_cross_encoder(ModelFiles(tmp_path))
     assert (found.values["score"], found.sources["score"]) == (score, source)
     assert (found.values["total_limit"], found.values["relevant_label"]) == (8, None)
     assert found.problems == {} and found.by_library is None
     write(tmp_path / "config.json", {"num_labels": 1})
-    assert list(read_cross_encoder(tmp_path).problems) == ["total_limit"]
+    assert list(read_cross_encoder(ModelFiles(tmp_path)).problems) == ["total_limit"]
 
 
 @pytest.mark.parametrize(
@@ -41,7 +42,7 @@ def test_the_default_prompt_is_put_before_the_query_alone(tmp_path, default, pre
     write(tmp_path / "config.json", {"num_labels": 1, "max_position_embeddings": 8})
     body = {"prompts": {"query": "q: ", "document": "d: "}, "default_prompt_name": default}
     write(tmp_path / "config_sentence_transformers.json", body)
-    found = read_cross_encoder(tmp_path)
+    found = read_cross_encoder(ModelFiles(tmp_path))
     assert (found.values["query_prefix"], found.values["passage_prefix"]) == (prefix, "")
 
 
@@ -51,4 +52,4 @@ def test_the_activation_beside_the_prompts_comes_first(tmp_path):
     write(tmp_path / "config.json", config)
     body = {"activation_fn": "torch.nn.modules.linear.Identity"}
     write(tmp_path / "config_sentence_transformers.json", body)
-    assert read_cross_encoder(tmp_path).values["score"] == "raw"
+    assert read_cross_encoder(ModelFiles(tmp_path)).values["score"] == "raw"

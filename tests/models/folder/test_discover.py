@@ -8,6 +8,7 @@ from tokenizers import BertWordPieceTokenizer
 from raypipe.errors import InputError
 from raypipe.models.folder.discover import discover
 from raypipe.models.folder.model_folder import packaged_folder
+from raypipe.models.folder.modules import ModelFiles
 from raypipe.models.folder.settings import PRESETS, Conventions, PairConventions
 
 OLD_MODULES = ["Transformer", "Pooling", "Normalize"]
@@ -47,12 +48,12 @@ def cross(folder, *, units=1, **fields):
 
 
 def test_the_packaged_models_own_files_say_what_its_preset_says():
-    found = discover(packaged_folder(), None).conventions
+    found = discover(ModelFiles(packaged_folder()), None).conventions
     assert found.to_json() == PRESETS["minilm"].to_json()
 
 
 def test_a_sentence_transformer_says_all_its_conventions_and_where(tmp_path):
-    found = discover(sentence(tmp_path / "m"), None)
+    found = discover(ModelFiles(sentence(tmp_path / "m")), None)
     assert found.conventions == Conventions(
         pooling="mean",
         normalise=True,
@@ -82,7 +83,7 @@ def test_release_6_writes_other_names_and_is_read_as_well(tmp_path):
     prompts = {"query": "query: ", "document": "passage: "}
     body = {"prompts": prompts, "similarity_fn_name": "cosine"}
     write(folder / "config_sentence_transformers.json", body)
-    found = discover(folder, None)
+    found = discover(ModelFiles(folder), None)
     conventions = found.conventions
     assert (conventions.pooling, conventions.normalise) == ("cls", False)
     assert (conventions.query_limit, conventions.passage_limit) == (28, 28)
@@ -103,7 +104,7 @@ def test_release_6_writes_other_names_and_is_read_as_well(tmp_path):
         ),
         ({"modules": ["Pooling", "Transformer"]}, "its modules are Pooling, Transformer: "),
         ({"pooling": {"pooling_mode_weightedmean_tokens": True}}, "its pooling is weightedmean: "),
-        ({"pooling": {**MEAN, "pooling_mode_cls_token": True}}, "its pooling is cls and mean: "),
+        ({"pooling": {**MEAN, "pooling_mode_cls_token": True}}, "its pooling is mean and cls: "),
         ({"pooling": {}}, "its pooling is not stated: "),
         (
             {"prompts": {"similarity_fn_name": "euclidean"}},
@@ -119,7 +120,7 @@ def test_what_raypipe_does_not_compute_or_must_not_guess_is_refused_by_name(
     tmp_path, changed, told
 ):
     with pytest.raises(InputError, match=told):
-        discover(sentence(tmp_path / "m", **changed), None)
+        discover(ModelFiles(sentence(tmp_path / "m", **changed)), None)
 
 
 def test_raypipe_json_settles_what_the_files_leave_open_and_wins_over_them(tmp_path):
@@ -127,12 +128,12 @@ def test_raypipe_json_settles_what_the_files_leave_open_and_wins_over_them(tmp_p
     folder = sentence(tmp_path / "m", prompts=prompts)
     given = {"query_prefix": "x", "passage_prefix": "", "normalise": False}
     write(folder / "raypipe.json", given)
-    found = discover(folder, None)
+    found = discover(ModelFiles(folder), None)
     assert found.conventions.query_prefix == "x" and not found.conventions.normalise
     assert found.sources["query_prefix"] == found.sources["normalise"] == "raypipe.json"
     write(folder / "raypipe.json", {**given, "poolign": "mean"})
     with pytest.raises(InputError, match=r"raypipe\.json: poolign: did you mean pooling\?"):
-        discover(folder, None)
+        discover(ModelFiles(folder), None)
 
 
 @pytest.mark.parametrize(
@@ -150,7 +151,9 @@ def test_raypipe_json_settles_what_the_files_leave_open_and_wins_over_them(tmp_p
     ],
 )
 def test_a_cross_encoder_of_one_unit_says_all_its_conventions(tmp_path, fields, score):
-    assert discover(cross(tmp_path / "m", **fields), None).conventions == PairConventions(
+    assert discover(
+        ModelFiles(cross(tmp_path / "m", **fields)), None
+    ).conventions == PairConventions(
         kind="mono",
         query_limit=None,
         passage_limit=None,
@@ -166,7 +169,7 @@ def test_a_cross_encoder_saved_by_release_6_has_a_modules_json_of_its_own(tmp_pa
     write(folder / "modules.json", [{"idx": 0, "name": "0", "path": "", "type": kind}])
     told = {"activation_fn": "torch.nn.modules.activation.Sigmoid", "prompts": {}}
     write(folder / "config_sentence_transformers.json", told)
-    found = discover(folder, None)
+    found = discover(ModelFiles(folder), None)
     assert (found.conventions.kind, found.conventions.score) == ("mono", "probability")
     assert found.sources["score"] == "config_sentence_transformers.json activation_fn"
 
@@ -174,7 +177,7 @@ def test_a_cross_encoder_saved_by_release_6_has_a_modules_json_of_its_own(tmp_pa
 def test_two_units_do_not_say_which_means_relevant(tmp_path):
     folder = cross(tmp_path / "m", units=2)
     with pytest.raises(InputError) as told:
-        discover(folder, None)
+        discover(ModelFiles(folder), None)
     assert [problem.split(": ")[1] for problem in told.value.problems] == [
         "relevant_label",
         "score",
@@ -182,8 +185,8 @@ def test_two_units_do_not_say_which_means_relevant(tmp_path):
     assert "monobert" in told.value.problems[0]
     assert "monot5" not in told.value.problems[0], "a BERT reads no prompt"
     write(folder / "raypipe.json", {"relevant_label": 1, "score": "log-probability"})
-    assert discover(folder, None).conventions.relevant_label == 1
-    assert discover(folder, "monobert").sources["score"] == "preset monobert"
+    assert discover(ModelFiles(folder), None).conventions.relevant_label == 1
+    assert discover(ModelFiles(folder), "monobert").sources["score"] == "preset monobert"
 
 
 @pytest.mark.parametrize(
@@ -195,20 +198,20 @@ def test_two_units_do_not_say_which_means_relevant(tmp_path):
 )
 def test_other_heads_are_refused(tmp_path, units, fields, told):
     with pytest.raises(InputError, match=told):
-        discover(cross(tmp_path / "m", units=units, **fields), None)
+        discover(ModelFiles(cross(tmp_path / "m", units=units, **fields)), None)
 
 
 def test_a_longest_input_beyond_the_positions_is_cut_to_them(tmp_path):
     folder = cross(tmp_path / "m")
     write(folder / "tokenizer_config.json", {"model_max_length": 10**30})
-    found = discover(folder, None)
+    found = discover(ModelFiles(folder), None)
     assert found.conventions.total_limit == 512
     assert "max_position_embeddings" in found.sources["total_limit"]
 
 
 def test_a_folder_that_says_nothing_is_an_error(tmp_path):
     with pytest.raises(InputError, match="nothing says"):
-        discover(base(tmp_path / "m", architectures=["BertModel"]), None)
+        discover(ModelFiles(base(tmp_path / "m", architectures=["BertModel"])), None)
 
 
 @pytest.mark.parametrize(
@@ -223,4 +226,4 @@ def test_a_folder_that_says_nothing_is_an_error(tmp_path):
 def test_a_unicoil_model_is_refused_and_splade_named(tmp_path, given, named):
     told = "m: uniCOIL is not supported; of sparse models SPLADE is, with the preset splade"
     with pytest.raises(InputError, match=told):
-        discover(base(tmp_path / "m", **given), **named)
+        discover(ModelFiles(base(tmp_path / "m", **given)), **named)

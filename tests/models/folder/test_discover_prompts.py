@@ -10,6 +10,7 @@ from tiny_t5 import DUO, MONO, make_tiny_t5
 from raypipe.errors import InputError
 from raypipe.models.folder.discover import discover
 from raypipe.models.folder.model_folder import resolve_model
+from raypipe.models.folder.modules import ModelFiles
 from raypipe.models.folder.settings import PRESETS, PairConventions, conventions_problems
 
 ENCODER = {"kind": "encoder", "pooling": "mean", "normalise": False, "query_segment": 0,
@@ -83,7 +84,9 @@ def test_a_tokenizer_without_the_answers_is_refused_with_its_pieces(t5):
 
 
 def test_a_recipes_settings_override_a_preset(t5):
-    found = discover(t5, "monot5", settings={"answers": ["no", "yes"], "query_limit": 9})
+    found = discover(
+        ModelFiles(t5), "monot5", settings={"answers": ["no", "yes"], "query_limit": 9}
+    )
     assert found.conventions == replace(PRESETS["monot5"], answers=("no", "yes"), query_limit=9)
     assert found.sources["answers"] == "the recipe's settings"
     assert found.sources["prompt"] == "preset monot5"

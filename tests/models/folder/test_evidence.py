@@ -6,6 +6,7 @@ from tokenizers.models import WordPiece
 
 from raypipe.errors import InputError
 from raypipe.models.folder.files import read_json, read_object
+from raypipe.models.folder.modules import ModelFiles
 from raypipe.models.folder.sentence_transformers import (
     Evidence,
     check_tokenizer,
@@ -29,7 +30,7 @@ def test_the_longest_input_is_stated_or_the_lesser_of_two(
     if longest is not None:
         (tmp_path / "tokenizer_config.json").write_text(json.dumps({"model_max_length": longest}))
     config = {} if positions is None else {"max_position_embeddings": positions}
-    assert token_limit(tmp_path, config)[0] == expected
+    assert token_limit(ModelFiles(tmp_path), config)[0] == expected
 
 
 @pytest.mark.parametrize(
@@ -49,7 +50,7 @@ def test_the_longest_input_is_stated_or_the_lesser_of_two(
 def test_prompts_become_the_prefix_of_their_side(tmp_path, body, query, passage, problems):
     (tmp_path / "config_sentence_transformers.json").write_text(json.dumps(body))
     found = Evidence()
-    read_prompts(tmp_path, found)
+    read_prompts(ModelFiles(tmp_path), found)
     values = (found.values["query_prefix"] or "", found.values["passage_prefix"] or "")
     assert values == (query, passage) and len(found.problems) == problems
     unused = {"passage", "corpus"} & {*body.get("prompts", ())} and "document" not in body[
@@ -58,7 +59,7 @@ def test_prompts_become_the_prefix_of_their_side(tmp_path, body, query, passage,
     assert bool(found.notes) == bool(unused)
     (tmp_path / "config_sentence_transformers.json").write_text('{"prompts": ["x"]}')
     with pytest.raises(InputError, match="prompts: expected an object"):
-        read_prompts(tmp_path, Evidence())
+        read_prompts(ModelFiles(tmp_path), Evidence())
     (tmp_path / "list.json").write_text("[]")
     with pytest.raises(InputError, match="expected a JSON object, found list"):
         read_object(tmp_path / "list.json")
@@ -69,20 +70,20 @@ def test_prompts_become_the_prefix_of_their_side(tmp_path, body, query, passage,
 
 
 def test_a_tokenizer_that_cannot_be_read_is_named_and_one_of_no_known_model_left(tmp_path):
-    check_tokenizer(tmp_path, found := Evidence())
+    check_tokenizer(ModelFiles(tmp_path), found := Evidence())
     assert found.by_library is None  # a vocab.txt is BERT's
     vocabulary = {"[UNK]": 0, "[CLS]": 1, "[SEP]": 2}
     made = Tokenizer(WordPiece(vocabulary, unk_token="[UNK]"))
     made.save(str(tmp_path / "tokenizer.json"))
-    check_tokenizer(tmp_path, found)
+    check_tokenizer(ModelFiles(tmp_path), found)
     assert found.by_library is None
     (tmp_path / "config.json").write_text('{"model_type": "roberta"}')
-    check_tokenizer(tmp_path, found)
+    check_tokenizer(ModelFiles(tmp_path), found)
     assert found.by_library == "tokenizer.json: the tokenizer has no <s> or no </s>"
     (tmp_path / "config.json").write_text('{"model_type": "none"}')
-    check_tokenizer(tmp_path, found)
+    check_tokenizer(ModelFiles(tmp_path), found)
     assert found.by_library.startswith("tokenizer.json: model_type: ")
     assert "found 'none'" in found.by_library
     (tmp_path / "tokenizer.json").write_text('{"version": "1.0"}')
     with pytest.raises(InputError, match="tokenizer.json: expected"):
-        check_tokenizer(tmp_path, found)
+        check_tokenizer(ModelFiles(tmp_path), found)

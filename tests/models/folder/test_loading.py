@@ -1,6 +1,8 @@
 """Model folders opened or refused."""
 
 import json
+from collections import Counter
+from pathlib import Path
 
 import pytest
 import tiny
@@ -8,9 +10,13 @@ from json_files import changed, write
 from safetensors.torch import load_file, save_file
 
 from raypipe.errors import InputError
-from raypipe.models.encoder import load_encoder
-from raypipe.models.folder.model_folder import layouts_of, resolve_model, starting_weights
-from raypipe.models.scorer import load_scorer
+from raypipe.models.folder.model_folder import (
+    layouts_of,
+    packaged_folder,
+    resolve_model,
+    starting_weights,
+)
+from raypipe.models.load import load_encoder, load_scorer
 
 
 @pytest.mark.parametrize("lost", ["[CLS]", "[SEP]"])
@@ -140,3 +146,16 @@ def test_changed_weights_are_found_when_they_are_loaded(tmp_path):
     save_file(weights, folder / "model.safetensors")
     with pytest.raises(InputError, match="SHA-256"):
         load_encoder(model)
+
+
+def test_each_file_of_settings_is_read_once(monkeypatch):
+    counts, own = Counter(), Path.read_bytes
+
+    def counted(path):
+        counts[path] += 1
+        return own(path)
+
+    monkeypatch.setattr(Path, "read_bytes", counted)
+    resolve_model(str(packaged_folder()))
+    assert {"modules.json", "config.json", "sentence_bert_config.json"} <= {p.name for p in counts}
+    assert {*counts.values()} == {1}

@@ -9,9 +9,8 @@ from raypipe.errors import InputError
 from raypipe.models.bert.files import DECISIVE
 from raypipe.models.bert.forward import read_bert
 from raypipe.models.convert.describe import describe
-from raypipe.models.folder.files import read_config
 from raypipe.models.folder.model_folder import load_weights, resolve_model
-from raypipe.models.scorer import load_scorer
+from raypipe.models.load import load_scorer
 from raypipe.training.start import starting_tensors
 
 
@@ -148,11 +147,11 @@ def test_a_tokenizer_that_is_a_folder_is_an_input_error(folder):
 def test_a_duos_third_row_may_stand_in_the_checkpoint_alone(tiny_duo, tmp_path):
     folder = shutil.copytree(tiny_duo, tmp_path / "duo")
     change(folder, type_vocab_size=2)
-    assert len(load_scorer(resolve_model(str(folder)))._body.segments) == 3
+    assert len(load_scorer(resolve_model(str(folder)))._forward._body.segments) == 3
 
 
 def test_a_config_without_a_word_on_positions_is_that_of_absolute_ones(folder):
-    stated = read_config(folder)
+    stated = json.loads((folder / "config.json").read_text())
     assert "position_embedding_type" not in stated
     before = resolve_model(str(folder)).forward_config()
     change(folder, position_embedding_type="absolute")

@@ -7,8 +7,8 @@ import socket
 import pytest
 
 from raypipe.errors import InputError
-from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
+from raypipe.models.load import load_encoder
 
 REMOTE = [
     "bert-base-uncased",

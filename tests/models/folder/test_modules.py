@@ -8,6 +8,7 @@ from peer_encoders import apart, ours, peer
 
 from raypipe.errors import InputError
 from raypipe.models.folder.discover import discover
+from raypipe.models.folder.modules import ModelFiles
 
 
 def normalize():
@@ -52,16 +53,16 @@ def sentence(folder, *modules, **settings):
 
 
 def test_the_settings_say_whether_normalize_ends_it(tmp_path):
-    found = discover(sentence(tmp_path, ("Normalize", "2_Normalize")), None)
+    found = discover(ModelFiles(sentence(tmp_path, ("Normalize", "2_Normalize"))), None)
     assert found.conventions.normalise and found.sources["normalise"] == "modules.json: Normalize"
-    found = discover(sentence(tmp_path), None)
+    found = discover(ModelFiles(sentence(tmp_path)), None)
     assert not found.conventions.normalise
     assert found.sources["normalise"] == "modules.json: no Normalize"
-    found = discover(sentence(tmp_path, truncate_dim=None), None)
+    found = discover(ModelFiles(sentence(tmp_path, truncate_dim=None)), None)
     assert found.conventions.truncate_dim is None and found.sources["truncate_dim"] == "default"
 
 
 @pytest.mark.parametrize("cut", [0, -1, True, "7", 7.0, [7]])
 def test_a_cut_that_is_no_count_is_refused(tmp_path, cut):
     with pytest.raises(InputError, match="truncate_dim: expected a count of dimensions or null"):
-        discover(sentence(tmp_path, truncate_dim=cut), None)
+        discover(ModelFiles(sentence(tmp_path, truncate_dim=cut)), None)

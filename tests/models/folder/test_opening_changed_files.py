@@ -8,8 +8,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from raypipe.errors import InputError
-from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.model_folder import load_weights, open_tokenizer, resolve_model
+from raypipe.models.load import load_encoder
 from raypipe.text.tokenize import tokenize_batch
 
 

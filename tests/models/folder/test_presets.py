@@ -6,6 +6,7 @@ from model_parts import DUO, ENCODER, MONO
 
 from raypipe.errors import InputError
 from raypipe.models.folder.discover import discover
+from raypipe.models.folder.modules import ModelFiles
 from raypipe.models.folder.settings import (
     PRESETS,
     PairConventions,
@@ -112,26 +113,26 @@ def test_fields_are_read_beside_the_weights_and_records_passed_over(tmp_path):
     body = {"kind": "mono", "query_limit": 3, "passage_limit": None, "total_limit": 16}
     body |= {"relevant_label": 1, "score": "raw", "made_by": {"x": 1}, "base": "b"}
     path.write_text(json.dumps(body))
-    assert discover(tmp_path, None).conventions == replace(MONO, score="raw")
+    assert discover(ModelFiles(tmp_path), None).conventions == replace(MONO, score="raw")
     path.write_text(json.dumps({**body, "colour": "red"}))
     with pytest.raises(InputError, match="colour.*expected a JSON object with kind, query_limit"):
-        discover(tmp_path, None)
+        discover(ModelFiles(tmp_path), None)
     for text in ("[1, 2]", "3", '"mono"'):
         path.write_text(text)
         with pytest.raises(InputError, match=r"raypipe\.json: expected a JSON object, found"):
-            discover(tmp_path, None)
+            discover(ModelFiles(tmp_path), None)
     path.write_text("{")
     with pytest.raises(InputError, match=r"raypipe\.json: expected JSON, found"):
-        discover(tmp_path, None)
+        discover(ModelFiles(tmp_path), None)
     known = "encoder, mono, duo or pretrained"
     for kind, found in ((None, "None"), ("Mono", "'Mono'"), (["mono"], r"\['mono'\]")):
         path.write_text(json.dumps({**body, "kind": kind}))
         with pytest.raises(InputError, match=f"kind: expected {known}, found {found}"):
-            discover(tmp_path, None)
+            discover(ModelFiles(tmp_path), None)
     path.write_text(json.dumps({"base": "minilm"}))
     with pytest.raises(InputError, match=f"kind: expected {known}, found nothing"):
-        discover(tmp_path, None)
+        discover(ModelFiles(tmp_path), None)
     with pytest.raises(InputError, match="did you mean monobert"):
-        discover(tmp_path, "monobrt")
+        discover(ModelFiles(tmp_path), "monobrt")
     with pytest.raises(InputError, match="nothing says"):
-        discover(tmp_path / "nowhere", None)
+        discover(ModelFiles(tmp_path / "nowhere"), None)

@@ -12,6 +12,7 @@ from raypipe.models.folder.discover import (
     hub_name_of,
     known_prompts,
 )
+from raypipe.models.folder.modules import ModelFiles
 
 BGE = "Represent this sentence for searching relevant passages: "
 
@@ -70,15 +71,15 @@ def stated(folder, **settings):
 def test_a_cached_e5_has_its_prompts_unless_the_folder_says_others(tiny_model, tmp_path):
     folder = tmp_path / "models--intfloat--e5-small" / "snapshots" / "abc"
     shutil.copytree(tiny_model, folder)
-    found = discover(folder, None)
+    found = discover(ModelFiles(folder), None)
     assert (found.conventions.query_prefix, found.conventions.passage_prefix) == (
         "query: ",
         "passage: ",
     )
     assert found.sources["passage_prefix"].startswith("known of intfloat/e5-small (")
-    assert discover(folder, "repbert").conventions.query_prefix == "query: "
+    assert discover(ModelFiles(folder), "repbert").conventions.query_prefix == "query: "
     stated(folder, query_prefix="", passage_prefix="p: ")
-    own = discover(folder, None)
+    own = discover(ModelFiles(folder), None)
     assert (own.conventions.query_prefix, own.conventions.passage_prefix) == ("", "p: ")
     assert own.sources["query_prefix"] == "raypipe.json"
 
@@ -89,13 +90,13 @@ def test_an_unknown_model_of_such_a_family_is_asked_for_and_never_silently_witho
 ):
     folder = shutil.copytree(tiny_model, tmp_path / "our-e5")
     with pytest.raises(InputError) as caught:
-        discover(folder, preset)
+        discover(ModelFiles(folder), preset)
     told = str(caught.value)
     assert told.startswith(f"{folder}: query_prefix, passage_prefix: models of the family e5")
     assert 'put "query_prefix" and "passage_prefix" in a raypipe.json' in told
     assert "models.NAME.settings" in told and "docs/models.md" in told
     settings = {"query_prefix": "", "passage_prefix": ""}
-    found = discover(folder, preset, settings=settings)
+    found = discover(ModelFiles(folder), preset, settings=settings)
     assert found.sources["query_prefix"] == "the recipe's settings"
 
 
@@ -106,22 +107,22 @@ def test_the_name_in_config_json_asks_too_and_a_reranker_is_never_asked(
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"_name_or_path": "thenlper/gte-x"}))
     with pytest.raises(InputError, match="models of the family gte"):
-        discover(folder, None)
+        discover(ModelFiles(folder), None)
     reranker = shutil.copytree(tiny_mono, tmp_path / "bge-reranker")
-    assert discover(reranker, None).conventions.kind == "mono"
+    assert discover(ModelFiles(reranker), None).conventions.kind == "mono"
 
 
 def test_a_recipes_settings_override_a_preset_and_wrong_ones_are_refused(tiny_model):
-    found = discover(tiny_model, "repbert", settings={"pooling": "cls"})
+    found = discover(ModelFiles(tiny_model), "repbert", settings={"pooling": "cls"})
     assert found.conventions.pooling == "cls" and found.conventions.query_limit == 20
     assert found.sources["pooling"] == "the recipe's settings"
     assert found.sources["query_limit"] == "preset repbert"
     with pytest.raises(InputError, match="pooling_: did you mean pooling?"):
-        discover(tiny_model, None, settings={"pooling_": "cls"})
+        discover(ModelFiles(tiny_model), None, settings={"pooling_": "cls"})
 
 
 def test_a_raypipe_json_without_its_kind_says_where_it_is_documented(tiny_model, tmp_path):
     folder = shutil.copytree(tiny_model, tmp_path / "m")
     (folder / "raypipe.json").write_text("{}")
     with pytest.raises(InputError, match="raypipe.json: kind: expected .*docs/models.md"):
-        discover(folder, None)
+        discover(ModelFiles(folder), None)

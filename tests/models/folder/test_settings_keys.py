@@ -111,6 +111,8 @@ def test_a_number_of_labels_that_is_none_is_refused_before_a_name_is_made_for_ea
     write(mono / "config.json", {**config, "num_labels": labels})
     (problem,) = problems(mono)
     assert f"config.json: num_labels: expected a count of units, found {labels!r}" in problem
+    with pytest.raises(InputError, match="config.json: num_labels: expected a count of units"):
+        resolve_model(str(mono), "monobert")
 
 
 @pytest.mark.slow

@@ -14,8 +14,8 @@ import torch
 
 from raypipe.models.gpu.opening import FixedSettings
 from raypipe.models.gpu.passes import computes_plainly, found_kernels, whole
+from raypipe.models.load import load_scorer
 from raypipe.models.packed import Plain, States
-from raypipe.models.scorer import load_scorer
 
 pytestmark = pytest.mark.slow
 HALVES = [torch.bfloat16, torch.float16]

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from raypipe.models.encoder import load_encoder
 from raypipe.models.gpu import opening
 from raypipe.models.gpu.opening import FixedSettings
+from raypipe.models.load import load_encoder
 from raypipe.models.machine.device import TOKENS_BY_GPU, TOKENS_OF_OTHERS, tokens_of_pass
 
 

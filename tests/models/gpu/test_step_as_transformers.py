@@ -11,10 +11,9 @@ from kernel_stand_in import one_by_one
 from scipy.stats import kendalltau
 from transformers import BertForSequenceClassification, BertModel
 
-from raypipe.models.encoder import load_encoder
 from raypipe.models.gpu.opening import FixedSettings
+from raypipe.models.load import load_encoder, load_scorer
 from raypipe.models.machine.precision import able
-from raypipe.models.scorer import load_scorer
 
 WAYS = [FixedSettings(), FixedSettings(varlen=one_by_one), FixedSettings(resident_bytes=0)]
 SLOW = [each for each in able("cpu") if each not in ("fp32", "int8")]  # no GPU computes in int8

@@ -144,8 +144,8 @@ def test_as_many_rows_as_a_forward_has_are_tried_and_no_more(rows):
 
 
 def test_a_larger_budget_is_tried_whole_by_who_loads_a_model(tiny_model, monkeypatch):
-    from raypipe.models import encoder
     from raypipe.models.folder.model_folder import resolve_model
+    from raypipe.models.load import load_encoder
 
     asked = []
 
@@ -155,10 +155,10 @@ def test_a_larger_budget_is_tried_whole_by_who_loads_a_model(tiny_model, monkeyp
 
     monkeypatch.setattr(device, "settle", settle)
     model = resolve_model(str(tiny_model))
-    assert encoder.load_encoder(model).numerics.endswith("neighbours: unproven")
-    encoder.load_encoder(model, budget_tokens=6000)
-    encoder.load_encoder(model, budget_tokens=1)
-    encoder.load_encoder(model, budget_tokens=10**10)
+    assert load_encoder(model).numerics.endswith("neighbours: unproven")
+    load_encoder(model, budget_tokens=6000)
+    load_encoder(model, budget_tokens=1)
+    load_encoder(model, budget_tokens=10**10)
     longest = max(model.encoder.query_limit, model.encoder.passage_limit) + 2
     assert [rows for _, rows in asked] == [2048, 6000, longest, 8192]
 

@@ -9,14 +9,13 @@ import torch
 from scipy.stats import kendalltau
 
 from raypipe.errors import InputError
-from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.model_folder import resolve_model
 from raypipe.models.folder.settings import PretrainedConventions
+from raypipe.models.load import load_encoder, load_scorer
 from raypipe.models.machine import precision
 from raypipe.models.machine.device import settle
 from raypipe.models.machine.precision import able, auto, refuse_unable, set_products
 from raypipe.models.packed import TILE_ROWS, linear
-from raypipe.models.scorer import load_scorer
 from raypipe.text.inputs import TextSlice
 
 DRAW = np.random.default_rng(3)
@@ -61,7 +60,7 @@ def test_a_product_is_that_of_the_rounded_rows(rows, dtype):
 
 def test_weights_of_products_alone_are_reduced(tiny_model):
     model = resolve_model(str(tiny_model)).in_precision("bf16")
-    body = load_encoder(model)._body
+    body = load_encoder(model)._forward._body
     assert {w.dtype for layer in body.linears for w in layer} == {torch.bfloat16}
     kept = [body.words, body.positions, body.segments, *body.norm]
     kept += [w for each in body.layers for w in (*each.norm_attention, *each.norm_output)]

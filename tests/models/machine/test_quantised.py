@@ -10,11 +10,11 @@ import torch
 
 from raypipe.errors import InputError
 from raypipe.models.folder.model_folder import resolve_model
+from raypipe.models.load import load_scorer
 from raypipe.models.machine import precision
 from raypipe.models.machine.device import Buffers, ProductShape, Settled, settled
 from raypipe.models.machine.precision import TILE_ROWS, int8_linear
 from raypipe.models.packed import linear
-from raypipe.models.scorer import load_scorer
 from raypipe.text.inputs import TextSlice
 
 VNNI = {"avx512_vnni": True}
@@ -178,7 +178,7 @@ def test_scores_are_near_and_the_same_in_batches_of_any_size(tmp_path, kind):
     assert 0 < np.abs(found - whole).max() < 5e-2
     assert scorer.numerics.endswith("int8")
     assert scorer.score(query, passages, budget_tokens=1).tobytes() == found.tobytes()
-    assert {w.dtype for w, *_ in scorer._body.linears} == {torch.int8}
+    assert {w.dtype for w, *_ in scorer._forward._body.linears} == {torch.int8}
 
 
 def test_the_probe_of_neighbours_computes_in_integers():

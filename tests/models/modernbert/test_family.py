@@ -12,14 +12,14 @@ from safetensors.torch import load_file, save_file
 from stage_inputs import parts_of
 
 from raypipe.errors import InputError
-from raypipe.models.encoder import load_encoder
-from raypipe.models.family import FAMILIES, unpacked
+from raypipe.models.family import FAMILIES
 from raypipe.models.folder.discover import why_library
 from raypipe.models.folder.model_folder import layouts_of, load_weights, open_tokenizer
+from raypipe.models.folder.modules import ModelFiles
 from raypipe.models.gpu.opening import FixedSettings
+from raypipe.models.load import load_encoder, load_scorer
 from raypipe.models.modernbert.files import attention_of
 from raypipe.models.packed import attend_by_length, groups_of
-from raypipe.models.scorer import load_scorer
 from raypipe.text.inputs import make_inputs, taken
 from raypipe.text.tokenize import tokenize_batch
 from raypipe.training.start import starting_tensors
@@ -167,13 +167,13 @@ VARIANTS = [
 @pytest.mark.parametrize(("changed", "told"), VARIANTS)
 def test_a_variant_is_not_packed_and_the_reason_is_told(tmp_path, changed, told):
     config = make(tmp_path, "modernbert").config.to_dict()
-    assert FILES.own_problems(config) == [] == unpacked(config)
-    assert why_library(tmp_path, None) is None
+    assert FILES.own_problems(config) == [] == FILES.unpacked(config)
+    assert why_library(ModelFiles(tmp_path), None) is None
     (problem,) = FILES.unpacked({**config, **changed})
     assert problem.startswith(told)
     assert problem in FILES.own_problems({**config, **changed})
     (tmp_path / "config.json").write_text(json.dumps({**config, **changed}))
-    assert why_library(tmp_path, None) == problem
+    assert why_library(ModelFiles(tmp_path), None) == problem
 
 
 @pytest.mark.parametrize("biased", [False, True])
@@ -266,8 +266,8 @@ def test_a_head_that_is_missing_is_drawn_with_a_normalisation_of_ones(tmp_path):
 
 def test_splade_and_pre_training_are_left_to_other_families(tmp_path):
     make(tmp_path, "modernbert")
-    assert why_library(tmp_path, "splade") == "a masked-word head of modernbert"
+    assert why_library(ModelFiles(tmp_path), "splade") == "a masked-word head of modernbert"
     (tmp_path / "raypipe.json").write_text(json.dumps(ENCODER | {"pooling": "splade"}))
-    assert why_library(tmp_path, None) == "a masked-word head of modernbert"
+    assert why_library(ModelFiles(tmp_path), None) == "a masked-word head of modernbert"
     with pytest.raises(InputError, match="pre-training: expected model_type bert"):
         FAMILIES["modernbert"].pretraining  # noqa: B018

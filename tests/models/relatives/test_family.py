@@ -23,7 +23,7 @@ from raypipe.errors import InputError
 from raypipe.models.convert.describe import describe
 from raypipe.models.family import family_of
 from raypipe.models.folder.model_folder import layouts_of, load_weights, open_tokenizer
-from raypipe.models.scorer import load_scorer
+from raypipe.models.load import load_scorer
 from raypipe.stages.in_memory import encode_texts
 from raypipe.stages.tokenize import refuse_other_inputs
 from raypipe.text.inputs import make_inputs
@@ -49,7 +49,7 @@ def test_its_tokenizers_own_inputs_are_compared_with_its_layout(tmp_path, kind):
     make(tmp_path, kind)
     model = opened(tmp_path, **ENCODER)
     spoilt = open_tokenizer(model)
-    last = model.family.files.SPECIAL_TOKENS[1]
+    last = model.family.files.specials[1]
     spoilt.post_processor = processors.TemplateProcessing(
         single=f"$A {last}", special_tokens=[(last, spoilt.token_to_id(last))]
     )
@@ -122,7 +122,7 @@ def test_a_duobert_cannot_be_or_start_from_a_model_without_segments(tmp_path, ki
 def test_a_tokenizer_without_its_special_tokens_makes_no_layout(kind):
     family = family_of({"model_type": kind})
     other = "roberta" if kind in ("distilbert", "modernbert") else "distilbert"
-    first, last, _ = family.files.SPECIAL_TOKENS
+    first, last, _ = family.files.specials
     with pytest.raises(InputError, match="the tokenizer has no ") as caught:
         family.layout(tokenizer_of(other).backend_tokenizer, (0,))
     assert first in str(caught.value) and last in str(caught.value)

@@ -4,7 +4,7 @@ import pytest
 from drawn_models import POSITIONS, RENAMED, ROBERTAS, make
 
 from raypipe.models.family import family_of
-from raypipe.models.folder.files import tensor_problems
+from raypipe.models.folder.files import compare
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_sizes_stand_under_berts_keys(saved):
 @every
 def test_a_config_of_transformers_has_no_problem_and_each_size_is_asked_for(saved):
     files, config, shapes = saved
-    assert files.own_problems(config) == [] == tensor_problems(shapes, config)
+    assert files.own_problems(config) == [] == compare(shapes, config).problems
     distil = config["model_type"] == "distilbert"
     for key in ("dim", "n_layers") if distil else ("hidden_size", "num_hidden_layers"):
         problems = files.own_problems({**config, key: None})
@@ -88,7 +88,7 @@ def test_tensors_of_another_model_are_named_as_the_checkpoint_does(saved):
     _, config, shapes = saved
 
     def problems(shapes=shapes, **changed):
-        return tensor_problems(shapes, {**config, **changed})
+        return compare(shapes, {**config, **changed}).problems
 
     layers = "n_layers" if config["model_type"] == "distilbert" else "num_hidden_layers"
     second = [name for name in shapes if ".1." in name]

@@ -11,8 +11,8 @@ from safetensors.torch import load_file, save_file
 from stage_inputs import parts_of
 
 from raypipe.errors import InputError
-from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.model_folder import load_weights
+from raypipe.models.load import load_encoder
 from raypipe.text.inputs import Inputs
 from raypipe.training.start import pretraining_tensors
 from raypipe.training.trainee import Trainee

@@ -11,7 +11,8 @@ from stage_inputs import pieces, text
 from raypipe import schema
 from raypipe.errors import RowsFailed
 from raypipe.models.folder.model_folder import resolve_model
-from raypipe.models.scorer import Scorer, load_scorer
+from raypipe.models.load import load_scorer
+from raypipe.models.scorer import Scorer
 from raypipe.stages.encode import EncodeStage
 from raypipe.stages.scoring.score import score_base
 from raypipe.stages.stage import Site, Sizing

@@ -4,7 +4,7 @@ import pytest
 from stage_inputs import pieces
 
 from raypipe.models.folder.model_folder import resolve_model
-from raypipe.models.scorer import load_scorer
+from raypipe.models.load import load_scorer
 from raypipe.stages.stage import Sizing
 
 BEFORE = ["rank", "query"], ["zebra run", "lease", "a shard", "of"]

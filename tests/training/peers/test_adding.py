@@ -9,9 +9,9 @@ import pytest
 from sparse_models import make_splade
 from stage_inputs import parts_of
 
-from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.model_folder import resolve_model
 from raypipe.models.folder.settings import PRESETS
+from raypipe.models.load import load_encoder
 from raypipe.stages.in_memory import encode_texts, score_texts
 from raypipe.training.peer_files import add_peer_files
 

@@ -15,8 +15,8 @@ from sparse_models import make_splade
 from stage_inputs import parts_of
 
 from raypipe.config.training import Loss, Sparsity
-from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.model_folder import resolve_model
+from raypipe.models.load import load_encoder
 from raypipe.training.comm import Comm
 from raypipe.training.sparsity import Penalty, growth, penalty_of
 from raypipe.training.steps import word_sums

@@ -15,7 +15,7 @@ from raypipe.driver.upkeep.export import export
 from raypipe.errors import InputError
 from raypipe.evaluation.tables import markdown
 from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
-from raypipe.models.scorer import load_scorer
+from raypipe.models.load import load_scorer
 from raypipe.report.finished import open_finished
 from raypipe.report.first_stages import depth
 from raypipe.report.results import results

@@ -24,8 +24,8 @@ from raypipe.driver.upkeep.export import export
 from raypipe.driver.upkeep.status import open_workspace
 from raypipe.driver.upkeep.verify import verify
 from raypipe.errors import InputError, RowsFailed
-from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.model_folder import open_tokenizer, resolve_model
+from raypipe.models.load import load_encoder
 from raypipe.stages import sparse
 from raypipe.stages.sparse import matrix, packed, unpacked
 from raypipe.storage.records import Shard
