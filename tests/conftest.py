@@ -224,7 +224,7 @@ def raypipe_here():
 @pytest.fixture
 def inline(monkeypatch):
     """Stages of this process run in it, where they would start a Ray: for what no Ray tells."""
-    from raypipe.cluster.inline import InlineBackend
+    from raypipe.cluster.worker import InlineBackend
     from raypipe.driver import place
 
     def started(at, chosen, **more):

@@ -24,7 +24,7 @@ from packaged_recipes import ENV
 from safetensors.numpy import save_file
 from tokenizers import Tokenizer
 
-from raypipe.cluster.inline import InlineBackend
+from raypipe.cluster.worker import InlineBackend
 from raypipe.config.load import load_recipe, load_training, recipe_names, recipe_text, verb_of
 from raypipe.config.paths import SNAPSHOT, places_of, relocated
 from raypipe.config.phases import trainings_of

@@ -209,7 +209,7 @@ def threads_of(wanted: TrainResources, at: WorkPlace, chosen: Devices) -> int:
 def started(place: WorkPlace, chosen: Devices, *, num_cpus: int) -> Backend:
     """The backend; with Ray the cluster that was joined, or a new Ray of at least so many CPUs."""
     if place.backend == "inline":
-        from raypipe.cluster.inline import InlineBackend
+        from raypipe.cluster.worker import InlineBackend
 
         return InlineBackend(device=chosen.device, threads=chosen.threads)
     from raypipe.cluster import ray_start

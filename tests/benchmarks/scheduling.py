@@ -30,9 +30,9 @@ import psutil
 
 from raypipe import numerics
 from raypipe.cluster.backend import Task
-from raypipe.cluster.inline import InlineBackend
 from raypipe.cluster.loop import Loop
 from raypipe.cluster.report import Limits
+from raypipe.cluster.worker import InlineBackend
 from raypipe.models.folder.model_folder import resolve_model
 from raypipe.stages.encode import EncodeStage
 from raypipe.stages.stage import Needs, Opened, Payload, Sizing, Stage, ranges

@@ -7,9 +7,9 @@ import pytest
 from numbers_stage import SHARDS
 
 from raypipe.cluster.backend import Done, Failed, Mode, Ready
-from raypipe.cluster.inline import InlineBackend
 from raypipe.cluster.loop import Loop
 from raypipe.cluster.report import Limits
+from raypipe.cluster.worker import InlineBackend
 from raypipe.errors import IncompleteError, ending_of
 from raypipe.stages.stage import Needs
 from raypipe.storage.posix import PosixStorage

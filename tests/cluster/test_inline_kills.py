@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from raypipe.cluster.backend import Task
-from raypipe.cluster.inline import InlineBackend
 from raypipe.cluster.loop import Loop
 from raypipe.cluster.report import Limits
+from raypipe.cluster.worker import InlineBackend
 from raypipe.stages.stage import Opened, Payload, Stage
 from raypipe.storage.lease import acquire
 from raypipe.storage.ledger import Ledger, read_manifest

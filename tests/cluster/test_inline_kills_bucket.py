@@ -27,9 +27,9 @@ def in_child(uri, at, before):
             from test_inline_kills import SHARDS, SPEC, ToyStage
 
             from raypipe.cluster.backend import Task
-            from raypipe.cluster.inline import InlineBackend
             from raypipe.cluster.loop import Loop
             from raypipe.cluster.report import Limits
+            from raypipe.cluster.worker import InlineBackend
             from raypipe.storage import bucket, copies
             from raypipe.storage import lease as leases
             from raypipe.storage.ledger import Ledger

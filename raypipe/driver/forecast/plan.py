@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from raypipe.cluster.inline import InlineBackend
+from raypipe.cluster.worker import InlineBackend
 from raypipe.config.paths import missing_inputs
 from raypipe.config.recipe import Recipe, select
 from raypipe.driver.devices import Devices, num_cores

@@ -506,8 +506,7 @@ def differing(ours: NDArray[np.float32], theirs: NDArray[np.float32]) -> int | N
     with np.errstate(invalid="ignore"):  # of two infinite values
         beyond = difference / np.maximum(TOLERANCE, RELATIVE * np.abs(theirs))
     beyond = np.nan_to_num(beyond.reshape(-1), nan=np.inf)
-    place = int(np.argmax(beyond)) if beyond.size else 0
-    return place if beyond.size and beyond[place] > 1 else None
+    return int(np.argmax(beyond)) if (beyond > 1).any() else None
 
 
 def _shown(side: str, row: Row) -> str:

@@ -3,9 +3,8 @@ import json
 import pytest
 from small_invocation import Watching
 
-from raypipe.cluster.inline import InlineBackend
 from raypipe.cluster.loop import Loop
-from raypipe.cluster.worker import worker_facts
+from raypipe.cluster.worker import InlineBackend, worker_facts
 from raypipe.driver import execute
 from raypipe.driver.execute import StoreCost, WorkersOfStore, read_cost
 from raypipe.driver.pipeline import Options, run_pipeline
