@@ -144,7 +144,7 @@ def test_the_ways_between_products_agree_and_a_pass_is_profiled(tmp_path):
     assert "| encode, tiny | bf16 | compiled |" in text and "aten::" in text
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_row_that_fails_is_named_and_the_others_are_measured(tmp_path):
     """The hook lets the second case fail."""
     (tmp_path / "sitecustomize.py").write_text(

@@ -94,7 +94,9 @@ def test_results_leave_a_bucket_before_their_files_change_and_come_after_them(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("machine", ["one machine", "another machine"])
+@pytest.mark.parametrize(
+    "machine", [pytest.param("one machine", marks=pytest.mark.long), "another machine"]
+)
 def test_files_of_runs_that_a_recipe_writes_no_longer_leave_the_bucket(
     recipe, bucket_uri, tmp_path, monkeypatch, machine
 ):

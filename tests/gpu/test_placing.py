@@ -222,7 +222,7 @@ def test_a_pass_is_on_the_device_and_in_the_precision(infer, kind, precision):
     )
 
 
-LEFT = ["encoder", "duo"]
+LEFT = ["encoder", pytest.param("duo", marks=pytest.mark.long)]
 """Kinds of which each tensor is left on the host; a mono's are among a duo's."""
 
 
