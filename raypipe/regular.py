@@ -1,5 +1,6 @@
 """Refuses what is no file, no folder or no UTF-8, or has no end: devices, decompression bombs."""
 
+import errno
 import os
 import stat
 from collections.abc import Iterable, Iterator
@@ -28,12 +29,17 @@ def check_regular(path: Path | str, expected: str = "a file") -> None:
     """Returns nothing if the path names a regular file or nothing at all.
 
     Raises:
-        InputError: a folder, a pipe, a device or a socket.
+        InputError: a folder, a pipe, a device or a socket, or links without an end.
     """
     try:
         kind = stat.S_IFMT(os.stat(path).st_mode)
     except (FileNotFoundError, NotADirectoryError):
         return
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        remedy = "let it name a file"
+        raise InputError(f"{path}: expected {expected}, found a link to itself; {remedy}") from None
     if kind in _KINDS:
         found, remedy = _KINDS[kind]
         raise InputError(f"{path}: expected {expected}, found {found}; {remedy}")

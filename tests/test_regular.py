@@ -32,6 +32,12 @@ def test_a_folder_a_pipe_a_device_and_a_socket_are_named(tmp_path):
             check_regular(path)
 
 
+def test_a_link_to_itself_is_named(tmp_path):
+    (tmp_path / "link").symlink_to("link")
+    with pytest.raises(InputError, match="link: expected a file, found a link to itself; "):
+        check_regular(tmp_path / "link")
+
+
 def test_a_ratio_is_refused_only_above_both_limits():
     check_ratio("a", 1, MIN_UNPACKED_BYTES)
     check_ratio("a", MIN_UNPACKED_BYTES, MAX_RATIO * MIN_UNPACKED_BYTES)

@@ -1,6 +1,7 @@
 """Folders that the library would open all the same, and would draw or run what they lack."""
 
 import json
+import os
 import shutil
 
 import numpy as np
@@ -135,6 +136,13 @@ def test_a_token_without_an_embedding_is_refused_before_any_work(tmp_path):
     changed(folder / "tokenizer_config.json", extra_special_tokens=["driverless"])
     found = told(folder)
     assert f"word pieces 0 to {rows - 1}" in found and f"found {rows}, 'driverless'" in found
+
+
+def test_a_pipe_in_the_place_of_weights_is_refused_and_not_waited_for(tmp_path):
+    folder = encoder(tmp_path, "mpnet", normal)
+    (folder / "model.safetensors").rename(tmp_path / "weights")
+    os.mkfifo(folder / "model.safetensors")
+    assert "model.safetensors: expected a file of a model, found a pipe" in told(folder)
 
 
 def test_pickles_parts_elsewhere_and_quantised_weights_are_refused(tmp_path):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from raypipe.errors import InputError, some
 from raypipe.models.folder.files import tensor_shapes
 from raypipe.models.folder.modules import ModelFiles
 from raypipe.models.modernbert.family import FAMILY
@@ -86,7 +87,8 @@ def modular_head(files: ModelFiles, config: Config) -> ModularHead | None:
     """The head in the folders beside a ModernBERT; None if there is none, or another one.
 
     Raises:
-        InputError: a file of the folder is not JSON, or the path of a module is no name.
+        InputError: a file of the folder is not JSON, the path of a module is no name, or
+            its weights are not there.
     """
     names, places = [name for name, _ in files.modules], [place for _, place in files.modules]
     if config.get("model_type") != FILES.kind or names != [*MODULES]:
@@ -115,7 +117,10 @@ def modular_head(files: ModelFiles, config: Config) -> ModularHead | None:
         "num_labels": units,
         **unit_names(units),
     }
-    return ModularHead([files.folder / place / TENSORS for place in places[2:]], own)
+    weights = [files.folder / place / TENSORS for place in places[2:]]
+    if lacking := [str(file) for file in weights if not file.exists()]:
+        raise InputError(f"{some(lacking)}: no such file; fetch the whole model, or save it anew")
+    return ModularHead(weights, own)
 
 
 def _states(dense: Config, expected: Mapping[str, tuple[str | None, ...]]) -> bool:

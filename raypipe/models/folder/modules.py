@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
 from tokenizers import Tokenizer
 
 from raypipe.errors import InputError
@@ -35,10 +35,18 @@ TABLE = "model.safetensors"
 """The file of a table; its one tensor is weight [V]."""
 
 
+def _inside(path: str) -> str:
+    if Path(path).is_absolute() or ".." in Path(path).parts:
+        raise ValueError("it leads out of the model's folder, which alone is hashed")
+    return path
+
+
 class Module(BaseModel):
     """An entry of modules.json; other keys of it are not read."""
 
-    path: Annotated[FileName, Field(description="a folder's name")] = ""
+    path: Annotated[
+        FileName, AfterValidator(_inside), Field(description="the name of a folder in this one")
+    ] = ""
 
 
 class ModelFiles:
@@ -80,7 +88,7 @@ class ModelFiles:
         """(class, folder) of each entry of modules.json, in order; empty if there is none.
 
         Raises:
-            InputError: not JSON, or the path of a module is no name.
+            InputError: not JSON, or the path of a module is no name of a folder in this one.
         """
         file = self.folder / "modules.json"
         body = read_json(file)

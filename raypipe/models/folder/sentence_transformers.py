@@ -158,7 +158,7 @@ def token_limit(files: ModelFiles, config: Config) -> tuple[int | None, str]:
     if (
         isinstance(longest, int | float)
         and abs(longest) < LARGEST_LENGTH
-        and (positions is None or longest < positions)
+        and (type(positions) is not int or longest < positions)
     ):
         return int(longest), "tokenizer_config.json model_max_length, specials included"
     return positions, "config.json max_position_embeddings, specials included"

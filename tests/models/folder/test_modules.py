@@ -66,3 +66,30 @@ def test_the_settings_say_whether_normalize_ends_it(tmp_path):
 def test_a_cut_that_is_no_count_is_refused(tmp_path, cut):
     with pytest.raises(InputError, match="truncate_dim: expected a count of dimensions or null"):
         discover(ModelFiles(sentence(tmp_path, truncate_dim=cut)), None)
+
+
+@pytest.mark.parametrize("path", ["/etc", "../other", "1_Pooling/../../other"])
+@pytest.mark.parametrize("file", ["modules.json", "router_config.json"])
+def test_a_module_outside_the_folder_is_refused(tmp_path, path, file):
+    """Its files would be in no fingerprint."""
+    model = "sentence_transformers.models.Transformer"
+    pooling = "sentence_transformers.models.Pooling"
+    if file == "modules.json":
+        write(tmp_path / file, [{"path": "", "type": model}, {"path": path, "type": pooling}])
+    else:
+        router = "sentence_transformers.models.Router"
+        write(tmp_path / "modules.json", [{"path": "", "type": router}])
+        write(tmp_path / file, {"types": {path: model}, "structure": {"document": [path]}})
+    with pytest.raises(InputError, match=f"{file}: .*expected the name"):
+        _ = ModelFiles(tmp_path).modules
+
+
+@pytest.mark.parametrize("positions", ["512", [512]])
+def test_positions_that_are_no_number_are_refused_beside_a_limit_of_the_tokenizer(
+    tmp_path, positions
+):
+    peer(tmp_path, "roberta", "mean")
+    changed(tmp_path / "config.json", max_position_embeddings=positions)
+    changed(tmp_path / "tokenizer_config.json", model_max_length=20)
+    with pytest.raises(InputError, match="max_position_embeddings"):
+        ours(tmp_path, TEXTS)

@@ -143,3 +143,13 @@ def test_a_raypipe_json_has_the_last_word(modular):
     (folder / "raypipe.json").write_text(json.dumps(own))
     expected = theirs.predict(PAIRS, activation_fn=torch.nn.Identity())
     np.testing.assert_allclose(ours(folder)[0], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("place", ["2_Dense", "3_LayerNorm", "4_Dense"])
+def test_a_folder_that_lacks_weights_of_the_head_is_refused_by_their_name(modular, place):
+    folder, _ = modular()
+    (folder / place / "model.safetensors").unlink()
+    with pytest.raises(InputError, match=f"{place}/model.safetensors: no such file; fetch the"):
+        resolve_model(str(folder))
+    (problem,) = describe(str(folder), None).problems
+    assert f"{place}/model.safetensors: no such file" in problem
