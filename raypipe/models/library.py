@@ -23,11 +23,15 @@ from threading import RLock
 from typing import Any
 
 from raypipe.errors import InputError, first_line, shown
-from raypipe.models.folder.cross_encoder import SCORES
 from raypipe.models.folder.discover import Discovered, given_settings, with_known_prompts
 from raypipe.models.folder.files import first_of, part_of
 from raypipe.models.folder.modules import ROUTES, SETTINGS, ModelFiles
-from raypipe.models.folder.sentence_transformers import STATED, finishing_notes, similarity_problems
+from raypipe.models.folder.sentence_transformers import (
+    SCORES,
+    STATED,
+    finishing_notes,
+    similarity_problems,
+)
 from raypipe.models.folder.settings import (
     BY_LIBRARY,
     BY_LIBRARY_SPARSE,

@@ -4,10 +4,10 @@ from functools import partial
 
 from raypipe.errors import InputError
 from raypipe.models.encoder import Encoder, QueryTable
+from raypipe.models.folder.files import longest_input
 from raypipe.models.folder.model_folder import ModelFolder, layouts_of, load_weights, misfits
 from raypipe.models.gpu.opening import FixedSettings, Work, placed
 from raypipe.models.gpu.passes import units, vectors
-from raypipe.models.limits import longest_input
 from raypipe.models.pooling import load_finishing
 from raypipe.models.scorer import Scorer
 from raypipe.models.tensors import with_third_segment

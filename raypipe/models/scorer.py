@@ -13,12 +13,9 @@ from raypipe.models.machine.device import Place
 from raypipe.models.packed import Body, Groups, Head
 from raypipe.models.packed_forward import PackedForward
 from raypipe.models.pooling import pool
-from raypipe.ranking.candidates import Keys
 from raypipe.text.inputs import Layouts, TextSlice, cut_to
 
 Float64 = NDArray[np.float64]
-Texts = Callable[[NDArray[np.int64]], TextSlice]
-"""The pieces of these rows' texts, in order, as one text of each input."""
 
 
 class Scorer:
@@ -70,30 +67,6 @@ class Scorer:
         for rows, units_of_rows in self._forward.results(texts, self._layout, budget_tokens, beat):
             scores[rows] = scores_of(units_of_rows.astype(np.float64), self.conventions)
         return scores
-
-    def score_keys(
-        self,
-        queries: Texts,
-        passages: Texts,
-        keys: Keys,
-        *,
-        budget_tokens: int | None = None,
-        beat: Callable[[Sequence[int]], None] = lambda rows: None,
-    ) -> tuple[NDArray[np.float32], int]:
-        """`score` of each key, float32 [B], and the number of tokens that it read.
-
-        Args:
-            queries: reads all pieces of queries.
-            passages: reads those of passages.
-            keys: (query row, passage row, other row) of each input; a monoBERT model ignores the
-                other row.
-            budget_tokens: see `score`.
-            beat: see `score`.
-        """
-        query_rows, *sides = keys[: 1 + self.conventions.num_passages]
-        query, texts = queries(query_rows), [passages(rows) for rows in sides]
-        scores = self.score(query, texts, budget_tokens=budget_tokens, beat=beat)
-        return scores, self.num_tokens(query, texts)
 
     def num_tokens(self, query: TextSlice, passages: Sequence[TextSlice]) -> int:
         """The number of tokens that `score` reads of such inputs, special tokens included."""

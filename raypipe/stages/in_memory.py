@@ -1,7 +1,7 @@
 """Encodes and scores texts in memory, with the stages' bytes but without stores."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
@@ -16,7 +16,7 @@ from raypipe.models.encoder import Encoder
 from raypipe.models.folder.model_folder import ModelFolder, open_tokenizer
 from raypipe.models.folder.settings import AnyConventions
 from raypipe.models.load import load_encoder, load_scorer
-from raypipe.models.scorer import Scorer, Texts
+from raypipe.models.scorer import Scorer
 from raypipe.ranking.candidates import Keys
 from raypipe.stages.encode import as_stored
 from raypipe.stages.sparse import impacts_of
@@ -122,7 +122,7 @@ def score_texts(
         passage_rows = np.concatenate(sides)
         read_queries = _reader(opened.tokenizer, model, queries, "query", query_rows)
         read_passages = _reader(opened.tokenizer, model, passages, "passage", passage_rows)
-        scores, _ = forward.score_keys(read_queries, read_passages, keys)
+        scores = forward.score(read_queries(query_rows), [read_passages(rows) for rows in sides])
     bad = np.flatnonzero(~np.isfinite(scores))
     if len(bad):
         raise RowsRefused(bad.tolist(), "the score is not finite")
@@ -161,7 +161,7 @@ def _reader(
     texts: Sequence[str],
     side: str,
     rows: NDArray[np.int64],
-) -> Texts:
+) -> Callable[[NDArray[np.int64]], TextSlice]:
     """Reads the pieces of these rows, each of which is tokenised once, now."""
     named = np.unique(rows)
     flat, offsets = tokenized(tokenizer, model, [texts[row] for row in named.tolist()], side)

@@ -233,7 +233,8 @@ def _scores(
     as_trained = replace(model, conventions=conventions)
     place = unproven(trainee.device)
     scorer = Scorer(as_trained, trainee.body(), trainee.head(), layouts, place)
-    return scorer.score_keys(data.queries.part, data.passages.part, keys)[0]
+    query_rows, *sides = keys[: 1 + conventions.num_passages]
+    return scorer.score(data.queries.part(query_rows), [data.passages.part(s) for s in sides])
 
 
 def _products(

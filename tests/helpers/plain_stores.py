@@ -6,7 +6,6 @@ import numpy as np
 
 from raypipe import schema
 from raypipe.driver.recipe.graph import Graph
-from raypipe.models.scorer import Scorer
 from raypipe.stages.stage import Site, Sizing
 from raypipe.storage.ledger import Ledger, find_spec, read_manifest
 from raypipe.storage.store import Stored
@@ -125,9 +124,6 @@ class StubScorer:
 
     def __init__(self, model):
         self.conventions, self.seen = model.conventions, []
-
-    def score_keys(self, *given, **options):
-        return Scorer.score_keys(self, *given, **options)
 
     def score(self, queries, passages, *, budget_tokens, beat):
         sides = [pieces_of(side) for side in (queries, *passages)]

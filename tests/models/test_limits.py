@@ -7,8 +7,8 @@ import pytest
 from model_parts import CONFIG, DUO, ENCODER, MONO
 
 from raypipe.models.bert.family import FAMILY
+from raypipe.models.folder.files import fit_problems, longest_input
 from raypipe.models.folder.settings import units_of
-from raypipe.models.limits import fit_problems, longest_input
 
 
 def problems(conventions, rows, layouts=None, *, without=(), units=None):

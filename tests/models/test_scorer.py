@@ -1,7 +1,6 @@
 """Scores of rerankers: transformers' own, one pair at a time; and bytes that know no neighbours."""
 
 import json
-from functools import partial
 
 import numpy as np
 import pytest
@@ -88,21 +87,22 @@ def test_duo_scores_are_those_of_one_pair_at_a_time(tiny, tmp_path, choice, limi
     assert np.abs(found + swapped - 1).max() > 1e-3
 
 
-def test_scores_of_keys_are_those_of_their_texts_in_order(tiny, tmp_path):
+def test_each_input_is_computed_alone_with_a_budget_of_one_token(tiny, tmp_path):
     model = resolve_model(str(tiny.make_tiny_reranker(tmp_path / "m", kind="duo")))
-    queries, passages = parts_of(model, texts(3, 10), texts(5, 20))
+    queries, passages = parts_of(model, texts(3, 4), texts(5, 6))
     keys = np.array([[2, 0, 1], [4, 1, 0], [3, 2, 4]])
     scorer, seen = load_scorer(model), []
-    found, num_tokens = scorer.score_keys(
-        partial(taken, queries), partial(taken, passages), tuple(keys), budget_tokens=1,
-        beat=lambda rows: seen.append(list(rows)),
-    )  # fmt: skip
     parts = [
         taken(text, rows) for text, rows in zip((queries, passages, passages), keys, strict=True)
     ]
+    found = scorer.score(
+        parts[0], parts[1:], budget_tokens=1, beat=lambda rows: seen.append(list(rows))
+    )
     assert found.tobytes() == scorer.score(parts[0], parts[1:]).tobytes()
-    assert num_tokens == scorer.num_tokens(parts[0], parts[1:]) > 3
-    assert sorted(seen) == [[0], [1], [2]]  # with so small a budget, each alone
+    assert sorted(seen) == [[0], [1], [2]]
+    specials = 4  # [CLS] query [SEP] passage [SEP] other passage [SEP]
+    tokens = sum(int(part.counts.sum()) for part in parts) + specials * len(found)
+    assert scorer.num_tokens(parts[0], parts[1:]) == tokens
 
 
 @pytest.mark.parametrize("kind", ["mono", "duo"])

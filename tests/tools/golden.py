@@ -29,8 +29,13 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 RECIPES = ROOT / "tests" / "tools" / "golden"
-REAL = ("nfcorpus", "msmarco-v2-dl21", "car-test200", "medquad-documents")
-"""Packaged recipes over real collections."""
+REAL = {
+    "nfcorpus": "jobs/configs",
+    "msmarco-v2-dl21": "jobs/configs",
+    "car-test200": "jobs/configs",
+    "medquad-documents": "docs/experiments",
+}
+"""Recipes over real collections and their folders, in the commit whose recipes both run."""
 CASES = ("small", "quickstart", "wikiqa", *REAL)
 TRAININGS = ("encoder", "mono", "duo", "documents", "pretraining")
 LEFT = {"small/out/analysis/movers.*": "analyse movers"}
@@ -46,15 +51,14 @@ def main(arguments: list[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="golden-") as scratch:
         keep = (options.keep or Path(scratch)).absolute()
         before = Commit(options.before, keep)
-        recipes = before.code / "jobs" / "configs"
         after = Commit(options.after, keep)
         problems = []
         for case in options.case:
             for commit in (before, after):
-                commit.run(case, recipes)
+                commit.run(case, before.code)
             problems += differences(before.results(case), after.results(case))
             if options.adopt:
-                problems += adopted(case, before, after, recipes)
+                problems += adopted(case, before, after)
     for problem in problems:
         print(problem)
     print(f"{len(problems)} differences over {', '.join(options.case)}")
@@ -89,8 +93,8 @@ class Commit:
         """What is compared."""
         return self.keep / "results" / self.label / case
 
-    def run(self, case: str, recipes: Path) -> None:
-        """Make the results of a case, unless they are there."""
+    def run(self, case: str, code: Path) -> None:
+        """Make the results of a case by the recipe in `code`, unless they are there."""
         if self.name is not None and self.results(case).is_dir():
             return
         folder = self.folder(case)
@@ -103,8 +107,7 @@ class Commit:
                 self._small(folder, results)
             else:
                 out = folder / "out"
-                recipe = recipes if case in REAL else RECIPES
-                verb = ["pipeline", str(recipe / f"{case}.yaml")]
+                verb = ["pipeline", str(recipe_of(case, code))]
                 verb = ["quickstart"] if case == "quickstart" else verb
                 ends = self.raypipe(verb, folder, out).splitlines()[-1]
                 if ends != "exit 0":  # two that failed alike would have no difference
@@ -177,6 +180,11 @@ class Commit:
             workspace_results(folder / workspace, results / workspace)
         for form in ("numpy", "parquet"):
             shutil.copytree(folder / form, results / form)
+
+
+def recipe_of(case: str, code: Path) -> Path:
+    """The file of a case's recipe: a real collection's in a commit's code, the others here."""
+    return (code / REAL[case] if case in REAL else RECIPES) / f"{case}.yaml"
 
 
 def write_small(folder: Path) -> None:
@@ -292,14 +300,14 @@ def differences(before: Path, after: Path) -> list[str]:
     return problems
 
 
-def adopted(case: str, before: Commit, after: Commit, recipes: Path) -> list[str]:
+def adopted(case: str, before: Commit, after: Commit) -> list[str]:
     """The stages that AFTER computes again over a copy of the stores of BEFORE."""
     if case == "quickstart":
         return []
     folder = after.folder(case) / "adopting"
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(before.folder(case) / "out" / "stores", folder / "stores")
-    recipe = (recipes if case in REAL else RECIPES) / f"{case}.yaml"
+    recipe = recipe_of(case, before.code)
     stores = f"stores={folder / 'stores'}"
     inputs = before.folder(case)
     after.raypipe(["pipeline", str(recipe), stores], inputs, folder / "out")

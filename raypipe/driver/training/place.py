@@ -10,6 +10,7 @@ from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError
 from raypipe.models.folder.adapters import is_adapter
 from raypipe.models.folder.discover import why_library
+from raypipe.models.folder.files import longest_input
 from raypipe.models.folder.model_folder import (
     PACKAGED,
     ModelFolder,
@@ -20,7 +21,6 @@ from raypipe.models.folder.model_folder import (
 )
 from raypipe.models.folder.modules import ModelFiles
 from raypipe.models.folder.settings import Conventions
-from raypipe.models.limits import longest_input
 from raypipe.training.job import conventions_of_training
 from raypipe.training.start import missing_problems
 from raypipe.uris import address

@@ -20,7 +20,13 @@ from raypipe.models.folder.adapters import (
     merged_shapes,
 )
 from raypipe.models.folder.discover import RECORD, Discovered, discover, why_library
-from raypipe.models.folder.files import compare, config_problems, read_object, tensor_shapes
+from raypipe.models.folder.files import (
+    compare,
+    config_problems,
+    fit_problems,
+    read_object,
+    tensor_shapes,
+)
 from raypipe.models.folder.model_folder import (
     PACKAGED,
     folder_of,
@@ -33,7 +39,6 @@ from raypipe.models.folder.modular import as_saved, checkpoint_shapes
 from raypipe.models.folder.modules import ModelFiles
 from raypipe.models.folder.settings import AnyConventions, Conventions
 from raypipe.models.library import described
-from raypipe.models.limits import fit_problems
 from raypipe.models.tensors import Config
 from raypipe.models.tokenizer import tokenizer_file
 from raypipe.storage.records import hash_once

@@ -19,12 +19,12 @@ from typing import Any, NamedTuple
 
 from raypipe.errors import InputError
 from raypipe.models.family import FAMILIES, UNSTATED
-from raypipe.models.folder.cross_encoder import read_cross_encoder
 from raypipe.models.folder.modular import as_saved, modular_head
 from raypipe.models.folder.modules import LATE, ModelFiles
 from raypipe.models.folder.sentence_transformers import (
     STATED,
     Evidence,
+    read_cross_encoder,
     read_sentence_transformer,
 )
 from raypipe.models.folder.settings import (

@@ -11,9 +11,17 @@ from safetensors import SafetensorError, safe_open
 
 from raypipe.errors import InputError, shown, some
 from raypipe.models.family import family_of, plain_names
-from raypipe.models.folder.settings import AnyConventions, Conventions, predicts_words, units_of
-from raypipe.models.tensors import PICKLES, UNREAD, Config, Shape
+from raypipe.models.folder.settings import (
+    AnyConventions,
+    Conventions,
+    PairConventions,
+    PretrainedConventions,
+    predicts_words,
+    units_of,
+)
+from raypipe.models.tensors import PICKLES, UNREAD, Config, Shape, third_segment_problems
 from raypipe.regular import check_fetched, check_regular
+from raypipe.text.inputs import Layouts
 
 MAX_JSON_BYTES = 64_000_000
 """A multilingual model's tokenizer.json has about 35 million."""
@@ -34,6 +42,8 @@ INITIALIZER_RANGE = 0.02
 """BERT's own value, used if config.json does not state one."""
 MOST_NAMED = 5
 """Tensors that an error names."""
+SPECIALS = 2
+"""Tokens around a text, where no tokenizer is there to say."""
 
 
 def read_json(path: Path) -> Any:
@@ -205,6 +215,44 @@ def compare(
     used = {names[place] for place in names.keys() & (expected.keys() | optional.keys())}
     unused = sorted(shapes.keys() - used)
     return Compared(names, [*missing.values()], unused, first_of(problems))
+
+
+def longest_input(conventions: AnyConventions, layouts: Layouts | None = None) -> int:
+    """The largest number of tokens of an input that the model computes; a table's are not."""
+    if not isinstance(conventions, Conventions):
+        return conventions.total_limit
+    return max(
+        conventions.limit(side) + (SPECIALS if layouts is None else layouts[side].num_specials)
+        for side in ("query", "passage")
+        if not conventions.by_table(side)
+    )
+
+
+def fit_problems(
+    shapes: Mapping[str, Shape],
+    config: Config,
+    conventions: AnyConventions,
+    layouts: Layouts | None = None,
+) -> list[str]:
+    """Why a model of these shapes does not compute with the settings; empty if it does."""
+    files = family_of(config).files
+    compared = compare(shapes, config, conventions)
+    problems = compared.problems
+    if isinstance(conventions, PretrainedConventions):
+        return problems
+    table = compared.names.get(files.SEGMENTS)
+    rows = 0 if table is None else shapes[table][0]
+    longest, positions = longest_input(conventions, layouts), files.num_positions(config)
+    highest = 1
+    if isinstance(conventions, Conventions):
+        highest = max(conventions.query_segment, conventions.passage_segment)
+    if longest > positions:
+        problems.append(f"the settings allow {longest} tokens, the model has {positions} positions")
+    if files.has_segments and 0 < rows <= highest:
+        problems.append(f"the settings use segment {highest}, the model has {rows} segment rows")
+    if isinstance(conventions, PairConventions) and conventions.three_segments:
+        problems += third_segment_problems(rows, conventions.segment_row)
+    return problems
 
 
 def first_of(problems: list[str]) -> list[str]:

@@ -29,6 +29,7 @@ from raypipe.models.folder.files import (
     check_unchanged,
     compare,
     config_problems,
+    fit_problems,
     no_weights,
     quantised_problems,
     read_object,
@@ -44,7 +45,6 @@ from raypipe.models.folder.settings import (
     PretrainedConventions,
     preset_named,
 )
-from raypipe.models.limits import fit_problems
 from raypipe.models.tensors import Config, Shape
 from raypipe.models.tokenizer import (
     as_first,

@@ -238,10 +238,12 @@ class _OpenedScores:
         division = divide(left, self._older.text_keys(keys), older)
         computed = division.computed  # each text once
         rows = division.rows[computed]
-        made, num_tokens = self._scorer.score_keys(
-            self._queries.part,
-            self._passage_texts,
-            (query_rows[computed], first[computed], second[computed]),
+        query = self._queries.part(query_rows[computed])
+        sides = (first, second)[: stage.model.reranker.num_passages]
+        passages = [self._passage_texts(side[computed]) for side in sides]
+        made = self._scorer.score(
+            query,
+            passages,
             budget_tokens=stage.budget_tokens,
             beat=lambda places: beat(rows[list(places)].tolist()),
         )
@@ -260,6 +262,7 @@ class _OpenedScores:
             "last_query": int(query_rows[-1]) if len(query_rows) else -1,
             "numerics": self._scorer.numerics,
         }
+        num_tokens = self._scorer.num_tokens(query, passages)
         took = (division.num_copied, num_tokens, watch.seconds())
         return Payload(path, facts, *took)
 

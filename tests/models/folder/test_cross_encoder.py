@@ -1,8 +1,8 @@
 import pytest
 from json_files import write
 
-from raypipe.models.folder.cross_encoder import num_labels_of, read_cross_encoder
 from raypipe.models.folder.modules import ModelFiles
+from raypipe.models.folder.sentence_transformers import num_labels_of, read_cross_encoder
 
 
 @pytest.mark.parametrize(
