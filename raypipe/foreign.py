@@ -138,14 +138,19 @@ def as_text(name: str, column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | 
         return column.cast(pa.string())
     remedy = "write each as one text"
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        remedy = (
-            "pandas makes fractions of whole numbers where one is missing: leave such rows out, "
-            f"then df.astype({{{name!r}: 'int64'}})"
-        )
+        remedy = without_fractions(name)
     elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         remedy = f"in pandas, df[{name!r}] = df[{name!r}].str.decode('utf-8') makes texts of bytes"
     raise ValueError(
         f"column {name}: expected texts or whole numbers; found {column.type}; {remedy}"
+    )
+
+
+def without_fractions(name: str) -> str:
+    """How a column of ids that came out as fractions is written as whole numbers."""
+    return (
+        "pandas makes fractions of whole numbers where one is missing: leave such rows out, "
+        f"then df.astype({{{name!r}: 'int64'}})"
     )
 
 

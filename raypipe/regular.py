@@ -38,8 +38,9 @@ def check_regular(path: Path | str, expected: str = "a file") -> None:
     except OSError as error:
         if error.errno != errno.ELOOP:
             raise
-        remedy = "let it name a file"
-        raise InputError(f"{path}: expected {expected}, found a link to itself; {remedy}") from None
+        raise InputError(
+            f"{path}: expected {expected}, found links in a circle; let it name a file"
+        ) from None
     if kind in _KINDS:
         found, remedy = _KINDS[kind]
         raise InputError(f"{path}: expected {expected}, found {found}; {remedy}")
@@ -96,13 +97,18 @@ def check_utf8_mark(path: Path | str, head: bytes) -> None:
         )
 
 
+def is_array(first: bytes) -> bool:
+    """Whether the first line with content, without blanks before it, begins an array of objects."""
+    return first.startswith(b"[") and first[1:].lstrip()[:1] in (b"", b"{")
+
+
 def check_no_array(path: Path | str, first: bytes) -> None:
     """Returns nothing if a file whose first line with content is this one is no array of objects.
 
     Raises:
         InputError: it is.
     """
-    if first.startswith(b"[") and first[1:].lstrip()[:1] in (b"", b"{"):
+    if is_array(first):
         raise InputError(
             f"{path}: expected an object in each line, found a JSON array; pandas writes lines "
             "with to_json(PATH, orient='records', lines=True)"

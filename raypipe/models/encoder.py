@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 from raypipe.errors import InputError, RowsFailed
 from raypipe.models.folder.files import check_unchanged
 from raypipe.models.folder.model_folder import ModelFolder, here
-from raypipe.models.folder.modules import TABLE
+from raypipe.models.folder.modules import TENSORS
 from raypipe.models.gpu.passes import FixedEngine
 from raypipe.models.machine.device import Place
 from raypipe.models.packed import Body
@@ -108,7 +108,7 @@ class QueryTable(Encoder):
         self.conventions, self.dim, self.engine = model.encoder, model.dim, None
         self.numerics = "table"
         assert self.conventions.query_table is not None and model.query_table is not None
-        file = here(model).folder / self.conventions.query_table / TABLE
+        file = here(model).folder / self.conventions.query_table / TENSORS
         check_unchanged(f"{file}: expected weights", model.query_table, hash_file(file))
         self._table = load_file(file)["weight"].float().numpy()
         wrong = np.flatnonzero(~(np.isfinite(self._table) & (self._table >= 0)))

@@ -9,6 +9,7 @@ from typing import Any
 from raypipe.errors import InputError
 from raypipe.models.folder.files import OWN_CODE, quantised_problems, stranger_problems
 from raypipe.models.folder.modules import LATE, ModelFiles
+from raypipe.models.folder.sentence_transformers import POOLINGS as OWN_POOLINGS
 from raypipe.models.folder.settings import DOCUMENTED, OF_WORDS
 
 PROMPTED = "Prompted"
@@ -22,7 +23,7 @@ CLASSES = {
     PROMPTED: "mono",
 }
 """The kind of model by the class that opens it."""
-POOLINGS = {"mean": "mean", "cls": "cls", "max": "max", "last": "lasttoken"}
+POOLINGS = {own: word for word, own in OWN_POOLINGS.items()}
 """The library's word by raypipe's, for a transformer alone."""
 METADATA = "artifact.metadata"
 

@@ -17,8 +17,7 @@ from raypipe.models.family import family_of
 from raypipe.models.folder.adapters import CONFIG, PEFT, WEIGHTS, adapter_folder
 from raypipe.models.folder.files import initializer_range
 from raypipe.models.folder.model_folder import RANDOM, ModelFolder, layouts_of, load_weights
-from raypipe.models.folder.modular import checkpoint_shapes
-from raypipe.models.folder.modules import ModelFiles
+from raypipe.models.folder.modules import ModelFiles, checkpoint_shapes
 from raypipe.models.folder.settings import (
     AnyConventions,
     Conventions,

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from raypipe.errors import MOST_SHOWN, shown
-from raypipe.foreign import OWN_PASSAGE_ID, OWN_QUERY_ID
+from raypipe.foreign import OWN_PASSAGE_ID, OWN_QUERY_ID, without_fractions
 
 Document = tuple[str, str, str, str]
 """(document_id, title, headings, body), each as in the file; nothing is stripped."""
@@ -124,9 +124,8 @@ def json_id(record: dict[str, Any], *fields: str) -> str:
                 value = str(value)
             if isinstance(value, float) and math.isfinite(value):
                 raise ValueError(
-                    f'expected a string or a whole number in "{field}", found {value}; pandas '
-                    "makes fractions of whole numbers where one is missing: leave such rows out, "
-                    f"then df.astype({{{field!r}: 'int64'}})"
+                    f'expected a string or a whole number in "{field}", found {value}; '
+                    f"{without_fractions(field)}"
                 )
             if not isinstance(value, str):
                 raise _no_string(field, value)

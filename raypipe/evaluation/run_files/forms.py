@@ -21,6 +21,7 @@ from raypipe.evaluation.run_files.lines import (
     without_comments,
 )
 from raypipe.evaluation.run_files.tables import header_in, is_parquet
+from raypipe.regular import is_array
 
 EXPECTED = (
     "6 columns (TREC), 3 (MS MARCO or Tevatron), 4 (ColBERT or, with tabs, top1000), a first line "
@@ -80,11 +81,8 @@ def _lines(path: Path) -> Iterator[bytes]:
         yield from (line for line in without_comments(block).split(b"\n") if line.strip())
 
 
-_JSON = re.compile(rb"\s*(\{|\[\s*(\{|$))")
-
-
 def _is_table(path: Path, line: bytes) -> bool:
-    if _JSON.match(line):
+    if line.lstrip().startswith(b"{") or is_array(line.lstrip()):
         raise InputError(
             f"{path}: expected {EXPECTED}; found JSON: write it as lines of `query Q0 passage rank "
             "score tag`, as ranx does with Run.from_file(PATH).save(OTHER, kind='trec')"

@@ -35,8 +35,7 @@ from raypipe.models.folder.model_folder import (
     starting_weights,
     tried,
 )
-from raypipe.models.folder.modular import as_saved, checkpoint_shapes
-from raypipe.models.folder.modules import ModelFiles
+from raypipe.models.folder.modules import ModelFiles, as_saved, checkpoint_shapes
 from raypipe.models.folder.settings import AnyConventions, Conventions
 from raypipe.models.library import described
 from raypipe.models.tensors import Config

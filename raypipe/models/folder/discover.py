@@ -19,8 +19,7 @@ from typing import Any, NamedTuple
 
 from raypipe.errors import InputError
 from raypipe.models.family import FAMILIES, UNSTATED
-from raypipe.models.folder.modular import as_saved, modular_head
-from raypipe.models.folder.modules import LATE, ModelFiles
+from raypipe.models.folder.modules import LATE, ModelFiles, as_saved, modular_head
 from raypipe.models.folder.sentence_transformers import (
     STATED,
     Evidence,

@@ -35,8 +35,13 @@ from raypipe.models.folder.files import (
     read_object,
     sha256_of,
 )
-from raypipe.models.folder.modular import TENSORS, checkpoint_shapes, modular_head
-from raypipe.models.folder.modules import ModelFiles, table_of
+from raypipe.models.folder.modules import (
+    TENSORS,
+    ModelFiles,
+    checkpoint_shapes,
+    modular_head,
+    table_of,
+)
 from raypipe.models.folder.settings import (
     NOT_STATED,
     AnyConventions,

@@ -12,8 +12,14 @@ from typing import Any
 from raypipe.errors import InputError
 from raypipe.models.family import family_of
 from raypipe.models.folder.files import SPECIALS, part_of
-from raypipe.models.folder.modular import as_saved
-from raypipe.models.folder.modules import QUERY_TABLE, ROUTER, SETTINGS, TRANSFORMERS, ModelFiles
+from raypipe.models.folder.modules import (
+    QUERY_TABLE,
+    ROUTER,
+    SETTINGS,
+    TRANSFORMERS,
+    ModelFiles,
+    as_saved,
+)
 from raypipe.models.folder.settings import SPLADE, SPLADE_LOG
 from raypipe.models.tensors import Config
 

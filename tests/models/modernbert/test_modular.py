@@ -12,8 +12,7 @@ from safetensors.torch import load_file, save_file
 from raypipe.errors import InputError
 from raypipe.models.convert.describe import describe
 from raypipe.models.folder.model_folder import load_weights, misfits, resolve_model
-from raypipe.models.folder.modular import modular_head
-from raypipe.models.folder.modules import ModelFiles
+from raypipe.models.folder.modules import ModelFiles, modular_head
 from raypipe.stages.in_memory import score_texts
 from raypipe.training.start import starting_tensors
 
