@@ -348,6 +348,14 @@ def listed_runs(given: Sequence[Run]) -> list[pa.Table]:
     return [run_of(run, f"run {number}") for number, run in enumerate(given, start=1)]
 
 
+def _score_of(value: Any) -> float:
+    """The value as a float, if a table could have it in a column of numbers."""
+    own = value.item() if isinstance(value, np.generic) else value
+    if isinstance(own, bool) or not hasattr(own, "__float__"):  # float reads text and bytes too
+        raise TypeError(f"score: expected a number, found {shown(own)}")
+    return float(own)
+
+
 def table_of_scores(given: Mapping[Any, Any], name: str) -> pa.Table:
     """A dictionary query id -> passage id -> score as a table with these three columns.
 
@@ -364,7 +372,7 @@ def table_of_scores(given: Mapping[Any, Any], name: str) -> pa.Table:
                 problems.add(f"{name}: query {query!r}: expected a dictionary passage id -> score")
 
     types = [("query_id", pa.string()), ("passage_id", pa.string()), ("score", pa.float64())]
-    columns = _checked_lines(lines(), name, float, problems)
+    columns = _checked_lines(lines(), name, _score_of, problems)
     return pa.table([*columns], schema=pa.schema(types))
 
 
@@ -467,7 +475,9 @@ def held_scores(given: Scores, queries: pa.Array, passages: pa.Array) -> KeyedSc
     column = column_of(table, "probability" if of_pairs else "score", "scores")
     if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
         raise InputError(f"scores: expected numbers; found {column.type}")
-    return KeyedScores(keys, column.to_numpy().astype(np.float32)[kept], of_pairs)
+    with np.errstate(over="ignore"):  # an infinite one is refused with the ranking
+        values = column.to_numpy().astype(np.float32)[kept]
+    return KeyedScores(keys, values, of_pairs)
 
 
 def refuse_missing(
