@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from raypipe import foreign, numerics, schema
 from raypipe.config.parts import PACKAGED_MODELS
-from raypipe.data.formats.fields import checked_id
+from raypipe.data.formats.fields import checked_id, without_surrogates
 from raypipe.data.qrels import check_columns, read_qrels, whole_grade
 from raypipe.data.records import Problems
 from raypipe.errors import InputError, shown
@@ -94,12 +94,16 @@ def id_of(given: Any, field: str) -> str:
     """An id as a string; an integer is written in decimal.
 
     Raises:
-        ValueError: another type, empty, or with white space in it.
+        ValueError: another type, empty, no Unicode text, or with white space in it.
     """
     if isinstance(given, int | np.integer) and not isinstance(given, bool):
         return str(int(given))
     if not isinstance(given, str):
         raise ValueError(f"expected a string as {field}, found {shown(given)}")
+    if given != without_surrogates(given):
+        raise ValueError(
+            f"not Unicode text in the {field} {shown(given)}; write U+FFFD in its place"
+        )
     return checked_id(str(given), field=field)
 
 
