@@ -100,6 +100,5 @@ def numbers(values: NDArray[np.integer]) -> pa.Array:
     rerun that computes nothing.
     """
     kind = pa.from_numpy_dtype(values.dtype)
-    return pa.Array.from_buffers(
-        kind, len(values), [None, pa.py_buffer(np.ascontiguousarray(values))]
-    )
+    own = np.ascontiguousarray(values, values.dtype.newbyteorder("="))
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(own)])

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from raypipe import foreign, numerics, schema
 from raypipe.config.parts import PACKAGED_MODELS
-from raypipe.data.formats.fields import checked_id
+from raypipe.data.formats.fields import checked_id, without_surrogates
 from raypipe.data.qrels import check_columns, read_qrels, whole_grade
 from raypipe.data.records import Problems
 from raypipe.errors import InputError, shown
@@ -94,12 +94,16 @@ def id_of(given: Any, field: str) -> str:
     """An id as a string; an integer is written in decimal.
 
     Raises:
-        ValueError: another type, empty, or with white space in it.
+        ValueError: another type, empty, no Unicode text, or with white space in it.
     """
     if isinstance(given, int | np.integer) and not isinstance(given, bool):
         return str(int(given))
     if not isinstance(given, str):
         raise ValueError(f"expected a string as {field}, found {shown(given)}")
+    if given != without_surrogates(given):
+        raise ValueError(
+            f"not Unicode text in the {field} {shown(given)}; write U+FFFD in its place"
+        )
     return checked_id(str(given), field=field)
 
 
@@ -348,6 +352,14 @@ def listed_runs(given: Sequence[Run]) -> list[pa.Table]:
     return [run_of(run, f"run {number}") for number, run in enumerate(given, start=1)]
 
 
+def _score_of(value: Any) -> float:
+    """The value as a float, if a table could have it in a column of numbers."""
+    own = value.item() if isinstance(value, np.generic) else value
+    if isinstance(own, bool) or not hasattr(own, "__float__"):  # float reads text and bytes too
+        raise TypeError(f"score: expected a number, found {shown(own)}")
+    return float(own)
+
+
 def table_of_scores(given: Mapping[Any, Any], name: str) -> pa.Table:
     """A dictionary query id -> passage id -> score as a table with these three columns.
 
@@ -364,7 +376,7 @@ def table_of_scores(given: Mapping[Any, Any], name: str) -> pa.Table:
                 problems.add(f"{name}: query {query!r}: expected a dictionary passage id -> score")
 
     types = [("query_id", pa.string()), ("passage_id", pa.string()), ("score", pa.float64())]
-    columns = _checked_lines(lines(), name, float, problems)
+    columns = _checked_lines(lines(), name, _score_of, problems)
     return pa.table([*columns], schema=pa.schema(types))
 
 
@@ -467,7 +479,9 @@ def held_scores(given: Scores, queries: pa.Array, passages: pa.Array) -> KeyedSc
     column = column_of(table, "probability" if of_pairs else "score", "scores")
     if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
         raise InputError(f"scores: expected numbers; found {column.type}")
-    return KeyedScores(keys, column.to_numpy().astype(np.float32)[kept], of_pairs)
+    with np.errstate(over="ignore"):  # an infinite one is refused with the ranking
+        values = column.to_numpy().astype(np.float32)[kept]
+    return KeyedScores(keys, values, of_pairs)
 
 
 def refuse_missing(

@@ -132,6 +132,7 @@ def _of_object(record: bytes) -> Judgement | None:
     ids = json_id(fields, *query_id), json_id(fields, *passage_id)
     if grade not in fields:
         raise ValueError(f'expected a field "{grade}", found {", ".join(map(shown, fields))}')
+    "".join(ids).encode()  # refuses half a surrogate pair
     return *ids, whole_grade(fields[grade])
 
 

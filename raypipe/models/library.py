@@ -79,7 +79,8 @@ def described(
     """
     given, sources = given_settings(files, preset, settings)
     sha256 = hash_of(files.folder)
-    conventions, read = _described(files.folder, sha256, canonical(given))
+    # NaN, which JSON files may hold, is told with the other settings that no model has.
+    conventions, read = _described(files.folder, sha256, json.dumps(given, sort_keys=True))
     every = dict.fromkeys(asdict(conventions), "sentence-transformers")
     named = [(side, name) for side, name in SIDES.items() if name in files.prompts]
     every |= {f"{side}_prefix": f"{SETTINGS}{STATED}{name}" for side, name in named}
@@ -91,7 +92,7 @@ def described(
 
 @lru_cache(maxsize=16)
 def _described(
-    folder: Path, sha256: str, settings: bytes
+    folder: Path, sha256: str, settings: str
 ) -> tuple[AnyConventions, Mapping[str, Any]]:
     """(settings, facts of the model); an invocation asks several times, and opening takes time."""
     given = json.loads(settings)
@@ -99,6 +100,7 @@ def _described(
     bare = None if (folder / "modules.json").exists() else given.get("pooling")
     prompted = _checked(PairConventions, given, folder) if name == PROMPTED else None
     model = open_by_library(folder, name, prompted or bare, "meta")
+    _refuse_no_counts(model, folder)
     conventions = prompted or _conventions(model, name, given, folder)
     if name != PROMPTED:
         _refuse_beyond_table(model, folder)
@@ -277,6 +279,52 @@ def every_weight(folder: Path, *, head: bool) -> Iterator[None]:
         raise InputError(problems)
 
 
+def _refuse_no_counts(model: Any, folder: Path) -> None:
+    """Returns nothing if each module's limit and dimensions are counts, where it states them.
+
+    A Router compares those of its routes, whatever they are.
+
+    Raises:
+        InputError: one is none.
+    """
+    from sentence_transformers.base.modules import Router
+    from sentence_transformers.base.modules.module import Module
+
+    for each in model.modules():
+        if not isinstance(each, Module) or isinstance(each, Router):
+            continue
+        limit, dim = getattr(each, "max_seq_length", None), _stated_dim(each)
+        if not (limit is None or _is_count(limit) or _is_endless(limit)):
+            raise InputError(
+                f"{folder}: {type(each).__name__}: expected a count of tokens as its longest "
+                f"input, found {shown(limit)}; correct max_seq_length or model_max_length in its "
+                "files"
+            )
+        if not (dim is None or _is_count(dim)):
+            raise _no_dimensions(folder, dim, type(each).__name__)
+
+
+def _no_dimensions(folder: Path, found: Any, name: str) -> InputError:
+    return InputError(
+        f"{folder}: expected modules that state the number of their dimensions, found "
+        f"{shown(found)}; set it, such as embedding_dimension of {name}"
+    )
+
+
+def _stated_dim(module: Any) -> Any:
+    stated = getattr(module, "get_embedding_dimension", None)
+    return None if stated is None else stated()
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and value > 0
+
+
+def _is_endless(value: object) -> bool:
+    """Whether it is how the libraries write that there is no limit."""
+    return isinstance(value, float) and value >= NO_LIMIT
+
+
 def _refuse_unread(model: Any, name: str, folder: Path) -> None:
     """Returns nothing if the model reads both sides; a Router without one's route does not.
 
@@ -328,10 +376,7 @@ def _dim(model: Any, conventions: AnyConventions, folder: Path) -> int:
         return next(int(each.vocab_size) for each in configs if hasattr(each, "vocab_size"))
     dim = conventions.truncate_dim or model.get_embedding_dimension()
     if type(dim) is not int:
-        raise InputError(
-            f"{folder}: expected modules that state the number of their dimensions, found "
-            f"{shown(dim)}; set it, such as word_embedding_dimension of Pooling"
-        )
+        raise _no_dimensions(folder, dim, "Pooling")
     return dim
 
 
@@ -349,8 +394,6 @@ def _limit(model: Any) -> int | None:
     import torch
 
     stated = model.max_seq_length
-    if stated is not None and (not isinstance(stated, int | float) or stated < 1):
-        raise InputError(f"max_seq_length: expected a count of tokens, found {stated!r}")
     limits = [int(stated)] if stated and stated < NO_LIMIT else []
     for name, table in model.named_modules():
         if name.endswith("position_embeddings") and isinstance(table, torch.nn.Embedding):

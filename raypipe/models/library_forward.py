@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from raypipe.errors import InputError, RaypipeError, first_line
 from raypipe.models.encoder import Encoder, all_finite
 from raypipe.models.folder.files import check_unchanged
 from raypipe.models.folder.model_folder import ModelFolder, here
@@ -79,7 +81,7 @@ class _Forward(ABC):
         self.numerics = numerics_class(
             device,
             precision=model.precision,
-            proven=self._keeps_bits(),
+            proven=self._tested(folder),
             how=f"sentence-transformers {model.config_read['sentence-transformers']}",
         )
 
@@ -149,8 +151,23 @@ class _Forward(ABC):
     def sample(self, texts: Sequence[str]) -> Sequence[Any]:
         """Inputs with these texts."""
 
+    def _tested(self, folder: Path) -> bool:
+        """Whether some inputs have the same bits together and alone, on this machine.
+
+        Raises:
+            InputError: the library cannot compute them, such as for a config.json without sense.
+        """
+        try:
+            return self._keeps_bits()
+        except (RaypipeError, MemoryError, torch.OutOfMemoryError):
+            raise
+        except Exception as error:  # of many kinds: whatever the library raises
+            raise InputError(
+                f"{folder}: sentence-transformers cannot compute it as {self.name}: "
+                f"{first_line(error)}"
+            ) from error
+
     def _keeps_bits(self) -> bool:
-        """Whether some inputs have the same bits together and alone, on this machine."""
         side = None if self.name in (PROMPTED, "CrossEncoder") else "passage"
         for words in TESTED_WORDS:
             inputs = self.sample([text_of(number, words) for number in range(TESTED_TEXTS)])

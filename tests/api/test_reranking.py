@@ -117,7 +117,14 @@ def test_what_cannot_rerank_is_refused():
             {"scores": [1, 2, 3, 4]},
             "scores: found list; expected the table that `score` returned of a run",
         ),
-        ({"scores": {"q": {"a": "x"}}}, "scores: query 'q', passage 'a': could not convert"),
+        *(
+            (
+                {"scores": {"q": {"a": each}}},
+                "scores: query 'q', passage 'a': score: expected a num",
+            )
+            for each in ("x", "0.5", b"1", True, np.True_, None)
+        ),
+        ({"scores": of(0, 1e300, 0, 0)}, "1 of 4 are not finite"),
         ({"scores": {"q": {1: 2.0, "1": 3.0}}, "run": {"q": {"1": 0.0}}}, "1 candidates repeated"),
         ({"scores": pa.table({"query_id": ["q"]})}, "scores: expected a column passage_id"),
         (

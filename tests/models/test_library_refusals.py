@@ -210,8 +210,11 @@ def test_a_limit_that_is_no_count_is_refused(tmp_path, body):
 
 def test_modules_that_state_no_dimensions_or_begin_with_none_that_reads_are_refused(tmp_path):
     folder = encoder(tmp_path, "mpnet")
-    changed(folder / "1_Pooling" / "config.json", embedding_dimension="")
+    config = folder / "1_Pooling" / "config.json"
+    before = config.read_text()
+    changed(config, embedding_dimension="")
     assert "expected modules that state the number of their dimensions, found ''" in told(folder)
+    config.write_text(before)
     modules = json.loads((folder / "modules.json").read_text())
     (folder / "modules.json").write_text(json.dumps(modules[1:]))
     assert "sentence-transformers cannot" in told(folder)
@@ -300,3 +303,34 @@ def test_each_file_that_a_tokenizer_may_read_is_in_the_hash_of_its_model(tmp_pat
     before = hash_of(tmp_path)
     (tmp_path / name).write_bytes(b"two")
     assert hash_of(tmp_path) != before
+
+
+@pytest.mark.parametrize("settings", [{"query_limit": float("nan")}, {"blend": float("inf")}])
+def test_what_is_no_number_in_the_settings_is_told_as_of_a_packed_model(tmp_path, settings):
+    folder = encoder(tmp_path, "mpnet", normal)
+    (folder / "raypipe.json").write_text(json.dumps(settings))
+    assert f"{folder}: {next(iter(settings))}: " in told(folder)
+
+
+@pytest.mark.parametrize("value", [["a"], "x", -1, 0, True, 1.5, float("nan")])
+def test_a_limit_or_dimension_of_a_route_that_is_no_count_is_named(tmp_path, value):
+    folder = routed(tmp_path)
+    table, text = "SparseStaticEmbedding", "expected a count of tokens as its longest input, found"
+    for place, name, problem in (
+        (f"query_0_{table}/tokenizer_config.json", "model_max_length", f"{table}: {text}"),
+        ("document_0_Transformer/sentence_bert_config.json", "max_seq_length", text),
+        ("document_1_SpladePooling/config.json", "embedding_dimension", "of their dimensions"),
+    ):
+        before = (folder / place).read_text()
+        changed(folder / place, **{name: value})
+        found = told(folder)
+        assert problem in found and name in found
+        (folder / place).write_text(before)
+    resolve_model(str(folder))
+
+
+def test_a_model_that_the_library_opens_and_cannot_compute_is_refused(tmp_path):
+    folder = encoder(tmp_path, "mpnet", normal)
+    changed(folder / "config.json", hidden_dropout_prob=float("nan"))
+    with pytest.raises(InputError, match="cannot compute it as SentenceTransformer: dropout"):
+        load_encoder(resolve_model(str(folder)))

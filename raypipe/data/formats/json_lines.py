@@ -156,6 +156,7 @@ _WITHIN_TEXT = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
 _AROUND = re.compile(rb'["{}]')
 _WHITE = b" \t\r\n"
 _HEAD_BYTES = 1 << 20
+CUT_OFF = "; the file seems to be cut off: copy it again"
 
 
 def in_lines(path: Path) -> bool:
@@ -202,7 +203,10 @@ def _records(stream: BinaryIO, *, name: str, at: int, first: int, skip: int) -> 
     front, part = next(parts).removeprefix(BOM).translate(None, _WHITE), next(parts, None)
     if not first and front != (b"" if not in_array else b"[" if part is not None else b"[]"):
         text = shown(front[:80].decode(errors="replace"))
-        raise InputError(f"{name}: expected JSON objects or one array of them, found {text}")
+        cut_off = CUT_OFF if front == b"[" else ""
+        raise InputError(
+            f"{name}: expected JSON objects or one array of them, found {text}{cut_off}"
+        )
     while part is not None:
         following = next(parts, None)
         if not skip:
@@ -239,8 +243,18 @@ def _alone(part: bytes, in_array: bool, is_last: bool, name: str) -> bytes:
     end = b"]" if is_last else b","
     if not text.endswith(end):
         behind = shown(text[-40:].decode(errors="replace"))
-        raise InputError(f"{name}: not a JSON array: expected {end.decode()} behind {behind}")
+        cut_off = CUT_OFF if is_last and _is_open(text) else ""
+        raise InputError(
+            f"{name}: not a JSON array: expected {end.decode()} behind {behind}{cut_off}"
+        )
     return text.removesuffix(end).rstrip(_WHITE)
+
+
+def _is_open(text: bytes) -> bool:
+    """Whether more would be right behind it: an object that does not end, or only a comma."""
+    begins = _Begins()
+    begins(text)
+    return begins.depth > 0 or text.removesuffix(b",").rstrip(_WHITE).endswith(b"}")
 
 
 def _place(number: int, record: bytes) -> str:
