@@ -21,6 +21,7 @@ from raypipe.errors import InputError, RaypipeError, first_line
 from raypipe.models.encoder import Encoder, all_finite
 from raypipe.models.folder.files import check_unchanged
 from raypipe.models.folder.model_folder import ModelFolder, here
+from raypipe.models.folder.settings import Conventions
 from raypipe.models.library import (
     NO_LIMIT,
     SIDES,
@@ -92,22 +93,22 @@ class _Forward(ABC):
         budget: int | None = None,
         *,
         side: str | None = None,
-        limit: int | None = None,
     ) -> Iterator[tuple[Int64, Float32]]:
         """(rows, their results) of inputs of one length, in parts of the budget.
+
+        Inputs are cut to the settings' limit, where that is below the model's own.
 
         Args:
             inputs: texts of a side, or tuples of texts that are read together.
             beat: called with the rows of each part before it is computed.
             budget: tokens of a part.
             side: query or passage; None of tuples.
-            limit: tokens of an input, where they are fewer than the model's own.
         """
         set_products(self.place.precision)
         prompt = self._prompt if side is None else self.conventions.prefix(side)
         task = {} if side is None else {"task": SIDES[side]}
         cut: dict[str, Any] = {}
-        if limit is not None and limit < (self.model.max_seq_length or NO_LIMIT):
+        if (limit := self._limit(side)) < (self.model.max_seq_length or NO_LIMIT):
             cut = {"processing_kwargs": {"text": {"max_length": limit}}}
         sizes = [len(each) if side else sum(map(len, each)) for each in inputs]
         by_size = np.argsort(np.array(sizes, np.int64), kind="stable")
@@ -123,6 +124,14 @@ class _Forward(ABC):
                     for part in parts_that_fit(batch):
                         with part:
                             yield window[places[part.rows]], self._pass(own, task, part.rows)
+
+    def _limit(self, side: str | None) -> int:
+        """Tokens of an input."""
+        own = self.conventions
+        if not isinstance(own, Conventions):
+            return int(own.total_limit)
+        assert side is not None
+        return own.limit(side) + specials_of(self.model)
 
     @torch.inference_mode()
     def _pass(self, features: Mapping[str, Any], task: Mapping[str, str], rows: Int64) -> Float32:
@@ -241,9 +250,8 @@ class LibraryEncoder(_Forward, Encoder):
         """Vectors of all texts in order, fp32 [N, dim]; see Encoder."""
         own, self.tokens_read = self.conventions, 0
         texts = strings_of(TextSlice(flat, offsets[:-1], np.diff(offsets)))
-        limit = own.limit(side) + specials_of(self.model)
         out = np.empty((len(texts), self.dim), np.float32)
-        for rows, found in self.results(texts, beat, budget_tokens, side=side, limit=limit):
+        for rows, found in self.results(texts, beat, budget_tokens, side=side):
             vectors = torch.from_numpy(found[:, : self.dim])
             out[rows] = F.normalize(vectors, dim=1) if own.normalise else vectors
         return all_finite(out)
@@ -285,7 +293,7 @@ class LibraryScorer(_Forward, Scorer):
             texts = self._cut_texts(texts[0], texts[1])
         out = np.empty(len(texts[0]), np.float32)
         pairs = [*zip(*texts, strict=True)]
-        for rows, units in self.results(pairs, beat, budget_tokens, limit=own.total_limit):
+        for rows, units in self.results(pairs, beat, budget_tokens):
             out[rows] = scores_of(units.astype(np.float64), own)
         return out
 
@@ -338,9 +346,8 @@ class LibraryScorer(_Forward, Scorer):
         self, side: str, texts: Sequence[str], budget: int | None
     ) -> Mapping[str, Float32]:
         """The vectors of the tokens that count, float32 [L, dim], by text."""
-        own, vectors = self.conventions, dict[str, Float32]()
-        distinct = [*dict.fromkeys(texts)]
-        for rows, states in self.results(distinct, budget=budget, side=side, limit=own.total_limit):
+        vectors, distinct = dict[str, Float32](), [*dict.fromkeys(texts)]
+        for rows, states in self.results(distinct, budget=budget, side=side):
             for row, each in zip(rows.tolist(), states, strict=True):
                 vectors[distinct[row]] = each[each[:, -1] > 0, :-1]
         return vectors

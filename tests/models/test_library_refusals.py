@@ -334,3 +334,9 @@ def test_a_model_that_the_library_opens_and_cannot_compute_is_refused(tmp_path):
     changed(folder / "config.json", hidden_dropout_prob=float("nan"))
     with pytest.raises(InputError, match="cannot compute it as SentenceTransformer: dropout"):
         load_encoder(resolve_model(str(folder)))
+
+
+def test_the_own_test_of_a_model_without_a_stated_limit_is_within_its_positions(tmp_path):
+    folder = encoder(tmp_path, "mpnet")
+    changed(folder / "tokenizer_config.json", model_max_length=10**30)
+    load_encoder(resolve_model(str(folder)))
