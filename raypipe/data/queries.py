@@ -492,8 +492,8 @@ def _distinct(path: Path, rows: Placed, problems: Problems, form: _Form) -> list
         if first != number and not (form.repeats and text == text_before):
             how = "with another text" if text != text_before else "with the same text"
             problems.add(
-                f"{path}: {form.place} {number:,}: query id {query_id!r} again {how}, first in"
-                f" {form.place} {first:,}; ids must be unique"
+                f"{path}: {form.place} {number:,}: query id {shown(query_id)} again {how},"
+                f" first in {form.place} {first:,}; ids must be unique"
             )
     return [(query_id, text) for query_id, (_, text) in seen.items()]
 

@@ -149,7 +149,11 @@ def num_calls(three):
     return found
 
 
-@pytest.mark.parametrize("part", range(10))
+PARTS = [pytest.param(part, marks=pytest.mark.slow if part % 3 else ()) for part in range(10)]
+"""Where it is paused; the first, the last and two between by default."""
+
+
+@pytest.mark.parametrize("part", PARTS)
 def test_a_paused_rollback_makes_nothing_current_whose_stores_go(
     work, num_calls, monkeypatch, part
 ):
@@ -160,7 +164,7 @@ def test_a_paused_rollback_makes_nothing_current_whose_stores_go(
     assert_whole(work, code)
 
 
-@pytest.mark.parametrize("part", range(10))
+@pytest.mark.parametrize("part", PARTS)
 def test_nor_does_a_rollback_beside_a_paused_deletion(work, num_calls, monkeypatch, part):
     codes = []
     thread = threading.Thread(target=lambda: codes.append(rollback(work)))

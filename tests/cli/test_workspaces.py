@@ -129,6 +129,8 @@ FILES = (
     *(f"stores/{name}/*/manifest.json" for name in RECORDS),
     *(f"blob of {name}" for name in RECORDS),
 )  # fmt: skip
+ALIKE = FILES[5:8] + FILES[9:]
+"""The records and payloads of stores beside the first one's."""
 HARMLESS = {("workspace.json", "gone"), ("summary.json", "gone")}
 """The one is written anew, as summary.json has the identity too; no results are in the other, which
 `verify` and `status` alone miss."""
@@ -143,7 +145,9 @@ def place(work, file):
 
 
 @pytest.mark.fault(49, "12 files broken in 12 ways: 0 tracebacks, nothing waited for, each named")
-@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize(
+    "file", [pytest.param(name, marks=pytest.mark.slow if name in ALIKE else ()) for name in FILES]
+)
 def test_a_broken_file_of_a_workspace_is_named_by_every_verb_that_needs_it(
     work, raypipe_here, tmp_path, file
 ):

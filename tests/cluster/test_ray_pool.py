@@ -39,6 +39,14 @@ def cluster():
     local.close()
 
 
+@pytest.fixture(scope="module")
+def backend(cluster):
+    """One for most tests: a process takes seconds of a core to start, and serves the next test."""
+    found = RayBackend(local=cluster)
+    yield found
+    found.end_idle()
+
+
 @dataclass
 class Rows(Stage):
     """A row is its number times seven; `fault` befalls rows from 4 on, once or always.
@@ -88,9 +96,8 @@ class Rows(Stage):
             time.sleep(600)
 
 
-def work(cluster, tmp_path, stage, *, actors=2, nonce=("", ""), **limits):
+def work(backend, tmp_path, stage, *, actors=2, nonce=("", ""), **limits):
     ledger = Ledger(PosixStorage(tmp_path / "stores"), "rows", stage.spec, stage.shards(None))
-    backend = RayBackend(local=cluster)
     facts = []
     try:
         report = Loop(
@@ -101,8 +108,7 @@ def work(cluster, tmp_path, stage, *, actors=2, nonce=("", ""), **limits):
         ).run()
     finally:
         for worker in list(backend._workers):
-            backend.kill(worker)
-        backend.end_idle()
+            backend.release(worker)
     return ledger.publish(), report, facts
 
 
@@ -114,44 +120,44 @@ def payloads(tmp_path, manifest):
 EXPECTED = "".join(f"{row * 7}\n" for row in range(12))
 
 
-def test_actors_are_pinned_to_one_gpu_each(cluster, tmp_path):
+def test_actors_are_pinned_to_one_gpu_each(backend, tmp_path):
     stage = Rows(str(tmp_path), needs=Needs(num_gpus=1), company=2)
-    manifest, _, facts = work(cluster, tmp_path, stage)
+    manifest, _, facts = work(backend, tmp_path, stage)
     assert payloads(tmp_path, manifest) == EXPECTED
     assert sorted(told["gpu_ids"] for told, _ in facts) == [["0"], ["1"]]
     assert all(told["cuda_visible_devices"] == told["gpu_ids"][0] for told, _ in facts)
-    assert RayBackend(local=cluster).capacity(stage.needs) == 2
+    assert backend.capacity(stage.needs) == 2
     assert RayBackend().capacity(stage.needs) > 512, "a cluster that was joined may grow"
 
 
-def test_actors_with_half_a_gpu_share_both_evenly(cluster, tmp_path):
+def test_actors_with_half_a_gpu_share_both_evenly(backend, tmp_path):
     stage = Rows(str(tmp_path), needs=Needs(num_gpus=0.5), company=4)
-    manifest, _, facts = work(cluster, tmp_path, stage, actors=4)
+    manifest, _, facts = work(backend, tmp_path, stage, actors=4)
     assert payloads(tmp_path, manifest) == EXPECTED
     assert sorted(told["gpu_ids"] for told, _ in facts) == [["0"], ["0"], ["1"], ["1"]]
 
 
-def test_an_actor_without_gpus_sees_none(cluster, tmp_path):
-    _, _, facts = work(cluster, tmp_path, Rows(str(tmp_path)))
+def test_an_actor_without_gpus_sees_none(backend, tmp_path):
+    _, _, facts = work(backend, tmp_path, Rows(str(tmp_path)))
     assert all(told["gpu_ids"] == [] for told, _ in facts)
     assert all(told["cuda_visible_devices"] == "" for told, _ in facts)
 
 
-def test_an_actor_gets_the_mode_of_matrix_products_of_its_driver(cluster, tmp_path, monkeypatch):
+def test_an_actor_gets_the_mode_of_matrix_products_of_its_driver(backend, tmp_path, monkeypatch):
     monkeypatch.setenv("MKL_CBWR", "AVX2,STRICT")  # after Ray was started
-    _, _, facts = work(cluster, tmp_path, Rows(str(tmp_path)))
+    _, _, facts = work(backend, tmp_path, Rows(str(tmp_path)))
     assert all(told["mkl"] == "AVX2,STRICT" for told, _ in facts)
 
 
-def test_ready_workers_tell_their_processes(cluster, tmp_path):
-    _, _, facts = work(cluster, tmp_path, Rows(str(tmp_path), company=2))
+def test_ready_workers_tell_their_processes(backend, tmp_path):
+    _, _, facts = work(backend, tmp_path, Rows(str(tmp_path), company=2))
     pids = {process.pid for _, process in facts}
     assert len(pids) == 2 and os.getpid() not in pids
 
 
 @pytest.mark.fault(1, "1 worker on Ray killed while it computes, 12 of 12 rows there")
-def test_the_shard_of_a_killed_actor_is_computed_by_another(cluster, tmp_path):
-    manifest, report, _ = work(cluster, tmp_path, Rows(str(tmp_path), "killed"))
+def test_the_shard_of_a_killed_actor_is_computed_by_another(backend, tmp_path):
+    manifest, report, _ = work(backend, tmp_path, Rows(str(tmp_path), "killed"))
     assert payloads(tmp_path, manifest) == EXPECTED
     assert report.num_lost == 1
 
@@ -160,10 +166,9 @@ def test_the_shard_of_a_killed_actor_is_computed_by_another(cluster, tmp_path):
     19, "a worker on Ray that hangs is ended after its 5 seconds, 12 of 12 rows there"
 )
 @pytest.mark.fault(1, "a death that two answers tell at once is one event")
-def test_a_death_that_two_answers_tell_at_once_is_one_event(cluster, tmp_path):
+def test_a_death_that_two_answers_tell_at_once_is_one_event(backend, tmp_path):
     stage = Rows(str(tmp_path), "hangs")
     ledger = Ledger(PosixStorage(tmp_path / "stores"), "rows", stage.spec, stage.shards(None))
-    backend = RayBackend(local=cluster)
     worker = backend.start(Task(stage, ledger, ("", "")))
     while not (events := backend.wait(1.0)):
         pass
@@ -182,62 +187,59 @@ def test_a_death_that_two_answers_tell_at_once_is_one_event(cluster, tmp_path):
     assert backend._work == {} and backend._polls == {}
 
 
-def test_a_hung_actor_is_found_and_its_shard_goes_elsewhere(cluster, tmp_path):
+def test_a_hung_actor_is_found_and_its_shard_goes_elsewhere(backend, tmp_path):
     stage = Rows(str(tmp_path), "hangs")
     never = {"least_late_seconds": 1e9}  # else another has tried it by then
-    manifest, report, _ = work(cluster, tmp_path, stage, silent_seconds=5.0, **never)
+    manifest, report, _ = work(backend, tmp_path, stage, silent_seconds=5.0, **never)
     assert payloads(tmp_path, manifest) == EXPECTED
     assert report.num_lost == 1
 
 
-def test_a_shard_that_always_raises_ends_the_work_and_is_named(cluster, tmp_path):
+def test_a_shard_that_always_raises_ends_the_work_and_is_named(backend, tmp_path):
     with pytest.raises(IncompleteError, match=r"shard 00002 rows \[4, 6\).*failed 3 times.*row 4"):
-        work(cluster, tmp_path, Rows(str(tmp_path), "raises"))
+        work(backend, tmp_path, Rows(str(tmp_path), "raises"))
 
 
-def test_bad_input_passes_through_with_the_shard_at_once(cluster, tmp_path):
+def test_bad_input_passes_through_with_the_shard_at_once(backend, tmp_path):
     with pytest.raises(InputError, match="row 4: not UTF-8") as told:
-        work(cluster, tmp_path, Rows(str(tmp_path), "bad-input"))
+        work(backend, tmp_path, Rows(str(tmp_path), "bad-input"))
     assert "shard 00002" in told.value.__notes__[0]
 
 
-def test_a_worker_that_does_not_find_the_nonce_is_refused(cluster, tmp_path):
+def test_a_worker_that_does_not_find_the_nonce_is_refused(backend, tmp_path):
     with pytest.raises(InputError, match="one folder that every node mounts"):
-        work(cluster, tmp_path, Rows(str(tmp_path)), nonce=("nonce/absent", "word"))
+        work(backend, tmp_path, Rows(str(tmp_path)), nonce=("nonce/absent", "word"))
 
 
-def test_bytes_are_the_same_on_one_two_and_three_actors(cluster, tmp_path):
+def test_bytes_are_the_same_on_one_two_and_three_actors(backend, tmp_path):
     manifests = [
-        work(cluster, tmp_path / str(n), Rows(str(tmp_path)), actors=n)[0] for n in (1, 2, 3)
+        work(backend, tmp_path / str(n), Rows(str(tmp_path)), actors=n)[0] for n in (1, 2, 3)
     ]
     assert manifests[0] == manifests[1] == manifests[2]
 
 
-def test_one_process_computes_stage_after_stage(cluster, tmp_path):
-    backend, processes = RayBackend(local=cluster), []
-    try:
-        for name in ("first", "second"):
-            root = tmp_path / name
-            root.mkdir()
-            stage = Rows(str(root), num_rows=4)
-            ledger = Ledger(PosixStorage(root / "stores"), "rows", stage.spec, stage.shards(None))
-            Loop(
-                Task(stage, ledger),
-                backend,
-                Limits(num_actors=1, poll_seconds=0.2),
-                on_ready=lambda told, process: processes.append(process),
-            ).run()
-            assert payloads(root, ledger.publish()) == EXPECTED[: len("0\n7\n14\n21\n")]
-        assert len(processes) == 2 and processes[0] == processes[1]
-        os.kill(processes[0].pid, signal.SIGKILL)
-        third = tmp_path / "third"
-        third.mkdir()
-        stage = Rows(str(third), num_rows=4)
-        ledger = Ledger(PosixStorage(third / "stores"), "rows", stage.spec, stage.shards(None))
-        report = Loop(Task(stage, ledger), backend, Limits(num_actors=1, max_attempts=1)).run()
-        assert (report.num_done, report.num_lost) == (2, 0)
-    finally:
-        backend.end_idle()
+def test_one_process_computes_stage_after_stage(backend, tmp_path):
+    processes = []
+    for name in ("first", "second"):
+        root = tmp_path / name
+        root.mkdir()
+        stage = Rows(str(root), num_rows=4)
+        ledger = Ledger(PosixStorage(root / "stores"), "rows", stage.spec, stage.shards(None))
+        Loop(
+            Task(stage, ledger),
+            backend,
+            Limits(num_actors=1, poll_seconds=0.2),
+            on_ready=lambda told, process: processes.append(process),
+        ).run()
+        assert payloads(root, ledger.publish()) == EXPECTED[: len("0\n7\n14\n21\n")]
+    assert len(processes) == 2 and processes[0] == processes[1]
+    os.kill(processes[0].pid, signal.SIGKILL)
+    third = tmp_path / "third"
+    third.mkdir()
+    stage = Rows(str(third), num_rows=4)
+    ledger = Ledger(PosixStorage(third / "stores"), "rows", stage.spec, stage.shards(None))
+    report = Loop(Task(stage, ledger), backend, Limits(num_actors=1, max_attempts=1)).run()
+    assert (report.num_done, report.num_lost) == (2, 0)
 
 
 @dataclass
@@ -348,15 +350,11 @@ class Killing(Stage):
 @pytest.mark.fault(
     16, "1 killing row of 80 on Ray: it alone is in quarantine, after at most 6 deaths"
 )
-def test_on_ray_a_row_that_kills_its_worker_is_found_and_the_rest_finishes(cluster, tmp_path):
+def test_on_ray_a_row_that_kills_its_worker_is_found_and_the_rest_finishes(backend, tmp_path):
     storage = PosixStorage(tmp_path / "stores")
     stage = Killing(frozenset({53}))
     ledger = Ledger(storage, "killing", stage.spec, stage.shards(None))
-    backend = RayBackend(local=cluster)
-    try:
-        report = Loop(Task(stage, ledger), backend, Limits(num_actors=2)).run()
-    finally:
-        backend.end_idle()
+    report = Loop(Task(stage, ledger), backend, Limits(num_actors=2)).run()
     assert report.num_lost <= 2 + 3 + 1
     with pytest.raises(LimitError, match=r"first rows \[53\]"):
         ledger.publish()

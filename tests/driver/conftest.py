@@ -14,6 +14,7 @@ from small_workspace import run_small
 
 from raypipe.cli.main import run as run_verb
 from raypipe.config.load import load_recipe
+from raypipe.driver.proof import texts
 
 
 @pytest.fixture(scope="session")
@@ -25,11 +26,18 @@ def small_workspace(tiny_model, tmp_path_factory):
 @pytest.fixture
 def invocable(tmp_path, tiny_model, tiny_mono):
     """A folder with five passages and three queries, two of them judged; its recipe."""
-    texts = ["the zebra", "a lease", "of shards", "rank a query", "run"]
+    passages = ["the zebra", "a lease", "of shards", "rank a query", "run"]
     queries = {"q1": "a zebra", "q2": "the lease", "q3": "run"}
-    write_files(tmp_path, texts, queries, judged={"q1": "p0", "q3": "p4"})
+    write_files(tmp_path, passages, queries, judged={"q1": "p0", "q3": "p4"})
     text = INVOCABLE.format(folder=tmp_path, model=tiny_model, mono=tiny_mono)
     return tmp_path, load_recipe(text, source="small")
+
+
+@pytest.fixture
+def fewer_characters(monkeypatch):
+    """Proofs ask for each sixteenth of Unicode's characters: all take a third of a proof."""
+    every = texts._characters()
+    monkeypatch.setattr(texts, "_characters", lambda: every[::16])
 
 
 @pytest.fixture
@@ -38,8 +46,8 @@ def mendable(tmp_path, tiny_model, tiny_mono):
     folder = tmp_path / "files"
     folder.mkdir()
     words = "alpha beta gamma delta epsilon zeta eta theta".split()
-    texts = [" ".join(words[(i + j) % len(words)] for j in range(2 + i)) for i in range(9)]
-    (folder / COLLECTION).write_text("".join(f"p{i}\t{t}\n" for i, t in enumerate(texts)))
+    passages = [" ".join(words[(i + j) % len(words)] for j in range(2 + i)) for i in range(9)]
+    (folder / COLLECTION).write_text("".join(f"p{i}\t{t}\n" for i, t in enumerate(passages)))
     (folder / QUERIES).write_text("q1\tbeta gamma\nq2\ttheta\n")
     (folder / QRELS).write_text("q1 0 p1 1\nq2 0 p7 2\n")
     lines = [f"{q} Q0 p{row} {row + 1} {9 - row} x\n" for q in ("q1", "q2") for row in range(5)]

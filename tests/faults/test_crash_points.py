@@ -61,7 +61,8 @@ def wrong(name, calm, choose):
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_fault_at_any_call_loses_nothing_and_publishes_nothing_wrong(name, calm):
     found, count = wrong(name, calm, some)
-    assert found == [] and count == 2 * len(calm(name)[0].calls)
+    num_calls = len(calm(name)[0].calls)
+    assert found == [] and num_calls < count <= 2 * num_calls
 
 
 @pytest.mark.fault(

@@ -31,11 +31,11 @@ def stripped(plain):
     return [line.removesuffix(b"\r") for line in (found if found[-1] else found[:-1])]
 
 
-def simple_query(line, columns):
+def simple_query(line, columns, as_json):
     if columns:
         first, _, text, _ = line.split(b"\t", 3)
         return first.decode(), text.decode()
-    if line.startswith(b"{"):
+    if as_json:
         body = json.loads(line.decode())
         name = next(body[f] for f in ("_id", "id", "query_id", "qid") if f in body)
         return str(name), body["text"]
@@ -51,7 +51,9 @@ def test_changed_queries_are_read_line_by_line_or_refused(num_mutants, tmp_path)
         path.write_bytes(data)
         found, refused = read_or_refused(lambda: read_queries(path))
         if refused is None:
-            assert found == [simple_query(line, False) for line in stripped(unpacked(data))]
+            lines = stripped(unpacked(data))  # of which the first says the form of all
+            as_json = lines[0].startswith(b"{")
+            assert found == [simple_query(line, False, as_json) for line in lines]
         return refused is None
 
     fuzz(mutants_of(*QUERIES, packed=True), check, num_mutants)
@@ -65,7 +67,9 @@ def test_changed_candidates_give_each_query_once_or_are_refused(num_mutants, tmp
         path.write_bytes(data)
         found, refused = read_or_refused(lambda: read_queries(path))
         if refused is None:
-            expected = [simple_query(line, b"{" != line[:1]) for line in stripped(unpacked(data))]
+            lines = stripped(unpacked(data))
+            as_json = lines[0].startswith(b"{")
+            expected = [simple_query(line, not as_json, as_json) for line in lines]
             assert found == list(dict.fromkeys(expected))
         return refused is None
 

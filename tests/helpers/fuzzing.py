@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from raypipe.errors import ending_of
 
 MUTANTS = (
-    pytest.param(100, id="100"),
-    pytest.param(200, id="200", marks=pytest.mark.slow),
+    pytest.param(60, id="60"),
+    pytest.param(120, id="120", marks=pytest.mark.slow),
     pytest.param(1000, id="1000", marks=pytest.mark.long),
 )
 SECONDS = 5.0
@@ -32,7 +32,7 @@ class Hung(BaseException):
 
 
 def many(test):
-    """The test with 100 mutants, with 200 in the slow part, and with a thousand by hand."""
+    """The test with 60 mutants, with 120 others in the slow part, and with a thousand by hand."""
     return pytest.mark.parametrize("num_mutants", MUTANTS)(test)
 
 

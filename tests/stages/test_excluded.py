@@ -306,7 +306,7 @@ def test_another_form_is_refused_with_its_place(text, tmp_path):
 IDS = st.text(st.characters(codec="utf-8", categories=("L", "N", "P", "S")), min_size=1)
 
 
-@settings(derandomize=True, max_examples=60, deadline=None)
+@settings(derandomize=True, max_examples=30, deadline=None)
 @given(
     pairs=st.lists(st.tuples(IDS, IDS), min_size=1),
     delimiter=st.sampled_from(",\t;"),

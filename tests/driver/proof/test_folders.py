@@ -103,6 +103,13 @@ def folders(tmp_path_factory):
     return copy
 
 
+@pytest.fixture(autouse=True)
+def characters_that_decide(request):
+    """All of Unicode's, where a test is about them."""
+    if not any(part in request.node.name for part in ("as it is", "rule", "packaged", *OF_BERT)):
+        request.getfixturevalue("fewer_characters")
+
+
 def finding(folder, edits, preset=None):
     for file, values in edits.items():
         changed(folder / file, **values)
@@ -121,13 +128,19 @@ def check(found, expected):
 READING = {"as it is", "truncation_side", "model_max_length", "without segments", "another task"}
 READING |= {"split_special_tokens", "extra_special_tokens"}
 """Changes of how a text is read, which each kind does in its own way."""
+FORMS = ("bert", "roberta", "xlm-roberta")
+"""One kind of each form of tokenizer: distilbert has BERT's, camembert XLM-RoBERTa's."""
 
 
 def with_kinds(names):
-    """Each kind with each change; of what follows the model BERT and one other, the rest long."""
+    """Each kind as it is, each form of tokenizer with what it reads, one kind with the others.
+
+    All else is long.
+    """
     cases = []
     for number, name in enumerate(names):
-        tried = KINDS if name in READING else ("bert", KINDS[1 + number % (len(KINDS) - 1)])
+        tried = FORMS if name in READING else KINDS[number % len(KINDS)]
+        tried = KINDS if name == "as it is" else tried
         marks = {kind: [] if kind in tried else pytest.mark.long for kind in KINDS}
         cases += [pytest.param(kind, name, marks=marks[kind]) for kind in KINDS]
     return cases
@@ -238,8 +251,9 @@ def test_a_sparse_encoder_of_another_pooling_is_the_librarys(tmp_path):
     assert theirs is not None and theirs.by_library
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("units", [1, 2])
+@pytest.mark.parametrize(
+    ("kind", "units"), [("bert", 1), *((kind, 1 + n % 2) for n, kind in enumerate(KINDS, 1))]
+)
 def test_a_bare_folder_with_a_preset_is_compared_with_transformers(tmp_path, kind, units):
     drawn_models.make(tmp_path, kind, units=units)
     changed(tmp_path / CONFIG, architectures=[f"{kind}Model"] if units == 2 else None)
@@ -272,8 +286,10 @@ def test_a_bare_model_with_one_limit_for_queries_and_passages_is_transformers(tm
     check(finding(tmp_path, {})[1], None)
 
 
-@pytest.mark.parametrize("kind", ["bert", "distilbert", "roberta"])
-@pytest.mark.parametrize("pooling", ["splade", "splade-log1p"])
+@pytest.mark.parametrize(
+    ("kind", "pooling"),
+    [("bert", "splade"), ("distilbert", "splade-log1p"), ("roberta", "splade")],
+)
 def test_weights_of_words_of_a_bare_sparse_model_are_transformers(tmp_path, kind, pooling):
     drawn_models.make(tmp_path, kind, words=True)
     write(tmp_path / "raypipe.json", {**drawn_models.ENCODER, "pooling": pooling})

