@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from raypipe import foreign, numerics, schema
 from raypipe.config.parts import PACKAGED_MODELS
-from raypipe.data.formats.fields import checked_id, without_surrogates
+from raypipe.data.formats.fields import checked_id
 from raypipe.data.qrels import check_columns, read_qrels, whole_grade
 from raypipe.data.records import Problems
 from raypipe.errors import InputError, shown
@@ -100,10 +100,8 @@ def id_of(given: Any, field: str) -> str:
         return str(int(given))
     if not isinstance(given, str):
         raise ValueError(f"expected a string as {field}, found {shown(given)}")
-    if given != without_surrogates(given):
-        raise ValueError(
-            f"not Unicode text in the {field} {shown(given)}; write U+FFFD in its place"
-        )
+    if problem := _text_problem(given):
+        raise ValueError(f"{field}: {problem}")
     return checked_id(str(given), field=field)
 
 
@@ -353,7 +351,11 @@ def listed_runs(given: Sequence[Run]) -> list[pa.Table]:
 
 
 def _score_of(value: Any) -> float:
-    """The value as a float, if a table could have it in a column of numbers."""
+    """The value as a float, if a table could have it in a column of numbers.
+
+    Raises:
+        TypeError: it is text, bytes, True or no number.
+    """
     own = value.item() if isinstance(value, np.generic) else value
     if isinstance(own, bool) or not hasattr(own, "__float__"):  # float reads text and bytes too
         raise TypeError(f"score: expected a number, found {shown(own)}")

@@ -100,7 +100,7 @@ def _described(
     bare = None if (folder / "modules.json").exists() else given.get("pooling")
     prompted = _checked(PairConventions, given, folder) if name == PROMPTED else None
     model = open_by_library(folder, name, prompted or bare, "meta")
-    _refuse_no_counts(model, folder)
+    _check_counts(model, folder)
     conventions = prompted or _conventions(model, name, given, folder)
     if name != PROMPTED:
         _refuse_beyond_table(model, folder)
@@ -279,7 +279,7 @@ def every_weight(folder: Path, *, head: bool) -> Iterator[None]:
         raise InputError(problems)
 
 
-def _refuse_no_counts(model: Any, folder: Path) -> None:
+def _check_counts(model: Any, folder: Path) -> None:
     """Returns nothing if each module's limit and dimensions are counts, where it states them.
 
     A Router compares those of its routes, whatever they are.

@@ -108,7 +108,7 @@ class _Forward(ABC):
         prompt = self._prompt if side is None else self.conventions.prefix(side)
         task = {} if side is None else {"task": SIDES[side]}
         cut: dict[str, Any] = {}
-        if (limit := self._limit(side)) < (self.model.max_seq_length or NO_LIMIT):
+        if (limit := self._longest(side)) < (self.model.max_seq_length or NO_LIMIT):
             cut = {"processing_kwargs": {"text": {"max_length": limit}}}
         sizes = [len(each) if side else sum(map(len, each)) for each in inputs]
         by_size = np.argsort(np.array(sizes, np.int64), kind="stable")
@@ -125,8 +125,8 @@ class _Forward(ABC):
                         with part:
                             yield window[places[part.rows]], self._pass(own, task, part.rows)
 
-    def _limit(self, side: str | None) -> int:
-        """Tokens of an input."""
+    def _longest(self, side: str | None) -> int:
+        """The most tokens of an input of a side, with special tokens; None of tuples."""
         own = self.conventions
         if not isinstance(own, Conventions):
             return int(own.total_limit)

@@ -67,7 +67,7 @@ def test_a_table_of_scores_is_judgements_where_only_those_have_its_names_or_type
         ({"q": {"b": True}}, "expected an integer grade, found True"),
         (
             {"\ud800": {"b": 1}},
-            "qrels: query '\\ud800', passage 'b': not Unicode text in the query id",
+            "qrels: query '\\ud800', passage 'b': query id: not Unicode text",
         ),
         ({"q": {None: 1}}, "qrels: query 'q', passage None: expected a string as passage id"),
         (pa.table({"query_id": ["q"]}), "qrels: expected a column passage_id; found query_id"),

@@ -73,7 +73,7 @@ def test_a_dictionary_of_runs_is_told_from_a_run():
         ({"q": {"a": None}}, "run: query 'q', passage 'a'"),
         ({"q": {"a": float("nan")}}, "run: row 0: score nan is not a finite float32"),
         ({"q": {"a": 1e39}}, "run: row 0: score inf is not a finite float32"),
-        ({"q": {"\ud800": 1.0}}, "passage '\\ud800': not Unicode text in the passage id"),
+        ({"q": {"\ud800": 1.0}}, "passage '\\ud800': passage id: not Unicode text"),
         ({"q": {"a b": 1.0}}, "white space or a control character in the passage id"),
         ({"q": {"1": 1.0, 1: 2.0}}, "query q ranks passage 1 2 times; keep one"),
         (table(grade=[1, 2]), "run: expected a rank or a score for each passage, found neither"),

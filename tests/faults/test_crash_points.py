@@ -61,8 +61,9 @@ def wrong(name, calm, choose):
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_fault_at_any_call_loses_nothing_and_publishes_nothing_wrong(name, calm):
     found, count = wrong(name, calm, some)
-    num_calls = len(calm(name)[0].calls)
-    assert found == [] and num_calls < count <= 2 * num_calls
+    course = calm(name)[0]
+    kills = [fault for fault in some(course) if fault.kind == "kill"]
+    assert found == [] and kills and count == len(kills) + len(course.calls)
 
 
 @pytest.mark.fault(

@@ -156,7 +156,7 @@ _WITHIN_TEXT = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
 _AROUND = re.compile(rb'["{}]')
 _WHITE = b" \t\r\n"
 _HEAD_BYTES = 1 << 20
-CUT_OFF = "; the file seems to be cut off: copy it again"
+_CUT_OFF = "; the file seems to be cut off: copy it again"
 
 
 def in_lines(path: Path) -> bool:
@@ -203,7 +203,7 @@ def _records(stream: BinaryIO, *, name: str, at: int, first: int, skip: int) -> 
     front, part = next(parts).removeprefix(BOM).translate(None, _WHITE), next(parts, None)
     if not first and front != (b"" if not in_array else b"[" if part is not None else b"[]"):
         text = shown(front[:80].decode(errors="replace"))
-        cut_off = CUT_OFF if front == b"[" else ""
+        cut_off = _CUT_OFF if front == b"[" else ""
         raise InputError(
             f"{name}: expected JSON objects or one array of them, found {text}{cut_off}"
         )
@@ -243,7 +243,7 @@ def _alone(part: bytes, in_array: bool, is_last: bool, name: str) -> bytes:
     end = b"]" if is_last else b","
     if not text.endswith(end):
         behind = shown(text[-40:].decode(errors="replace"))
-        cut_off = CUT_OFF if is_last and _is_open(text) else ""
+        cut_off = _CUT_OFF if is_last and _is_open(text) else ""
         raise InputError(
             f"{name}: not a JSON array: expected {end.decode()} behind {behind}{cut_off}"
         )

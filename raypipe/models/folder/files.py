@@ -1,4 +1,4 @@
-"""A model folder's files: JSON, config.json, which the family that it names checks, and shapes."""
+"""A model folder's files: JSON, config.json, and whether its tensors are those of its settings."""
 
 import hashlib
 import json
