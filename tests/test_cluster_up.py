@@ -33,7 +33,8 @@ WALK_THROUGH = (ROOT / "docs" / "cluster.md").read_text()
 CLUSTER = yaml.safe_load((ROOT / "cluster.yaml").read_text())
 HEAD_ID = "f" * 51 + "00000"  # the provider's name of the head's node, and its only type
 HEAD_TYPE = "ray.head.default"
-PROVIDER = "ray.autoscaler._private.fake_multi_node.node_provider.FakeMultiNodeProvider"
+HELPERS = ROOT / "tests" / "helpers"
+PROVIDER = "nodes_of_one_machine.Nodes"
 FILLED_IN_BY_RAY_UP = {
     "cluster_synced_files": [],
     "file_mounts_sync_continuously": False,
@@ -126,7 +127,8 @@ def environment(folder: Path, address: str) -> dict[str, str]:
         **kept,
         **container_variables(folder),
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "PYTHONPATH": str(ROOT),  # in place of the wheel that every node installs
+        # The first in place of the wheel that every node installs.
+        "PYTHONPATH": f"{ROOT}{os.pathsep}{HELPERS}",
         "RAY_enable_autoscaler_v2": "1",
         "RAY_CLOUD_INSTANCE_ID": HEAD_ID,
         "RAY_NODE_TYPE_NAME": HEAD_TYPE,
