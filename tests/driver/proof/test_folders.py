@@ -18,6 +18,7 @@ from raypipe.models.folder.model_folder import resolve_model
 from raypipe.stages.in_memory import score_texts
 
 pytestmark = pytest.mark.slow
+EVERY_CHARACTER = pytest.mark.every_character
 KINDS = ("bert", "distilbert", "roberta", "xlm-roberta", "camembert")
 TOKENIZER, CONFIG = "tokenizer_config.json", "config.json"
 SETTINGS, LENGTH = "config_sentence_transformers.json", "sentence_bert_config.json"
@@ -106,7 +107,7 @@ def folders(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def characters_that_decide(request):
     """All of Unicode's, where a test is about them."""
-    if not any(part in request.node.name for part in ("as it is", "rule", "packaged", *OF_BERT)):
+    if request.node.get_closest_marker("every_character") is None:
         request.getfixturevalue("fewer_characters")
 
 
@@ -141,13 +142,18 @@ def with_kinds(names):
     for number, name in enumerate(names):
         tried = FORMS if name in READING else KINDS[number % len(KINDS)]
         tried = KINDS if name == "as it is" else tried
-        marks = {kind: [] if kind in tried else pytest.mark.long for kind in KINDS}
-        cases += [pytest.param(kind, name, marks=marks[kind]) for kind in KINDS]
+        marks = [EVERY_CHARACTER] if name == "as it is" else []
+        by_hand = {kind: [] if kind in tried else [pytest.mark.long] for kind in KINDS}
+        cases += [pytest.param(kind, name, marks=marks + by_hand[kind]) for kind in KINDS]
     return cases
 
 
 @pytest.mark.parametrize(
-    ("kind", "name"), [*with_kinds(ENCODERS), *(("bert", name) for name in OF_BERT)]
+    ("kind", "name"),
+    [
+        *with_kinds(ENCODERS),
+        *(pytest.param("bert", name, marks=EVERY_CHARACTER) for name in OF_BERT),
+    ],
 )
 def test_an_encoder_is_its_librarys_or_its_proof_says_where_it_differs(
     folders, tmp_path, kind, name
@@ -220,6 +226,7 @@ def test_unusual_settings_that_raypipe_does_not_read_are_the_librarys(tmp_path, 
     assert theirs is not None and theirs.by_library
 
 
+@EVERY_CHARACTER
 @pytest.mark.parametrize(
     ("rule", "read"),
     [
@@ -376,6 +383,7 @@ def test_a_duobert_of_two_segment_rows_is_compared_with_the_third_that_it_gets(t
     check(finding(tmp_path, {})[1], None)
 
 
+@EVERY_CHARACTER
 @pytest.mark.parametrize("name", ["minilm-mono", "minilm-duo", "minilm"])
 def test_packaged_models_are_their_libraries(name):
     check(prove(subject_of(resolve_model(name)), 1), None)
