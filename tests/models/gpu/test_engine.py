@@ -124,11 +124,13 @@ def test_the_idle_share_is_what_the_clocks_leave(monkeypatch):
     monkeypatch.setattr(engine_module.time, "perf_counter", lambda: next(now))
 
     class Clock:
+        seconds = 0.0
+
         def stop(self):
-            pass
+            self.seconds = 1.5
 
         def wait(self):
-            return 1.5
+            return self.seconds
 
     monkeypatch.setattr(engine_module, "clock_of", lambda device: Clock())
     engine = engine_of(Log())
