@@ -49,9 +49,10 @@ def test_empty_prompts_that_a_folder_states_are_none_and_noted_where_a_family_ha
 
 
 def test_prompts_that_nothing_states_are_asked_for_and_given_in_python(saved, raypipe_here):
-    folder = saved("our-e5", {})
-    shown = raypipe_here("model", "show", folder)
-    assert shown.returncode == 2 and "or give prompts in Python" in shown.stderr
+    folder, one_side = saved("our-e5", {}), saved("one-e5", {"query": ""})
+    for asked in (folder, one_side):
+        shown = raypipe_here("model", "show", asked)
+        assert shown.returncode == 2 and "or give prompts in Python" in shown.stderr
     with pytest.raises(InputError, match="models of the family e5"):
         raypipe.encode(TEXTS, folder)
     plain = saved("plain", {})
