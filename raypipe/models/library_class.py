@@ -59,8 +59,9 @@ def class_of(files: ModelFiles, settings: Mapping[str, Any]) -> str:
     class_name = next((str(name) for name, applies in rules if applies), None)
     if kind == "pretrained" or (kind == "duo" and class_name != PROMPTED):
         raise InputError(
-            f"{folder}: kind {kind}: expected a BERT or a relative of it, which raypipe computes "
-            f"itself, found model_type {config.get('model_type')!r}; name a BERT"
+            f"{folder}: kind {kind}: expected a BERT or a relative of it that raypipe computes "
+            f"itself, found one of model_type {config.get('model_type')!r} that it does not; "
+            "`raypipe model show FOLDER` says why; name a BERT"
         )
     if class_name is None:
         raise InputError(f"{folder}: {_unknown(config, names)}; {DOCUMENTED}")

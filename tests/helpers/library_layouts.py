@@ -36,9 +36,9 @@ CHAT = (
 )
 
 
-def encoder(folder, kind, *after, pooling="mean", part=None, **settings):
+def encoder(folder, kind, *after, pooling="mean", part=None, config=None, **settings):
     """A SentenceTransformer of this kind; modules `after` pooling are functions of the width."""
-    make(folder / "start", kind)
+    make(folder / "start", kind, **(config or {}))
     first = Transformer(str(folder / "start"))
     width = first.get_embedding_dimension()
     modules = [first, Pooling(width, pooling), *(each(width) for each in after)]
@@ -111,8 +111,8 @@ def sentence_t5(folder):
     return _saved(library.SentenceTransformer(modules=modules, device="cpu"), folder)
 
 
-def cross(folder, kind, **settings):
-    make(folder / "start", kind, units=1)
+def cross(folder, kind, config=None, **settings):
+    make(folder / "start", kind, units=1, **(config or {}))
     model = library.CrossEncoder(str(folder / "start"), device="cpu", **settings)
     return _saved(model, folder)
 

@@ -48,6 +48,9 @@ ENCODERS = {
     "XLM-R, max": lambda f: encoder(f, "xlm-roberta", pooling="max"),
     "RoBERTa, weighted mean": lambda f: encoder(f, "roberta", pooling="weightedmean"),
     "DistilBERT": lambda f: encoder(f, "distilbert", normal),
+    "BERT with ReLU": lambda f: encoder(f, "bert", normal, config={"hidden_act": "relu"}),
+    "BERT, a decoder": lambda f: encoder(f, "bert", config={"is_decoder": True}),
+    "RoBERTa of two segments": lambda f: encoder(f, "roberta", config={"type_vocab_size": 2}),
     "MPNet, prompts": lambda f: encoder(f, "mpnet", normal, prompts=PROMPTS),
     "ELECTRA, two poolings": lambda f: encoder(f, "electra", pooling=["cls"]),
     "DeBERTa": lambda f: encoder(f, "deberta-v2", pooling="cls"),
@@ -72,6 +75,7 @@ SPARSE = {
     "Router": routed,
 }
 RERANKERS = {
+    "BERT with GELU of tanh": lambda f: cross(f, "bert", {"hidden_act": "gelu_new"}),
     "BERT": lambda f: cross(f, "bert", activation_fn=IDENTITY()),
     "ELECTRA with a prompt": lambda f: cross(
         f, "electra", prompts={"web": "rank: "}, default_prompt_name="web"

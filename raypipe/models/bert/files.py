@@ -201,8 +201,8 @@ class BertFiles:
         return name in (*self.POOLER, *self.HEADS)
 
     def config_problems(self, config: Config) -> list[str]:
-        """Why the forward pass cannot compute a checkpoint's model: counts out of range, other
-        activations or positions, and a model that is a decoder."""
+        """Why nothing computes a checkpoint's model as it was trained: counts out of range, and
+        other positions, which transformers reads no more."""
         like, key = self.as_bert(config), self.key
         problems = [
             f"{key(name)}: expected a count{_at_most(name)}, found {like.get(name)!r}"
@@ -210,11 +210,8 @@ class BertFiles:
             if type(like.get(name)) is not int
             or not 1 <= like[name] <= LARGEST.get(name, like[name])
         ]
-        for name, expected in (("hidden_act", "gelu"), ("position_embedding_type", "absolute")):
-            if like.get(name, expected) != expected:
-                problems.append(f"{key(name)}: expected {expected}, found {like[name]!r}")
-        if like.get("is_decoder"):
-            problems.append("is_decoder: expected false, found true")
+        if (found := like.get("position_embedding_type", "absolute")) != "absolute":
+            problems.append(f"position_embedding_type: expected absolute, found {found!r}")
         return problems
 
     def own_problems(self, config: Config) -> list[str]:
@@ -238,16 +235,22 @@ class BertFiles:
                 f"{like['hidden_size']}, found {like['num_attention_heads']}"
             )
         problems += [
-            f"{name}: expected {value}, found {config.get(name)!r}"
+            f"{name}: expected {value}, found none"
             for name, value in self.required.items()
-            if config.get(name) != value
+            if name not in config
         ]
         return problems + self.unpacked(config)
 
     def unpacked(self, config: Config) -> list[str]:
         """Why raypipe's forward pass cannot compute a variant that sentence-transformers can; empty
         if it can."""
-        return []
+        like = self.as_bert(config)
+        expected = {"hidden_act": "gelu", "is_decoder": False, **self.required}
+        return [
+            f"{self.key(name)}: expected {value}, found {like[name]!r}"
+            for name, value in expected.items()
+            if like.get(name, value) != value
+        ]
 
     def decisive(self, config: Config) -> dict[str, Any]:
         """The values of a valid config.json that affect a row's value, for fingerprints: those of

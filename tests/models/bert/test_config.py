@@ -13,12 +13,15 @@ def test_another_architecture_or_size_is_refused_by_name():
         == []
     )
     for changed in (
-        {"hidden_size": 0}, {"vocab_size": None}, {"hidden_act": "relu"},
-        {"position_embedding_type": "relative_key"}, {"is_decoder": True},
-        {"num_hidden_layers": "2"},
+        {"hidden_size": 0}, {"vocab_size": None}, {"num_hidden_layers": "2"},
+        {"position_embedding_type": "relative_key"},
     ):  # fmt: skip
         (problem,) = config_problems({**CONFIG, **changed})
         assert problem.startswith(f"{next(iter(changed))}: expected")
+    for variant in ({"hidden_act": "relu"}, {"is_decoder": True}):
+        assert config_problems({**CONFIG, **variant}) == []
+        (problem,) = own_problems({**CONFIG, **variant})
+        assert problem.startswith(f"{next(iter(variant))}: expected")
     google = {name: value for name, value in CONFIG.items() if name != "model_type"}
     assert config_problems(google) == []
     assert len(config_problems({})) == 7
