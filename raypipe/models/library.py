@@ -259,8 +259,8 @@ def every_weight(folder: Path, *, head: bool) -> Iterator[None]:
         problems.extend(first_of(lacking))
         if lacking and (unread := sorted(report["unexpected_keys"])):
             problems.append(
-                f"{folder}: {unread[0]}: no such tensor in the model; if the weights have names of a "
-                "compiler or trainer, save them anew under those that the library reads"
+                f"{folder}: {unread[0]}: no such tensor in the model; if a compiler or trainer "
+                "gave the weights such names, save them anew under those that the library reads"
             )
         layers = {re.sub(r"\d+", "", key) for key in model.state_dict()}
         others = [k for k in sorted(report["unexpected_keys"]) if re.sub(r"\d+", "", k) in layers]
