@@ -67,8 +67,11 @@ def listed(words: Iterable[str]) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's message; its class name if the message is empty."""
-    return str(error).strip().partition("\n")[0] or type(error).__name__
+    """The first line of an error's message, with the next one if it ends with a colon; the class
+    name if the message is empty."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    of_colon = lines[:1] and lines[0].endswith(":")
+    return " ".join(lines[: 2 if of_colon else 1]) or type(error).__name__
 
 
 class RaypipeError(Exception):

@@ -24,7 +24,7 @@ from typing import Any
 
 from raypipe.errors import InputError, first_line, shown
 from raypipe.models.folder.discover import Discovered, given_settings, with_known_prompts
-from raypipe.models.folder.files import first_of, part_of
+from raypipe.models.folder.files import first_of, part_of, unread_weights
 from raypipe.models.folder.modules import ROUTES, SETTINGS, ModelFiles
 from raypipe.models.folder.sentence_transformers import (
     SCORES,
@@ -55,12 +55,13 @@ READ = (
 """Endings of the files that may decide a row's value."""
 NOT_READ = ("raypipe.json", "README.md")
 """Names of files of which only the settings count, which stand in a fingerprint themselves."""
-PLACE = re.compile(r"(?:query_|document_)?\d+_\w+")
-"""The name of a module's folder."""
+PLACE = re.compile(r"(?:query_|document_)?\d+_\w+|additional_chat_templates")
+"""The name of a module's folder, and of one that transformers saves in it."""
 PICKLE = re.compile(r"(?:pytorch|adapter)_model.*\.bin")
 NO_LIMIT = 1 << 20
 """Tokens of an input where neither tokenizer nor positions have a limit."""
 MANY_WORDS = 32
+POSITIONS = "position_embeddings"
 NO_TOKEN = -1
 """An id that no token has."""
 SIDES = {"query": "query", "passage": "document"}
@@ -95,8 +96,10 @@ def _described(
     folder: Path, sha256: str, settings: str
 ) -> tuple[AnyConventions, Mapping[str, Any]]:
     """(settings, facts of the model); an invocation asks several times, and opening takes time."""
-    given = json.loads(settings)
+    given, inner = json.loads(settings), ModelFiles(folder).transformer
     name = class_of(ModelFiles(folder), given)
+    if "model_type" in inner.config and (others := unread_weights(inner.folder)):
+        raise InputError(others)
     bare = None if (folder / "modules.json").exists() else given.get("pooling")
     prompted = _checked(PairConventions, given, folder) if name == PROMPTED else None
     model = open_by_library(folder, name, prompted or bare, "meta")
@@ -107,8 +110,6 @@ def _described(
     if name not in ("CrossEncoder", PROMPTED):
         _refuse_unread(model, name, folder)
     read: dict[str, Any] = {"class": name, "pooling": bare, "dim": _dim(model, conventions, folder)}
-    if name == "CrossEncoder":  # predict puts no other one in front of a pair
-        read["prompt"] = model.prompts.get(model.default_prompt_name) or ""
     versions = {each: version(each) for each in ("sentence-transformers", "transformers")}
     return conventions, read | versions
 
@@ -170,7 +171,7 @@ def open_by_library(folder: Path, name: str, how: Any, device: str) -> Any:
     weights |= {"device_map": "meta"} if device == "meta" else {}  # without reading them
     with _opening, every_weight(folder, head=name in ("CrossEncoder", PROMPTED)):
         try:
-            return _opened(folder, name, how, weights, device).eval()
+            return _opened(folder, name, how, weights, device).float().eval()
         except InputError:
             raise
         except Exception as error:  # of many kinds: whatever the libraries raise
@@ -186,7 +187,9 @@ def why_not_opened(folder: Path, error: Exception) -> str:
     from transformers import AutoTokenizer
 
     try:
-        AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
+        place = ModelFiles(folder).transformer.folder
+        if (place / "tokenizer_config.json").exists():
+            AutoTokenizer.from_pretrained(str(place), local_files_only=True)
     except Exception as hidden:  # of many kinds, as the other
         return first_line(hidden)
     return first_line(error)
@@ -254,6 +257,11 @@ def every_weight(folder: Path, *, head: bool) -> Iterator[None]:
         missing = [key for key in report["missing_keys"] if head or ".pooler." not in f".{key}"]
         lacking = [f"{folder}: the checkpoint lacks the tensor {k}" for k in sorted(missing)]
         problems.extend(first_of(lacking))
+        if lacking and (unread := sorted(report["unexpected_keys"])):
+            problems.append(
+                f"{folder}: {unread[0]}: no such tensor in the model; if a compiler or trainer "
+                "gave the weights such names, save them anew under those that the library reads"
+            )
         layers = {re.sub(r"\d+", "", key) for key in model.state_dict()}
         others = [k for k in sorted(report["unexpected_keys"]) if re.sub(r"\d+", "", k) in layers]
         problems.extend(
@@ -391,15 +399,21 @@ def specials_of(model: Any) -> int:
 
 def _limit(model: Any) -> int | None:
     """Tokens of an input: those that the tokenizer keeps, if the model has so many positions."""
-    import torch
-
     stated = model.max_seq_length
     limits = [int(stated)] if stated and stated < NO_LIMIT else []
-    for name, table in model.named_modules():
-        if name.endswith("position_embeddings") and isinstance(table, torch.nn.Embedding):
-            first = 0 if table.padding_idx is None else table.padding_idx + 1
-            limits.append(table.num_embeddings - first)
-    return min(limits, default=None)
+    return min([*limits, *_positions(model)], default=None)
+
+
+def _positions(model: Any) -> list[int]:
+    """Positions of an input, by each table of them."""
+    import torch
+
+    tables = [table for name, table in model.named_modules() if name.endswith(POSITIONS)]
+    return [
+        table.num_embeddings - (0 if table.padding_idx is None else table.padding_idx + 1)
+        for table in tables
+        if isinstance(table, torch.nn.Embedding)
+    ]
 
 
 def _conventions(model: Any, name: str, settings: Mapping[str, Any], folder: Path) -> Any:
@@ -416,18 +430,37 @@ def _conventions(model: Any, name: str, settings: Mapping[str, Any], folder: Pat
     values |= {"total_limit": longest}
     if name == LATE_CLASS:
         values |= {"relevant_label": None, "score": "raw", **_prompts(model)}
-    elif model.num_labels == 1:
-        scale = SCORES.get(type(model.activation_fn).__name__)
-        values |= {"relevant_label": None} | ({"score": scale} if scale else {})
     elif model.num_labels > 2:
-        raise InputError(f"{folder}: expected a head of one or two units, found {model.num_labels}")
+        raise InputError(
+            f"{folder}: expected a head of one or two units, found {model.num_labels}; score with "
+            "sentence-transformers itself and bring its run"
+        )
+    else:  # predict puts no other prompt in front of a pair
+        values |= {"query_prefix": model.prompts.get(model.default_prompt_name) or ""}
+        scale = SCORES.get(type(model.activation_fn).__name__)
+        if model.num_labels == 1:
+            values |= {"relevant_label": None} | ({"score": scale} if scale else {})
     own: PairConventions = _checked(PairConventions, values | given, folder)
     if name != LATE_CLASS and model.num_labels != units_of(own):
         raise InputError(
             f"{folder}: the head has {model.num_labels} units, the settings (relevant_label: "
             f"{own.relevant_label}) expect {units_of(own)}"
         )
-    if problems := _long(folder, own.total_limit, longest):
+    problems = _long(folder, own.total_limit, longest)
+    limits = [name for name in ("query_limit", "passage_limit") if getattr(own, name) is not None]
+    if limits and not getattr(model.tokenizer, "is_fast", False):
+        problems.append(
+            f"{folder}: {', '.join(limits)}: expected none, since {type(model.tokenizer).__name__} "
+            "does not say where in a text a word piece ends; remove it, total_limit cuts pairs"
+        )
+    positions = min(_positions(model), default=NO_LIMIT)
+    problems += [
+        f"{folder}: each query is filled up to {each.query_expansion['length']} tokens, and the "
+        f"model has {positions} positions; correct the length of a query in its files"
+        for each in model.modules()
+        if (getattr(each, "query_expansion", None) or {}).get("length", 0) > positions
+    ]
+    if problems:
         raise InputError(problems)
     return own
 
@@ -477,13 +510,14 @@ def _of_encoder(
 
 
 def _cuts(model: Any, side: str) -> bool:
-    """Whether the library cuts texts of this side; those that a table reads it does not."""
-    cut = {"processing_kwargs": {"text": {"max_length": MANY_WORDS // 2}}}
+    """Whether the library cuts texts of this side as told; those that a table reads it does not."""
     counts: list[int] = [
-        model.preprocess(["a " * MANY_WORDS], task=SIDES[side], **more)["input_ids"].numel()
-        for more in ({}, cut)
+        model.preprocess(
+            ["a " * MANY_WORDS], task=SIDES[side], processing_kwargs={"text": {"max_length": most}}
+        )["input_ids"].numel()
+        for most in (MANY_WORDS // 2, MANY_WORDS)
     ]
-    return counts[1] < counts[0]
+    return counts[0] < counts[1]
 
 
 def _long(folder: Path, tokens: int, longest: int) -> list[str]:

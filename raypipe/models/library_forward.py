@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,7 @@ class _Forward(ABC):
         how = model.reranker if self.name == PROMPTED else model.config_read["pooling"]
         self.model = open_by_library(folder, self.name, how, device)
         self.conventions: Any = model.conventions
-        self.dim, self._prompt = model.dim, model.config_read.get("prompt")
+        self.dim, self._kept = model.dim, dict[str | None, int]()
         self.place = Place(device, budget_tokens or BUDGET_TOKENS[device], "", model.precision)
         self.numerics = numerics_class(
             device,
@@ -105,11 +106,9 @@ class _Forward(ABC):
             side: query or passage; None of tuples.
         """
         set_products(self.place.precision)
-        prompt = self._prompt if side is None else self.conventions.prefix(side)
+        prompt = self.conventions.prefix(side or "query")
         task = {} if side is None else {"task": SIDES[side]}
-        cut: dict[str, Any] = {}
-        if (limit := self._longest(side)) < (self.model.max_seq_length or NO_LIMIT):
-            cut = {"processing_kwargs": {"text": {"max_length": limit}}}
+        cut = self._to_limit(side)
         sizes = [len(each) if side else sum(map(len, each)) for each in inputs]
         by_size = np.argsort(np.array(sizes, np.int64), kind="stable")
         for start in range(0, len(by_size), WINDOW):
@@ -124,6 +123,21 @@ class _Forward(ABC):
                     for part in parts_that_fit(batch):
                         with part:
                             yield window[places[part.rows]], self._pass(own, task, part.rows)
+
+    def _to_limit(self, side: str | None) -> dict[str, Any]:
+        """What makes the library cut inputs of a side, None of tuples, to the settings' limit.
+
+        Nothing where it keeps no more by itself, such as by a document_length, which this is put in
+        the place of.
+        """
+        limit = self._longest(side)
+        if side not in self._kept and limit < NO_LIMIT:
+            task = {} if side is None else {"task": SIDES[side]}
+            made = self.model.preprocess(self.sample([text_of(0, limit + 1)]), **task)
+            self._kept[side] = made["input_ids"].shape[-1]
+        if self._kept.get(side, 0) <= limit:
+            return {}
+        return {"processing_kwargs": {"text": {"max_length": limit}}}
 
     def _longest(self, side: str | None) -> int:
         """The most tokens of an input of a side, with special tokens; None of tuples."""
@@ -177,8 +191,8 @@ class _Forward(ABC):
             ) from error
 
     def _keeps_bits(self) -> bool:
-        side = None if self.name in (PROMPTED, "CrossEncoder") else "passage"
-        for words in TESTED_WORDS:
+        sides = (None,) if self.name in (PROMPTED, "CrossEncoder") else tuple(SIDES)
+        for side, words in product(sides, TESTED_WORDS):
             inputs = self.sample([text_of(number, words) for number in range(TESTED_TEXTS)])
             together = dict[int, Float32]()
             for rows, found in self.results(inputs, side=side):

@@ -28,6 +28,7 @@ from library_layouts import (
     words,
 )
 from loaded_packages import loaded_after
+from safetensors.torch import load_file, save_file
 from tiny_t5 import their_logits, theirs
 
 TEXTS = [
@@ -146,6 +147,63 @@ def test_scores_of_late_interaction_are_those_of_similarity_pairwise(tmp_path, n
     np.testing.assert_allclose(
         scored(folder, queries, passages), expected.numpy(), atol=1e-5, rtol=1e-5
     )
+
+
+@pytest.mark.parametrize(
+    ("layout", "file", "lengths", "limits"),
+    [
+        ("PyLate", "config_sentence_transformers.json", {"document_length": 40}, 60),
+        ("Stanford", "artifact.metadata", {"doc_maxlen": 300}, None),
+    ],
+)
+def test_a_passages_own_length_stands_beside_limits_and_positions(
+    tmp_path, layout, file, lengths, limits
+):
+    folder = LATE[layout](tmp_path)
+    changed(folder / file, **lengths)
+    model = library.MultiVectorEncoder(str(folder), device="cpu")
+    model[0].document_length = min(model[0].document_length, 64)  # which the model has positions of
+    passages = ["passage " * 70, "rank"]
+    theirs = model.similarity_pairwise(
+        model.encode_query(["a zebra"] * 2), model.encode_document(passages)
+    )
+    found = scored(folder, ["a zebra"] * 2, passages, **{"total_limit": limits} if limits else {})
+    np.testing.assert_allclose(found, theirs.numpy(), atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"query_length": 9, "document_length": 20},
+        {"processing_kwargs": {"text": {"max_length": 15}}},
+    ],
+)
+def test_an_encoders_own_lengths_stand_beside_longer_limits(tmp_path, own):
+    folder = encoder(tmp_path, "electra", normal)
+    changed(folder / "sentence_bert_config.json", **own)
+    model = library.SentenceTransformer(str(folder), device="cpu")
+    for side, encode in (("query", model.encode_query), ("passage", model.encode_document)):
+        found = encoded(folder, TEXTS, side, query_limit=40, passage_limit=40)
+        np.testing.assert_allclose(found, encode(TEXTS), atol=1e-5, rtol=1e-5)
+
+
+def test_a_query_prefix_of_the_settings_takes_the_place_of_a_default_prompt(tmp_path):
+    folder = RERANKERS["ELECTRA with a prompt"](tmp_path)
+    model = library.CrossEncoder(str(folder), device="cpu")
+    queries, passages = pairs_of(TEXTS[:3])
+    pairs = [*zip(queries, passages, strict=True)]
+    for prefix in ("find: ", ""):
+        found = scored(folder, queries, passages, query_prefix=prefix)
+        np.testing.assert_allclose(found, model.predict(pairs, prompt=prefix), atol=2e-5)
+
+
+def test_a_table_saved_in_fp16_is_computed_in_fp32(tmp_path):
+    folder = static(tmp_path)
+    (file,) = folder.rglob("model.safetensors")
+    halves = {name: tensor.half() for name, tensor in load_file(file).items()}
+    save_file(halves, file)
+    model = library.SentenceTransformer(str(folder), device="cpu").float()
+    np.testing.assert_allclose(encoded(folder, TEXTS, "query"), model.encode(TEXTS), atol=1e-6)
 
 
 def test_scores_of_a_t5_are_the_softmax_of_its_answers(tmp_path):

@@ -66,6 +66,44 @@ def test_a_missing_weight_is_named_and_not_drawn(tmp_path, made, part):
     assert f"the checkpoint lacks the tensor {lost}" in told(folder)
 
 
+@pytest.mark.parametrize("prefix", ["_orig_mod.", "module."])
+def test_weights_under_the_names_of_a_compiler_or_trainer_are_named(tmp_path, prefix):
+    file = encoder(tmp_path, "electra", normal) / "model.safetensors"
+    tensors = {f"{prefix}{name}": tensor for name, tensor in load_file(file).items()}
+    save_file(tensors, file, metadata={"format": "pt"})
+    assert f"{prefix}embeddings.LayerNorm.bias: no such tensor in the model" in told(file.parent)
+
+
+@pytest.mark.parametrize("kind", ["bert", "electra"])
+@pytest.mark.parametrize("name", ["onnx/model.onnx", "model-q8_0.gguf"])
+def test_weights_in_files_that_nobody_reads_are_named(tmp_path, kind, name):
+    folder = encoder(tmp_path, kind, normal)
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / "model.safetensors").rename(folder / name)
+    assert f"expected model.safetensors, found {name}, which raypipe does not read" in told(folder)
+
+
+def test_a_link_to_no_weights_is_named(tmp_path):
+    folder = encoder(tmp_path, "bert", normal)
+    (folder / "model.safetensors").unlink()
+    (folder / "model.safetensors").symlink_to("../blobs/gone")
+    assert "model.safetensors is a link to no file; fetch the model again" in told(folder)
+
+
+def test_the_librarys_own_reason_is_told_whole_and_not_that_of_a_tokenizer_elsewhere(tmp_path):
+    folder = encoder(tmp_path, "electra", normal)
+    changed(folder / SETTINGS, requirements={"sentence-transformers": ">=99"})
+    assert "requires: - sentence-transformers>=99, but" in told(folder)
+    changed(folder / SETTINGS, requirements=None)
+    (folder / "0_BERT").mkdir()
+    for file in folder.glob("token*"):
+        file.rename(folder / "0_BERT" / file.name)
+    modules = json.loads((folder / "modules.json").read_text())
+    modules[0] |= {"path": "0_BERT", "type": "sentence_transformers.models.BERT"}
+    (folder / "modules.json").write_text(json.dumps(modules))
+    assert 'does not define a "BERT"' in told(folder)
+
+
 def test_weights_of_further_layers_are_named(tmp_path):
     folder = encoder(tmp_path, "mpnet", normal)
     changed(folder / "config.json", num_hidden_layers=1)
@@ -170,6 +208,24 @@ def test_an_hf_colbert_without_its_metadata_is_refused(tmp_path):
     folder = stanford(tmp_path)
     (folder / "artifact.metadata").unlink()
     assert "expected artifact.metadata" in told(folder)
+
+
+def test_queries_that_are_filled_up_beyond_the_positions_are_refused_before_any_work(tmp_path):
+    folder = stanford(tmp_path)
+    changed(folder / "artifact.metadata", query_maxlen=70)
+    assert "each query is filled up to 70 tokens, and the model has 64 positions" in told(folder)
+
+
+def test_limits_of_a_side_are_refused_where_a_tokenizer_does_not_say_where_pieces_end(tmp_path):
+    make(tmp_path, "electra", units=1)
+    for file in tmp_path.glob("token*"):
+        file.unlink()
+    (tmp_path / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *"abc"]))
+    own = {"tokenizer_class": "BertJapaneseTokenizer", "word_tokenizer_type": "basic"}
+    own |= {"subword_tokenizer_type": "character", "model_max_length": 64}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(own))
+    assert scored(tmp_path, ["a b"], ["c"]).shape == (1,)
+    assert "query_limit: expected none, since BertJapanese" in told(tmp_path, query_limit=9)
 
 
 def test_a_transformer_alone_says_nothing_of_its_use(tmp_path):
@@ -296,9 +352,20 @@ def test_late_interaction_in_parts_is_late_interaction(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     "name",
-    ["spiece.model", "source.spm", "vocab.vocab", "merges.txt", "chat_template.jinja", "a.bpe"],
+    [
+        *(
+            "spiece.model",
+            "source.spm",
+            "vocab.vocab",
+            "merges.txt",
+            "chat_template.jinja",
+            "a.bpe",
+        ),
+        "additional_chat_templates/rank.jinja",
+    ],
 )
 def test_each_file_that_a_tokenizer_may_read_is_in_the_hash_of_its_model(tmp_path, name):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_bytes(b"one")
     before = hash_of(tmp_path)
     (tmp_path / name).write_bytes(b"two")

@@ -146,8 +146,9 @@ def _of_library(
     _describe_settings(description, files, discovered)
     by = f"sentence-transformers {read['sentence-transformers']}, as {read['class']}"
     description.architecture |= {"computed by": by, "dimensions": read["dim"] or None}
-    if read.get("prompt"):
-        description.notes.append(f"each pair begins with the prompt {read['prompt']!r}")
+    prompt = getattr(discovered.conventions, "query_prefix", "")
+    if prompt and read["class"] == "CrossEncoder":
+        description.notes.append(f"each pair begins with the prompt {prompt!r}")
     description.weights, description.missing = {"sha256": sha256}, []
     return description
 

@@ -123,14 +123,25 @@ def initializer_range(config: Config) -> float:
 def no_weights(folder: Path) -> str:
     """The problem of a folder without model.safetensors: what it has in its place, and the way."""
     pickles = sorted(p.name for p in folder.iterdir() if p.suffix in PICKLES)
-    others = sorted(str(p.relative_to(folder)) for end in UNREAD for p in folder.rglob(f"*{end}"))
-    found, remedy = "none", f"convert it: raypipe model convert {folder} --out DIR"
-    if pickles:
-        found = f"found {', '.join(pickles)}, pickles, which can run code"
-    elif others and not any(folder.glob("*.safetensors")):
-        found = f"found {some(others)}, which raypipe does not read"
-        remedy = "put the model's weights of PyTorch there"
+    if not pickles and (problem := unread_weights(folder)):
+        return problem
+    found = f"found {', '.join(pickles)}, pickles, which can run code" if pickles else "none"
+    if (folder / "model.safetensors").is_symlink():
+        return f"{folder}: model.safetensors is a link to no file; fetch the model again"
+    remedy = f"convert it: raypipe model convert {folder} --out DIR"
     return f"{folder}: expected model.safetensors, {found}; {remedy}"
+
+
+def unread_weights(folder: Path) -> str:
+    """The problem of a folder whose weights are in files that nobody reads; empty if it has none,
+    or safetensors beside them."""
+    others = sorted(str(p.relative_to(folder)) for end in UNREAD for p in folder.rglob(f"*{end}"))
+    if not others or any(folder.glob("*.safetensors")):
+        return ""
+    return (
+        f"{folder}: expected model.safetensors, found {some(others)}, which raypipe does not read; "
+        "put the model's weights of PyTorch there"
+    )
 
 
 def tensor_shapes(file: Path) -> dict[str, Shape]:

@@ -267,8 +267,9 @@ class LibraryModel(ModelFolder):
         """The text before a query or passage, unless the library puts its prompt there itself."""
         from raypipe.models.library_class import PROMPTED
 
-        own = self.config_read["class"] not in ("CrossEncoder", PROMPTED)
-        return "" if own else self.conventions.prefix(side)
+        name = self.config_read["class"]
+        own = name == PROMPTED or (name == "CrossEncoder" and side == "passage")
+        return self.conventions.prefix(side) if own else ""
 
     @property
     def dim(self) -> int:
