@@ -189,10 +189,12 @@ def read_prompts(files: ModelFiles, evidence: Evidence) -> None:
         )
     default = default_prompt(files)
     if default and prompts.get(default) and default not in ("query", "document", *OTHER_PROMPTS):
-        for side in ("query", "passage"):
-            evidence.problems[f"{side}_prefix"] = (
-                f"{SETTINGS} default_prompt_name {default!r} does not say which side it is for"
-            )
+        evidence.notes.append(
+            f"{SETTINGS} has default_prompt_name {default!r}, which sentence-transformers' "
+            "encode_query and encode_document do not use, and so neither does raypipe: to use it, "
+            f'put {json.dumps(prompts[default])} in raypipe.json as "query_prefix" or '
+            '"passage_prefix"'
+        )
 
 
 def default_prompt(files: ModelFiles) -> str | None:

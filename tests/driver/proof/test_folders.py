@@ -40,6 +40,10 @@ ENCODERS = {
         {SETTINGS: {"prompts": {"query": "a: "}, "default_prompt_name": "query"}},
         None,
     ),
+    "another default prompt": (
+        {SETTINGS: {"prompts": {"web": "rank "}, "default_prompt_name": "web"}},
+        None,
+    ),
     "truncate_dim": ({SETTINGS: {"truncate_dim": 7}}, None),
     "dot": ({SETTINGS: {"similarity_fn_name": "dot"}}, None),
     "cls": ({POOLING: {"pooling_mode": "cls"}}, None),
