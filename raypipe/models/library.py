@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from functools import lru_cache
@@ -25,7 +25,7 @@ from typing import Any
 from raypipe.errors import InputError, first_line, shown
 from raypipe.models.folder.discover import Discovered, given_settings, with_known_prompts
 from raypipe.models.folder.files import first_of, part_of
-from raypipe.models.folder.modules import ROUTES, SETTINGS, ModelFiles
+from raypipe.models.folder.modules import EMBEDDING, ROUTES, SETTINGS, ModelFiles
 from raypipe.models.folder.sentence_transformers import (
     SCORES,
     STATED,
@@ -101,11 +101,10 @@ def _described(
     prompted = _checked(PairConventions, given, folder) if name == PROMPTED else None
     model = open_by_library(folder, name, prompted or bare, "meta")
     _check_counts(model, folder)
-    conventions = prompted or _conventions(model, name, given, folder)
     if name != PROMPTED:
         _refuse_beyond_table(model, folder)
-    if name not in ("CrossEncoder", PROMPTED):
         _refuse_unread(model, name, folder)
+    conventions = prompted or _conventions(model, name, given, folder)
     read: dict[str, Any] = {"class": name, "pooling": bare, "dim": _dim(model, conventions, folder)}
     if name == "CrossEncoder":  # predict puts no other one in front of a pair
         read["prompt"] = model.prompts.get(model.default_prompt_name) or ""
@@ -331,9 +330,11 @@ def _refuse_unread(model: Any, name: str, folder: Path) -> None:
     Raises:
         InputError: it does not.
     """
+    pairs = name == "CrossEncoder"
     for side, task in SIDES.items():
         try:
-            features = model.preprocess([side], task=task)
+            one, more = ((side, side), {}) if pairs else (side, {"task": task})
+            features = model.preprocess([one], **more)
         except Exception as error:  # of many kinds: whatever the library raises
             raise InputError(
                 f"{folder}: sentence-transformers cannot read a {side} as {name}: "
@@ -341,8 +342,10 @@ def _refuse_unread(model: Any, name: str, folder: Path) -> None:
             ) from error
         if not features.keys() & {"attention_mask", "offsets"}:
             raise InputError(
-                f"{folder}: expected a model that reads tokens, found {type(model[0]).__name__}; "
-                "encode with sentence-transformers itself and bring its embeddings"
+                f"{folder}: expected a model that reads tokens and their attention_mask, found "
+                f"{type(model[0]).__name__} without it; add it to model_input_names in "
+                "tokenizer_config.json, or compute with sentence-transformers itself and bring its "
+                "embeddings or run"
             )
 
 
@@ -389,17 +392,25 @@ def specials_of(model: Any) -> int:
     return 0 if added is None else int(added(False))
 
 
-def _limit(model: Any) -> int | None:
-    """Tokens of an input: those that the tokenizer keeps, if the model has so many positions."""
+def _limit(model: Any, task: str | None = None) -> int | None:
+    """Tokens of an input: those that the library keeps, if the model has so many positions."""
     import torch
 
-    stated = model.max_seq_length
-    limits = [int(stated)] if stated and stated < NO_LIMIT else []
+    stated = longest_of(model, task)
+    limits = [stated] if stated < NO_LIMIT else []
     for name, table in model.named_modules():
         if name.endswith("position_embeddings") and isinstance(table, torch.nn.Embedding):
             first = 0 if table.padding_idx is None else table.padding_idx + 1
             limits.append(table.num_embeddings - first)
     return min(limits, default=None)
+
+
+def longest_of(model: Any, task: str | None) -> int:
+    """Tokens that the library keeps of an input of a task (query, document), or of any other."""
+    first: Any = next(model.children())
+    text = getattr(first, "processing_kwargs", {}).get("text") or {}
+    own = text.get("max_length") or getattr(first, f"{task}_length", None)
+    return int(min(own or model.max_seq_length or NO_LIMIT, NO_LIMIT))
 
 
 def _conventions(model: Any, name: str, settings: Mapping[str, Any], folder: Path) -> Any:
@@ -408,10 +419,12 @@ def _conventions(model: Any, name: str, settings: Mapping[str, Any], folder: Pat
     Raises:
         InputError: a setting is open, wrong, or beyond what the model can read.
     """
-    longest = _limit(model) or NO_LIMIT
+    tasks = [None] if name == "CrossEncoder" else SIDES.values()
+    lengths = [_limit(model, task) or NO_LIMIT for task in tasks]
     given = {key: value for key, value in settings.items() if key != "pooling"}
     if CLASSES[name] == "encoder":
-        return _of_encoder(model, name, given, folder, longest)
+        return _of_encoder(model, name, given, folder, lengths)
+    longest = max(lengths)
     values: dict[str, Any] = {"kind": "mono", "query_limit": None, "passage_limit": None}
     values |= {"total_limit": longest}
     if name == LATE_CLASS:
@@ -433,17 +446,17 @@ def _conventions(model: Any, name: str, settings: Mapping[str, Any], folder: Pat
 
 
 def _of_encoder(
-    model: Any, name: str, given: Mapping[str, Any], folder: Path, longest: int
+    model: Any, name: str, given: Mapping[str, Any], folder: Path, lengths: Sequence[int]
 ) -> Conventions:
     sparse, specials = name == "SparseEncoder", specials_of(model)
-    normalised = not sparse and type(model[-1]).__name__ == "Normalize"
+    most = {side: length - specials for side, length in zip(SIDES, lengths, strict=True)}
+    normalised = not sparse and normalises(model)
     values: dict[str, Any] = {
         "pooling": "mean",  # until the settings are checked: none may name the library's
         "normalise": normalised and model.truncate_dim is None,  # else it is cut afterwards
         "query_segment": 0,
         "passage_segment": 0,
-        "query_limit": longest - specials,
-        "passage_limit": longest - specials,
+        **{f"{side}_limit": most[side] for side in SIDES},
         "truncate_dim": None if sparse else model.truncate_dim,
         "max_terms": model.max_active_dims if sparse else None,
         **_prompts(model),
@@ -464,16 +477,24 @@ def _of_encoder(
             f"{folder}: query_segment, passage_segment: expected 0, as sentence-transformers gives "
             f"each text alone, found {segment}"
         )
-    problems += _long(folder, max(own.query_limit, own.passage_limit) + specials, longest)
+    for side in SIDES:
+        problems += _long(folder, own.limit(side) + specials, most[side] + specials)
     problems += [
         f"{folder}: {side}_limit: expected none, since sentence-transformers reads each {side} of "
         f"this model whole, found {own.limit(side)}; remove it"
         for side in SIDES
-        if own.limit(side) < longest - specials and not _cuts(model, side)
+        if own.limit(side) < most[side] and not _cuts(model, side)
     ]
     if problems:
         raise InputError(problems)
     return own
+
+
+def normalises(model: Any) -> bool:
+    """Whether the last module gives embeddings, not something beside them, length 1."""
+    last = model[-1]
+    places = {getattr(last, f"module_{each}_name", None) for each in ("input", "output")}
+    return type(last).__name__ == "Normalize" and places == {EMBEDDING}
 
 
 def _cuts(model: Any, side: str) -> bool:

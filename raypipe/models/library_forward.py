@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -17,15 +17,16 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from raypipe.errors import InputError, RaypipeError, first_line
+from raypipe.errors import InputError, first_line
 from raypipe.models.encoder import Encoder, all_finite
 from raypipe.models.folder.files import check_unchanged
 from raypipe.models.folder.model_folder import ModelFolder, here
 from raypipe.models.folder.settings import Conventions
 from raypipe.models.library import (
-    NO_LIMIT,
     SIDES,
     hash_of,
+    longest_of,
+    normalises,
     open_by_library,
     specials_of,
 )
@@ -45,6 +46,8 @@ WINDOW = 1024
 """Inputs that are tokenised together: of them, those of one length are computed together."""
 PAIRS = 1024
 """Pairs whose vectors of tokens a model of late interaction holds at a time."""
+NO_TOKEN_COUNTS = -1e9
+"""The library's score of a passage of which a mask leaves no token."""
 TESTED_WORDS = (3, 40)
 """Words of the texts that are computed together and alone."""
 TESTED_TEXTS = 4
@@ -72,7 +75,8 @@ class _Forward(ABC):
             InputError: the files changed since they were found.
         """
         torch.set_num_threads(threads)
-        folder, self.name = here(model).folder, model.config_read["class"]
+        self.folder, self.name = here(model).folder, model.config_read["class"]
+        folder = self.folder
         check_unchanged(f"{folder}: expected files", model.weights_sha256, hash_of(folder))
         how = model.reranker if self.name == PROMPTED else model.config_read["pooling"]
         self.model = open_by_library(folder, self.name, how, device)
@@ -82,7 +86,7 @@ class _Forward(ABC):
         self.numerics = numerics_class(
             device,
             precision=model.precision,
-            proven=self._tested(folder),
+            proven=self._tested(),
             how=f"sentence-transformers {model.config_read['sentence-transformers']}",
         )
 
@@ -108,14 +112,15 @@ class _Forward(ABC):
         prompt = self._prompt if side is None else self.conventions.prefix(side)
         task = {} if side is None else {"task": SIDES[side]}
         cut: dict[str, Any] = {}
-        if (limit := self._longest(side)) < (self.model.max_seq_length or NO_LIMIT):
+        if (limit := self._longest(side)) < longest_of(self.model, task.get("task")):
             cut = {"processing_kwargs": {"text": {"max_length": limit}}}
         sizes = [len(each) if side else sum(map(len, each)) for each in inputs]
         by_size = np.argsort(np.array(sizes, np.int64), kind="stable")
         for start in range(0, len(by_size), WINDOW):
             window = by_size[start : start + WINDOW]
             some = [inputs[row] for row in window.tolist()]
-            features = self.model.preprocess(some, prompt=prompt or None, **task, **cut)
+            with self._explained():
+                features = self.model.preprocess(some, prompt=prompt or None, **task, **cut)
             for places, own, width in _of_one_length(features, len(window)):
                 lengths = np.full(len(places), width, np.int64)
                 for batch in batches(lengths, budget_tokens=self.place.budget(budget)):
@@ -133,6 +138,24 @@ class _Forward(ABC):
         assert side is not None
         return own.limit(side) + specials_of(self.model)
 
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Gives what the library raises over inputs, such as for a config.json without sense, the
+        model's name.
+
+        Raises:
+            InputError: the library raised something else than a device, or for want of memory.
+        """
+        try:
+            yield
+        except (InputError, MemoryError, torch.OutOfMemoryError, torch.AcceleratorError):
+            raise
+        except Exception as error:  # of many kinds: whatever the library raises
+            raise InputError(
+                f"{self.folder}: sentence-transformers cannot compute it as {self.name}: "
+                f"{first_line(error)}"
+            ) from error
+
     @torch.inference_mode()
     def _pass(self, features: Mapping[str, Any], task: Mapping[str, str], rows: Int64) -> Float32:
         """The results of some rows of features, fp32."""
@@ -147,7 +170,7 @@ class _Forward(ABC):
         if "offsets" in some:
             some["offsets"] = torch.arange(len(rows), device=device) * some["input_ids"].shape[1]
             some["input_ids"] = some["input_ids"].flatten()
-        with torch.autocast(device, DTYPES[self.place.precision], enabled=low):
+        with self._explained(), torch.autocast(device, DTYPES[self.place.precision], enabled=low):
             made = self.result(self.model(some, **task))
         result: Float32 = (made.to_dense() if made.is_sparse else made).float().cpu().numpy()
         return result
@@ -160,23 +183,12 @@ class _Forward(ABC):
     def sample(self, texts: Sequence[str]) -> Sequence[Any]:
         """Inputs with these texts."""
 
-    def _tested(self, folder: Path) -> bool:
+    def _tested(self) -> bool:
         """Whether some inputs have the same bits together and alone, on this machine.
 
         Raises:
-            InputError: the library cannot compute them, such as for a config.json without sense.
+            InputError: the library cannot compute them.
         """
-        try:
-            return self._keeps_bits()
-        except (RaypipeError, MemoryError, torch.OutOfMemoryError):
-            raise
-        except Exception as error:  # of many kinds: whatever the library raises
-            raise InputError(
-                f"{folder}: sentence-transformers cannot compute it as {self.name}: "
-                f"{first_line(error)}"
-            ) from error
-
-    def _keeps_bits(self) -> bool:
         side = None if self.name in (PROMPTED, "CrossEncoder") else "passage"
         for words in TESTED_WORDS:
             inputs = self.sample([text_of(number, words) for number in range(TESTED_TEXTS)])
@@ -231,8 +243,20 @@ class LibraryEncoder(_Forward, Encoder):
     """An encoder of texts as UTF-8; see Encoder."""
 
     def result(self, made: Mapping[str, Tensor]) -> Tensor:
-        """Vectors, [B, dim]."""
-        return made["sentence_embedding"]
+        """Vectors, [B, dim], or longer ones, of which dim numbers are kept.
+
+        Raises:
+            InputError: they have other dimensions than the modules state.
+        """
+        vectors, cut = made["sentence_embedding"], self.conventions.truncate_dim
+        width = vectors.shape[1]
+        if width < self.dim or (width > self.dim and cut is None):
+            raise InputError(
+                f"{self.folder}: expected embeddings of {self.dim} dimensions, as its modules "
+                f"state, found {width}; correct the dimensions and module_output_name in their "
+                "config.json"
+            )
+        return vectors
 
     def sample(self, texts: Sequence[str]) -> Sequence[str]:
         """The texts."""
@@ -253,7 +277,9 @@ class LibraryEncoder(_Forward, Encoder):
         out = np.empty((len(texts), self.dim), np.float32)
         for rows, found in self.results(texts, beat, budget_tokens, side=side):
             vectors = torch.from_numpy(found[:, : self.dim])
-            out[rows] = F.normalize(vectors, dim=1) if own.normalise else vectors
+            # Tables of fp16 or bf16 are not of length 1 to the last bit where the library gives it.
+            done = found.shape[1] == self.dim and normalises(self.model)
+            out[rows] = F.normalize(vectors, dim=1) if own.normalise and not done else vectors
         return all_finite(out)
 
     def num_tokens(self, offsets: Int64, side: str) -> int:
@@ -336,10 +362,12 @@ class LibraryScorer(_Forward, Scorer):
                 for side, texts in both
             }
             for row in rows:
-                query = vectors["query"][queries[row]]
-                products = query @ vectors["passage"][passages[row]].T
-                largest = products.max(axis=1)
-                out[row] = largest.mean() if mean else largest.sum()
+                query, passage = vectors["query"][queries[row]], vectors["passage"][passages[row]]
+                if not len(passage):
+                    out[row] = NO_TOKEN_COUNTS
+                    continue
+                total = (query @ passage.T).max(axis=1).sum()
+                out[row] = total / max(len(query), 1) if mean else total
         return out
 
     def _vectors(

@@ -28,6 +28,8 @@ from library_layouts import (
     words,
 )
 from loaded_packages import loaded_after
+from safetensors.torch import load_file, save_file
+from sentence_transformers.base.modules import Normalize
 from tiny_t5 import their_logits, theirs
 
 TEXTS = [
@@ -61,7 +63,9 @@ ENCODERS = {
         normal,
         part="20KB",
     ),
+    "MPNet, length 1 beside the embedding": lambda f: encoder(f, "mpnet", beside),
     "StaticEmbedding": static,
+    "StaticEmbedding of bf16": lambda f: halved(static(f)),
     "WordEmbeddings": words,
     "Sentence-T5": sentence_t5,
 }
@@ -79,7 +83,27 @@ RERANKERS = {
     "Ettin": ettin,
     "Qwen3-Reranker": decoder_reranker,
 }
-LATE = {"sentence-transformers": late, "PyLate": pylate, "Stanford": stanford}
+LATE = {
+    "sentence-transformers": late,
+    "MPNet, shorter than its own limit": lambda f: late(f, "mpnet", max_seq_length=10),
+    "MPNet, fewer positions than its limit": lambda f: late(
+        f, "mpnet", max_seq_length=512, query_length=20
+    ),
+    "passages without a token that counts": lambda f: late(f, kept=[5]),
+    "PyLate": pylate,
+    "Stanford": stanford,
+}
+
+
+def beside(width):
+    return Normalize(module_output_name="other")
+
+
+def halved(folder):
+    """The folder with its tensors in bf16, in which the library then computes tables."""
+    file = folder / "model.safetensors"
+    save_file({n: t.bfloat16() for n, t in load_file(file).items()}, file)
+    return folder
 
 
 def pairs_of(texts):

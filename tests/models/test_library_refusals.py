@@ -127,7 +127,10 @@ def test_only_the_side_that_a_table_reads_has_no_limit(tmp_path):
 def test_a_model_that_reads_no_tokens_is_refused_before_any_work(tmp_path):
     bag = library.sentence_transformer.modules.BoW(vocab=["lease", "shard"])
     library.SentenceTransformer(modules=[bag], device="cpu").save_pretrained(str(tmp_path))
-    assert "expected a model that reads tokens, found BoW" in told(tmp_path)
+    assert "reads tokens and their attention_mask, found BoW without it" in told(tmp_path)
+    folder = cross(tmp_path / "cross", "mpnet")
+    changed(folder / "tokenizer_config.json", model_input_names=["input_ids"])
+    assert "reads tokens and their attention_mask, found Transformer without it" in told(folder)
 
 
 def test_a_token_without_an_embedding_is_refused_before_any_work(tmp_path):
@@ -220,6 +223,16 @@ def test_modules_that_state_no_dimensions_or_begin_with_none_that_reads_are_refu
     assert "sentence-transformers cannot" in told(folder)
 
 
+@pytest.mark.parametrize(("stated", "settings"), [(16, {}), (48, {}), (48, {"truncate_dim": 40})])
+def test_other_dimensions_than_the_modules_state_are_refused(tmp_path, stated, settings):
+    folder = encoder(tmp_path, "mpnet")
+    changed(folder / "1_Pooling" / "config.json", embedding_dimension=stated)
+    expected = f"expected embeddings of {settings.get('truncate_dim', stated)} dimensions, as its"
+    with pytest.raises(InputError, match=f"{expected} modules state, found 32"):
+        encoded(folder, ["a zebra"], "query", **settings)
+    assert encoded(folder, ["a zebra"], "query", truncate_dim=8).shape == (1, 8)
+
+
 def test_other_similarities_are_refused_and_a_cosine_without_length_one_is_noted(tmp_path):
     folder = encoder(tmp_path, "electra")
     changed(folder / SETTINGS, similarity_fn_name="cosine")
@@ -258,6 +271,10 @@ def test_limits_of_late_interaction_cut_queries_and_passages(tmp_path):
     other = scored(folder, queries, passages, query_limit=9, passage_limit=4)
     assert not np.array_equal(found, other)
     assert not np.array_equal(found, scored(folder, queries, passages, query_limit=2))
+    long = scored(folder, queries, ["rank the lease " * 30, "a zebra"])
+    limit = resolve_model(str(folder)).reranker.total_limit - 1  # above the own one of passages
+    same = scored(folder, queries, ["rank the lease " * 30, "a zebra"], total_limit=limit)
+    np.testing.assert_array_equal(long, same)
 
 
 @pytest.mark.slow
@@ -331,6 +348,11 @@ def test_a_limit_or_dimension_of_a_route_that_is_no_count_is_named(tmp_path, val
 
 def test_a_model_that_the_library_opens_and_cannot_compute_is_refused(tmp_path):
     folder = encoder(tmp_path, "mpnet", normal)
+    only = {"text": {"truncation": "only_second"}}
+    changed(folder / "sentence_bert_config.json", processing_kwargs=only)
+    with pytest.raises(InputError, match="compute it as SentenceTransformer: Truncation error"):
+        encoded(folder, ["a zebra", "rank " * 90], "query")
+    changed(folder / "sentence_bert_config.json", processing_kwargs={})
     changed(folder / "config.json", hidden_dropout_prob=float("nan"))
     with pytest.raises(InputError, match="cannot compute it as SentenceTransformer: dropout"):
         load_encoder(resolve_model(str(folder)))
