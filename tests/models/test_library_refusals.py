@@ -348,14 +348,18 @@ def test_a_limit_or_dimension_of_a_route_that_is_no_count_is_named(tmp_path, val
 
 def test_a_model_that_the_library_opens_and_cannot_compute_is_refused(tmp_path):
     folder = encoder(tmp_path, "mpnet", normal)
-    only = {"text": {"truncation": "only_second"}}
-    changed(folder / "sentence_bert_config.json", processing_kwargs=only)
-    with pytest.raises(InputError, match="compute it as SentenceTransformer: Truncation error"):
-        encoded(folder, ["a zebra", "rank " * 90], "query")
-    changed(folder / "sentence_bert_config.json", processing_kwargs={})
     changed(folder / "config.json", hidden_dropout_prob=float("nan"))
     with pytest.raises(InputError, match="cannot compute it as SentenceTransformer: dropout"):
         load_encoder(resolve_model(str(folder)))
+
+
+def test_what_the_library_raises_over_some_texts_alone_names_the_model(tmp_path):
+    folder = cross(tmp_path, "mpnet")
+    only = {"text": {"truncation": "only_second"}}
+    changed(folder / "sentence_bert_config.json", processing_kwargs=only)
+    assert len(scored(folder, ["a zebra"], ["rank " * 90])) == 1
+    with pytest.raises(InputError, match="compute it as CrossEncoder: Truncation error"):
+        scored(folder, ["rank " * 90], ["a zebra"])
 
 
 def test_the_own_test_of_a_model_without_a_stated_limit_is_within_its_positions(tmp_path):
