@@ -28,6 +28,7 @@ from library_layouts import (
 from safetensors.torch import load_file, save_file
 
 from raypipe.errors import InputError
+from raypipe.models import library_forward
 from raypipe.models.convert.describe import describe
 from raypipe.models.folder.model_folder import resolve_model
 from raypipe.models.library import hash_of
@@ -300,8 +301,6 @@ def test_low_precision_is_near_and_its_class_says_so(tmp_path):
 
 
 def test_late_interaction_in_parts_is_late_interaction(tmp_path, monkeypatch):
-    from raypipe.models import library_forward
-
     folder = late(tmp_path)
     queries, passages = ["a zebra", "rank"] * 4, ["the lease, a b", "c", "d. e", "rank"] * 2
     whole = scored(folder, queries, passages)
@@ -353,7 +352,8 @@ def test_a_model_that_the_library_opens_and_cannot_compute_is_refused(tmp_path):
         load_encoder(resolve_model(str(folder)))
 
 
-def test_what_the_library_raises_over_some_texts_alone_names_the_model(tmp_path):
+def test_what_the_library_raises_over_some_texts_alone_names_the_model(tmp_path, monkeypatch):
+    monkeypatch.setattr(library_forward, "TESTED_WORDS", (3,))
     folder = cross(tmp_path, "mpnet")
     only = {"text": {"truncation": "only_second"}}
     changed(folder / "sentence_bert_config.json", processing_kwargs=only)
