@@ -67,8 +67,11 @@ def listed(words: Iterable[str]) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's message; its class name if the message is empty."""
-    return str(error).strip().partition("\n")[0] or type(error).__name__
+    """The first line of an error's message, with the next one where it ends in a colon; the class
+    name if the message is empty."""
+    first, _, rest = str(error).strip().partition("\n")
+    more = rest.strip().partition("\n")[0] if first.endswith(":") else ""
+    return f"{first} {more}".rstrip() or type(error).__name__
 
 
 class RaypipeError(Exception):

@@ -240,7 +240,8 @@ def every_weight(folder: Path, *, head: bool) -> Iterator[None]:
         head: whether a missing pooler is a problem, as a head reads it.
 
     Raises:
-        InputError: one would draw missing weights, or leave out those of further layers.
+        InputError: one would draw missing weights or those of other sizes, or leave out those of
+            further layers.
     """
     from transformers import PreTrainedModel
     from transformers.utils import logging
@@ -249,10 +250,16 @@ def every_weight(folder: Path, *, head: bool) -> Iterator[None]:
     problems: list[str] = []
 
     def reported(cls: Any, *given: Any, **more: Any) -> Any:
-        model, report = own.__func__(cls, *given, **{**more, "output_loading_info": True})
+        more |= {"output_loading_info": True, "ignore_mismatched_sizes": True}
+        model, report = own.__func__(cls, *given, **more)
         missing = [key for key in report["missing_keys"] if head or ".pooler." not in f".{key}"]
         lacking = [f"{folder}: the checkpoint lacks the tensor {k}" for k in sorted(missing)]
         problems.extend(first_of(lacking))
+        sizes = [
+            f"{folder}: {key}: expected shape {[*wanted]} from config.json, found {[*found]}"
+            for key, found, wanted in sorted(report["mismatched_keys"])
+        ]
+        problems.extend(first_of(sizes))
         layers = {re.sub(r"\d+", "", key) for key in model.state_dict()}
         others = [k for k in sorted(report["unexpected_keys"]) if re.sub(r"\d+", "", k) in layers]
         problems.extend(
@@ -292,8 +299,10 @@ def _check_counts(model: Any, folder: Path) -> None:
     for each in model.modules():
         if not isinstance(each, Module) or isinstance(each, Router):
             continue
-        limit, dim = getattr(each, "max_seq_length", None), _stated_dim(each)
-        if not (limit is None or _is_count(limit) or _is_endless(limit)):
+        limit = getattr(each, "max_seq_length", None)
+        dim = getattr(each, "get_embedding_dimension", lambda: None)()
+        endless = isinstance(limit, float) and limit >= NO_LIMIT  # as transformers writes it
+        if not (limit is None or _is_count(limit) or endless):
             raise InputError(
                 f"{folder}: {type(each).__name__}: expected a count of tokens as its longest "
                 f"input, found {shown(limit)}; correct max_seq_length or model_max_length in its "
@@ -310,18 +319,8 @@ def _no_dimensions(folder: Path, found: Any, name: str) -> InputError:
     )
 
 
-def _stated_dim(module: Any) -> Any:
-    stated = getattr(module, "get_embedding_dimension", None)
-    return None if stated is None else stated()
-
-
 def _is_count(value: object) -> bool:
     return type(value) is int and value > 0
-
-
-def _is_endless(value: object) -> bool:
-    """Whether it is how the libraries write that there is no limit."""
-    return isinstance(value, float) and value >= NO_LIMIT
 
 
 def _refuse_unread(model: Any, name: str, folder: Path) -> None:

@@ -21,7 +21,6 @@ from raypipe.errors import InputError, first_line
 from raypipe.models.encoder import Encoder, all_finite
 from raypipe.models.folder.files import check_unchanged
 from raypipe.models.folder.model_folder import ModelFolder, here
-from raypipe.models.folder.settings import Conventions
 from raypipe.models.library import (
     SIDES,
     hash_of,
@@ -30,7 +29,7 @@ from raypipe.models.library import (
     open_by_library,
     specials_of,
 )
-from raypipe.models.library_class import LATE_CLASS, PROMPTED
+from raypipe.models.library_class import CLASSES, LATE_CLASS, PROMPTED
 from raypipe.models.machine.device import BUDGET_TOKENS, Place, numerics_class, parts_that_fit
 from raypipe.models.machine.precision import DTYPES, set_products
 from raypipe.models.prompted import first_pieces
@@ -46,8 +45,6 @@ WINDOW = 1024
 """Inputs that are tokenised together: of them, those of one length are computed together."""
 PAIRS = 1024
 """Pairs whose vectors of tokens a model of late interaction holds at a time."""
-NO_TOKEN_COUNTS = -1e9
-"""The library's score of a passage of which a mask leaves no token."""
 TESTED_WORDS = (3, 40)
 """Words of the texts that are computed together and alone."""
 TESTED_TEXTS = 4
@@ -132,11 +129,8 @@ class _Forward(ABC):
 
     def _longest(self, side: str | None) -> int:
         """The most tokens of an input of a side, with special tokens; None of tuples."""
-        own = self.conventions
-        if not isinstance(own, Conventions):
-            return int(own.total_limit)
-        assert side is not None
-        return own.limit(side) + specials_of(self.model)
+        own, encodes = self.conventions, CLASSES[self.name] == "encoder"
+        return int(own.limit(side) + specials_of(self.model) if encodes else own.total_limit)
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -345,15 +339,14 @@ class LibraryScorer(_Forward, Scorer):
     def _late(
         self, queries: Sequence[str], passages: Sequence[str], budget: int | None, beat: Beat
     ) -> Float32:
-        """The sum over a query's tokens of each one's largest product with one of the passage's.
+        """The library's similarity of each pair, which sums over a query's tokens or means.
 
-        Source: Khattab & Zaharia 2020 (ColBERT), section 3.3; of `meanmaxsim` the mean.
+        Source: Khattab & Zaharia 2020 (ColBERT), section 3.3.
         """
         own, out = self.conventions, np.empty(len(queries), np.float32)
         queries = self._cut_side(queries, own.query_limit)
         passages = self._cut_side(passages, own.passage_limit)
         both = (("query", queries), ("passage", passages))
-        mean = self.model.similarity_fn_name == "meanmaxsim"
         for start in range(0, len(queries), PAIRS):
             rows = range(start, min(start + PAIRS, len(queries)))
             beat([*rows])
@@ -362,12 +355,8 @@ class LibraryScorer(_Forward, Scorer):
                 for side, texts in both
             }
             for row in rows:
-                query, passage = vectors["query"][queries[row]], vectors["passage"][passages[row]]
-                if not len(passage):
-                    out[row] = NO_TOKEN_COUNTS
-                    continue
-                total = (query @ passage.T).max(axis=1).sum()
-                out[row] = total / max(len(query), 1) if mean else total
+                pair = ([vectors[side][texts[row]]] for side, texts in both)
+                out[row] = self.model.similarity_pairwise(*pair)[0]
         return out
 
     def _vectors(

@@ -9,10 +9,11 @@ import pytest
 import sentence_transformers as library
 import torch
 from drawn_models import make
-from json_files import changed
+from json_files import changed, write
 from library_layouts import (
     cross,
     decoder_reranker,
+    dense,
     encoded,
     encoder,
     late,
@@ -67,8 +68,16 @@ def test_a_missing_weight_is_named_and_not_drawn(tmp_path, made, part):
     assert f"the checkpoint lacks the tensor {lost}" in told(folder)
 
 
-def test_weights_of_further_layers_are_named(tmp_path):
-    folder = encoder(tmp_path, "mpnet", normal)
+def test_weights_of_further_layers_or_other_sizes_are_named(tmp_path):
+    folder = encoder(tmp_path, "mpnet", dense(8))
+    rows = json.loads((folder / "config.json").read_text())["vocab_size"]
+    changed(folder / "config.json", vocab_size=rows + 1)
+    expected = f"embeddings.word_embeddings.weight: expected shape [{rows + 1}, 32] from"
+    assert f"{expected} config.json, found [{rows}, 32]" in told(folder)
+    changed(folder / "config.json", vocab_size=rows)
+    changed(folder / "2_Dense" / "config.json", out_features=4)
+    assert "for Dense: size mismatch for linear.weight" in told(folder)
+    changed(folder / "2_Dense" / "config.json", out_features=8)
     changed(folder / "config.json", num_hidden_layers=1)
     assert "layer.1." in told(folder) and "of the sizes in config.json" in told(folder)
 
@@ -158,11 +167,22 @@ def test_pickles_parts_elsewhere_and_quantised_weights_are_refused(tmp_path):
     changed(folder / "sentence_bert_config.json", tokenizer_name_or_path="../other")
     assert "tokenizer_name_or_path: expected none" in told(folder)
     changed(folder / "sentence_bert_config.json", tokenizer_name_or_path=None)
+    write(folder / "sentence_roberta_config.json", {"tokenizer_name_or_path": "../other"})
+    assert "tokenizer_name_or_path: expected none" in told(folder)
+    (folder / "sentence_roberta_config.json").unlink()
     resolve_model(str(folder))
     tensors = load_file(folder / "model.safetensors")
     name = next(name for name in tensors if "layer.1" in name)
     save_file(tensors | {name: tensors[name].to(torch.int8)}, folder / "model.safetensors")
     assert f"those of a quantisation (model.safetensors: {name} of I8)" in told(folder)
+
+
+@pytest.mark.parametrize("place", ["", "query_0_SparseStaticEmbedding"])
+def test_an_adapter_beside_weights_whose_base_no_hash_covers_is_refused(tmp_path, place):
+    folder = routed(tmp_path)
+    write(folder / place / "adapter_config.json", {"base_model_name_or_path": "../start"})
+    (folder / "model.safetensors").touch()
+    assert "expected a whole model, found an adapter (adapter_config.json)" in told(folder)
 
 
 def test_a_quantised_bert_is_refused_too(mono):
