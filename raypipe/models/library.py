@@ -101,10 +101,11 @@ def _described(
     prompted = _checked(PairConventions, given, folder) if name == PROMPTED else None
     model = open_by_library(folder, name, prompted or bare, "meta")
     _check_counts(model, folder)
-    if name != PROMPTED:
-        _refuse_beyond_table(model, folder)
+    if prompted is None:
         _refuse_unread(model, name, folder)
     conventions = prompted or _conventions(model, name, given, folder)
+    if prompted is None:
+        _refuse_beyond_table(model, folder)
     read: dict[str, Any] = {"class": name, "pooling": bare, "dim": _dim(model, conventions, folder)}
     if name == "CrossEncoder":  # predict puts no other one in front of a pair
         read["prompt"] = model.prompts.get(model.default_prompt_name) or ""
