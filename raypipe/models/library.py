@@ -12,10 +12,10 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.metadata import version
 from logging import getLogger
 from pathlib import Path
@@ -168,16 +168,29 @@ def open_by_library(folder: Path, name: str, how: Any, device: str) -> Any:
 
     weights: dict[str, Any] = {"dtype": torch.float32, "use_safetensors": True}
     weights |= {"device_map": "meta"} if device == "meta" else {}  # without reading them
-    with _opening, every_weight(folder, head=name in ("CrossEncoder", PROMPTED)):
-        try:
-            return _opened(folder, name, how, weights, device).eval()
-        except InputError:
-            raise
-        except Exception as error:  # of many kinds: whatever the libraries raise
-            why = why_not_opened(folder, error)
-            raise InputError(
-                f"{folder}: sentence-transformers cannot open it as {name}: {why}"
-            ) from error
+    head = name in ("CrossEncoder", PROMPTED)
+    told = explained(folder, f"open it as {name}", partial(why_not_opened, folder))
+    with _opening, every_weight(folder, head=head), told:
+        return _opened(folder, name, how, weights, device).eval()
+
+
+@contextmanager
+def explained(
+    folder: Path, what: str, why: Callable[[Exception], str] = first_line
+) -> Iterator[None]:
+    """Gives what the library raises, of many kinds, the folder and what it could not do with it.
+
+    Raises:
+        InputError: it raised something, but for want of memory or for a device.
+    """
+    import torch
+
+    try:
+        yield
+    except (InputError, MemoryError, torch.OutOfMemoryError, torch.AcceleratorError):
+        raise
+    except Exception as error:
+        raise InputError(f"{folder}: sentence-transformers cannot {what}: {why(error)}") from error
 
 
 def why_not_opened(folder: Path, error: Exception) -> str:
@@ -332,14 +345,9 @@ def _refuse_unread(model: Any, name: str, folder: Path) -> None:
     """
     pairs = name == "CrossEncoder"
     for side, task in SIDES.items():
-        try:
-            one, more = ((side, side), {}) if pairs else (side, {"task": task})
+        one, more = ((side, side), {}) if pairs else (side, {"task": task})
+        with explained(folder, f"read a {side} as {name}"):
             features = model.preprocess([one], **more)
-        except Exception as error:  # of many kinds: whatever the library raises
-            raise InputError(
-                f"{folder}: sentence-transformers cannot read a {side} as {name}: "
-                f"{first_line(error)}"
-            ) from error
         if not features.keys() & {"attention_mask", "offsets"}:
             raise InputError(
                 f"{folder}: expected a model that reads tokens and their attention_mask, found "

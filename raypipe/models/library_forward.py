@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,12 +17,13 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from raypipe.errors import InputError, first_line
+from raypipe.errors import InputError
 from raypipe.models.encoder import Encoder, all_finite
 from raypipe.models.folder.files import check_unchanged
 from raypipe.models.folder.model_folder import ModelFolder, here
 from raypipe.models.library import (
     SIDES,
+    explained,
     hash_of,
     longest_of,
     normalises,
@@ -77,6 +78,7 @@ class _Forward(ABC):
         check_unchanged(f"{folder}: expected files", model.weights_sha256, hash_of(folder))
         how = model.reranker if self.name == PROMPTED else model.config_read["pooling"]
         self.model = open_by_library(folder, self.name, how, device)
+        self._explained = partial(explained, folder, f"compute it as {self.name}")
         self.conventions: Any = model.conventions
         self.dim, self._prompt = model.dim, model.config_read.get("prompt")
         self.place = Place(device, budget_tokens or BUDGET_TOKENS[device], "", model.precision)
@@ -131,24 +133,6 @@ class _Forward(ABC):
         """The most tokens of an input of a side, with special tokens; None of tuples."""
         own, encodes = self.conventions, CLASSES[self.name] == "encoder"
         return int(own.limit(side) + specials_of(self.model) if encodes else own.total_limit)
-
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        """Gives what the library raises over inputs, such as for a config.json without sense, the
-        model's name.
-
-        Raises:
-            InputError: the library raised something else than a device, or for want of memory.
-        """
-        try:
-            yield
-        except (InputError, MemoryError, torch.OutOfMemoryError, torch.AcceleratorError):
-            raise
-        except Exception as error:  # of many kinds: whatever the library raises
-            raise InputError(
-                f"{self.folder}: sentence-transformers cannot compute it as {self.name}: "
-                f"{first_line(error)}"
-            ) from error
 
     @torch.inference_mode()
     def _pass(self, features: Mapping[str, Any], task: Mapping[str, str], rows: Int64) -> Float32:
@@ -330,12 +314,6 @@ class LibraryScorer(_Forward, Scorer):
         most = [min(room - count, own.passage_limit or room) for count in counts]
         return [kept, first_pieces(tokenizer, passages, most)]
 
-    def _cut_side(self, texts: Sequence[str], limit: int | None) -> Sequence[str]:
-        """The texts of at most so many word pieces."""
-        if limit is None:
-            return texts
-        return first_pieces(self.model.tokenizer, texts, [limit] * len(texts))
-
     def _late(
         self, queries: Sequence[str], passages: Sequence[str], budget: int | None, beat: Beat
     ) -> Float32:
@@ -344,9 +322,12 @@ class LibraryScorer(_Forward, Scorer):
         Source: Khattab & Zaharia 2020 (ColBERT), section 3.3.
         """
         own, out = self.conventions, np.empty(len(queries), np.float32)
-        queries = self._cut_side(queries, own.query_limit)
-        passages = self._cut_side(passages, own.passage_limit)
-        both = (("query", queries), ("passage", passages))
+        limits = (("query", queries, own.query_limit), ("passage", passages, own.passage_limit))
+        tokenizer = self.model.tokenizer
+        both = [
+            (side, texts if most is None else first_pieces(tokenizer, texts, [most] * len(texts)))
+            for side, texts, most in limits
+        ]
         for start in range(0, len(queries), PAIRS):
             rows = range(start, min(start + PAIRS, len(queries)))
             beat([*rows])
