@@ -12,10 +12,10 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.metadata import version
 from logging import getLogger
 from pathlib import Path
@@ -25,7 +25,7 @@ from typing import Any
 from raypipe.errors import InputError, first_line, shown
 from raypipe.models.folder.discover import Discovered, given_settings, with_known_prompts
 from raypipe.models.folder.files import first_of, part_of, unread_weights
-from raypipe.models.folder.modules import ROUTES, SETTINGS, ModelFiles
+from raypipe.models.folder.modules import EMBEDDING, ROUTES, SETTINGS, ModelFiles
 from raypipe.models.folder.sentence_transformers import (
     SCORES,
     STATED,
@@ -104,11 +104,11 @@ def _described(
     prompted = _checked(PairConventions, given, folder) if name == PROMPTED else None
     model = open_by_library(folder, name, prompted or bare, "meta")
     _check_counts(model, folder)
-    conventions = prompted or _conventions(model, name, given, folder)
-    if name != PROMPTED:
-        _refuse_beyond_table(model, folder)
-    if name not in ("CrossEncoder", PROMPTED):
+    if prompted is None:
         _refuse_unread(model, name, folder)
+    conventions = prompted or _conventions(model, name, given, folder)
+    if prompted is None:
+        _refuse_beyond_table(model, folder)
     read: dict[str, Any] = {"class": name, "pooling": bare, "dim": _dim(model, conventions, folder)}
     versions = {each: version(each) for each in ("sentence-transformers", "transformers")}
     return conventions, read | versions
@@ -169,16 +169,29 @@ def open_by_library(folder: Path, name: str, how: Any, device: str) -> Any:
 
     weights: dict[str, Any] = {"dtype": torch.float32, "use_safetensors": True}
     weights |= {"device_map": "meta"} if device == "meta" else {}  # without reading them
-    with _opening, every_weight(folder, head=name in ("CrossEncoder", PROMPTED)):
-        try:
-            return _opened(folder, name, how, weights, device).float().eval()
-        except InputError:
-            raise
-        except Exception as error:  # of many kinds: whatever the libraries raise
-            why = why_not_opened(folder, error)
-            raise InputError(
-                f"{folder}: sentence-transformers cannot open it as {name}: {why}"
-            ) from error
+    head = name in ("CrossEncoder", PROMPTED)
+    told = explained(folder, f"open it as {name}", partial(why_not_opened, folder))
+    with _opening, every_weight(folder, head=head), told:
+        return _opened(folder, name, how, weights, device).float().eval()
+
+
+@contextmanager
+def explained(
+    folder: Path, what: str, why: Callable[[Exception], str] = first_line
+) -> Iterator[None]:
+    """Gives what the library raises, of many kinds, the folder and what it could not do with it.
+
+    Raises:
+        InputError: it raised something, but for want of memory or for a device.
+    """
+    import torch
+
+    try:
+        yield
+    except (InputError, MemoryError, torch.OutOfMemoryError, torch.AcceleratorError):
+        raise
+    except Exception as error:
+        raise InputError(f"{folder}: sentence-transformers cannot {what}: {why(error)}") from error
 
 
 def why_not_opened(folder: Path, error: Exception) -> str:
@@ -244,7 +257,8 @@ def every_weight(folder: Path, *, head: bool) -> Iterator[None]:
         head: whether a missing pooler is a problem, as a head reads it.
 
     Raises:
-        InputError: one would draw missing weights, or leave out those of further layers.
+        InputError: one would draw missing weights or those of other sizes, or leave out those of
+            further layers.
     """
     from transformers import PreTrainedModel
     from transformers.utils import logging
@@ -253,7 +267,8 @@ def every_weight(folder: Path, *, head: bool) -> Iterator[None]:
     problems: list[str] = []
 
     def reported(cls: Any, *given: Any, **more: Any) -> Any:
-        model, report = own.__func__(cls, *given, **{**more, "output_loading_info": True})
+        more |= {"output_loading_info": True, "ignore_mismatched_sizes": True}
+        model, report = own.__func__(cls, *given, **more)
         missing = [key for key in report["missing_keys"] if head or ".pooler." not in f".{key}"]
         lacking = [f"{folder}: the checkpoint lacks the tensor {k}" for k in sorted(missing)]
         problems.extend(first_of(lacking))
@@ -262,6 +277,11 @@ def every_weight(folder: Path, *, head: bool) -> Iterator[None]:
                 f"{folder}: {unread[0]}: no such tensor in the model; if a compiler or trainer "
                 "gave the weights such names, save them anew under those that the library reads"
             )
+        sizes = [
+            f"{folder}: {key}: expected shape {[*wanted]} from config.json, found {[*found]}"
+            for key, found, wanted in sorted(report["mismatched_keys"])
+        ]
+        problems.extend(first_of(sizes))
         layers = {re.sub(r"\d+", "", key) for key in model.state_dict()}
         others = [k for k in sorted(report["unexpected_keys"]) if re.sub(r"\d+", "", k) in layers]
         problems.extend(
@@ -301,8 +321,10 @@ def _check_counts(model: Any, folder: Path) -> None:
     for each in model.modules():
         if not isinstance(each, Module) or isinstance(each, Router):
             continue
-        limit, dim = getattr(each, "max_seq_length", None), _stated_dim(each)
-        if not (limit is None or _is_count(limit) or _is_endless(limit)):
+        limit = getattr(each, "max_seq_length", None)
+        dim = getattr(each, "get_embedding_dimension", lambda: None)()
+        endless = isinstance(limit, float) and limit >= NO_LIMIT  # as transformers writes it
+        if not (limit is None or _is_count(limit) or endless):
             raise InputError(
                 f"{folder}: {type(each).__name__}: expected a count of tokens as its longest "
                 f"input, found {shown(limit)}; correct max_seq_length or model_max_length in its "
@@ -319,18 +341,8 @@ def _no_dimensions(folder: Path, found: Any, name: str) -> InputError:
     )
 
 
-def _stated_dim(module: Any) -> Any:
-    stated = getattr(module, "get_embedding_dimension", None)
-    return None if stated is None else stated()
-
-
 def _is_count(value: object) -> bool:
     return type(value) is int and value > 0
-
-
-def _is_endless(value: object) -> bool:
-    """Whether it is how the libraries write that there is no limit."""
-    return isinstance(value, float) and value >= NO_LIMIT
 
 
 def _refuse_unread(model: Any, name: str, folder: Path) -> None:
@@ -339,18 +351,17 @@ def _refuse_unread(model: Any, name: str, folder: Path) -> None:
     Raises:
         InputError: it does not.
     """
+    pairs = name == "CrossEncoder"
     for side, task in SIDES.items():
-        try:
-            features = model.preprocess([side], task=task)
-        except Exception as error:  # of many kinds: whatever the library raises
-            raise InputError(
-                f"{folder}: sentence-transformers cannot read a {side} as {name}: "
-                f"{first_line(error)}"
-            ) from error
+        one, more = ((side, side), {}) if pairs else (side, {"task": task})
+        with explained(folder, f"read a {side} as {name}"):
+            features = model.preprocess([one], **more)
         if not features.keys() & {"attention_mask", "offsets"}:
             raise InputError(
-                f"{folder}: expected a model that reads tokens, found {type(model[0]).__name__}; "
-                "encode with sentence-transformers itself and bring its embeddings"
+                f"{folder}: expected a model that reads tokens and their attention_mask, found "
+                f"{type(model[0]).__name__} without it; add it to model_input_names in "
+                "tokenizer_config.json, or compute with sentence-transformers itself and bring its "
+                "embeddings or run"
             )
 
 
@@ -397,11 +408,10 @@ def specials_of(model: Any) -> int:
     return 0 if added is None else int(added(False))
 
 
-def _limit(model: Any) -> int | None:
-    """Tokens of an input: those that the tokenizer keeps, if the model has so many positions."""
-    stated = model.max_seq_length
-    limits = [int(stated)] if stated and stated < NO_LIMIT else []
-    return min([*limits, *_positions(model)], default=None)
+def _limit(model: Any, task: str | None = None) -> int | None:
+    """Tokens of an input: those that the library keeps, if the model has so many positions."""
+    stated = longest_of(model, task)
+    return min([*[stated] * (stated < NO_LIMIT), *_positions(model)], default=None)
 
 
 def _positions(model: Any) -> list[int]:
@@ -416,16 +426,26 @@ def _positions(model: Any) -> list[int]:
     ]
 
 
+def longest_of(model: Any, task: str | None) -> int:
+    """Tokens that the library keeps of an input of a task (query, document), or of any other."""
+    first: Any = next(model.children())
+    text = getattr(first, "processing_kwargs", {}).get("text") or {}
+    own = text.get("max_length") or getattr(first, f"{task}_length", None)
+    return int(min(own or model.max_seq_length or NO_LIMIT, NO_LIMIT))
+
+
 def _conventions(model: Any, name: str, settings: Mapping[str, Any], folder: Path) -> Any:
     """The model's settings under raypipe's names; the given ones come first.
 
     Raises:
         InputError: a setting is open, wrong, or beyond what the model can read.
     """
-    longest = _limit(model) or NO_LIMIT
+    tasks = [None] if name == "CrossEncoder" else SIDES.values()
+    lengths = [_limit(model, task) or NO_LIMIT for task in tasks]
     given = {key: value for key, value in settings.items() if key != "pooling"}
     if CLASSES[name] == "encoder":
-        return _of_encoder(model, name, given, folder, longest)
+        return _of_encoder(model, name, given, folder, lengths)
+    longest = max(lengths)
     values: dict[str, Any] = {"kind": "mono", "query_limit": None, "passage_limit": None}
     values |= {"total_limit": longest}
     if name == LATE_CLASS:
@@ -466,17 +486,17 @@ def _conventions(model: Any, name: str, settings: Mapping[str, Any], folder: Pat
 
 
 def _of_encoder(
-    model: Any, name: str, given: Mapping[str, Any], folder: Path, longest: int
+    model: Any, name: str, given: Mapping[str, Any], folder: Path, lengths: Sequence[int]
 ) -> Conventions:
     sparse, specials = name == "SparseEncoder", specials_of(model)
-    normalised = not sparse and type(model[-1]).__name__ == "Normalize"
+    most = {side: length - specials for side, length in zip(SIDES, lengths, strict=True)}
+    normalised = not sparse and normalises(model)
     values: dict[str, Any] = {
         "pooling": "mean",  # until the settings are checked: none may name the library's
         "normalise": normalised and model.truncate_dim is None,  # else it is cut afterwards
         "query_segment": 0,
         "passage_segment": 0,
-        "query_limit": longest - specials,
-        "passage_limit": longest - specials,
+        **{f"{side}_limit": most[side] for side in SIDES},
         "truncate_dim": None if sparse else model.truncate_dim,
         "max_terms": model.max_active_dims if sparse else None,
         **_prompts(model),
@@ -497,16 +517,24 @@ def _of_encoder(
             f"{folder}: query_segment, passage_segment: expected 0, as sentence-transformers gives "
             f"each text alone, found {segment}"
         )
-    problems += _long(folder, max(own.query_limit, own.passage_limit) + specials, longest)
+    for side in SIDES:
+        problems += _long(folder, own.limit(side) + specials, most[side] + specials)
     problems += [
         f"{folder}: {side}_limit: expected none, since sentence-transformers reads each {side} of "
         f"this model whole, found {own.limit(side)}; remove it"
         for side in SIDES
-        if own.limit(side) < longest - specials and not _cuts(model, side)
+        if own.limit(side) < most[side] and not _cuts(model, side)
     ]
     if problems:
         raise InputError(problems)
     return own
+
+
+def normalises(model: Any) -> bool:
+    """Whether the last module gives embeddings, not something beside them, length 1."""
+    last = model[-1]
+    places = {getattr(last, f"module_{each}_name", None) for each in ("input", "output")}
+    return type(last).__name__ == "Normalize" and places == {EMBEDDING}
 
 
 def _cuts(model: Any, side: str) -> bool:

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
+from itertools import chain
 from typing import Any
 
 from raypipe.errors import InputError
-from raypipe.models.folder.files import OWN_CODE, quantised_problems, stranger_problems
+from raypipe.models.folder.adapters import CONFIG, MERGED
+from raypipe.models.folder.files import (
+    OWN_CODE,
+    quantised_problems,
+    read_object,
+    stranger_problems,
+)
 from raypipe.models.folder.modules import LATE, ModelFiles
 from raypipe.models.folder.sentence_transformers import POOLINGS as OWN_POOLINGS
 from raypipe.models.folder.settings import DOCUMENTED, OF_WORDS
@@ -92,16 +98,23 @@ def _unknown(config: Mapping[str, Any], names: str) -> str:
 
 
 def _refuse_elsewhere(files: ModelFiles) -> None:
-    """Returns nothing if no file names another place for the tokenizer, which no hash would cover.
+    """Returns nothing if no file names another place for a part of the model, which no hash would
+    cover: a tokenizer, or an adapter's base.
 
     Raises:
         InputError: one does.
     """
-    for _, place in [("", ""), *files.modules]:
-        file = Path(place, "sentence_bert_config.json")
-        for key in ("tokenizer_name_or_path", "model_name_or_path"):
-            if files.read(str(file)).get(key) is not None:
-                raise InputError(
-                    f"{files.folder / file}: {key}: expected none, found another place for a part "
-                    "of the model; put the part into this folder and remove the key"
-                )
+    modules = chain(files.listed, *files.routes.values())
+    for place in sorted({files.folder, *(files.folder / place for _, place in modules)}):
+        if (place / CONFIG).exists():
+            raise InputError(
+                f"{place}: expected a whole model, found an adapter ({CONFIG}), whose base lies "
+                f"elsewhere; remove that file from merged weights, or merge it: {MERGED}"
+            )
+        for file in sorted(place.glob("sentence_*_config.json")):
+            for key in ("tokenizer_name_or_path", "model_name_or_path"):
+                if read_object(file).get(key) is not None:
+                    raise InputError(
+                        f"{file}: {key}: expected none, found another place for a part of the "
+                        "model; put the part into this folder and remove the key"
+                    )

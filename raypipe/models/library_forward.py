@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,19 +18,19 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from raypipe.errors import InputError, RaypipeError, first_line
+from raypipe.errors import InputError
 from raypipe.models.encoder import Encoder, all_finite
 from raypipe.models.folder.files import check_unchanged
 from raypipe.models.folder.model_folder import ModelFolder, here
-from raypipe.models.folder.settings import Conventions
 from raypipe.models.library import (
-    NO_LIMIT,
     SIDES,
+    explained,
     hash_of,
+    longest_of,
     open_by_library,
     specials_of,
 )
-from raypipe.models.library_class import LATE_CLASS, PROMPTED
+from raypipe.models.library_class import CLASSES, LATE_CLASS, PROMPTED
 from raypipe.models.machine.device import BUDGET_TOKENS, Place, numerics_class, parts_that_fit
 from raypipe.models.machine.precision import DTYPES, set_products
 from raypipe.models.prompted import first_pieces
@@ -73,17 +73,19 @@ class _Forward(ABC):
             InputError: the files changed since they were found.
         """
         torch.set_num_threads(threads)
-        folder, self.name = here(model).folder, model.config_read["class"]
+        self.folder, self.name = here(model).folder, model.config_read["class"]
+        folder = self.folder
         check_unchanged(f"{folder}: expected files", model.weights_sha256, hash_of(folder))
         how = model.reranker if self.name == PROMPTED else model.config_read["pooling"]
         self.model = open_by_library(folder, self.name, how, device)
+        self._explained = partial(explained, folder, f"compute it as {self.name}")
         self.conventions: Any = model.conventions
-        self.dim, self._kept = model.dim, dict[str | None, int]()
+        self.dim = model.dim
         self.place = Place(device, budget_tokens or BUDGET_TOKENS[device], "", model.precision)
         self.numerics = numerics_class(
             device,
             precision=model.precision,
-            proven=self._tested(folder),
+            proven=self._tested(),
             how=f"sentence-transformers {model.config_read['sentence-transformers']}",
         )
 
@@ -108,13 +110,16 @@ class _Forward(ABC):
         set_products(self.place.precision)
         prompt = self.conventions.prefix(side or "query")
         task = {} if side is None else {"task": SIDES[side]}
-        cut = self._to_limit(side)
+        cut: dict[str, Any] = {}
+        if (limit := self._longest(side)) < longest_of(self.model, task.get("task")):
+            cut = {"processing_kwargs": {"text": {"max_length": limit}}}
         sizes = [len(each) if side else sum(map(len, each)) for each in inputs]
         by_size = np.argsort(np.array(sizes, np.int64), kind="stable")
         for start in range(0, len(by_size), WINDOW):
             window = by_size[start : start + WINDOW]
             some = [inputs[row] for row in window.tolist()]
-            features = self.model.preprocess(some, prompt=prompt or None, **task, **cut)
+            with self._explained():
+                features = self.model.preprocess(some, prompt=prompt or None, **task, **cut)
             for places, own, width in _of_one_length(features, len(window)):
                 lengths = np.full(len(places), width, np.int64)
                 for batch in batches(lengths, budget_tokens=self.place.budget(budget)):
@@ -124,28 +129,10 @@ class _Forward(ABC):
                         with part:
                             yield window[places[part.rows]], self._pass(own, task, part.rows)
 
-    def _to_limit(self, side: str | None) -> dict[str, Any]:
-        """What makes the library cut inputs of a side, None of tuples, to the settings' limit.
-
-        Nothing where it keeps no more by itself, such as by a document_length, which this is put in
-        the place of.
-        """
-        limit = self._longest(side)
-        if side not in self._kept and limit < NO_LIMIT:
-            task = {} if side is None else {"task": SIDES[side]}
-            made = self.model.preprocess(self.sample([text_of(0, limit + 1)]), **task)
-            self._kept[side] = made["input_ids"].shape[-1]
-        if self._kept.get(side, 0) <= limit:
-            return {}
-        return {"processing_kwargs": {"text": {"max_length": limit}}}
-
     def _longest(self, side: str | None) -> int:
         """The most tokens of an input of a side, with special tokens; None of tuples."""
-        own = self.conventions
-        if not isinstance(own, Conventions):
-            return int(own.total_limit)
-        assert side is not None
-        return own.limit(side) + specials_of(self.model)
+        own, encodes = self.conventions, CLASSES[self.name] == "encoder"
+        return int(own.limit(side) + specials_of(self.model) if encodes else own.total_limit)
 
     @torch.inference_mode()
     def _pass(self, features: Mapping[str, Any], task: Mapping[str, str], rows: Int64) -> Float32:
@@ -161,7 +148,7 @@ class _Forward(ABC):
         if "offsets" in some:
             some["offsets"] = torch.arange(len(rows), device=device) * some["input_ids"].shape[1]
             some["input_ids"] = some["input_ids"].flatten()
-        with torch.autocast(device, DTYPES[self.place.precision], enabled=low):
+        with self._explained(), torch.autocast(device, DTYPES[self.place.precision], enabled=low):
             made = self.result(self.model(some, **task))
         result: Float32 = (made.to_dense() if made.is_sparse else made).float().cpu().numpy()
         return result
@@ -174,23 +161,12 @@ class _Forward(ABC):
     def sample(self, texts: Sequence[str]) -> Sequence[Any]:
         """Inputs with these texts."""
 
-    def _tested(self, folder: Path) -> bool:
+    def _tested(self) -> bool:
         """Whether some inputs have the same bits together and alone, on this machine.
 
         Raises:
-            InputError: the library cannot compute them, such as for a config.json without sense.
+            InputError: the library cannot compute them.
         """
-        try:
-            return self._keeps_bits()
-        except (RaypipeError, MemoryError, torch.OutOfMemoryError):
-            raise
-        except Exception as error:  # of many kinds: whatever the library raises
-            raise InputError(
-                f"{folder}: sentence-transformers cannot compute it as {self.name}: "
-                f"{first_line(error)}"
-            ) from error
-
-    def _keeps_bits(self) -> bool:
         sides = (None,) if self.name in (PROMPTED, "CrossEncoder") else tuple(SIDES)
         for side, words in product(sides, TESTED_WORDS):
             inputs = self.sample([text_of(number, words) for number in range(TESTED_TEXTS)])
@@ -245,8 +221,20 @@ class LibraryEncoder(_Forward, Encoder):
     """An encoder of texts as UTF-8; see Encoder."""
 
     def result(self, made: Mapping[str, Tensor]) -> Tensor:
-        """Vectors, [B, dim]."""
-        return made["sentence_embedding"]
+        """Vectors, [B, dim], or longer ones, of which dim numbers are kept.
+
+        Raises:
+            InputError: they have other dimensions than the modules state.
+        """
+        vectors, cut = made["sentence_embedding"], self.conventions.truncate_dim
+        width = vectors.shape[1]
+        if width < self.dim or (width > self.dim and cut is None):
+            raise InputError(
+                f"{self.folder}: expected embeddings of {self.dim} dimensions, as its modules "
+                f"state, found {width}; correct the dimensions and module_output_name in their "
+                "config.json"
+            )
+        return vectors
 
     def sample(self, texts: Sequence[str]) -> Sequence[str]:
         """The texts."""
@@ -267,6 +255,7 @@ class LibraryEncoder(_Forward, Encoder):
         out = np.empty((len(texts), self.dim), np.float32)
         for rows, found in self.results(texts, beat, budget_tokens, side=side):
             vectors = torch.from_numpy(found[:, : self.dim])
+            # Tables of fp16 or bf16 are not of length 1 to the last bit where the library gives it.
             out[rows] = F.normalize(vectors, dim=1) if own.normalise else vectors
         return all_finite(out)
 
@@ -324,24 +313,20 @@ class LibraryScorer(_Forward, Scorer):
         most = [min(room - count, own.passage_limit or room) for count in counts]
         return [kept, first_pieces(tokenizer, passages, most)]
 
-    def _cut_side(self, texts: Sequence[str], limit: int | None) -> Sequence[str]:
-        """The texts of at most so many word pieces."""
-        if limit is None:
-            return texts
-        return first_pieces(self.model.tokenizer, texts, [limit] * len(texts))
-
     def _late(
         self, queries: Sequence[str], passages: Sequence[str], budget: int | None, beat: Beat
     ) -> Float32:
-        """The sum over a query's tokens of each one's largest product with one of the passage's.
+        """The library's similarity of each pair, which sums over a query's tokens or means.
 
-        Source: Khattab & Zaharia 2020 (ColBERT), section 3.3; of `meanmaxsim` the mean.
+        Source: Khattab & Zaharia 2020 (ColBERT), section 3.3.
         """
         own, out = self.conventions, np.empty(len(queries), np.float32)
-        queries = self._cut_side(queries, own.query_limit)
-        passages = self._cut_side(passages, own.passage_limit)
-        both = (("query", queries), ("passage", passages))
-        mean = self.model.similarity_fn_name == "meanmaxsim"
+        limits = (("query", queries, own.query_limit), ("passage", passages, own.passage_limit))
+        tokenizer = self.model.tokenizer
+        both = [
+            (side, texts if most is None else first_pieces(tokenizer, texts, [most] * len(texts)))
+            for side, texts, most in limits
+        ]
         for start in range(0, len(queries), PAIRS):
             rows = range(start, min(start + PAIRS, len(queries)))
             beat([*rows])
@@ -350,10 +335,8 @@ class LibraryScorer(_Forward, Scorer):
                 for side, texts in both
             }
             for row in rows:
-                query = vectors["query"][queries[row]]
-                products = query @ vectors["passage"][passages[row]].T
-                largest = products.max(axis=1)
-                out[row] = largest.mean() if mean else largest.sum()
+                pair = ([vectors[side][texts[row]]] for side, texts in both)
+                out[row] = self.model.similarity_pairwise(*pair)[0]
         return out
 
     def _vectors(

@@ -156,17 +156,18 @@ def mono_t5(folder):
     return folder / "model"
 
 
-def late(folder):
-    """The library's own: vectors of tokens, without those of punctuation in passages."""
+def late(folder, kind="modernbert", kept=None, **settings):
+    """The library's own: vectors of tokens, without those of punctuation in passages, or of the
+    ids `kept` alone."""
     from sentence_transformers.multi_vector_encoder.modules import MultiVectorMask
 
-    make(folder / "start", "modernbert")
-    first = Transformer(str(folder / "start"), document_length=40)
+    make(folder / "start", kind)
+    first = Transformer(str(folder / "start"), document_length=40, **settings)
     modules = [
         first,
         Dense(32, 16, bias=False, activation_function=IDENTITY(),
               module_input_name="token_embeddings", module_output_name="token_embeddings"),
-        MultiVectorMask(skiplist_words=list(string.punctuation)),
+        MultiVectorMask(skiplist_words=list(string.punctuation), keep_only_token_ids=kept),
         Normalize(module_input_name="token_embeddings"),
     ]  # fmt: skip
     model = library.MultiVectorEncoder(modules=modules, device="cpu", prompts=PROMPTS)

@@ -29,7 +29,10 @@ from library_layouts import (
 )
 from loaded_packages import loaded_after
 from safetensors.torch import load_file, save_file
+from sentence_transformers.base.modules import Normalize
 from tiny_t5 import their_logits, theirs
+
+from raypipe.errors import InputError
 
 TEXTS = [
     "The lease of a shard is held by one driver.",
@@ -65,6 +68,7 @@ ENCODERS = {
         normal,
         part="20KB",
     ),
+    "MPNet, length 1 beside the embedding": lambda f: encoder(f, "mpnet", beside),
     "StaticEmbedding": static,
     "WordEmbeddings": words,
     "Sentence-T5": sentence_t5,
@@ -84,7 +88,20 @@ RERANKERS = {
     "Ettin": ettin,
     "Qwen3-Reranker": decoder_reranker,
 }
-LATE = {"sentence-transformers": late, "PyLate": pylate, "Stanford": stanford}
+LATE = {
+    "sentence-transformers": late,
+    "MPNet, shorter than its own limit": lambda f: late(f, "mpnet", max_seq_length=10),
+    "MPNet, fewer positions than its limit": lambda f: late(
+        f, "mpnet", max_seq_length=512, query_length=20
+    ),
+    "passages without a token that counts": lambda f: late(f, kept=[5]),
+    "PyLate": pylate,
+    "Stanford": stanford,
+}
+
+
+def beside(width):
+    return Normalize(module_output_name="other")
 
 
 def pairs_of(texts):
@@ -172,19 +189,20 @@ def test_a_passages_own_length_stands_beside_limits_and_positions(
 
 
 @pytest.mark.parametrize(
-    "own",
+    ("own", "most"),
     [
-        {"query_length": 9, "document_length": 20},
-        {"processing_kwargs": {"text": {"max_length": 15}}},
+        ({"query_length": 9, "document_length": 20}, 9),
+        ({"processing_kwargs": {"text": {"max_length": 15}}}, 15),
     ],
 )
-def test_an_encoders_own_lengths_stand_beside_longer_limits(tmp_path, own):
+def test_an_encoders_own_lengths_are_its_limits(tmp_path, own, most):
     folder = encoder(tmp_path, "electra", normal)
     changed(folder / "sentence_bert_config.json", **own)
     model = library.SentenceTransformer(str(folder), device="cpu")
     for side, encode in (("query", model.encode_query), ("passage", model.encode_document)):
-        found = encoded(folder, TEXTS, side, query_limit=40, passage_limit=40)
-        np.testing.assert_allclose(found, encode(TEXTS), atol=1e-5, rtol=1e-5)
+        np.testing.assert_allclose(encoded(folder, TEXTS, side), encode(TEXTS), atol=1e-5)
+    with pytest.raises(InputError, match=f"the model reads at most {most}"):
+        encoded(folder, TEXTS, "query", query_limit=40, passage_limit=40)
 
 
 def test_a_query_prefix_of_the_settings_takes_the_place_of_a_default_prompt(tmp_path):

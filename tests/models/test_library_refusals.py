@@ -9,10 +9,11 @@ import pytest
 import sentence_transformers as library
 import torch
 from drawn_models import make
-from json_files import changed
+from json_files import changed, write
 from library_layouts import (
     cross,
     decoder_reranker,
+    dense,
     encoded,
     encoder,
     late,
@@ -28,6 +29,7 @@ from library_layouts import (
 from safetensors.torch import load_file, save_file
 
 from raypipe.errors import InputError
+from raypipe.models import library_forward
 from raypipe.models.convert.describe import describe
 from raypipe.models.folder.model_folder import resolve_model
 from raypipe.models.library import hash_of
@@ -104,8 +106,16 @@ def test_the_librarys_own_reason_is_told_whole_and_not_that_of_a_tokenizer_elsew
     assert 'does not define a "BERT"' in told(folder)
 
 
-def test_weights_of_further_layers_are_named(tmp_path):
-    folder = encoder(tmp_path, "mpnet", normal)
+def test_weights_of_further_layers_or_other_sizes_are_named(tmp_path):
+    folder = encoder(tmp_path, "mpnet", dense(8))
+    rows = json.loads((folder / "config.json").read_text())["vocab_size"]
+    changed(folder / "config.json", vocab_size=rows + 1)
+    expected = f"embeddings.word_embeddings.weight: expected shape [{rows + 1}, 32] from"
+    assert f"{expected} config.json, found [{rows}, 32]" in told(folder)
+    changed(folder / "config.json", vocab_size=rows)
+    changed(folder / "2_Dense" / "config.json", out_features=4)
+    assert "for Dense: size mismatch for linear.weight" in told(folder)
+    changed(folder / "2_Dense" / "config.json", out_features=8)
     changed(folder / "config.json", num_hidden_layers=1)
     assert "layer.1." in told(folder) and "of the sizes in config.json" in told(folder)
 
@@ -165,7 +175,10 @@ def test_only_the_side_that_a_table_reads_has_no_limit(tmp_path):
 def test_a_model_that_reads_no_tokens_is_refused_before_any_work(tmp_path):
     bag = library.sentence_transformer.modules.BoW(vocab=["lease", "shard"])
     library.SentenceTransformer(modules=[bag], device="cpu").save_pretrained(str(tmp_path))
-    assert "expected a model that reads tokens, found BoW" in told(tmp_path)
+    assert "reads tokens and their attention_mask, found BoW without it" in told(tmp_path)
+    folder = cross(tmp_path / "cross", "mpnet")
+    changed(folder / "tokenizer_config.json", model_input_names=["input_ids"])
+    assert "reads tokens and their attention_mask, found Transformer without it" in told(folder)
 
 
 def test_a_token_without_an_embedding_is_refused_before_any_work(tmp_path):
@@ -192,11 +205,22 @@ def test_pickles_parts_elsewhere_and_quantised_weights_are_refused(tmp_path):
     changed(folder / "sentence_bert_config.json", tokenizer_name_or_path="../other")
     assert "tokenizer_name_or_path: expected none" in told(folder)
     changed(folder / "sentence_bert_config.json", tokenizer_name_or_path=None)
+    write(folder / "sentence_roberta_config.json", {"tokenizer_name_or_path": "../other"})
+    assert "tokenizer_name_or_path: expected none" in told(folder)
+    (folder / "sentence_roberta_config.json").unlink()
     resolve_model(str(folder))
     tensors = load_file(folder / "model.safetensors")
     name = next(name for name in tensors if "layer.1" in name)
     save_file(tensors | {name: tensors[name].to(torch.int8)}, folder / "model.safetensors")
     assert f"those of a quantisation (model.safetensors: {name} of I8)" in told(folder)
+
+
+@pytest.mark.parametrize("place", ["", "query_0_SparseStaticEmbedding"])
+def test_an_adapter_beside_weights_whose_base_no_hash_covers_is_refused(tmp_path, place):
+    folder = routed(tmp_path)
+    write(folder / place / "adapter_config.json", {"base_model_name_or_path": "../start"})
+    (folder / "model.safetensors").touch()
+    assert "expected a whole model, found an adapter (adapter_config.json)" in told(folder)
 
 
 def test_a_quantised_bert_is_refused_too(mono):
@@ -276,6 +300,16 @@ def test_modules_that_state_no_dimensions_or_begin_with_none_that_reads_are_refu
     assert "sentence-transformers cannot" in told(folder)
 
 
+@pytest.mark.parametrize(("stated", "settings"), [(16, {}), (48, {}), (48, {"truncate_dim": 40})])
+def test_other_dimensions_than_the_modules_state_are_refused(tmp_path, stated, settings):
+    folder = encoder(tmp_path, "mpnet")
+    changed(folder / "1_Pooling" / "config.json", embedding_dimension=stated)
+    expected = f"expected embeddings of {settings.get('truncate_dim', stated)} dimensions, as its"
+    with pytest.raises(InputError, match=f"{expected} modules state, found 32"):
+        encoded(folder, ["a zebra"], "query", **settings)
+    assert encoded(folder, ["a zebra"], "query", truncate_dim=8).shape == (1, 8)
+
+
 def test_other_similarities_are_refused_and_a_cosine_without_length_one_is_noted(tmp_path):
     folder = encoder(tmp_path, "electra")
     changed(folder / SETTINGS, similarity_fn_name="cosine")
@@ -314,6 +348,10 @@ def test_limits_of_late_interaction_cut_queries_and_passages(tmp_path):
     other = scored(folder, queries, passages, query_limit=9, passage_limit=4)
     assert not np.array_equal(found, other)
     assert not np.array_equal(found, scored(folder, queries, passages, query_limit=2))
+    long = scored(folder, queries, ["rank the lease " * 30, "a zebra"])
+    limit = resolve_model(str(folder)).reranker.total_limit - 1  # above the own one of passages
+    same = scored(folder, queries, ["rank the lease " * 30, "a zebra"], total_limit=limit)
+    np.testing.assert_array_equal(long, same)
 
 
 @pytest.mark.slow
@@ -339,8 +377,6 @@ def test_low_precision_is_near_and_its_class_says_so(tmp_path):
 
 
 def test_late_interaction_in_parts_is_late_interaction(tmp_path, monkeypatch):
-    from raypipe.models import library_forward
-
     folder = late(tmp_path)
     queries, passages = ["a zebra", "rank"] * 4, ["the lease, a b", "c", "d. e", "rank"] * 2
     whole = scored(folder, queries, passages)
@@ -401,6 +437,16 @@ def test_a_model_that_the_library_opens_and_cannot_compute_is_refused(tmp_path):
     changed(folder / "config.json", hidden_dropout_prob=float("nan"))
     with pytest.raises(InputError, match="cannot compute it as SentenceTransformer: dropout"):
         load_encoder(resolve_model(str(folder)))
+
+
+def test_what_the_library_raises_over_some_texts_alone_names_the_model(tmp_path, monkeypatch):
+    monkeypatch.setattr(library_forward, "TESTED_WORDS", (3,))
+    folder = cross(tmp_path, "mpnet")
+    only = {"text": {"truncation": "only_second"}}
+    changed(folder / "sentence_bert_config.json", processing_kwargs=only)
+    assert len(scored(folder, ["a zebra"], ["rank " * 90])) == 1
+    with pytest.raises(InputError, match="compute it as CrossEncoder: Truncation error"):
+        scored(folder, ["rank " * 90], ["a zebra"])
 
 
 def test_the_own_test_of_a_model_without_a_stated_limit_is_within_its_positions(tmp_path):

@@ -80,7 +80,7 @@ def read_sentence_transformer(files: ModelFiles) -> Evidence:
     evidence.add("one text alone is segment 0", query_segment=0, passage_segment=0)
     check_tokenizer(inner, evidence)
     limit, source = token_limit(inner, inner.config)
-    if isinstance(limit, int) and not isinstance(limit, bool) and limit > SPECIALS:
+    if type(limit) is int and limit > SPECIALS:
         evidence.add(source, query_limit=limit - SPECIALS, passage_limit=limit - SPECIALS)
     else:
         problem = (
@@ -129,7 +129,7 @@ def _read_finishing(files: ModelFiles, evidence: Evidence) -> None:
             evidence.by_library = "its truncate_dim cuts vectors after their Normalize"
     stated = settings.get("similarity_fn_name")
     evidence.notes += finishing_notes(normalise, stated)
-    sparse = "pooling" in evidence.values and evidence.values["pooling"] in (SPLADE, SPLADE_LOG)
+    sparse = evidence.values.get("pooling") in (SPLADE, SPLADE_LOG)
     if similarity_problems(files.folder, stated, sparse=sparse):
         evidence.by_library = f"its similarity is {stated}"
 

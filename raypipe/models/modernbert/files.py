@@ -5,6 +5,7 @@ head's own: a linear layer, a normalisation and the classifier.
 """
 
 from collections.abc import Mapping
+from operator import index
 from typing import Any
 
 from raypipe.models.bert.files import BertFiles
@@ -43,7 +44,7 @@ def attention_of(config: Config) -> list[tuple[float, int | None]]:
         kind: (rotary.get(kind) or {}).get("rope_theta", config.get(key, default))
         for kind, (key, default) in THETAS.items()
     }
-    half = config.get("local_attention", WINDOW) // 2
+    half = index(config.get("local_attention", WINDOW)) // 2
     return [(float(thetas[kind]), None if kind == GLOBAL else half) for kind in kinds]
 
 

@@ -160,6 +160,7 @@ VARIANTS = [
         {"layer_types": None, "global_attn_every_n_layers": 0},
         "layer_types, rope_parameters or local_attention: ",
     ),
+    ({"local_attention": 8.0}, "layer_types, rope_parameters or local_attention: "),
     ({"rope_parameters": 3}, "layer_types, rope_parameters or local_attention: "),
 ]
 
