@@ -457,9 +457,14 @@ def _conventions(model: Any, name: str, settings: Mapping[str, Any], folder: Pat
         )
     else:  # predict puts no other prompt in front of a pair
         values |= {"query_prefix": model.prompts.get(model.default_prompt_name) or ""}
-        scale = SCORES.get(type(model.activation_fn).__name__)
+        activation = type(model.activation_fn).__name__
+        if model.num_labels == 1 and activation not in SCORES and "score" not in given:
+            raise InputError(
+                f"{folder}: score: expected the activation Identity or Sigmoid, found {activation};"
+                ' put "score": "raw" in a raypipe.json beside the weights to rank by the logit'
+            )
         if model.num_labels == 1:
-            values |= {"relevant_label": None} | ({"score": scale} if scale else {})
+            values |= {"relevant_label": None, "score": SCORES.get(activation)}
     own: PairConventions = _checked(PairConventions, values | given, folder)
     if name != LATE_CLASS and model.num_labels != units_of(own):
         raise InputError(

@@ -85,6 +85,16 @@ def test_weights_in_files_that_nobody_reads_are_named(tmp_path, kind, name):
     assert f"expected model.safetensors, found {name}, which raypipe does not read" in told(folder)
 
 
+def test_an_activation_that_is_no_score_is_named_and_may_be_left_out(tmp_path):
+    folder = cross(tmp_path, "electra", activation_fn=torch.nn.Tanh())
+    assert "score: expected the activation Identity or Sigmoid, found Tanh" in told(folder)
+    (folder / "raypipe.json").write_text('{"score": "raw"}')
+    pairs = [[text for text in ("a zebra", "", "the lease")] for _ in range(2)]
+    theirs = library.CrossEncoder(str(folder), device="cpu", activation_fn=torch.nn.Identity())
+    expected = theirs.predict([*zip(*pairs, strict=True)])
+    np.testing.assert_allclose(scored(folder, *pairs), expected, atol=1e-5)
+
+
 def test_a_link_to_no_weights_is_named(tmp_path):
     folder = encoder(tmp_path, "bert", normal)
     (folder / "model.safetensors").unlink()
