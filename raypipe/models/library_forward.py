@@ -24,13 +24,12 @@ from raypipe.models.folder.files import check_unchanged
 from raypipe.models.folder.model_folder import ModelFolder, here
 from raypipe.models.library import (
     SIDES,
-    explained,
     hash_of,
     longest_of,
-    open_by_library,
     specials_of,
 )
 from raypipe.models.library_class import CLASSES, LATE_CLASS, PROMPTED
+from raypipe.models.library_open import explained, open_by_library
 from raypipe.models.machine.device import BUDGET_TOKENS, Place, numerics_class, parts_that_fit
 from raypipe.models.machine.precision import DTYPES, set_products
 from raypipe.models.prompted import first_pieces

@@ -36,7 +36,7 @@ def test_a_hostile_recipe_has_a_verb_and_is_one_error_that_names_the_file(tmp_pa
     assert verb_of(content.decode()) == "pipeline"
     with pytest.raises(InputError, match=f"recipe: line [12]: .*({told})"):
         load_recipe(content.decode())
-    assert time.process_time() - began < 10
+    assert time.process_time() - began < 60
 
 
 @pytest.mark.parametrize("value", ["9999-99-99", "9" * 5000, "[1, 2]"])

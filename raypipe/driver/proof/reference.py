@@ -43,7 +43,7 @@ from raypipe.models.folder.settings import (
     PairConventions,
     units_of,
 )
-from raypipe.models.library import every_weight, why_not_opened
+from raypipe.models.library_open import every_weight, why_not_opened
 from raypipe.models.load import load_encoder, load_scorer
 from raypipe.models.packed import attend_by_length, groups_of
 from raypipe.models.scorer import scores_of

@@ -450,7 +450,7 @@ def _pieces(stores: Storage, spec: StageSpec, model: str | None) -> list[str]:
         raise InputError(f"--model {model}: its tokenizer is not that of this store's word pieces")
     pieces = [f"[unused {number}]" for number in range(opened.dim)]  # of padding, in no text
     if opened.by_library:
-        from raypipe.models.library import open_by_library
+        from raypipe.models.library_open import open_by_library
 
         read, folder = opened.config_read, here(opened).folder
         vocabulary = open_by_library(folder, read["class"], read["pooling"], "meta").tokenizer

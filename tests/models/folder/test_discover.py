@@ -110,10 +110,6 @@ def test_release_6_writes_other_names_and_is_read_as_well(tmp_path):
             {"prompts": {"similarity_fn_name": "euclidean"}},
             "its similarity is euclidean: sentence-tr",
         ),
-        (
-            {"prompts": {"prompts": {"s2p": "x"}, "default_prompt_name": "s2p"}},
-            "query_prefix: .*which side",
-        ),
     ],
 )
 def test_what_raypipe_does_not_compute_or_must_not_guess_is_refused_by_name(
