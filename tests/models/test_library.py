@@ -33,6 +33,8 @@ from sentence_transformers.base.modules import Normalize
 from tiny_t5 import their_logits, theirs
 
 from raypipe.errors import InputError
+from raypipe.models.folder.model_folder import resolve_model
+from raypipe.models.load import load_encoder
 
 TEXTS = [
     "The lease of a shard is held by one driver.",
@@ -213,6 +215,16 @@ def test_a_query_prefix_of_the_settings_takes_the_place_of_a_default_prompt(tmp_
     for prefix in ("find: ", ""):
         found = scored(folder, queries, passages, query_prefix=prefix)
         np.testing.assert_allclose(found, model.predict(pairs, prompt=prefix), atol=2e-5)
+
+
+def test_a_model_of_the_library_computes_on_so_many_threads(tmp_path):
+    model, before = resolve_model(str(encoder(tmp_path, "electra"))), torch.get_num_threads()
+    try:
+        for threads in (3, 1):
+            load_encoder(model, threads=threads)
+            assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_a_table_saved_in_fp16_is_computed_in_fp32(tmp_path):
