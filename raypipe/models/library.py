@@ -19,7 +19,7 @@ from typing import Any
 
 from raypipe.errors import InputError, shown
 from raypipe.models.folder.discover import Discovered, given_settings, with_known_prompts
-from raypipe.models.folder.files import part_of, unread_weights
+from raypipe.models.folder.files import LOWER, part_of, unread_weights
 from raypipe.models.folder.modules import EMBEDDING, ROUTES, SETTINGS, ModelFiles
 from raypipe.models.folder.sentence_transformers import (
     SCORES,
@@ -390,7 +390,7 @@ def _cuts(model: Any, side: str) -> bool:
 
 def _long(folder: Path, tokens: int, longest: int) -> list[str]:
     problem = f"{folder}: the settings allow {tokens} tokens, the model reads at most {longest}"
-    return [problem] if tokens > longest else []
+    return [f"{problem}; {LOWER}"] if tokens > longest else []
 
 
 def _prompts(model: Any) -> dict[str, str]:

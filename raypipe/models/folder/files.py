@@ -34,6 +34,8 @@ NO_WORDS = (
     ": it has no head that predicts masked words; a pre-training with model.draw_missing: true "
     "draws it"
 )
+LOWER = "lower the limits in raypipe.json or under models.NAME.settings of a recipe"
+"""The remedy for settings that allow more tokens than a model reads."""
 FLOATS = ("F64", "F32", "F16", "BF16", "I64", "BOOL")
 """dtypes of tensors that are numbers themselves, or counts such as positions."""
 MOST_LABELS = 100_000
@@ -258,7 +260,8 @@ def fit_problems(
     if isinstance(conventions, Conventions):
         highest = max(conventions.query_segment, conventions.passage_segment)
     if longest > positions:
-        problems.append(f"the settings allow {longest} tokens, the model has {positions} positions")
+        beyond = f"the settings allow {longest} tokens, the model has {positions} positions"
+        problems.append(f"{beyond}; {LOWER}")
     if files.has_segments and 0 < rows <= highest:
         problems.append(f"the settings use segment {highest}, the model has {rows} segment rows")
     if isinstance(conventions, PairConventions) and conventions.three_segments:
