@@ -46,8 +46,8 @@ def test_a_model_whose_settings_allow_more_than_its_positions_is_refused(tiny_mo
         with pytest.raises(InputError) as refused:
             refusing()
         assert str(refused.value) == (
-            f"{longer}: the settings allow {limit + 2} tokens, the model has {positions} positions; "
-            "lower the limits in raypipe.json or under models.NAME.settings of a recipe"
+            f"{longer}: the settings allow {limit + 2} tokens, the model has {positions} positions;"
+            " lower the limits in raypipe.json or under models.NAME.settings of a recipe"
         )
     settings["passage_limit"] = positions - 2  # and the two tokens around a text
     (longer / "raypipe.json").write_text(json.dumps(settings))
