@@ -14,6 +14,7 @@ import pytrec_eval
 import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyarrow.csv import write_csv
 
 from raypipe.errors import InputError
 from raypipe.evaluation.run_files.forms import form_of, third_column
@@ -340,6 +341,19 @@ def test_the_columns_of_a_table_that_are_not_read_are_told(write, caplog):
     caplog.set_level(logging.INFO)
     read_run(write("qid,pid,score,name\nq,p,1,x\n"))
     assert "columns that are not read: name" in caplog.text
+
+
+def test_scores_that_contradict_the_ranks_of_a_table_are_told(tmp_path, caplog):
+    table = pa.table({"qid": ["r", "q", "q"], "docno": list("aab"), "rank": [0, 0, 1]})
+    for scores, told in (([1, 1, 2], True), ([1, 2, 2], False), ([1, 2, 1], False)):
+        scored = table.append_column("score", [scores])
+        pq.write_table(scored, tmp_path / "run")
+        write_csv(scored, tmp_path / "run.csv")
+        for name in ("run", "run.csv"):
+            assert [line[1] for line in lines(tmp_path / name)] == ["a", "a", "b"]
+            own = f"{tmp_path / name}: 1 queries: scores rise from one rank to the next"
+            assert (own in caplog.text and "first: query q" in caplog.text) == told
+            caplog.clear()
 
 
 def test_ranks_need_every_query_to_begin_at_the_same_number():
