@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from raypipe import foreign, numerics, schema
 from raypipe.config.parts import PACKAGED_MODELS
 from raypipe.data.formats.fields import checked_id
-from raypipe.data.qrels import check_columns, read_qrels, whole_grade
+from raypipe.data.qrels import check_columns, note_unjudged, read_qrels, whole_grade
 from raypipe.data.records import Problems
 from raypipe.errors import InputError, shown
 from raypipe.evaluation.run_files.runs import is_unordered, ranked, read_run
@@ -396,13 +396,15 @@ def qrels_of(given: Qrels) -> pa.Table:
     if isinstance(given, str | Path):
         return read_qrels(Path(given))
     if isinstance(given, Mapping):
-        return _checked_grades(
+        table = _checked_grades(
             [
                 (query, passage, grade)
                 for query, grades in given.items()
                 for passage, grade in _grades(query, grades).items()
             ]
         )
+        note_unjudged("qrels", [str(query) for query, grades in given.items() if not grades])
+        return table
     if not is_table(given):
         raise InputError(
             f"qrels: found {type(given).__name__}; expected a table with query_id, passage_id and "

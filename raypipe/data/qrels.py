@@ -2,7 +2,9 @@
 
 import csv
 import json
+import logging
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,12 +20,13 @@ from raypipe.data.formats.fields import checked_id, json_id, json_object
 from raypipe.data.formats.json_lines import names_of
 from raypipe.data.formats.tables import QUOTES, is_parquet, read_columns
 from raypipe.data.records import BOM, Problems, chunks
-from raypipe.errors import InputError, shown
+from raypipe.errors import InputError, shown, some
 from raypipe.regular import check_no_array
 from raypipe.schema import MAX_GRADE, QRELS, numbers, strings
 from raypipe.storage.compression import open_binary
 from raypipe.uris import dataset_id
 
+logger = logging.getLogger(__name__)
 _RANKS = [1, 2, 3, 4, 5]
 _ITERATIONS = ("0", "Q0")
 """Usual entries in the second of four columns."""
@@ -43,8 +46,8 @@ def read_qrels(path: Path) -> pa.Table:
     Below a header of tabs or commas, columns may be quoted, as BEIR writes and reads them. JSON is
     {query: {passage: grade}} or an object in each line, Parquet has named columns, and `irds:ID` is
     a data set of ir_datasets. Blank lines are skipped, and, as in trec_eval 10, those that begin
-    with #. A grade is a whole number, which may be written as 1.0; a judgement given twice with one
-    grade counts once.
+    with #; such a line with the columns of a judgement is logged. A grade is a whole number, which
+    may be written as 1.0; a judgement given twice with one grade counts once.
 
     Raises:
         InputError: invalid lines, one pair with two grades, a grade beyond `schema.MAX_GRADE`, a
@@ -144,6 +147,7 @@ def _of_json(path: Path) -> Iterator[tuple[str, str, object]]:
         body = json.loads(text, object_pairs_hook=tuple)  # objects alone become tuples
         if not isinstance(body, tuple):
             raise ValueError("the file holds no object")
+        note_unjudged(str(path), [query_id for query_id, entries in body if entries == ()])
         for query_id, entries in body:
             query_id.encode()  # half of a surrogate pair can be written, but is no text
             if not isinstance(entries, tuple):
@@ -158,6 +162,17 @@ def _of_json(path: Path) -> Iterator[tuple[str, str, object]]:
             f"{path}: expected JSON in UTF-8, {{query id: {{passage id: grade}}}}; {error}; or an "
             "object with query_id, passage_id and relevance in each line"
         ) from error
+
+
+def note_unjudged(name: str, queries: Sequence[str]) -> None:
+    """Warn of queries that stand in a dictionary of judgements without a passage."""
+    if queries:
+        logger.warning(
+            "%s: queries without a judgement are in no mean, where ir_measures counts 0 for each; "
+            "judge a passage of theirs 0 to count them: %s",
+            name,
+            some(queries),
+        )
 
 
 def _checked(path: Path, rows: Iterator[tuple[str, str, object]], problems: Problems) -> Placed:
@@ -184,6 +199,7 @@ def _of_lines(path: Path, problems: Problems) -> Placed:
                     "run of MS MARCO (query, passage, rank); expected judgements"
                 )
         yield f"line {number:,}", row
+    parser.note_comments(path)
     if not problems.num_problems and parser.others is not None and parser.others.second_reading():
         raise InputError(
             f"{path}: the four columns may be `query iteration passage grade`, as trec_eval reads "
@@ -231,10 +247,16 @@ class _Parser:
         """Whether there are three columns and no header."""
         self.others: _Others | None = None
         """Second reading of four columns without a header; None for any other form."""
+        self._comments = Counter[int]()
+        self._first_comments: dict[int, bytes] = {}
+        """Number of columns -> number and first of the comments that may be judgements."""
 
     def __call__(self, record: bytes) -> Judgement | None:
         comment = record.startswith(b"#")
         if not record.strip() or (comment and not self._named):
+            if num := _num_columns(record):
+                self._comments[num] += 1
+                self._first_comments.setdefault(num, record.strip())
             return None
         if not self._expected and self._is_header(record):
             return None
@@ -264,6 +286,18 @@ class _Parser:
             _grade(grade),
         )
 
+    def note_comments(self, path: Path) -> None:
+        """Warn of comments that have the columns of the file's judgements."""
+        num = len(self._expected.split()) if self._expected else max(self._comments, default=0)
+        if not self._named and self._comments[num]:
+            logger.warning(
+                "%s: lines that begin with # are comments, as in trec_eval 10; ir_measures reads "
+                "%d of them as judgements (first: %s)",
+                path,
+                self._comments[num],
+                shown(self._first_comments[num].decode(errors="replace")),
+            )
+
     def _is_header(self, record: bytes) -> bool:
         """Whether the first line names the columns; notes which there are."""
         header = foreign.header_of(record, foreign.QRELS, *foreign.QRELS)
@@ -291,6 +325,15 @@ class _Parser:
             return next(csv.reader([record.decode()], delimiter=self._separator, strict=True), [])
         except csv.Error as error:
             raise ValueError(f"not CSV: {error}; {QUOTES}") from None
+
+
+def _num_columns(comment: bytes) -> int:
+    """The number of columns of a comment that may be a judgement of a query like #1; else 0."""
+    words = comment.replace(b",", b" ").split()
+    if len(words) not in (3, 4) or words[0] == b"#" or not words[-1].lstrip(b"+-").isdigit():
+        return 0
+    usual = len(words) == 3 or words[1].decode(errors="replace") in _ITERATIONS
+    return len(words) if usual else 0
 
 
 def _grade(column: str) -> int:

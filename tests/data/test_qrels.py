@@ -5,6 +5,7 @@ import json
 import resource
 import zlib
 
+import ir_measures
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -14,6 +15,7 @@ from foreign_tools import QRELS as FOREIGN_QRELS
 from hypothesis import given
 from hypothesis import strategies as st
 
+from raypipe.api.inputs import qrels_of
 from raypipe.data.qrels import read_qrels
 from raypipe.errors import InputError
 from raypipe.schema import QRELS
@@ -249,6 +251,41 @@ def test_a_comment_begins_in_the_first_column_and_ids_may_hold_its_mark(tmp_path
     assert rows(write(tmp_path, content)) == [("q#1", "seg#7", 1), ("#q", "#d", 1)]
     with pytest.raises(InputError, match="no judgements in the file"):
         read_qrels(write(tmp_path, "#1 0 a 1\n"))
+
+
+@pytest.mark.parametrize(
+    ("content", "count"),
+    [
+        ("#1 0 a 1\nq 0 a 1\n#2\tQ0\ta\t-1\n", 2),
+        ("#1,a,1\nq,a,1\n", 1),
+        ("#1 a 1\nq a 1\n", 1),
+        ("#1 a 1\nq 0 a 1\n# 1 0 a 1\n# 0 a 1\n#by all 3\n#read by all 3\n#1 0 a b\n", 0),
+    ],
+)
+def test_comments_that_ir_measures_reads_as_judgements_are_told(tmp_path, caplog, content, count):
+    path = write(tmp_path, content)
+    assert rows(path) == [("q", "a", 1)]
+    told = [record.getMessage() for record in caplog.records]
+    assert len(told) == bool(count)
+    for message in told:
+        assert message.startswith(f"{path}: lines that begin with # are comments, as in trec_eval")
+        assert f"reads {count} of them as judgements (first: '#1" in message
+
+
+def test_queries_of_a_dictionary_without_judgements_are_told(tmp_path, caplog):
+    path = write(tmp_path, '{"q": {"a": 1}, "r": {}, "s": {"a": 0}, "t": {}}')
+    assert rows(path) == [("q", "a", 1), ("s", "a", 0)]
+    told = (
+        f"{path}: queries without a judgement are in no mean, where ir_measures counts 0 for each"
+    )
+    (record,) = caplog.records
+    assert record.getMessage().startswith(told) and record.getMessage().endswith(": r, t")
+    judged, ranking = json.loads(path.read_text()), {"q": {"a": 1.0}}
+    counted = ir_measures.calc_aggregate([ir_measures.RR], judged, ranking)
+    assert counted == {ir_measures.RR: 1 / 4}
+    caplog.clear()
+    qrels_of(judged)
+    assert caplog.records[0].getMessage().startswith("qrels: queries without a judgement")
 
 
 def test_four_columns_that_may_have_the_passage_in_the_second_are_refused_with_both_readings(

@@ -18,7 +18,7 @@ from pyarrow.csv import write_csv
 
 from raypipe.errors import InputError
 from raypipe.evaluation.run_files.forms import form_of, third_column
-from raypipe.evaluation.run_files.runs import is_unordered, read_run
+from raypipe.evaluation.run_files.runs import is_unordered, read_parts, read_run
 
 
 @pytest.fixture
@@ -207,6 +207,21 @@ def test_a_line_that_begins_with_a_hash_is_a_comment(write):
     assert order(write("# of May\nqid,docno,rank\n1,a,1\n")) == [("1", "a")]
     told = refused(write("q1\tp1\t1\n#2\tp1\t1\n"))
     assert "line 2: a line that begins with # is a comment, and '#2\\tp1\\t1' has the col" in told
+
+
+def test_comments_that_ir_measures_reads_as_lines_of_a_run_are_told_once(write, caplog):
+    path = write("#1 Q0 a 1 2.5 x\n# k1 = 0.9 b 0.4\nq Q0 #a 1 2 x\n  #2 Q0 a 1 -1e-7 a tag\n")
+    assert order(path) == [("q", "#a")] == [rows for part in read_parts(path) for rows in ids(part)]
+    told = f"{path}: lines that begin with # are comments, as in trec_eval 10; ir_measures reads 2"
+    told += " of them as a ranking (first: '#1 Q0 a 1 2.5 x')"
+    assert [record.getMessage() for record in caplog.records] == [told, told]
+    caplog.clear()
+    read_run(write("# system A, all 4 5 6 parts\n#q Q0 a b c d\nq Q0 #a 1 2 x\n"))
+    assert not caplog.records
+
+
+def ids(run):
+    return list(zip(run["query_id"].to_pylist(), run["passage_id"].to_pylist(), strict=True))
 
 
 WORDS = st.text(st.sampled_from("ab#1.\u00e9\u3000\u00a0-"), min_size=1, max_size=4)
