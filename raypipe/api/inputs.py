@@ -481,10 +481,12 @@ def held_scores(given: Scores, queries: pa.Array, passages: pa.Array) -> KeyedSc
     keys = (rows[0], rows[1], rows[2] if of_pairs else np.full(len(rows[0]), -1, np.int64))
     _refuse_repeats(keys, queries, passages)
     column = column_of(table, "probability" if of_pairs else "score", "scores")
-    if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
-        raise InputError(f"scores: expected numbers; found {column.type}")
+    try:
+        numbers = foreign.as_numbers("probability" if of_pairs else "score", column)
+    except ValueError as error:
+        raise InputError(f"scores: {error}") from None
     with np.errstate(over="ignore"):  # an infinite one is refused with the ranking
-        values = column.to_numpy().astype(np.float32)[kept]
+        values = numbers.to_numpy().astype(np.float32)[kept]
     return KeyedScores(keys, values, of_pairs)
 
 

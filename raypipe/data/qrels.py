@@ -3,9 +3,11 @@
 import csv
 import json
 import logging
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +149,11 @@ def _of_json(path: Path) -> Iterator[tuple[str, str, object]]:
         body = json.loads(text, object_pairs_hook=tuple)  # objects alone become tuples
         if not isinstance(body, tuple):
             raise ValueError("the file holds no object")
+        if _is_table(body):
+            raise InputError(
+                f"{path}: expected {{query id: {{passage id: grade}}}} or an object in each line; "
+                "found a table, as pandas writes it: df.to_json(PATH, orient='records', lines=True)"
+            )
         note_unjudged(str(path), [query_id for query_id, entries in body if entries == ()])
         for query_id, entries in body:
             query_id.encode()  # half of a surrogate pair can be written, but is no text
@@ -155,13 +162,24 @@ def _of_json(path: Path) -> Iterator[tuple[str, str, object]]:
             for passage_id, grade in entries:
                 passage_id.encode()
                 yield query_id, passage_id, grade
-    except InputError:  # of the compressed bytes
+    except InputError:
         raise
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(
             f"{path}: expected JSON in UTF-8, {{query id: {{passage id: grade}}}}; {error}; or an "
             "object with query_id, passage_id and relevance in each line"
         ) from error
+
+
+def _is_table(body: tuple[Any, ...]) -> bool:
+    """Whether the objects are the columns, or the first of them a row, of a table of judgements."""
+    of_row = next((entries for _, entries in body), None)
+    return any(
+        foreign.columns_of([str(name) for name, _ in pairs], foreign.QRELS).keys()
+        == foreign.QRELS.keys()
+        for pairs in (body, of_row)
+        if isinstance(pairs, tuple)
+    )
 
 
 def note_unjudged(name: str, queries: Sequence[str]) -> None:
@@ -247,6 +265,8 @@ class _Parser:
         """Whether there are three columns and no header."""
         self.others: _Others | None = None
         """Second reading of four columns without a header; None for any other form."""
+        self._first: bytes | None = None
+        """The first line, if it names no columns that are known."""
         self._comments = Counter[int]()
         self._first_comments: dict[int, bytes] = {}
         """Number of columns -> number and first of the comments that may be judgements."""
@@ -269,7 +289,7 @@ class _Parser:
             raise ValueError(
                 f"expected the columns {self._expected}, found {len(columns)} in"
                 f" {shown(record[:80].decode(errors='replace'))}"
-                f"{f'; a run has six, {_OF_RUN}' if of_run else ''}"
+                f"{f'; a run has six, {_OF_RUN}' if of_run else ''}{self._header_names(record)}"
             )
         if comment:
             raise ValueError(
@@ -280,11 +300,18 @@ class _Parser:
         query_id, passage_id, grade = (columns[place] for place in self._places)
         if self.others is not None:
             self.others.add(query_id, columns[1], passage_id)
-        return (
-            checked_id(query_id, field="query id"),
-            checked_id(passage_id, field="passage id"),
-            _grade(grade),
-        )
+        ids = checked_id(query_id, field="query id"), checked_id(passage_id, field="passage id")
+        try:
+            return *ids, _grade(grade)
+        except ValueError as error:
+            raise ValueError(f"{error}{self._header_names(record)}") from None
+
+    def _header_names(self, record: bytes) -> str:
+        """What a header says, for a first line that may be one, as it has no digit."""
+        if record != self._first or any(48 <= byte <= 57 for byte in record):
+            return ""
+        names = foreign.also(foreign.QRELS, *QRELS.names)
+        return f"; a header names query_id, passage_id and relevance ({names})"
 
     def note_comments(self, path: Path) -> None:
         """Warn of comments that have the columns of the file's judgements."""
@@ -308,6 +335,7 @@ class _Parser:
             self._places = places["query_id"], places["passage_id"], places["relevance"]
             foreign.check_grades(header.names)
             return True
+        self._first = record
         num = len(record.split())
         if num == 1 and record.count(b",") in (2, 3):
             self._separator, num = ",", record.count(b",") + 1
@@ -340,8 +368,15 @@ def _grade(column: str) -> int:
     """The grade of a text: a whole number, which may have a point and noughts behind it."""
     column = column.strip()
     if not _WHOLE.fullmatch(column):
-        raise ValueError(f"expected an integer grade, found {shown(column)}")
+        fraction = bool(_FRACTION.fullmatch(column))
+        raise ValueError(
+            f"expected an integer grade, found {shown(column)}{_ROUNDED if fraction else ''}"
+        )
     return _within(int(column.partition(".")[0]))
+
+
+_FRACTION = re.compile(r"[+-]?[0-9]*\.[0-9]+")
+_ROUNDED = "; trec_eval cuts a fraction off: multiply the grades, or round them"
 
 
 def whole_grade(value: object) -> int:
@@ -350,8 +385,16 @@ def whole_grade(value: object) -> int:
     Raises:
         ValueError: no whole number, or one beyond `schema.MAX_GRADE`.
     """
+    if isinstance(value, Decimal) and value.is_finite():  # such as a sum of a data base
+        value = int(value) if value == value.to_integral_value() else float(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or value % 1:
-        remedy = "; it is a text: write it as a number" if isinstance(value, str) else ""
+        remedy = ""
+        if isinstance(value, str):
+            remedy = "; it is a text: write it as a number"
+        elif isinstance(value, bool):
+            remedy = "; write 1 for true and 0 for false"
+        elif isinstance(value, float) and math.isfinite(value):
+            remedy = _ROUNDED
         raise ValueError(f"expected an integer grade, found {shown(value)}{remedy}")
     return _within(int(value))
 

@@ -4,6 +4,7 @@ import io
 import json
 import resource
 import zlib
+from decimal import Decimal
 
 import ir_measures
 import pyarrow as pa
@@ -122,6 +123,27 @@ def test_three_columns_headers_and_json_read_the_same(tmp_path, content):
 )
 def test_judgements_of_other_tools_are_read_as_these_wrote_them(name):
     assert set(rows(FOREIGN / name)) == FOREIGN_QRELS
+
+
+def test_decimals_of_a_data_base_are_grades_if_they_are_whole(tmp_path):
+    columns = {"qid": ["q", "q"], "docno": ["a", "b"], "label": [Decimal("1.0"), Decimal("0.0")]}
+    pq.write_table(pa.table(columns), tmp_path / "qrels")
+    assert rows(tmp_path / "qrels") == [("q", "a", 1), ("q", "b", 0)]
+    pq.write_table(pa.table({**columns, "label": [Decimal("0.5")] * 2}), tmp_path / "qrels")
+    with pytest.raises(
+        InputError, match=r"row 1: expected an integer grade, found 0\.5; trec_eval"
+    ):
+        read_qrels(tmp_path / "qrels")
+
+
+@pytest.mark.parametrize("orient", ["columns", "index"])
+def test_a_table_of_judgements_in_one_object_is_named_with_what_pandas_writes(tmp_path, orient):
+    frame = pa.table({"qid": ["q"], "docno": ["a"], "label": [1]}).to_pandas()
+    frame.to_json(tmp_path / "qrels", orient=orient)
+    with pytest.raises(InputError, match=r"found a table, as pandas writes it: df\.to_json"):
+        read_qrels(tmp_path / "qrels")
+    frame.to_json(tmp_path / "qrels", orient="records", lines=True)
+    assert rows(tmp_path / "qrels") == [("q", "a", 1)]
 
 
 def test_json_whose_queries_have_lists_names_the_query(tmp_path):

@@ -354,8 +354,8 @@ def test_a_table_with_ranks_or_scores_has_an_order(tmp_path, column):
 
 def test_the_columns_of_a_table_that_are_not_read_are_told(write, caplog):
     caplog.set_level(logging.INFO)
-    read_run(write("qid,pid,score,name\nq,p,1,x\n"))
-    assert "columns that are not read: name" in caplog.text
+    read_run(write(",qid,pid,score,name\n0,q,p,1,x\n"))
+    assert "columns that are not read: one without a name, name" in caplog.text
 
 
 def test_scores_that_contradict_the_ranks_of_a_table_are_told(tmp_path, caplog):
