@@ -179,16 +179,17 @@ def refuse(path: Path, lines: Lines, form: str) -> None:
         for at in bad[:SHOWN]:
             problems.append(
                 f"{path}: {where} {lines.number[at]}: score {lines.score[at]} is not a finite "
-                "float32; leave the passage out or score it again"
+                "float32 (3.4e38 at most); leave the passage out or score it again"
             )
         problems += _rest(path, len(bad))
     twice = repeats(lines.queries, lines.passages)
     for group in twice[:SHOWN]:
         query, passage = _name(lines.queries, group[0]), _name(lines.passages, group[0])
         at_lines = ", ".join(str(number) for number in lines.number[group[:SHOWN]])
+        remedy = "leave such lines out: faiss fills up with -1" if passage == "-1" else "keep one"
         problems.append(
             f"{path}: {where}s {at_lines}: query {query} ranks passage {passage} "
-            f"{len(group)} times; keep one"
+            f"{len(group)} times; {remedy}"
         )
     problems += _rest(path, len(twice))
     if form in ("top1000", "parquet", "table"):  # columns of the others end at white space
