@@ -167,6 +167,11 @@ def test_four_columns_that_may_be_either_are_refused_with_both_readings(write):
     assert order(write(f"{header}1\ta\t1\t24.5\n"), unordered=True) == [("1", "a")]
 
 
+def test_a_passage_0_of_top1000_is_told_from_a_trec_line_without_its_tag_by_the_texts(write):
+    assert form_of(write("q\t0\tword\tof two\nq\t1\tword\t7\n")) == "top1000"
+    assert "is the tag missing?" in refused(write("q\t0\tD1\t1\t0.5\n"))
+
+
 def test_tabs_belong_to_the_passage_in_every_line_of_top1000(write, caplog):
     rows = ["11\t5\thow to lock\tLock\tit\twell.", "11\t6\thow to lock\tKeys", "12\t6\tq\tx"]
     for start in range(3):
