@@ -216,7 +216,9 @@ def numbers_of(
             values[at] = float(word)
         except ValueError:
             if problems is not None:
-                problems.add(int(numbers[at]), f"{name}: expected a number; found {quoted(word)}")
+                remedy = "; write a point, and no mark of thousands" if b"," in word else ""
+                message = f"{name}: expected a number; found {quoted(word)}{remedy}"
+                problems.add(int(numbers[at]), message)
     return narrowed(values)
 
 
