@@ -146,6 +146,21 @@ def as_text(name: str, column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | 
     )
 
 
+def as_numbers(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Whole numbers, fractions and decimals as float64, to which larger ones are rounded.
+
+    Raises:
+        ValueError: another type, with what writes the column as numbers.
+    """
+    kind = column.type
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return column.cast(pa.float64(), safe=False)
+    raise ValueError(
+        f"column {name}: expected numbers; found {kind}; in pandas, df.astype({{{name!r}: "
+        "'float64'}) makes numbers of texts"
+    )
+
+
 def without_fractions(name: str) -> str:
     """How a column of ids that came out as fractions is written as whole numbers."""
     return (

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from raypipe import foreign, numerics, schema
 from raypipe.config.parts import PACKAGED_MODELS
 from raypipe.data.formats.fields import checked_id
-from raypipe.data.qrels import check_columns, read_qrels, whole_grade
+from raypipe.data.qrels import check_columns, note_unjudged, read_qrels, whole_grade
 from raypipe.data.records import Problems
 from raypipe.errors import InputError, shown
 from raypipe.evaluation.run_files.runs import is_unordered, ranked, read_run
@@ -396,13 +396,15 @@ def qrels_of(given: Qrels) -> pa.Table:
     if isinstance(given, str | Path):
         return read_qrels(Path(given))
     if isinstance(given, Mapping):
-        return _checked_grades(
+        table = _checked_grades(
             [
                 (query, passage, grade)
                 for query, grades in given.items()
                 for passage, grade in _grades(query, grades).items()
             ]
         )
+        note_unjudged("qrels", [str(query) for query, grades in given.items() if not grades])
+        return table
     if not is_table(given):
         raise InputError(
             f"qrels: found {type(given).__name__}; expected a table with query_id, passage_id and "
@@ -479,10 +481,12 @@ def held_scores(given: Scores, queries: pa.Array, passages: pa.Array) -> KeyedSc
     keys = (rows[0], rows[1], rows[2] if of_pairs else np.full(len(rows[0]), -1, np.int64))
     _refuse_repeats(keys, queries, passages)
     column = column_of(table, "probability" if of_pairs else "score", "scores")
-    if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
-        raise InputError(f"scores: expected numbers; found {column.type}")
+    try:
+        numbers = foreign.as_numbers("probability" if of_pairs else "score", column)
+    except ValueError as error:
+        raise InputError(f"scores: {error}") from None
     with np.errstate(over="ignore"):  # an infinite one is refused with the ranking
-        values = column.to_numpy().astype(np.float32)[kept]
+        values = numbers.to_numpy().astype(np.float32)[kept]
     return KeyedScores(keys, values, of_pairs)
 
 

@@ -2,8 +2,12 @@
 
 import csv
 import json
+import logging
+import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +22,13 @@ from raypipe.data.formats.fields import checked_id, json_id, json_object
 from raypipe.data.formats.json_lines import names_of
 from raypipe.data.formats.tables import QUOTES, is_parquet, read_columns
 from raypipe.data.records import BOM, Problems, chunks
-from raypipe.errors import InputError, shown
+from raypipe.errors import InputError, shown, some
 from raypipe.regular import check_no_array
 from raypipe.schema import MAX_GRADE, QRELS, numbers, strings
 from raypipe.storage.compression import open_binary
 from raypipe.uris import dataset_id
 
+logger = logging.getLogger(__name__)
 _RANKS = [1, 2, 3, 4, 5]
 _ITERATIONS = ("0", "Q0")
 """Usual entries in the second of four columns."""
@@ -43,8 +48,8 @@ def read_qrels(path: Path) -> pa.Table:
     Below a header of tabs or commas, columns may be quoted, as BEIR writes and reads them. JSON is
     {query: {passage: grade}} or an object in each line, Parquet has named columns, and `irds:ID` is
     a data set of ir_datasets. Blank lines are skipped, and, as in trec_eval 10, those that begin
-    with #. A grade is a whole number, which may be written as 1.0; a judgement given twice with one
-    grade counts once.
+    with #; such a line with the columns of a judgement is logged. A grade is a whole number, which
+    may be written as 1.0; a judgement given twice with one grade counts once.
 
     Raises:
         InputError: invalid lines, one pair with two grades, a grade beyond `schema.MAX_GRADE`, a
@@ -144,6 +149,12 @@ def _of_json(path: Path) -> Iterator[tuple[str, str, object]]:
         body = json.loads(text, object_pairs_hook=tuple)  # objects alone become tuples
         if not isinstance(body, tuple):
             raise ValueError("the file holds no object")
+        if _is_table(body):
+            raise InputError(
+                f"{path}: expected {{query id: {{passage id: grade}}}} or an object in each line; "
+                "found a table, as pandas writes it: df.to_json(PATH, orient='records', lines=True)"
+            )
+        note_unjudged(str(path), [query_id for query_id, entries in body if entries == ()])
         for query_id, entries in body:
             query_id.encode()  # half of a surrogate pair can be written, but is no text
             if not isinstance(entries, tuple):
@@ -151,13 +162,35 @@ def _of_json(path: Path) -> Iterator[tuple[str, str, object]]:
             for passage_id, grade in entries:
                 passage_id.encode()
                 yield query_id, passage_id, grade
-    except InputError:  # of the compressed bytes
+    except InputError:
         raise
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(
             f"{path}: expected JSON in UTF-8, {{query id: {{passage id: grade}}}}; {error}; or an "
             "object with query_id, passage_id and relevance in each line"
         ) from error
+
+
+def _is_table(body: tuple[Any, ...]) -> bool:
+    """Whether the objects are the columns, or the first of them a row, of a table of judgements."""
+    of_row = next((entries for _, entries in body), None)
+    return any(
+        foreign.columns_of([str(name) for name, _ in pairs], foreign.QRELS).keys()
+        == foreign.QRELS.keys()
+        for pairs in (body, of_row)
+        if isinstance(pairs, tuple)
+    )
+
+
+def note_unjudged(name: str, queries: Sequence[str]) -> None:
+    """Warn of queries that stand in a dictionary of judgements without a passage."""
+    if queries:
+        logger.warning(
+            "%s: queries without a judgement are in no mean, where ir_measures counts 0 for each; "
+            "judge a passage of theirs 0 to count them: %s",
+            name,
+            some(queries),
+        )
 
 
 def _checked(path: Path, rows: Iterator[tuple[str, str, object]], problems: Problems) -> Placed:
@@ -184,6 +217,7 @@ def _of_lines(path: Path, problems: Problems) -> Placed:
                     "run of MS MARCO (query, passage, rank); expected judgements"
                 )
         yield f"line {number:,}", row
+    parser.note_comments(path)
     if not problems.num_problems and parser.others is not None and parser.others.second_reading():
         raise InputError(
             f"{path}: the four columns may be `query iteration passage grade`, as trec_eval reads "
@@ -231,10 +265,18 @@ class _Parser:
         """Whether there are three columns and no header."""
         self.others: _Others | None = None
         """Second reading of four columns without a header; None for any other form."""
+        self._first: bytes | None = None
+        """The first line, if it names no columns that are known."""
+        self._comments = Counter[int]()
+        self._first_comments: dict[int, bytes] = {}
+        """Number of columns -> number and first of the comments that may be judgements."""
 
     def __call__(self, record: bytes) -> Judgement | None:
         comment = record.startswith(b"#")
         if not record.strip() or (comment and not self._named):
+            if num := _num_columns(record):
+                self._comments[num] += 1
+                self._first_comments.setdefault(num, record.strip())
             return None
         if not self._expected and self._is_header(record):
             return None
@@ -247,7 +289,7 @@ class _Parser:
             raise ValueError(
                 f"expected the columns {self._expected}, found {len(columns)} in"
                 f" {shown(record[:80].decode(errors='replace'))}"
-                f"{f'; a run has six, {_OF_RUN}' if of_run else ''}"
+                f"{f'; a run has six, {_OF_RUN}' if of_run else ''}{self._header_names(record)}"
             )
         if comment:
             raise ValueError(
@@ -258,11 +300,30 @@ class _Parser:
         query_id, passage_id, grade = (columns[place] for place in self._places)
         if self.others is not None:
             self.others.add(query_id, columns[1], passage_id)
-        return (
-            checked_id(query_id, field="query id"),
-            checked_id(passage_id, field="passage id"),
-            _grade(grade),
-        )
+        ids = checked_id(query_id, field="query id"), checked_id(passage_id, field="passage id")
+        try:
+            return *ids, _grade(grade)
+        except ValueError as error:
+            raise ValueError(f"{error}{self._header_names(record)}") from None
+
+    def _header_names(self, record: bytes) -> str:
+        """What a header says, for a first line that may be one, as it has no digit."""
+        if record != self._first or any(48 <= byte <= 57 for byte in record):
+            return ""
+        names = foreign.also(foreign.QRELS, *QRELS.names)
+        return f"; a header names query_id, passage_id and relevance ({names})"
+
+    def note_comments(self, path: Path) -> None:
+        """Warn of comments that have the columns of the file's judgements."""
+        num = len(self._expected.split()) if self._expected else max(self._comments, default=0)
+        if not self._named and self._comments[num]:
+            logger.warning(
+                "%s: lines that begin with # are comments, as in trec_eval 10; ir_measures reads "
+                "%d of them as judgements (first: %s)",
+                path,
+                self._comments[num],
+                shown(self._first_comments[num].decode(errors="replace")),
+            )
 
     def _is_header(self, record: bytes) -> bool:
         """Whether the first line names the columns; notes which there are."""
@@ -274,6 +335,7 @@ class _Parser:
             self._places = places["query_id"], places["passage_id"], places["relevance"]
             foreign.check_grades(header.names)
             return True
+        self._first = record
         num = len(record.split())
         if num == 1 and record.count(b",") in (2, 3):
             self._separator, num = ",", record.count(b",") + 1
@@ -293,12 +355,28 @@ class _Parser:
             raise ValueError(f"not CSV: {error}; {QUOTES}") from None
 
 
+def _num_columns(comment: bytes) -> int:
+    """The number of columns of a comment that may be a judgement of a query like #1; else 0."""
+    words = comment.replace(b",", b" ").split()
+    if len(words) not in (3, 4) or words[0] == b"#" or not words[-1].lstrip(b"+-").isdigit():
+        return 0
+    usual = len(words) == 3 or words[1].decode(errors="replace") in _ITERATIONS
+    return len(words) if usual else 0
+
+
 def _grade(column: str) -> int:
     """The grade of a text: a whole number, which may have a point and noughts behind it."""
     column = column.strip()
     if not _WHOLE.fullmatch(column):
-        raise ValueError(f"expected an integer grade, found {shown(column)}")
+        fraction = bool(_FRACTION.fullmatch(column))
+        raise ValueError(
+            f"expected an integer grade, found {shown(column)}{_ROUNDED if fraction else ''}"
+        )
     return _within(int(column.partition(".")[0]))
+
+
+_FRACTION = re.compile(r"[+-]?[0-9]*\.[0-9]+")
+_ROUNDED = "; trec_eval cuts a fraction off: multiply the grades, or round them"
 
 
 def whole_grade(value: object) -> int:
@@ -307,8 +385,16 @@ def whole_grade(value: object) -> int:
     Raises:
         ValueError: no whole number, or one beyond `schema.MAX_GRADE`.
     """
+    if isinstance(value, Decimal) and value.is_finite():  # such as a sum of a data base
+        value = int(value) if value == value.to_integral_value() else float(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or value % 1:
-        remedy = "; it is a text: write it as a number" if isinstance(value, str) else ""
+        remedy = ""
+        if isinstance(value, str):
+            remedy = "; it is a text: write it as a number"
+        elif isinstance(value, bool):
+            remedy = "; write 1 for true and 0 for false"
+        elif isinstance(value, float) and math.isfinite(value):
+            remedy = _ROUNDED
         raise ValueError(f"expected an integer grade, found {shown(value)}{remedy}")
     return _within(int(value))
 

@@ -200,6 +200,12 @@ def _trec_eval(name: str) -> ir_measures.Measure | None:
     return parsed[0]
 
 
+_ELSEWHERE = {
+    **dict.fromkeys(("hit_rate", "hitrate", "hit", "accuracy", "top_k_accuracy"), "Success"),
+    "mean_reciprocal_rank": "RR",
+    **dict.fromkeys(("average_precision", "mean_average_precision"), "AP"),
+}
+"""Names of ranx, sentence-transformers and others that are near to no name of ir_measures."""
 _CUTOFF_FIRST = re.compile(r"(\w+)(@[0-9]+)(\(.*\))")
 
 
@@ -221,5 +227,5 @@ def _reason(name: str, error: Exception) -> str:
     known_names = sorted(computed, key=lambda known: registry[known].__name__ == known)
     by_lower = {known.lower(): known for known in known_names}
     near = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0)
-    meant = by_lower[near[0]] + name.strip()[len(word) :]
-    return f"unknown; the nearest known one is {meant}"
+    known = _ELSEWHERE.get(word.lower(), by_lower[near[0]])
+    return f"unknown; the nearest known one is {known}{name.strip()[len(word) :]}"

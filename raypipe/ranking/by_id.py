@@ -1,5 +1,6 @@
 """Converts runs with original ids into runs with rows, and back."""
 
+import logging
 from collections.abc import Sequence
 
 import numpy as np
@@ -7,9 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from raypipe import schema
-from raypipe.errors import InputError
+from raypipe.errors import InputError, some
 from raypipe.ranking.fuse import fuse_tables
 
+logger = logging.getLogger(__name__)
 SHOWN = 10
 
 
@@ -66,22 +68,46 @@ def fuse_by_id(
     weights: Sequence[float] | None = None,
     k: float | None = None,
     depth: int | None = None,
+    names: Sequence[str] | None = None,
 ) -> pa.Table:
     """One run (schema.RUN_FILE) from several, or a cut one.
 
-    The arguments and errors are those of `fuse_tables`.
+    The arguments and errors are those of `fuse_tables`. Queries that a run lacks are logged, and
+    runs without a passage in common.
 
     `passages` are the collection's ids in row order, which decides ties; without them, ties are
-    ordered by ascending passage id, as strings.
+    ordered by ascending passage id, as strings. `names` are those of the runs in messages.
     """
     queries = first_seen(runs)
     passages = ascending(runs) if passages is None else passages
+    names = names or [f"run {number}" for number in range(1, len(runs) + 1)]
     tables = [
-        with_rows(run, queries, passages, name=f"run {number}")
-        for number, run in enumerate(runs, start=1)
+        with_rows(run, queries, passages, name=name) for run, name in zip(runs, names, strict=True)
     ]
     fused = fuse_tables(tables, method=method, scored_by="fused", weights=weights, k=k, depth=depth)
+    _note_strangers(runs, names, queries)
     return with_ids(fused, queries, passages)
+
+
+def _note_strangers(runs: Sequence[pa.Table], names: Sequence[str], queries: pa.Array) -> None:
+    """Warn of runs that may be of another query set or collection than the others."""
+    for run, name in zip(runs, names, strict=True):
+        lacking = queries.filter(pc.invert(pc.is_in(queries, pc.unique(run["query_id"]))))
+        if len(lacking):
+            logger.warning(
+                "%s: lacks %d of the %d queries, which the others alone rank: %s",
+                name,
+                len(lacking),
+                len(queries),
+                some(lacking.to_pylist()),
+            )
+    filled = [run for run in runs if len(run)]
+    num_passages = sum(len(pc.unique(run["passage_id"])) for run in filled)
+    if len(filled) > 1 and num_passages == len(_distinct(filled, "passage_id")):
+        logger.warning(
+            "%s: no passage is in two of the runs: are their ids of one collection?",
+            ", ".join(names),
+        )
 
 
 def _distinct(runs: Sequence[pa.Table], column: str) -> pa.Array:

@@ -55,6 +55,31 @@ def test_empty_runs_fuse_to_an_empty_one():
     assert lines(raypipe.fuse([{}, A])) == [("q", "x", 1), ("q", "y", 2)]
 
 
+def test_queries_that_a_run_lacks_are_told_by_its_file(tmp_path, caplog):
+    from raypipe.driver.verbs.fuse_files import fuse_files
+
+    paths = [tmp_path / "a.trec", tmp_path / "b.trec"]
+    for run, path in zip([A, B], paths, strict=True):
+        raypipe.write_run(run, path)
+    fuse_files(paths, method="rrf", depth=15, out=tmp_path)
+    lacking = "lacks 1 of the 2 queries, which the others alone rank: r"
+    assert [record.getMessage() for record in caplog.records] == [f"{paths[0]}: {lacking}"]
+    caplog.clear()
+    raypipe.fuse([A, B])
+    assert [record.getMessage() for record in caplog.records] == [f"run 1: {lacking}"]
+
+
+def test_runs_of_one_query_set_are_fused_without_a_word(caplog):
+    raypipe.fuse([A, {"q": {"y": 1.0}}])
+    raypipe.fuse([A])
+    assert caplog.records == []
+
+
+def test_runs_that_share_no_passage_are_told(caplog):
+    raypipe.fuse([A, {"q": {"doc-x": 1.0}}])
+    assert "run 1, run 2: no passage is in two of the runs" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("runs", "more", "told"),
     [

@@ -129,7 +129,7 @@ def test_what_cannot_rerank_is_refused():
         ({"scores": pa.table({"query_id": ["q"]})}, "scores: expected a column passage_id"),
         (
             {"scores": pa.table({"query_id": ["q"], "passage_id": ["a"], "score": ["1.5"]})},
-            "scores: expected numbers; found string",
+            "scores: column score: expected numbers; found string",
         ),
         ({"scores": of(0, 0, 0, 0), "k": 0}, "k: expected a whole number from 1; found 0"),
         (

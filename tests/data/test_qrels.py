@@ -4,7 +4,9 @@ import io
 import json
 import resource
 import zlib
+from decimal import Decimal
 
+import ir_measures
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -14,6 +16,7 @@ from foreign_tools import QRELS as FOREIGN_QRELS
 from hypothesis import given
 from hypothesis import strategies as st
 
+from raypipe.api.inputs import qrels_of
 from raypipe.data.qrels import read_qrels
 from raypipe.errors import InputError
 from raypipe.schema import QRELS
@@ -120,6 +123,27 @@ def test_three_columns_headers_and_json_read_the_same(tmp_path, content):
 )
 def test_judgements_of_other_tools_are_read_as_these_wrote_them(name):
     assert set(rows(FOREIGN / name)) == FOREIGN_QRELS
+
+
+def test_decimals_of_a_data_base_are_grades_if_they_are_whole(tmp_path):
+    columns = {"qid": ["q", "q"], "docno": ["a", "b"], "label": [Decimal("1.0"), Decimal("0.0")]}
+    pq.write_table(pa.table(columns), tmp_path / "qrels")
+    assert rows(tmp_path / "qrels") == [("q", "a", 1), ("q", "b", 0)]
+    pq.write_table(pa.table({**columns, "label": [Decimal("0.5")] * 2}), tmp_path / "qrels")
+    with pytest.raises(
+        InputError, match=r"row 1: expected an integer grade, found 0\.5; trec_eval"
+    ):
+        read_qrels(tmp_path / "qrels")
+
+
+@pytest.mark.parametrize("orient", ["columns", "index"])
+def test_a_table_of_judgements_in_one_object_is_named_with_what_pandas_writes(tmp_path, orient):
+    frame = pa.table({"qid": ["q"], "docno": ["a"], "label": [1]}).to_pandas()
+    frame.to_json(tmp_path / "qrels", orient=orient)
+    with pytest.raises(InputError, match=r"found a table, as pandas writes it: df\.to_json"):
+        read_qrels(tmp_path / "qrels")
+    frame.to_json(tmp_path / "qrels", orient="records", lines=True)
+    assert rows(tmp_path / "qrels") == [("q", "a", 1)]
 
 
 def test_json_whose_queries_have_lists_names_the_query(tmp_path):
@@ -249,6 +273,41 @@ def test_a_comment_begins_in_the_first_column_and_ids_may_hold_its_mark(tmp_path
     assert rows(write(tmp_path, content)) == [("q#1", "seg#7", 1), ("#q", "#d", 1)]
     with pytest.raises(InputError, match="no judgements in the file"):
         read_qrels(write(tmp_path, "#1 0 a 1\n"))
+
+
+@pytest.mark.parametrize(
+    ("content", "count"),
+    [
+        ("#1 0 a 1\nq 0 a 1\n#2\tQ0\ta\t-1\n", 2),
+        ("#1,a,1\nq,a,1\n", 1),
+        ("#1 a 1\nq a 1\n", 1),
+        ("#1 a 1\nq 0 a 1\n# 1 0 a 1\n# 0 a 1\n#by all 3\n#read by all 3\n#1 0 a b\n", 0),
+    ],
+)
+def test_comments_that_ir_measures_reads_as_judgements_are_told(tmp_path, caplog, content, count):
+    path = write(tmp_path, content)
+    assert rows(path) == [("q", "a", 1)]
+    told = [record.getMessage() for record in caplog.records]
+    assert len(told) == bool(count)
+    for message in told:
+        assert message.startswith(f"{path}: lines that begin with # are comments, as in trec_eval")
+        assert f"reads {count} of them as judgements (first: '#1" in message
+
+
+def test_queries_of_a_dictionary_without_judgements_are_told(tmp_path, caplog):
+    path = write(tmp_path, '{"q": {"a": 1}, "r": {}, "s": {"a": 0}, "t": {}}')
+    assert rows(path) == [("q", "a", 1), ("s", "a", 0)]
+    told = (
+        f"{path}: queries without a judgement are in no mean, where ir_measures counts 0 for each"
+    )
+    (record,) = caplog.records
+    assert record.getMessage().startswith(told) and record.getMessage().endswith(": r, t")
+    judged, ranking = json.loads(path.read_text()), {"q": {"a": 1.0}}
+    counted = ir_measures.calc_aggregate([ir_measures.RR], judged, ranking)
+    assert counted == {ir_measures.RR: 1 / 4}
+    caplog.clear()
+    qrels_of(judged)
+    assert caplog.records[0].getMessage().startswith("qrels: queries without a judgement")
 
 
 def test_four_columns_that_may_have_the_passage_in_the_second_are_refused_with_both_readings(

@@ -34,6 +34,9 @@ def test_forms_of_other_tools_are_answered_with_ours():
     given = {
         "nDCG@10(rel=2)": "a cutoff comes last, as in nDCG(rel=2)@10",
         "10": "a number alone; trec_eval's P.5,10 is P_5 P_10 here",
+        "hit_rate@10": "unknown; the nearest known one is Success@10",
+        "accuracy@10": "unknown; the nearest known one is Success@10",
+        "Mean_Reciprocal_Rank": "unknown; the nearest known one is RR",
         "alfa_nDCG@10": "unknown; the nearest known one is nDCG@10",  # alpha_nDCG is refused
     }
     with pytest.raises(InputError) as caught:

@@ -35,7 +35,8 @@ def fuse_files(
     check_folder(out, "--out ")
     _refuse_standing(out / "fused.trec", runs)
     read = [read_run(path, break_ties=break_ties) for path in runs]
-    fused = fuse_by_id(read, method=method, weights=weights, k=k, depth=depth)
+    names = list(map(str, runs))
+    fused = fuse_by_id(read, method=method, weights=weights, k=k, depth=depth, names=names)
     out.mkdir(parents=True, exist_ok=True)
     write_trec(fused, out / "fused.trec", tag=TAG)
     return {"queries": len(pc.unique(fused["query_id"])), "lines": fused.num_rows}

@@ -103,8 +103,13 @@ def _forms_of_line(line: bytes) -> set[str]:
         if _WHOLE.fullmatch(words[2]) and _is_number(words[3]):
             forms.add("colbert")
     if len(cells) >= 4 and all(len(cell.split()) == 1 for cell in cells[:2]):
-        forms.add("top1000")
+        forms |= {"top1000"} if forms or not _is_cut(words) else set()
     return forms
+
+
+def _is_cut(words: list[bytes]) -> bool:
+    """Whether they are a TREC line's without its tag, or rank and tag: Q0 is no passage."""
+    return len(words) in (4, 5) and words[1] in _MARKS and all(map(_is_number, words[3:]))
 
 
 def _by_columns(path: Path, line: bytes) -> str:
@@ -112,7 +117,7 @@ def _by_columns(path: Path, line: bytes) -> str:
     words = line.split()
     if len(words) >= TREC_COLUMNS and b"\t" not in line:
         return "trec"
-    if line.count(b"\t") >= 3:
+    if line.count(b"\t") >= 3 and not _is_cut(words):
         return "trec" if line.count(b"\t") == TREC_COLUMNS - 1 else "top1000"
     remedy = ""
     if len(words) == 2:

@@ -1,5 +1,6 @@
 """Text run files without a header as columns, in file order: TREC, MS MARCO, ColBERT, top1000."""
 
+import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from raypipe.evaluation.run_files.columns import SHOWN, Codes, encode
 from raypipe.regular import check_returns, check_utf8_mark
 from raypipe.storage.compression import open_binary
 
+logger = logging.getLogger(__name__)
 BLOCK_BYTES = 4 << 20
 MAX_LINE_BYTES = 16 << 20
 """A longer line is no line of a run, also of one with texts."""
@@ -96,6 +98,11 @@ class LineProblems:
 
 
 _COMMENT = re.compile(rb"^[ \t\r\x0b\x0c]*#[^\n]*", re.MULTILINE)
+
+_RANKED_COMMENT = re.compile(
+    rb"^[ \t]*(#\S+[ \t]+\S+[ \t]+\S+[ \t]+[0-9]+[ \t]+[-+.]*[0-9]\S*[ \t]+\S.*)", re.MULTILINE
+)
+"""A comment that may be a TREC line of a query like #1."""
 
 
 def without_comments(block: bytes) -> bytes:
@@ -209,7 +216,9 @@ def numbers_of(
             values[at] = float(word)
         except ValueError:
             if problems is not None:
-                problems.add(int(numbers[at]), f"{name}: expected a number; found {quoted(word)}")
+                remedy = "; write a point, and no mark of thousands" if b"," in word else ""
+                message = f"{name}: expected a number; found {quoted(word)}{remedy}"
+                problems.add(int(numbers[at]), message)
     return narrowed(values)
 
 
@@ -304,17 +313,21 @@ def lines_of(blocks: list[Block]) -> Lines:
 def parsed_blocks(path: Path, form: str, problems: LineProblems) -> Iterator[Block]:
     """Query ids, passage ids, ranks, scores and line numbers of the file, some lines at a time.
 
-    A block with a problem is noted and left out.
+    A block with a problem is noted and left out. Comments that have the columns of a TREC line are
+    logged.
     """
     layout, first = TEXT_FORMATS[form], 1
+    hidden, num_hidden = b"", 0
     for block in line_blocks(path, block_bytes=BLOCK_BYTES):
         if b"\0" in block:
             _add_nul(block, first, problems)
         if form != "trec" and b"#" in block:
             _add_comments(block, layout, first, problems)
-        columns, numbers = layout.split(
-            without_comments(block), layout.num_columns, first, problems
-        )
+        content = without_comments(block)
+        if form == "trec" and len(content) < len(block):
+            found = _RANKED_COMMENT.findall(block)
+            hidden, num_hidden = hidden or b"".join(found[:1]), num_hidden + len(found)
+        columns, numbers = layout.split(content, layout.num_columns, first, problems)
         first += block.count(b"\n")
         if not len(numbers):
             continue
@@ -329,6 +342,14 @@ def parsed_blocks(path: Path, form: str, problems: LineProblems) -> Iterator[Blo
         passage_id = texts_of(columns[layout.passage], numbers, problems)
         if not (query_id.null_count or passage_id.null_count):
             yield query_id, passage_id, rank, score, numbers
+    if num_hidden:
+        logger.warning(
+            "%s: lines that begin with # are comments, as in trec_eval 10; ir_measures reads %d of "
+            "them as a ranking (first: %s)",
+            problems.path,
+            num_hidden,
+            quoted(hidden),
+        )
 
 
 def _add_nul(block: bytes, first: int, problems: LineProblems) -> None:

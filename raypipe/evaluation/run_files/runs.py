@@ -73,7 +73,10 @@ def read_run(
         lines = read_parquet(path)
     else:
         lines = read_table(path) if form == "table" else read_lines(path, form)
-    return ranked(path, lines, form, break_ties, unordered=unordered)
+    run = ranked(path, lines, form, break_ties, unordered=unordered)
+    if form in ("parquet", "table"):
+        _note_rising(path, lines)
+    return run
 
 
 def is_unordered(path: Path) -> bool:
@@ -176,16 +179,17 @@ def refuse(path: Path, lines: Lines, form: str) -> None:
         for at in bad[:SHOWN]:
             problems.append(
                 f"{path}: {where} {lines.number[at]}: score {lines.score[at]} is not a finite "
-                "float32; leave the passage out or score it again"
+                "float32 (3.4e38 at most); leave the passage out or score it again"
             )
         problems += _rest(path, len(bad))
     twice = repeats(lines.queries, lines.passages)
     for group in twice[:SHOWN]:
         query, passage = _name(lines.queries, group[0]), _name(lines.passages, group[0])
         at_lines = ", ".join(str(number) for number in lines.number[group[:SHOWN]])
+        remedy = "leave such lines out: faiss fills up with -1" if passage == "-1" else "keep one"
         problems.append(
             f"{path}: {where}s {at_lines}: query {query} ranks passage {passage} "
-            f"{len(group)} times; keep one"
+            f"{len(group)} times; {remedy}"
         )
     problems += _rest(path, len(twice))
     if form in ("top1000", "parquet", "table"):  # columns of the others end at white space
@@ -233,17 +237,39 @@ def _rank_problems(path: Path, where: str, lines: Lines, rank: NDArray[np.float3
 
 def _contradictions(path: Path, lines: Lines) -> list[str]:
     """Problems with scores that rise from one rank to the next."""
+    assert lines.score is not None
+    before, after = _rising(lines)
+    return [
+        f"{path}: lines {lines.number[first]} and {lines.number[second]}: expected "
+        f"scores that fall with the ranks of query {_name(lines.queries, first)} (query, "
+        f"passage, rank, score); found {lines.score[first]:g} before {lines.score[second]:g}"
+        for first, second in zip(before[:SHOWN], after[:SHOWN], strict=True)
+    ] + _rest(path, len(before))
+
+
+def _note_rising(path: Path, lines: Lines) -> None:
+    """Warn of a table whose scores order its passages otherwise than its ranks, which decide."""
+    if lines.rank is None or lines.score is None:
+        return
+    queries = lines.queries.codes[_rising(lines)[0]]
+    if len(queries):
+        logger.warning(
+            "%s: %d queries: scores rise from one rank to the next; the rank column decides, where "
+            "ir_measures and PyTerrier order by score (first: query %s); leave the column out for "
+            "their order",
+            path,
+            len(np.unique(queries)),
+            lines.queries.names[int(queries[0])],
+        )
+
+
+def _rising(lines: Lines) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Positions of each line whose score is below that of the next rank, and of that next line."""
     assert lines.rank is not None and lines.score is not None
     by_rank = np.lexsort((lines.rank, lines.queries.codes))
     same = np.diff(lines.queries.codes[by_rank]) == 0
     rising = np.flatnonzero(same & (np.diff(lines.score[by_rank]) > 0))
-    return [
-        f"{path}: lines {lines.number[by_rank[at]]} and {lines.number[by_rank[at + 1]]}: expected "
-        f"scores that fall with the ranks of query {_name(lines.queries, by_rank[at])} (query, "
-        f"passage, rank, score); found {lines.score[by_rank[at]]:g} before "
-        f"{lines.score[by_rank[at + 1]]:g}"
-        for at in rising[:SHOWN]
-    ] + _rest(path, len(rising))
+    return by_rank[rising], by_rank[rising + 1]
 
 
 def contradicted(form: str, lines: Lines, best: NDArray[np.int64]) -> list[str]:

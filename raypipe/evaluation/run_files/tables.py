@@ -86,7 +86,8 @@ def read_table(path: Path) -> Lines:
     columns = _columns(path, names)
     others = [name for name in names if name not in columns.values()]
     if others:
-        logger.info("%s: columns that are not read: %s", path, ", ".join(others))
+        names_shown = ", ".join(name or "one without a name" for name in others)
+        logger.info("%s: columns that are not read: %s", path, names_shown)
     blocks = list[Block]()
     while part := list(islice(records, RECORDS_AT_ONCE)):
         block = _block(part, {own: names.index(name) for own, name in columns.items()}, problems)
@@ -248,11 +249,9 @@ def _ids(path: Path, table: pa.Table, name: str, first: int) -> pa.ChunkedArray:
 
 
 def _values(path: Path, table: pa.Table, name: str, first: int) -> NDArray[np.float32]:
-    column = table[name]
-    if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
-        raise InputError(f"{path}: column {name}: expected numbers; found {column.type}")
     try:
-        foreign.check_no_nulls(name, column, first=first)
+        numbers = foreign.as_numbers(name, table[name])
+        foreign.check_no_nulls(name, numbers, first=first)
     except ValueError as error:
         raise InputError(f"{path}: {error}") from None
-    return narrowed(column.cast(pa.float64(), safe=False).to_numpy())  # int64 is rounded
+    return narrowed(numbers.to_numpy())

@@ -14,10 +14,11 @@ import pytrec_eval
 import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyarrow.csv import write_csv
 
 from raypipe.errors import InputError
 from raypipe.evaluation.run_files.forms import form_of, third_column
-from raypipe.evaluation.run_files.runs import is_unordered, read_run
+from raypipe.evaluation.run_files.runs import is_unordered, read_parts, read_run
 
 
 @pytest.fixture
@@ -166,6 +167,11 @@ def test_four_columns_that_may_be_either_are_refused_with_both_readings(write):
     assert order(write(f"{header}1\ta\t1\t24.5\n"), unordered=True) == [("1", "a")]
 
 
+def test_a_passage_0_of_top1000_is_told_from_a_trec_line_without_its_tag_by_the_texts(write):
+    assert form_of(write("q\t0\tword\tof two\nq\t1\tword\t7\n")) == "top1000"
+    assert "is the tag missing?" in refused(write("q\t0\tD1\t1\t0.5\n"))
+
+
 def test_tabs_belong_to_the_passage_in_every_line_of_top1000(write, caplog):
     rows = ["11\t5\thow to lock\tLock\tit\twell.", "11\t6\thow to lock\tKeys", "12\t6\tq\tx"]
     for start in range(3):
@@ -206,6 +212,21 @@ def test_a_line_that_begins_with_a_hash_is_a_comment(write):
     assert order(write("# of May\nqid,docno,rank\n1,a,1\n")) == [("1", "a")]
     told = refused(write("q1\tp1\t1\n#2\tp1\t1\n"))
     assert "line 2: a line that begins with # is a comment, and '#2\\tp1\\t1' has the col" in told
+
+
+def test_comments_that_ir_measures_reads_as_lines_of_a_run_are_told_once(write, caplog):
+    path = write("#1 Q0 a 1 2.5 x\n# k1 = 0.9 b 0.4\nq Q0 #a 1 2 x\n  #2 Q0 a 1 -1e-7 a tag\n")
+    assert order(path) == [("q", "#a")] == [rows for part in read_parts(path) for rows in ids(part)]
+    told = f"{path}: lines that begin with # are comments, as in trec_eval 10; ir_measures reads 2"
+    told += " of them as a ranking (first: '#1 Q0 a 1 2.5 x')"
+    assert [record.getMessage() for record in caplog.records] == [told, told]
+    caplog.clear()
+    read_run(write("# system A, all 4 5 6 parts\n#q Q0 a b c d\nq Q0 #a 1 2 x\n"))
+    assert not caplog.records
+
+
+def ids(run):
+    return list(zip(run["query_id"].to_pylist(), run["passage_id"].to_pylist(), strict=True))
 
 
 WORDS = st.text(st.sampled_from("ab#1.\u00e9\u3000\u00a0-"), min_size=1, max_size=4)
@@ -338,8 +359,21 @@ def test_a_table_with_ranks_or_scores_has_an_order(tmp_path, column):
 
 def test_the_columns_of_a_table_that_are_not_read_are_told(write, caplog):
     caplog.set_level(logging.INFO)
-    read_run(write("qid,pid,score,name\nq,p,1,x\n"))
-    assert "columns that are not read: name" in caplog.text
+    read_run(write(",qid,pid,score,name\n0,q,p,1,x\n"))
+    assert "columns that are not read: one without a name, name" in caplog.text
+
+
+def test_scores_that_contradict_the_ranks_of_a_table_are_told(tmp_path, caplog):
+    table = pa.table({"qid": ["r", "q", "q"], "docno": list("aab"), "rank": [0, 0, 1]})
+    for scores, told in (([1, 1, 2], True), ([1, 2, 2], False), ([1, 2, 1], False)):
+        scored = table.append_column("score", [scores])
+        pq.write_table(scored, tmp_path / "run")
+        write_csv(scored, tmp_path / "run.csv")
+        for name in ("run", "run.csv"):
+            assert [line[1] for line in lines(tmp_path / name)] == ["a", "a", "b"]
+            own = f"{tmp_path / name}: 1 queries: scores rise from one rank to the next"
+            assert (own in caplog.text and "first: query q" in caplog.text) == told
+            caplog.clear()
 
 
 def test_ranks_need_every_query_to_begin_at_the_same_number():

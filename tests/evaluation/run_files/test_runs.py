@@ -147,6 +147,8 @@ def test_a_passage_twice_for_one_query_is_refused_with_its_lines(read):
     content = "1 Q0 a 1 3 x\n\n2 Q0 a 1 2 x\n1 Q0 a 2 1 x\n"
     (found,) = problems(read, content)
     assert found.endswith("lines 1, 4: query 1 ranks passage a 2 times; keep one")
+    (found,) = problems(read, "1 Q0 a 1 3 x\n1 Q0 -1 2 -9e37 x\n1 Q0 -1 3 -9e37 x\n")
+    assert found.endswith("passage -1 2 times; leave such lines out: faiss fills up with -1")
 
 
 @pytest.mark.fault(26, "of 13 repeated passages ten are named and 3 counted")

@@ -1,4 +1,5 @@
 import base64
+from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -31,7 +32,10 @@ def changed(name, values):
             "passage_id: expected texts .*; found .*binary; .*decode",
         ),
         (changed("passage_id", pa.array([["p"]])), "passage_id: expected texts .*; found list"),
-        (changed("score", pa.array(["1"])), "score: expected numbers; found string"),
+        (
+            changed("score", pa.array(["1"])),
+            r"score: expected numbers; found string; .*astype\({'score': 'float64'}\)",
+        ),
         (changed("rank", pa.array([True])), "rank: expected numbers; found bool"),
         (
             changed("query_id", pa.array([None], pa.string())),
@@ -52,6 +56,12 @@ def test_other_columns_are_not_read(tmp_path):
     pq.write_table(GOOD.append_column("text", [["x" * 100]]), tmp_path / "more")
     pq.write_table(GOOD, tmp_path / "plain")
     assert read_run(tmp_path / "more") == read_run(tmp_path / "plain")
+
+
+def test_scores_in_decimals_are_numbers(tmp_path):
+    table = changed("score", pa.array([Decimal("2.50")]))
+    pq.write_table(table, tmp_path / "run")
+    assert read_run(tmp_path / "run")["score"].to_pylist() == [2.5]
 
 
 def test_ranks_alone_are_a_run_whose_scores_are_their_reciprocals(tmp_path):
