@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import time
 from dataclasses import replace
 
 import drawn_models
@@ -390,7 +391,10 @@ def test_a_duobert_of_two_segment_rows_is_compared_with_the_third_that_it_gets(t
 @EVERY_CHARACTER
 @pytest.mark.parametrize("name", ["minilm-mono", "minilm-duo", "minilm"])
 def test_packaged_models_are_their_libraries(name):
-    check(prove(subject_of(resolve_model(name)), 1), None)
+    began = time.monotonic()
+    found = prove(subject_of(resolve_model(name)), 1)
+    check(found, None)
+    assert 0 < found["seconds"] <= time.monotonic() - began
 
 
 def test_tensors_of_a_training_in_fp16_are_computed_in_fp32_on_both_sides(folders, tmp_path):
