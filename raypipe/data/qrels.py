@@ -385,7 +385,7 @@ def whole_grade(value: object) -> int:
     Raises:
         ValueError: no whole number, or one beyond `schema.MAX_GRADE`.
     """
-    if isinstance(value, Decimal) and value.is_finite():  # such as a sum of a data base
+    if isinstance(value, Decimal) and value.is_finite():  # such as a sum of a database
         value = int(value) if value == value.to_integral_value() else float(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or value % 1:
         remedy = ""
