@@ -25,6 +25,7 @@ from raypipe.models.folder.sentence_transformers import (
     SCORES,
     STATED,
     finishing_notes,
+    prompt_notes,
     similarity_problems,
 )
 from raypipe.models.folder.settings import (
@@ -77,6 +78,7 @@ def described(
     every |= {f"{side}_prefix": f"{SETTINGS}{STATED}{name}" for side, name in named}
     stated = files.settings.get("similarity_fn_name")
     notes = finishing_notes(getattr(conventions, "normalise", True), stated)
+    notes += prompt_notes(files) if isinstance(conventions, Conventions) else []
     found = Discovered(conventions, every | sources, notes)
     return with_known_prompts(files.folder, files.config, found), read, sha256
 

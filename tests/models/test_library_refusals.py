@@ -324,6 +324,9 @@ def test_other_similarities_are_refused_and_a_cosine_without_length_one_is_noted
     folder = encoder(tmp_path, "electra")
     changed(folder / SETTINGS, similarity_fn_name="cosine")
     assert "similarity_fn_name cosine" in " ".join(describe(str(folder), None).notes)
+    changed(folder / SETTINGS, prompts={"passage": "p: ", "web": "w: "}, default_prompt_name="web")
+    notes = " ".join(describe(str(folder), None).notes)
+    assert "the prompt 'passage', which" in notes and "default_prompt_name 'web', which" in notes
     changed(folder / SETTINGS, similarity_fn_name="euclidean")
     assert "similarity_fn_name: expected cosine or dot, found euclidean" in told(folder)
 

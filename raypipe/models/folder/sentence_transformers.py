@@ -180,21 +180,28 @@ def read_prompts(files: ModelFiles, evidence: Evidence) -> None:
     for side, name in (("query", "query"), ("passage", "document")):
         where = f"{SETTINGS}{STATED}{name}" if name in prompts else f"{SETTINGS}: no prompt {name}"
         evidence.add(where, **{f"{side}_prefix": prompts.get(name) or ""})
+    evidence.notes += prompt_notes(files)
+
+
+def prompt_notes(files: ModelFiles) -> list[str]:
+    """Notes on prompts that encode_query and encode_document do not use."""
+    prompts, notes = files.prompts, []
     others = [name for name in OTHER_PROMPTS if prompts.get(name) and not prompts.get("document")]
     if others:
-        evidence.notes.append(
+        notes.append(
             f"{SETTINGS} has the prompt {others[0]!r}, which sentence-transformers' "
             'encode_document does not use, and so neither does raypipe: to use it, put "'
             f'passage_prefix": {json.dumps(prompts[others[0]])} in raypipe.json'
         )
     default = default_prompt(files)
     if default and prompts.get(default) and default not in ("query", "document", *OTHER_PROMPTS):
-        evidence.notes.append(
+        notes.append(
             f"{SETTINGS} has default_prompt_name {default!r}, which sentence-transformers' "
             "encode_query and encode_document do not use, and so neither does raypipe: to use it, "
             f'put {json.dumps(prompts[default])} in raypipe.json as "query_prefix" or '
             '"passage_prefix"'
         )
+    return notes
 
 
 def default_prompt(files: ModelFiles) -> str | None:
