@@ -56,7 +56,6 @@ PICKLE = re.compile(r"(?:pytorch|adapter)_model.*\.bin")
 NO_LIMIT = 1 << 20
 """Tokens of an input where neither tokenizer nor positions have a limit."""
 MANY_WORDS = 32
-POSITIONS = "position_embeddings"
 SIDES = {"query": "query", "passage": "document"}
 """The library's names of prompts by side."""
 
@@ -88,8 +87,8 @@ def _described(
     folder: Path, sha256: str, settings: str
 ) -> tuple[AnyConventions, Mapping[str, Any]]:
     """(settings, facts of the model); an invocation asks several times, and opening takes time."""
-    given, inner = json.loads(settings), ModelFiles(folder).transformer
-    name = class_of(ModelFiles(folder), given)
+    given, files = json.loads(settings), ModelFiles(folder)
+    name, inner = class_of(files, given), files.transformer
     if "model_type" in inner.config and (others := unread_weights(inner.folder)):
         raise InputError(others)
     bare = None if (folder / "modules.json").exists() else given.get("pooling")
@@ -255,7 +254,9 @@ def _positions(model: Any) -> list[int]:
     """Positions of an input, by each table of them."""
     import torch
 
-    tables = [table for name, table in model.named_modules() if name.endswith(POSITIONS)]
+    tables = [
+        table for name, table in model.named_modules() if name.endswith("position_embeddings")
+    ]
     return [
         table.num_embeddings - (0 if table.padding_idx is None else table.padding_idx + 1)
         for table in tables
@@ -332,7 +333,7 @@ def _of_encoder(
 ) -> Conventions:
     sparse, specials = name == "SparseEncoder", specials_of(model)
     most = {side: length - specials for side, length in zip(SIDES, lengths, strict=True)}
-    normalised = not sparse and normalises(model)
+    normalised = not sparse and _normalises(model)
     values: dict[str, Any] = {
         "pooling": "mean",  # until the settings are checked: none may name the library's
         "normalise": normalised and model.truncate_dim is None,  # else it is cut afterwards
@@ -372,7 +373,7 @@ def _of_encoder(
     return own
 
 
-def normalises(model: Any) -> bool:
+def _normalises(model: Any) -> bool:
     """Whether the last module gives embeddings, not something beside them, length 1."""
     last = model[-1]
     places = {getattr(last, f"module_{each}_name", None) for each in ("input", "output")}
