@@ -403,7 +403,10 @@ def _pair_problems(pair: PairConventions) -> list[str]:
     if pair.kind == "duo" and pair.query_limit is None:
         problems.append("query_limit: expected a count of word pieces for duoBERT, found null")
     if pair.query_limit is None and pair.passage_limit is not None:
-        problems.append("passage_limit: if the longest text is cut first, a passage has no limit")
+        problems.append(
+            "passage_limit: expected null, since without a query_limit the longest text is cut "
+            f"first, found {pair.passage_limit}; give a query_limit too, or remove it"
+        )
     if pair.query_limit is not None and pair.prompt is None:  # else see `prompt_layout`
         least = pair.query_limit + 2 + pair.num_passages * (1 + (pair.passage_limit or 1))
         if least > pair.total_limit:
