@@ -22,7 +22,9 @@ from raypipe.models.folder.discover import Discovered, given_settings, with_know
 from raypipe.models.folder.files import LOWER, part_of, unread_weights
 from raypipe.models.folder.modules import EMBEDDING, ROUTES, SETTINGS, ModelFiles
 from raypipe.models.folder.sentence_transformers import (
+    POOLINGS,
     SCORES,
+    SPLADE_POOLING,
     STATED,
     finishing_notes,
     prompt_notes,
@@ -31,6 +33,8 @@ from raypipe.models.folder.sentence_transformers import (
 from raypipe.models.folder.settings import (
     BY_LIBRARY,
     BY_LIBRARY_SPARSE,
+    SPLADE,
+    SPLADE_LOG,
     AnyConventions,
     Conventions,
     PairConventions,
@@ -226,7 +230,7 @@ def _dim(model: Any, conventions: AnyConventions, folder: Path) -> int:
     """
     if not isinstance(conventions, Conventions):
         return 0
-    if any(type(module).__name__ == "SpladePooling" for module in model.modules()):
+    if any(type(module).__name__ == SPLADE_POOLING for module in model.modules()):
         configs: Any = (getattr(module, "config", None) for module in model.modules())
         return next(int(each.vocab_size) for each in configs if hasattr(each, "vocab_size"))
     dim = conventions.truncate_dim or model.get_embedding_dimension()
@@ -272,7 +276,7 @@ def longest_of(model: Any, task: str | None) -> int:
     return int(min(own or model.max_seq_length or NO_LIMIT, NO_LIMIT))
 
 
-def _conventions(model: Any, name: str, settings: Mapping[str, Any], folder: Path) -> Any:
+def _conventions(model: Any, name: str, given: Mapping[str, Any], folder: Path) -> Any:
     """The model's settings under raypipe's names; the given ones come first.
 
     Raises:
@@ -280,42 +284,37 @@ def _conventions(model: Any, name: str, settings: Mapping[str, Any], folder: Pat
     """
     tasks = [None] if name == "CrossEncoder" else SIDES.values()
     lengths = [_limit(model, task) or NO_LIMIT for task in tasks]
-    given = {key: value for key, value in settings.items() if key != "pooling"}
     if CLASSES[name] == "encoder":
         return _of_encoder(model, name, given, folder, lengths)
-    longest = max(lengths)
-    values: dict[str, Any] = {"kind": "mono", "query_limit": None, "passage_limit": None}
-    values |= {"total_limit": longest}
-    if name == LATE_CLASS:
-        values |= {"relevant_label": None, "score": "raw", **_prompts(model)}
-    elif model.num_labels > 2:
-        raise InputError(
-            f"{folder}: expected a head of one or two units, found {model.num_labels}; score with "
-            "sentence-transformers itself and bring its run"
-        )
-    else:  # predict puts no other prompt in front of a pair
-        values |= {"query_prefix": model.prompts.get(model.default_prompt_name) or ""}
-        activation = type(model.activation_fn).__name__
-        if model.num_labels == 1 and activation not in SCORES and "score" not in given:
-            raise InputError(
-                f"{folder}: score: expected the activation Identity or Sigmoid, found {activation};"
-                ' put "score": "raw" in a raypipe.json beside the weights to rank by the logit'
-            )
-        if model.num_labels == 1:
-            values |= {"relevant_label": None, "score": SCORES.get(activation)}
-    own: PairConventions = _checked(PairConventions, values | given, folder)
-    if name != LATE_CLASS and model.num_labels != units_of(own):
-        raise InputError(
-            f"{folder}: the head has {model.num_labels} units, the settings (relevant_label: "
-            f"{own.relevant_label}) expect {units_of(own)}"
-        )
-    problems = _long(folder, own.total_limit, longest)
-    limits = [name for name in ("query_limit", "passage_limit") if getattr(own, name) is not None]
+    stated = {"kind": "mono", "query_limit": None, "passage_limit": None}
+    own, problems = (_of_late if name == LATE_CLASS else _of_pairs)(
+        model, {**stated, "total_limit": max(lengths)}, given, folder
+    )
+    problems += _long(folder, own.total_limit, max(lengths))
+    limits = [each for each in ("query_limit", "passage_limit") if getattr(own, each) is not None]
     if limits and not getattr(model.tokenizer, "is_fast", False):
         problems.append(
             f"{folder}: {', '.join(limits)}: expected none, since {type(model.tokenizer).__name__} "
             "does not say where in a text a word piece ends; remove it, total_limit cuts pairs"
         )
+    if problems:
+        raise InputError(problems)
+    return own
+
+
+def _of_late(
+    model: Any, stated: Mapping[str, Any], given: Mapping[str, Any], folder: Path
+) -> tuple[PairConventions, list[str]]:
+    """(settings, problems) of a model of late interaction."""
+    fixed = {"relevant_label": None, "score": "raw"}
+    values = {**stated, **fixed, **_prompts(model), **given}
+    own: PairConventions = _checked(PairConventions, values, folder)
+    problems = [
+        f"{folder}: {key}: expected {json.dumps(value)}, as late interaction scores, found "
+        f"{json.dumps(values[key])}; remove it"
+        for key, value in fixed.items()
+        if values[key] != value
+    ]
     positions = min(_positions(model), default=NO_LIMIT)
     problems += [
         f"{folder}: each query is filled up to {each.query_expansion['length']} tokens, and the "
@@ -323,9 +322,35 @@ def _conventions(model: Any, name: str, settings: Mapping[str, Any], folder: Pat
         for each in model.modules()
         if (getattr(each, "query_expansion", None) or {}).get("length", 0) > positions
     ]
-    if problems:
-        raise InputError(problems)
-    return own
+    return own, problems
+
+
+def _of_pairs(
+    model: Any, stated: Mapping[str, Any], given: Mapping[str, Any], folder: Path
+) -> tuple[PairConventions, list[str]]:
+    """(settings, problems) of a cross-encoder; `predict` puts its default prompt alone before a
+    pair."""
+    units, activation = model.num_labels, type(model.activation_fn).__name__
+    if units > 2:
+        raise InputError(
+            f"{folder}: expected a head of one or two units, found {units}; score with "
+            "sentence-transformers itself and bring its run"
+        )
+    if units == 1 and activation not in SCORES and "score" not in given:
+        raise InputError(
+            f"{folder}: score: expected the activation Identity or Sigmoid, found {activation}; "
+            'put "score": "raw" in a raypipe.json beside the weights to rank by the logit'
+        )
+    prompt = model.prompts.get(model.default_prompt_name) or ""
+    of_one = {"relevant_label": None, "score": SCORES.get(activation)} if units == 1 else {}
+    values = {**stated, "query_prefix": prompt, **of_one, **given}
+    own: PairConventions = _checked(PairConventions, values, folder)
+    if units == units_of(own):
+        return own, []
+    return own, [
+        f"{folder}: the head has {units} units, the settings (relevant_label: "
+        f"{own.relevant_label}) expect {units_of(own)}"
+    ]
 
 
 def _of_encoder(
@@ -333,9 +358,9 @@ def _of_encoder(
 ) -> Conventions:
     sparse, specials = name == "SparseEncoder", specials_of(model)
     most = {side: length - specials for side, length in zip(SIDES, lengths, strict=True)}
-    normalised = not sparse and _normalises(model)
+    normalised, pooling = not sparse and _normalises(model), _pooling(model)
     values: dict[str, Any] = {
-        "pooling": "mean",  # until the settings are checked: none may name the library's
+        "pooling": pooling or "mean",  # until the settings are checked: none may name the library's
         "normalise": normalised and model.truncate_dim is None,  # else it is cut afterwards
         "query_segment": 0,
         "passage_segment": 0,
@@ -346,6 +371,11 @@ def _of_encoder(
     }
     problems = similarity_problems(folder, model.similarity_fn_name, sparse=sparse)
     own: Conventions = _checked(Conventions, {**values, **given}, folder)
+    if "pooling" in given and own.pooling != pooling:
+        problems.append(
+            f"{folder}: pooling: expected {pooling or 'none'}, since sentence-transformers pools "
+            f"as the folder's modules state, found {own.pooling}; remove it"
+        )
     own = replace(own, pooling=BY_LIBRARY_SPARSE if sparse else BY_LIBRARY)
     if values["normalise"] and not own.normalise:
         problems.append(f"{folder}: normalise: expected true, as in modules.json, found false")
@@ -371,6 +401,18 @@ def _of_encoder(
     if problems:
         raise InputError(problems)
     return own
+
+
+def _pooling(model: Any) -> str | None:
+    """The word for the pooling of all its modules that pool; None if there is none or no word."""
+    words = set()
+    for each in model.modules():
+        if type(each).__name__ == "Pooling":
+            words.add(POOLINGS.get(str(each.pooling_mode)))
+        if type(each).__name__ == SPLADE_POOLING:
+            word = SPLADE if each.activation_function == "relu" else SPLADE_LOG
+            words.add(word if each.pooling_strategy == "max" else None)
+    return words.pop() if len(words) == 1 else None
 
 
 def _normalises(model: Any) -> bool:

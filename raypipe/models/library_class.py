@@ -57,7 +57,7 @@ def class_of(files: ModelFiles, settings: Mapping[str, Any]) -> str:
         (PROMPTED, settings.get("prompt")),
         (stated, stated in CLASSES and (modules or stated == "CrossEncoder")),
         ("SparseEncoder", "SpladePooling" in modules),
-        ("SentenceTransformer", modules not in ([], ["Transformer"]) or pooling in POOLINGS),
+        ("SentenceTransformer", modules not in ([], ["Transformer"]) or pooling in [*POOLINGS]),
         ("SparseEncoder", pooling in OF_WORDS),
         (LATE_CLASS, "HF_ColBERT" in names),
         ("CrossEncoder", "ForSequenceClassification" in names or kind == "mono"),

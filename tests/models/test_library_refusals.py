@@ -175,6 +175,27 @@ def test_a_limit_is_refused_where_the_library_reads_texts_whole(tmp_path, made):
     assert resolve_model(str(folder), settings={"passage_limit": longest}).by_library
 
 
+@pytest.mark.parametrize(
+    ("made", "own", "other"),
+    [
+        (lambda f: encoder(f, "mpnet", normal), "mean", "cls"),
+        (lambda f: encoder(f, "mpnet", pooling="cls"), "cls", "mean"),
+        (lambda f: splade(f, "mpnet"), "splade", "splade-log1p"),
+    ],
+)
+def test_settings_of_another_pooling_than_the_modules_are_refused(tmp_path, made, own, other):
+    folder = made(tmp_path)
+    assert f"pooling: expected {own}, since" in told(folder, pooling=other)
+    stated = resolve_model(str(folder), settings={"pooling": own})
+    assert stated == resolve_model(str(folder))
+    assert "pooling: expected mean, cls" in told(folder, pooling=["mean"])
+
+
+@pytest.mark.parametrize("made", [static, lambda f: cross(f, "electra"), late])
+def test_settings_with_a_pooling_are_refused_where_no_module_pools_so(tmp_path, made):
+    assert "pooling: " in told(made(tmp_path), pooling="mean")
+
+
 def test_only_the_side_that_a_table_reads_has_no_limit(tmp_path):
     folder = routed(tmp_path)
     assert "query_limit: expected none" in told(folder, query_limit=3)
@@ -350,6 +371,12 @@ def test_limits_of_a_pair_cut_the_query_first_and_then_the_passage(tmp_path):
         folder, ["a b c d e"], ["rank " * 40], query_limit=2, passage_limit=5, total_limit=30
     )
     np.testing.assert_allclose(found, model.predict([("a b", "rank " * 5)]), atol=1e-6)
+
+
+def test_late_interaction_takes_no_other_score(tmp_path):
+    found = told(late(tmp_path), score="probability", relevant_label=1)
+    assert 'score: expected "raw", as late interaction scores' in found
+    assert "relevant_label: expected null" in found
 
 
 def test_limits_of_late_interaction_cut_queries_and_passages(tmp_path):
