@@ -373,6 +373,19 @@ def test_limits_of_a_pair_cut_the_query_first_and_then_the_passage(tmp_path):
     np.testing.assert_allclose(found, model.predict([("a b", "rank " * 5)]), atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("made", "key", "value"),
+    [
+        (lambda f: splade(f, "mpnet"), "normalise", True),
+        (lambda f: splade(f, "mpnet"), "truncate_dim", 4),
+        (lambda f: encoder(f, "mpnet", normal), "max_terms", 2),
+        (lambda f: encoder(f, "mpnet", normal), "impact_scale", 7.0),
+    ],
+)
+def test_settings_of_the_other_kind_of_vectors_are_refused(tmp_path, made, key, value):
+    assert f"{key}: " in told(made(tmp_path), **{key: value})
+
+
 def test_late_interaction_takes_no_other_score(tmp_path):
     found = told(late(tmp_path), score="probability", relevant_label=1)
     assert 'score: expected "raw", as late interaction scores' in found

@@ -101,14 +101,14 @@ def test_a_model_without_the_head_or_with_settings_of_an_embedding_is_refused(fo
         load_encoder(resolve_model(str(folder)))
     assert len(bias) == resolve_model(str(folder)).dim
     changed(folder / "raypipe.json", normalise=True, truncate_dim=3)
-    with pytest.raises(InputError, match="splade: remove normalise and truncate_dim"):
+    with pytest.raises(InputError, match="normalise and truncate_dim: not for a sparse encoder"):
         resolve_model(str(folder))
     changed(
         folder / "raypipe.json", normalise=False, truncate_dim=None, pooling="mean", max_terms=3
     )
-    with pytest.raises(InputError, match="max_terms: for pooling splade only"):
+    with pytest.raises(InputError, match="max_terms: for a sparse encoder only"):
         resolve_model(str(folder))
-    with pytest.raises(InputError, match="impact_scale: for pooling splade only"):
+    with pytest.raises(InputError, match="impact_scale: for a sparse encoder only"):
         resolve_model(str(folder), preset="minilm", settings={"impact_scale": 2.0})
     for wrong in (0, -1, float("nan"), "a"):
         with pytest.raises(InputError, match="impact_scale: expected a number above 0 or null"):

@@ -117,9 +117,7 @@ class ModelFolder:
                 "found another model; set it to fp32, bf16 or fp16"
             )
         own, kind = self.conventions, self.config_read.get("model_type")
-        if self.by_library:
-            return
-        if isinstance(own, PairConventions) and own.prompt is not None:
+        if isinstance(own, PairConventions) and own.prompt is not None and not self.by_library:
             raise InputError(
                 f"{self.path}: prompt: the settings have one, and model_type {kind} reads none; "
                 "name a preset or settings without it"
@@ -136,15 +134,18 @@ class ModelFolder:
         """Refuses settings that do not go together."""
         if own.is_sparse and self.dim > MOST_TERMS:
             raise InputError(
-                f"{self.path}: pooling {own.pooling}: expected at most {MOST_TERMS:,} word pieces "
-                f"in the vocabulary, found {self.dim:,}"
+                f"{self.path}: expected at most {MOST_TERMS:,} word pieces in the vocabulary of a "
+                f"sparse encoder, found {self.dim:,}"
             )
         beside = [n for n in ("normalise", "truncate_dim") if getattr(own, n)]
         if own.is_sparse and beside:
-            raise InputError(f"{self.path}: pooling {own.pooling}: remove {' and '.join(beside)}")
+            raise InputError(
+                f"{self.path}: {' and '.join(beside)}: not for a sparse encoder, whose vectors "
+                "have a weight a word piece; remove it"
+            )
         for name in ("max_terms", "impact_scale", "query_table"):
             if getattr(own, name) is not None and not own.is_sparse:
-                raise InputError(f"{self.path}: {name}: for pooling splade only; remove it")
+                raise InputError(f"{self.path}: {name}: for a sparse encoder only; remove it")
 
     def config(self) -> dict[str, Any]:
         """config.json."""
