@@ -115,6 +115,11 @@ class DocumentRun(Kind):
             return "none"
         model = scored.model_folder(graph, self.run)
         conventions, scale = model.reranker, model.reranker.score
+        if self.over == "probability" and not model.has_probabilities:
+            raise InputError(
+                f"stages.{name}.over: {scored.model} scores by late interaction, whose sums of "
+                "products have no probability; write over: raw"
+            )
         if scored.blended(graph, model, self.run) is not None:
             return "none" if self.over == "raw" else "probability"
         if scale == "raw" and conventions.relevant_label is not None:

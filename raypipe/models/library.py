@@ -306,15 +306,16 @@ def _of_late(
     model: Any, stated: Mapping[str, Any], given: Mapping[str, Any], folder: Path
 ) -> tuple[PairConventions, list[str]]:
     """(settings, problems) of a model of late interaction."""
-    fixed = {"relevant_label": None, "score": "raw"}
-    values = {**stated, **fixed, **_prompts(model), **given}
+    values = {**stated, "relevant_label": None, "score": "raw", **_prompts(model), **given}
     own: PairConventions = _checked(PairConventions, values, folder)
-    problems = [
-        f"{folder}: {key}: expected {json.dumps(value)}, as late interaction scores, found "
-        f"{json.dumps(values[key])}; remove it"
-        for key, value in fixed.items()
-        if values[key] != value
-    ]
+    problems = (
+        []
+        if own.relevant_label is None
+        else [
+            f"{folder}: relevant_label: expected null, as late interaction scores, found "
+            f"{own.relevant_label}; remove it"
+        ]
+    )
     positions = min(_positions(model), default=NO_LIMIT)
     problems += [
         f"{folder}: each query is filled up to {each.query_expansion['length']} tokens, and the "

@@ -105,6 +105,13 @@ def test_any_file_that_the_library_may_read_decides_the_fingerprint(folder):
     assert run(["pipeline", recipe, "--out", out, "--frozen"])[0] == 4
 
 
+def test_a_stage_takes_no_other_score_of_late_interaction(folder, capsys):
+    changed = ["stages.late-run.score=probability", "--out", str(folder / "work")]
+    assert run(["pipeline", str(folder / "recipe.yaml"), *changed])[0] == 2
+    assert "score: expected raw, as late interaction scores" in capsys.readouterr().err
+    assert not (folder / "work" / "stores").exists()
+
+
 def test_model_show_says_who_computes_the_model_and_why(folder, capsys):
     assert run(["model", "show", str(folder / "dense" / "model")])[0] == 0
     told = capsys.readouterr().out

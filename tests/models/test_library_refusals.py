@@ -387,9 +387,9 @@ def test_settings_of_the_other_kind_of_vectors_are_refused(tmp_path, made, key, 
 
 
 def test_late_interaction_takes_no_other_score(tmp_path):
-    found = told(late(tmp_path), score="probability", relevant_label=1)
-    assert 'score: expected "raw", as late interaction scores' in found
-    assert "relevant_label: expected null" in found
+    folder = late(tmp_path)
+    assert "score: expected raw, as late" in told(folder, score="probability")
+    assert "relevant_label: expected null" in told(folder, relevant_label=1)
 
 
 def test_limits_of_late_interaction_cut_queries_and_passages(tmp_path):

@@ -124,6 +124,16 @@ class ModelFolder:
             )
         if isinstance(own, Conventions):
             self._check_sparse(own)
+        elif not self.has_probabilities and getattr(own, "score", "raw") != "raw":
+            raise InputError(
+                f"{self.path}: score: expected raw, as late interaction scores, whose sums of "
+                f"products have no probability, found {getattr(own, 'score', None)}; remove it"
+            )
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether a reranker's raw score is a logit, which sums of late interaction are not."""
+        return True
 
     @property
     def takes_int8(self) -> bool:
@@ -245,6 +255,13 @@ class LibraryModel(ModelFolder):
     def by_library(self) -> bool:
         """True."""
         return True
+
+    @property
+    def has_probabilities(self) -> bool:
+        """False of a model of late interaction."""
+        from raypipe.models.library_class import LATE_CLASS
+
+        return bool(self.config_read["class"] != LATE_CLASS)
 
     @property
     def takes_int8(self) -> bool:

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from library_layouts import late
 from recipes import invoke
 from small_documents import recipe_of, write_inputs
 
@@ -238,3 +239,15 @@ def test_the_scores_of_a_blend_are_log_odds_already(tiny_mono, blend, over, expe
     graph = SimpleNamespace(recipe=SimpleNamespace(stages=stages), model=lambda name: model)
     stage = DocumentRun(do="documents", run="mono", method="maxp", over=over)
     assert stage.conversion(graph, "maxp") == expected
+
+
+def test_sums_of_late_interaction_have_no_probability(tmp_path):
+    model = resolve_model(str(late(tmp_path)))
+    mono = MonoScore(do="score", run="dense", model="mono", k0=5)
+    stages = {"dense": DenseSearch(do="search", index="vectors"), "mono": mono}
+    graph = SimpleNamespace(recipe=SimpleNamespace(stages=stages), model=lambda name: model)
+    stage = DocumentRun(do="documents", run="mono", method="maxp")
+    assert stage.conversion(graph, "maxp") == "none"
+    stage = DocumentRun(do="documents", run="mono", method="maxp", over="probability")
+    with pytest.raises(InputError, match=r"stages.maxp.over: .* no probability; write over: raw"):
+        stage.conversion(graph, "maxp")
