@@ -33,7 +33,7 @@ class Aggregate(Kind):
     m: Count | None = None
     """Number of pairs drawn for each candidate; for `sample` only."""
     seed: Annotated[Seed, Source(OWN)] = 0
-    """The seed of the draw."""
+    """The seed of the draw; for `sample` only."""
     tail: Annotated[Tail, Source(OWN)] = "keep"
 
     def problems(self, name: str, around: Around) -> Iterator[Problem]:
@@ -44,6 +44,8 @@ class Aggregate(Kind):
             yield Problem((*key, "m"), "missing; expected the number drawn for each candidate")
         if self.method != "sample" and self.m is not None:
             yield Problem((*key, "m"), f"for method sample only, not {self.method}; remove it")
+        if self.method != "sample" and self.seed:
+            yield Problem((*key, "seed"), f"for method sample only, not {self.method}; remove it")
         if not isinstance(pairs, Score) or pairs.k1 is None:
             return
         if self.k1 is not None and self.k1 > pairs.k1:

@@ -77,6 +77,12 @@ class Score(Kind):
             yield Problem((*key, "k1"), "found k0 (of monoBERT) and k1 (of duoBERT); remove one")
         if self.k1 is None and self.sample is not None:
             yield Problem((*key, "sample"), "for a duoBERT model only; give k1, or remove it")
+        if self.sample is None and self.seed:
+            text = "for a draw of a duoBERT model's pairs; give sample, or remove it"
+            yield Problem((*key, "seed"), text)
+        if self.k1 is not None and self.tail != "keep":
+            text = f"pairs have none; write it in the aggregate stage of {name}"
+            yield Problem((*key, "tail"), text)
         if self.k1 is not None and self.score is not None:
             yield Problem((*key, "score"), "a duoBERT model's is always the probability; remove it")
         if self.k1 is not None and self.blend is not None:
@@ -131,7 +137,7 @@ class MonoScore(Rerank):
 
     k0: Annotated[Count, _K0]
     seed: Annotated[Seed, Source(OWN)] = 0
-    """No effect on the scores; kept as written."""
+    """No effect on the scores: 0."""
     score: ScoreScale | None = None
     blend: NotNegative | None = None
     tail: Annotated[Tail, Source(OWN)] = "keep"
