@@ -50,8 +50,8 @@ def pretraining_tensors(
 ) -> PretrainingTensors:
     """The tensors of a checkpoint, with the heads of pre-training.
 
-    What is drawn comes from N(0, initializer_range), with biases 0 and LayerNorms 1, as in BERT's
-    own code but for its cut at two standard deviations.
+    What is drawn comes from N(0, initializer_range), with biases 0 and normalisations 1, as in
+    BERT's own code but for its cut at two standard deviations.
 
     Args:
         checkpoint: tensors by saved name; None draws all of them, the pooler too.
@@ -138,8 +138,16 @@ def _named(checkpoint: Mapping[str, Tensor], config: Mapping[str, Any]) -> dict[
     return {full: checkpoint[name].float().clone() for name, full in names.items()}
 
 
+def is_normalisation(name: str) -> bool:
+    """Whether a tensor of that name belongs to a normalisation.
+
+    BERT's are called LayerNorm, others `sa_layer_norm`, `attn_norm` or `head.norm`.
+    """
+    return "norm" in name.lower()
+
+
 def _drawn(name: str, shape: Shape, generator: torch.Generator, std: float) -> Tensor:
-    if ("LayerNorm" in name or ".norm." in name) and name.endswith(".weight"):
+    if is_normalisation(name) and name.endswith(".weight"):
         return torch.ones(shape)
     if name.endswith("bias"):
         return torch.zeros(shape)
