@@ -322,6 +322,13 @@ def _sets(recipe: Training) -> Iterator[Problem]:
             and not recipe.loss.judgements
         ):
             yield Problem((*key, "teacher"), f"missing; {recipe.loss.name} learns from its scores")
+        elif each.teacher is not None and not _uses_teacher(recipe, each):
+            text = (
+                f"{recipe.loss.name} learns from no teacher, and relevant passages without its "
+                "score would be left out; remove it, write loss.name: margin-mse, mse or kl (or "
+                "listwise with teacher_weight), or give negatives.above_teacher"
+            )
+            yield Problem((*key, "teacher"), text)
         negatives = each.negatives
         if negatives is not None and negatives.last < negatives.first:
             text = f"expected at least negatives.first, {negatives.first}; found {negatives.last}"
@@ -338,6 +345,15 @@ def _sets(recipe: Training) -> Iterator[Problem]:
         yield Problem(("validate", "measure"), text)
     if recipe.validate_ is not None and not recipe.dev:
         yield Problem(("dev",), "missing; validate needs queries to measure on")
+
+
+def _uses_teacher(recipe: Training, each: TrainingSet) -> bool:
+    """Whether a loss learns from a set's teacher, or its negatives are chosen by it; so also of
+    sets that other rules keep from having one."""
+    if each.negatives is None or each.documents is not None:
+        return True
+    chosen = each.negatives.above_teacher is not None
+    return recipe.loss.name in TEACHER_LOSSES or recipe.loss.teacher_weight > 0 or chosen
 
 
 def _pairs(recipe: Training, key: Key, each: TrainingSet) -> Iterator[Problem]:

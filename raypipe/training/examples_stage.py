@@ -129,6 +129,19 @@ def nothing_left(wanted: TrainingSet, name: str, facts: Mapping[str, Any]) -> st
     )
 
 
+def of_one_label(wanted: TrainingSet, name: str, facts: Mapping[str, Any]) -> str:
+    """That the candidates of `pairs` are all relevant, or all irrelevant."""
+    assert wanted.pairs is not None
+    which = "relevant" if facts["relevant"] else "irrelevant"
+    return (
+        f"train.{name}.pairs: expected relevant and irrelevant passages, found "
+        f"{facts['examples']:,} that are all {which}: the first {wanted.pairs.last} of "
+        f"{', '.join(wanted.pairs.runs)} with grades of {wanted.min_grade} or higher in "
+        f"{wanted.qrels}; raise pairs.last, give "
+        "other runs, or draw negatives, whose examples each have one relevant passage"
+    )
+
+
 SEMANTICS = 6
 
 
@@ -273,10 +286,17 @@ class ExamplesStage(Stage):
             "short": vars(short),
             **more_facts,
         }
+        if judged.grades and self.wanted.triples is None:
+            facts["grades"] = {str(grade): judged.grades[grade] for grade in sorted(judged.grades)}
         if examples.labels is not None:
             facts["relevant"] = int(examples.labels.sum())
         if not examples.num_examples:
             raise InputError(nothing_left(self.wanted, self.name, facts))
+        if examples.labels is not None and facts["relevant"] in (0, examples.num_examples):
+            raise InputError(of_one_label(self.wanted, self.name, facts))
+        if examples.teacher is not None:
+            scores = examples.teacher
+            facts["teacher_scores"] = [float(np.nanmin(scores)), float(np.nanmax(scores))]
         path = scratch / "examples.safetensors"
         write_examples(path, examples)
         return Payload(path, facts)

@@ -30,6 +30,8 @@ class Judged:
     """Rows of the passages to learn as relevant, in the order of the qrels."""
     known: dict[int, set[int]] = field(default_factory=dict)
     """Rows of the passages with a grade above 0, which are never drawn as irrelevant."""
+    grades: dict[int, int] = field(default_factory=dict)
+    """Number of judgements to learn as relevant, by grade."""
 
     def pairs(self) -> NDArray[np.int64]:
         """Keys of all known pairs, sorted."""
@@ -84,6 +86,7 @@ def judged_passages(
         else:
             dropped.shared_passages += passage_id in guard.shared
             judged.relevant.setdefault(row, []).append(passage)
+            judged.grades[grade] = judged.grades.get(grade, 0) + 1
     return judged
 
 

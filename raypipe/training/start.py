@@ -226,12 +226,29 @@ def missing_problems(recipe: Training, start: ModelFolder) -> list[str]:
 
 def drawn_lines(recipe: Training, start: ModelFolder) -> list[str]:
     """What is drawn before the first step, for the log and the table; a classifier goes without
-    saying."""
+    saying, but not in the place of the start's own."""
     how = f"from N(0, {initializer_range(start.config()):g}) with seed {recipe.seed}"
     if start.weights_sha256 == RANDOM:
         return [f"start: every weight is drawn {how}"]
-    missing = missing_tensors(recipe, start)
-    return [f"start: the checkpoint lacks {', '.join(missing)}: drawn {how}"] if missing else []
+    missing, units, head = missing_tensors(recipe, start), _units_of(start), recipe.model.head
+    lines = [f"start: the checkpoint lacks {', '.join(missing)}: drawn {how}"] if missing else []
+    is_pair = isinstance(conventions_of_training(recipe.model), PairConventions)
+    if is_pair and recipe.masking is None and units not in (None, head):
+        keep = f"; model.head: {units} begins with its own" if units in (1, 2) else ""
+        lines.append(
+            f"start: its head has {units} units, and model.head is {head}: a new one is drawn "
+            f"{how}{keep}"
+        )
+    return lines
+
+
+def _units_of(start: ModelFolder) -> int | None:
+    """The number of units of a checkpoint's head; None if it has none."""
+    shapes = checkpoint_shapes(ModelFiles(start.folder), start.config())
+    files = start.family.files
+    names = files.trained_names(list(shapes), head=True)
+    found = [shapes[name] for name, full in names.items() if full == files.HEADS[1]]
+    return found[0][0] if found and found[0] else None
 
 
 def missing_tensors(recipe: Training, start: ModelFolder) -> list[str]:
@@ -259,12 +276,7 @@ def is_whole(job: Job) -> bool:
         return False
     if not isinstance(job.conventions, PairConventions):
         return True
-    files = job.start.family.files
-    shapes = checkpoint_shapes(ModelFiles(job.start.folder), job.start.config())
-    names = files.trained_names(list(shapes), head=True)
-    return (job.recipe.model.head,) in [
-        shapes[name] for name, full in names.items() if full == files.HEADS[1]
-    ]
+    return _units_of(job.start) == job.recipe.model.head
 
 
 def layouts_for(job: Job) -> Layouts:

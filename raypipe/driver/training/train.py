@@ -17,6 +17,7 @@ from raypipe.driver.mirror import write_out
 from raypipe.driver.place import place_for, threads_of
 from raypipe.driver.signals import interruptible
 from raypipe.driver.training.log import Follower
+from raypipe.driver.training.notes import notes_of
 from raypipe.driver.training.phases import (
     Part,
     check_phases,
@@ -138,7 +139,7 @@ def _one(at: TrainInvocation, part: Part) -> tuple[dict[str, Any], Text, Path]:
     part = replace(part, recipe=named)
     sets = training_sets(part, start, at)
     named = with_length(named, sets, at.say)
-    for line in drawn_lines(recipe, start):
+    for line in (*drawn_lines(recipe, start), *notes_of(named, sets.facts)):
         sets.lines.append(line)
         at.say(line)
     job = Job(

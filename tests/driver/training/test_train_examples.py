@@ -94,7 +94,7 @@ def test_every_first_candidate_of_a_run_is_learnt_by_its_label(
     train_set = {"negatives": None, "collection": "docs"}
     train_set |= {key: str(small_files / f"{key}.train{end}") for key, end in
                   (("queries", ".tsv"), ("qrels", ".txt"))}  # fmt: skip
-    train_set["pairs"] = {"runs": str(tmp_path / "train.trec"), "last": 4}
+    train_set["pairs"] = {"runs": str(tmp_path / "train.trec"), "last": 29}
     few = {**FEW, "dev": {"docs": None}, "validate": None}
     path = small_recipe(
         train={"docs": train_set}, model={"start_saw": "nothing at all"}, guard={}, **few
@@ -104,12 +104,16 @@ def test_every_first_candidate_of_a_run_is_learnt_by_its_label(
     judged = [line.split() for line in (small_files / "qrels.train.txt").read_text().splitlines()]
     relevant = {(row[0], row[2]) for row in judged}
     run = [line.split() for line in (tmp_path / "train.trec").read_text().splitlines()]
-    near = [(r[0], r[2]) for r in run if int(r[3]) <= 4 and r[0] in {q for q, _ in relevant}]
+    near = [(r[0], r[2]) for r in run if int(r[3]) <= 29 and r[0] in {q for q, _ in relevant}]
     facts = trained.summary["examples"]["docs"]
     assert facts["examples"] == len(near) > 0 and facts["passages"] == 1
-    assert facts["relevant"] == len(relevant.intersection(near))
+    assert facts["relevant"] == len(relevant.intersection(near)) > 0
     assert any(f"{facts['relevant']:,} of them relevant" in line for line in said)
     assert "its weights have seen: nothing at all; then docs (small)" in trained.table
+    without = [row for row in run if (row[0], row[2]) not in relevant]
+    (tmp_path / "train.trec").write_text("".join(" ".join(row) + "\n" for row in without))
+    with pytest.raises(InputError, match="train.docs.pairs: expected .* all irrelevant"):
+        train(path, tmp_path / "other")
 
 
 @pytest.mark.parametrize("loss", ["margin-mse", "mse", "kl"])
