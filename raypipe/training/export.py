@@ -236,6 +236,10 @@ def _write_adapter(
     _write_json(folder / "adapter_config.json", config)
 
 
+OF_HEAD = ("sentence_transformers", "sbert_ce_default_activation_function", "problem_type")
+"""Keys of a config.json that say what the units of its own head are."""
+
+
 def _config(job: Job, base: Mapping[str, Tensor]) -> dict[str, Any]:
     config = dict(job.start.config())
     config["dtype"] = "float32"
@@ -249,7 +253,11 @@ def _config(job: Job, base: Mapping[str, Tensor]) -> dict[str, Any]:
     if own.is_sparse:
         config["architectures"] = [family.pretraining.architecture(next_sentence=False)]
         config |= family.pretraining.TIED
-    return config | (unit_names(job.recipe.model.head) if head else {})
+    if not head:
+        return config
+    for name in OF_HEAD:  # the start's head may be another; CrossEncoder would apply its activation
+        config.pop(name, None)
+    return config | unit_names(job.recipe.model.head)
 
 
 def _write_json(path: Path, body: Mapping[str, Any]) -> None:
