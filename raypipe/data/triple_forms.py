@@ -29,8 +29,11 @@ _ID = re.compile(rb"[\x21-\x7e]*[0-9][\x21-\x7e]*")
 
 
 def names_columns(line: bytes) -> bool:
-    """Whether a first line names the columns of triples."""
-    return header_of(line, _NAMES, *_NAMES) is not None
+    """Whether a first line names the columns of triples, and is no text that has these words."""
+    header = header_of(line, _NAMES, *_NAMES)
+    if header is None or (b"\t" in line and header.separator != "\t"):
+        return False
+    return all(len(name.split()) == 1 for name in header.names)
 
 
 def remedy_of(line: bytes, *, of_ids: bool) -> str:

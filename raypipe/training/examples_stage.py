@@ -288,6 +288,8 @@ class ExamplesStage(Stage):
         }
         if judged.grades and self.wanted.triples is None:
             facts["grades"] = {str(grade): judged.grades[grade] for grade in sorted(judged.grades)}
+        if judged.unknown:
+            facts["unknown_queries"] = len(judged.unknown)
         if examples.labels is not None:
             facts["relevant"] = int(examples.labels.sum())
         if not examples.num_examples:

@@ -32,6 +32,8 @@ class Judged:
     """Rows of the passages with a grade above 0, which are never drawn as irrelevant."""
     grades: dict[int, int] = field(default_factory=dict)
     """Number of judgements to learn as relevant, by grade."""
+    unknown: set[str] = field(default_factory=set)
+    """Ids of judged queries that are not in the query set."""
 
     def pairs(self) -> NDArray[np.int64]:
         """Keys of all known pairs, sorted."""
@@ -69,13 +71,15 @@ def judged_passages(
     if missing:
         raise InputError(
             f"{wanted.qrels}: {len(missing)} passage ids are not in the collection "
-            f"{wanted.collection}, first {', '.join(missing[:10])}"
+            f"{wanted.collection}, first {', '.join(missing[:10])}; give the collection that they "
+            "are of, or leave these lines out"
         )
     judged = Judged()
     columns = (qrels["query_id"].to_pylist(), ids, qrels["relevance"].to_pylist())
     for query_id, passage_id, grade, passage in zip(*columns, passage_rows.tolist(), strict=True):
         row = rows.get(query_id)
         if row is None:
+            judged.unknown.add(query_id)
             continue
         if grade > 0:
             judged.known.setdefault(row, set()).add(passage)

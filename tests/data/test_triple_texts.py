@@ -102,6 +102,7 @@ def test_labels_and_ids_are_not_learnt_as_texts(tmp_path, content, told):
         b"six times seven\t42\t48\ntwo and two\t4\t5\n",  # answers that are numbers
         b"is water wet\tyes\tno\n",
         "水是湿的吗\t是\t否\n".encode(),
+        b"a query\tone relevant passage\tan irrelevant one, not negative\n",  # no names of columns
         b"a\tb\tc1\n",  # a letter is a text: only some of them have a digit
         of(lambda q: f"{q}\tright\t1\n{q}\tother\tnot 0\n"),
     ],
