@@ -26,7 +26,7 @@ from raypipe.models.tokenizer import read_tokenizer, tokenizer_sha256
 from raypipe.storage.files import folder_beside, replace_folder
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.payloads import writing
-from raypipe.storage.records import Shard
+from raypipe.storage.records import Json, Shard
 from raypipe.text.inputs import TextSlice
 from raypipe.training.batch import ExampleSource
 from raypipe.training.checkpoints import Checkpoint, Checkpoints, history_of, unmeasured
@@ -313,10 +313,12 @@ def commit(job: Job, *, device: str) -> None:
     ledger = Ledger(job.storage, job.store, job.spec)
     path = ledger.storage.scratch() / "weights.safetensors"
     write_payload(job, chosen, path)
-    facts = {
+    facts: dict[str, Json] = {
         "rows": 1,
         "step": chosen.step,
         "history": counted,
         "numerics": f"{numerics_class(device)}, {job.recipe.resources.precision}",
     }
+    if (start := history.start()) is not None:
+        facts["start"] = start["mean"]
     ledger.commit(Shard(0, 0, 1), path, facts)

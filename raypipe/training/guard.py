@@ -260,7 +260,9 @@ def lines_about(name: str, facts: Mapping[str, Any]) -> list[str]:
     left = [f"{count:,} {what}" for count, what in reasons if count]
     lines = [line + (f"; left out: {', '.join(left)}" if left else "")]
     if unknown := facts.get("unknown_queries", 0):
-        lines.append(f"train: {name}: left out the judgements of {unknown:,} queries that are not in its queries")
+        lines.append(
+            f"train: {name}: left out judgements of {unknown:,} queries that are not in its queries"
+        )
     if len(grades := facts.get("grades", {})) > 1:
         of_each = ", ".join(f"{count:,} of grade {grade}" for grade, count in grades.items())
         lines.append(f"train: {name}: learnt as relevant: {of_each}; min_grade is the lowest")

@@ -1,5 +1,6 @@
 """Measures a checkpoint on the dev sets, in a trainer."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -37,6 +38,8 @@ from raypipe.training.job import DevPassages, DevStores, Job
 from raypipe.training.pretrain import maker_of, measured_losses
 from raypipe.training.start import layouts_for
 from raypipe.training.trainee import Trainee
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -177,6 +180,14 @@ def _one(
         keys, scores = (queries, rows, np.full(len(rows), -1)), sums
     else:
         keys, scores = _of_lines(trainee.conventions, data, keys, scores)
+    if comm.rank == 0 and len(scores) > 1 and np.ptp(scores) == 0:
+        logger.warning(
+            "a dev set's %s candidates all have the score %.6g: the model tells no passage from "
+            "another, and the measure is that of their order; lower optimiser.rate, or of a splade "
+            "model loss.flops and loss.l1",
+            f"{len(scores):,}",
+            scores[0],
+        )
     lines = (query_rows.astype(np.int64), passage_rows, np.full(len(ranks), -1, np.int64))
     at = positions(lines, keys)
     by_line = np.where(at >= 0, scores[at], 0).astype(np.float32)

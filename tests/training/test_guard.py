@@ -178,7 +178,7 @@ def test_what_is_lines_about_a_training_set_names_only_what_was_left_out():
     )
     assert lines_about("docs", of_grades) == [first, graded, *guards]
     unknown = {**of_grades, "grades": {"1": 1200}, "unknown_queries": 7}
-    of_others = "train: docs: left out the judgements of 7 queries that are not in its queries"
+    of_others = "train: docs: left out judgements of 7 queries that are not in its queries"
     assert lines_about("docs", unknown) == [first, of_others, *guards]
     assert lines_about("docs", {**unknown, "unknown_queries": 0}) == [first, *guards]
     assert lines_about("docs", {**facts, "short": lists})[0].endswith(

@@ -8,14 +8,29 @@ from raypipe.config.training_rules import TEACHER_LOSSES
 from raypipe.models.folder.settings import Conventions
 from raypipe.training.job import conventions_of_training
 
+DROPOUTS = (
+    *("hidden_dropout_prob", "attention_probs_dropout_prob", "dropout", "attention_dropout"),
+    *("embedding_dropout", "mlp_dropout"),
+)
+"""Keys of a config.json of the families that are trained."""
 
-def notes_of(recipe: Training, facts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+
+def notes_of(
+    recipe: Training, facts: Mapping[str, Mapping[str, Any]], config: Mapping[str, Any]
+) -> Iterator[str]:
     """Lines about a training whose sets have these facts.
 
     Args:
         recipe: the training.
         facts: of each training set's examples, or a pre-training's inputs.
+        config: the start's config.json.
     """
+    own = {config[name] for name in DROPOUTS if isinstance(config.get(name), int | float)}
+    if own and "dropout" not in recipe.model_fields_set and recipe.dropout not in own:
+        yield (
+            f"train: dropout is {recipe.dropout:g}, the default; the start's config.json has "
+            f"{', '.join(f'{rate:g}' for rate in sorted(own))}, which other trainers use: write one"
+        )
     num_examples = sum(each["examples"] for each in facts.values())
     if num_examples < recipe.batch:
         yield (

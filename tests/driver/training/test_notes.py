@@ -12,14 +12,14 @@ ENCODER = {
 COSINES, PRODUCTS = ({**ENCODER, "normalise": are} for are in (True, False))
 
 
-def notes(loss, settings=None, *, scores=None, examples=64, **changes):
+def notes(loss, settings=None, *, scores=None, examples=64, config=None, **changes):
     model = {"start": "/m/start"}
     if settings is not None:
         changes["model"] = {**dict.fromkeys(("preset", "query_limit", "total_limit")), **model,
                             "settings": settings}  # fmt: skip
     own = recipe(loss=loss, batch=64, train={"b": BODY["train"]["a"]}, **changes)
     facts = {"examples": examples} | ({} if scores is None else {"teacher_scores": list(scores)})
-    return list(notes_of(own, {"a": facts}))
+    return list(notes_of(own, {"a": facts}, config or {}))
 
 
 def test_a_batch_that_holds_examples_more_than_once_is_told():
@@ -58,3 +58,14 @@ def test_a_teachers_scores_of_another_scale_are_told(loss, settings, scores, tol
     lines = notes({"name": loss}, settings, scores=scores)
     assert [told in line and line.startswith("train: a: ") for line in lines] == [True] * bool(told)
     assert not notes({"name": "kl", "teacher_temperature": 2.0}, settings, scores=scores)
+
+
+def test_a_default_dropout_that_is_not_the_starts_own_is_told():
+    loss, modern = {"name": "cross-entropy"}, {"attention_dropout": 0.0, "mlp_dropout": 0.0}
+    (line,) = notes(loss, config=modern)
+    assert line == (
+        "train: dropout is 0.1, the default; the start's config.json has 0, which other trainers "
+        "use: write one"
+    )
+    assert not notes(loss, config=modern, dropout=0.1)
+    assert not notes(loss, config={"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.0})

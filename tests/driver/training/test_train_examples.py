@@ -162,7 +162,7 @@ def test_several_dev_sets_are_averaged(small_recipe, train, small_files, tmp_pat
     text = path.read_text()
     start = text.index("dev:\n")
     block = text[start:].split("guard:")[0]
-    again = block.replace("dev:\n", "").replace("  docs:", "  more:", 1).replace("k: 10", "k: 3")
+    again = block.replace("dev:\n", "").replace("  docs:", "  more:", 1).replace("k: 10", "k: 20")
     path.write_text(text.replace(block, block + again))
     (measured,) = train(path, tmp_path / "out").summary["history"]
     assert len(measured["values"]) == 2
@@ -177,17 +177,17 @@ def test_a_dev_set_of_fewer_queries_is_that_of_the_first(
         text = path.read_text().replace(str(small_files / "queries.dev.tsv"), str(queries))
         path.write_text(
             text.replace(
-                "    k: 10\n", "    k: 10\n" + "".join(f"    {k}: {v}\n" for k, v in limits.items())
+                "    k: 10\n", "    k: 30\n" + "".join(f"    {k}: {v}\n" for k, v in limits.items())
             )
         )
         return train(path, tmp_path / name).summary["history"][0]["mean"]
 
     lines = (small_files / "queries.dev.tsv").read_text().splitlines(keepends=True)
     judged = {x.split()[0] for x in (small_files / "qrels.dev.txt").read_text().splitlines()}
-    first = [line for line in lines if line.split("\t")[0] in judged][:3]
+    first = [line for line in lines if line.split("\t")[0] in judged][:12]
     (tmp_path / "first.tsv").write_text("".join(first))
     run = (tmp_path / "dev.trec").read_text().splitlines(keepends=True)
-    fewer = measured("fewer", small_files / "queries.dev.tsv", queries_at_most=3)
+    fewer = measured("fewer", small_files / "queries.dev.tsv", queries_at_most=12)
     asked = {line.split("\t")[0] for line in first}
     kept = "".join(line for line in run if line.split()[0] in asked)
     (tmp_path / "dev.trec").write_text(kept)

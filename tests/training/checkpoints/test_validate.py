@@ -233,3 +233,12 @@ def test_a_dev_set_that_tells_no_checkpoint_apart_is_refused(k, relevant, measur
 
 def test_a_dev_set_of_which_one_query_can_be_reordered_serves():
     check_order_counts("qrels.txt", data(3, relevant=(("a", "d12"), ("b", "gone"))), "RR@10")
+
+
+def test_a_model_that_gives_every_candidate_one_score_is_told(monkeypatch, caplog):
+    keys = [(q, p, -1) for q, p in ((0, 10), (0, 11), (0, 12), (1, 12), (1, 10))]
+    measure(monkeypatch, dict.fromkeys(keys, -1.4931), data(3))
+    (record,) = caplog.records
+    assert "a dev set's 5 candidates all have the score -1.4931" in record.message
+    measure(monkeypatch, {**dict.fromkeys(keys, -1.4931), keys[0]: 2.0}, data(3))
+    assert len(caplog.records) == 1
