@@ -73,6 +73,8 @@ def _of_ids(words: list[bytes], columns: list[bytes]) -> str:
     numbers = [_NUMBER.fullmatch(word) is not None for word in words]
     if len(words) == 4 and words[1] in (b"0", b"Q0") and numbers[3]:
         return "; these are judgements: give them as train.NAME.qrels, with negatives from a run"
+    if len(words) == 6 and words[1] in (b"0", b"Q0") and numbers[3] and numbers[4]:
+        return "; this is a run: give it as train.NAME.negatives.runs, with qrels"
     if len(words) == 5 and numbers[0] and numbers[1] and b"." in words[0] + words[1]:
         return (
             "; a teacher's scores stand in front: write them as a run of query, passage and score, "

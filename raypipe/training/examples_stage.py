@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from raypipe import schema
 from raypipe.config.training import Negatives, TrainingSet
 from raypipe.errors import InputError
 from raypipe.stages.documents.passage_map import PassageMap
-from raypipe.stages.ids import TextHashes, id_index, own_rows
+from raypipe.stages.ids import TextHashes, hashes_of, id_index, own_rows
 from raypipe.stages.stage import Beat, Opened, Payload, Rows, Site, Sizing, Stage
 from raypipe.storage.records import Json, Shard, canonical, digest, hash_file
 from raypipe.storage.spec import StageSpec
@@ -288,6 +289,8 @@ class ExamplesStage(Stage):
         }
         if judged.grades and self.wanted.triples is None:
             facts["grades"] = {str(grade): judged.grades[grade] for grade in sorted(judged.grades)}
+        if empty := self._without_text(examples):
+            facts["relevant_without_text"] = empty
         if judged.unknown:
             facts["unknown_queries"] = len(judged.unknown)
         if examples.labels is not None:
@@ -302,6 +305,18 @@ class ExamplesStage(Stage):
         path = scratch / "examples.safetensors"
         write_examples(path, examples)
         return Payload(path, facts)
+
+    def _without_text(self, examples: Examples) -> int:
+        """The number of passages that are learnt as relevant and have no text."""
+        unlabelled = self.wanted.qrels is None and self.wanted.triples is None
+        if self.documents is not None or unlabelled:
+            return 0
+        relevant = examples.passage_rows[:, 0]
+        if examples.labels is not None:
+            relevant = relevant[examples.labels[:, 0] > 0]
+        hashes = TextHashes(self.ids).hashes
+        empty = hashes_of(pa.chunked_array([[""]]))
+        return int((hashes[distinct(relevant)] == empty).all(axis=1).sum())
 
     def _texts(self, pairs: Int64, same_queries: Int64) -> RelevantTexts:
         """The texts of relevant pairs, and of queries that are passages themselves.

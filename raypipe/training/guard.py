@@ -259,6 +259,8 @@ def lines_about(name: str, facts: Mapping[str, Any]) -> list[str]:
         reasons.append((not_best, "passages that are not among the best of their document"))
     left = [f"{count:,} {what}" for count, what in reasons if count]
     lines = [line + (f"; left out: {', '.join(left)}" if left else "")]
+    if empty := facts.get("relevant_without_text", 0):
+        lines.append(f"train: {name}: {empty:,} passages without text are learnt as relevant")
     if unknown := facts.get("unknown_queries", 0):
         lines.append(
             f"train: {name}: left out judgements of {unknown:,} queries that are not in its queries"

@@ -86,6 +86,10 @@ def test_triples_keep_their_order_and_lose_what_the_guard_refuses(tmp_path):
         ("q0,a,b", "found 1 columns; this has commas: write a line for each pair"),
         ('"q0"\t"a"\t"b"', "is not in the queries, .*; remove the quotes"),
         ("q0 0 a 1", "found 4 columns; these are judgements: give them as train.NAME.qrels"),
+        (
+            "q0 Q0 a 1 2.5 tag",
+            "found 6 columns; this is a run: give it as train.NAME.negatives.runs",
+        ),
         ("q0\ta\tb\tc", "found 4 columns; repeat query and relevant id in a line for each further"),
         ("3.2\t0.1\tq0\ta\tb", "found 5 columns; a teacher's scores stand in front: write them as"),
         ("a long query\tone text\tother text", "; these are texts: give them as train.NAME.texts"),
