@@ -124,6 +124,7 @@ Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Real = Annotated[float, Field(allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
+BelowOne = Annotated[float, Field(ge=0, lt=1)]
 Listed = BeforeValidator(_tuple)
 OneOrMore = BeforeValidator(_one_or_more, json_schema_input_type=str | tuple[str, ...])
 AutoOrCount = Annotated[Literal["auto"] | int, BeforeValidator(_word_or_count("auto"))]

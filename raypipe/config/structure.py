@@ -8,6 +8,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from raypipe.config.trainers import instead_of, loss_named
 from raypipe.config.yaml import Key, Problem, in_words
 from raypipe.errors import did_you_mean, listed
 from raypipe.kinds.registry import KINDS
@@ -34,6 +35,9 @@ _EXPECTED = {
 }
 
 
+OF_TRAININGS = "raypipe.config.training"
+"""The module of the sections of a training, in which other trainers' keys are told apart."""
+COUNTING_STEPS = ("warmup", "every", "checkpoint_every")
 _NAMED = sorted(KINDS)
 _MAPPINGS = ("dict_type", "model_type", "model_attributes_type")
 
@@ -46,9 +50,11 @@ def structural_problems(error: ValidationError, data: Any, root: type[BaseModel]
 def _problem(details: ErrorDetails, data: Any, root: type[BaseModel]) -> Problem:
     kind, key = details["type"], _key(details["loc"])
     if kind == "extra_forbidden":
-        fields = section_at(root, key[:-1], data).model_fields
-        keys = [field.alias or name for name, field in fields.items()]
+        section = section_at(root, key[:-1], data)
+        keys = [field.alias or name for name, field in section.model_fields.items()]
         hint = did_you_mean(str(key[-1]), keys)
+        if section.__module__ == OF_TRAININGS and (remedy := instead_of(str(key[-1]))):
+            hint = f"; {remedy};"
         return Problem(key, f"unknown key{hint} known here: {listed(keys)}")
     if kind == "missing":
         return Problem(key, "missing; it has no default")
@@ -63,6 +69,12 @@ def _problem(details: ErrorDetails, data: Any, root: type[BaseModel]) -> Problem
     expected = template.format(**details.get("ctx", {})) if template else details["msg"]
     value = details["ctx"]["actual_length"] if kind == "too_short" else details["input"]
     remedy = _remedy(kind, value) or _near(kind, expected, value)
+    if (
+        kind == "int_type"
+        and key[-1] in COUNTING_STEPS
+        and section_at(root, key[:-1], data).__module__ == OF_TRAININGS
+    ):
+        remedy = "; it counts steps, not a share of them or epochs"
     return Problem(key, f"expected {expected}; found {in_words(value)}{remedy}")
 
 
@@ -122,6 +134,7 @@ def _near(kind: str, expected: str, value: object) -> str:
     if kind != "literal_error" or not isinstance(value, str):
         return ""
     words = re.findall(r"'([^']*)'", expected)
-    if FORMAT_WORDS.get(value) in words:
-        return f"; did you mean {FORMAT_WORDS[value]}?"
+    meant = FORMAT_WORDS.get(value) or loss_named(value)
+    if meant in words:
+        return f"; did you mean {meant}?"
     return did_you_mean(value, words).removesuffix(";")

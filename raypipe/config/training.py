@@ -12,9 +12,9 @@ from pydantic import AfterValidator, Field
 from raypipe.config.fields import (
     OWN,
     AutoOrCount,
+    BelowOne,
     Count,
     ExcludedPlace,
-    Fraction,
     Holds,
     Listed,
     Location,
@@ -315,8 +315,8 @@ class Optimiser(Section):
     at all."""
     weight_decay: Annotated[NotNegative, Source(BERT)] = 0.01
     """Each step takes the rate times this off a weight."""
-    beta1: Annotated[Fraction, Source(BERT)] = 0.9
-    beta2: Annotated[Fraction, Source(BERT)] = 0.999
+    beta1: Annotated[BelowOne, Source(BERT)] = 0.9
+    beta2: Annotated[BelowOne, Source(BERT)] = 0.999
     eps: Annotated[Positive, Source(BERT)] = 1e-6
     bias_correction: Annotated[bool, Source(BERT)] = False
     """Adam's correction of its first averages; BERT's own optimiser has none."""
@@ -388,7 +388,7 @@ class Training(Section):
     accumulation: Annotated[Count, Source(OWN)] = 1
     """Batches per step."""
     optimiser: Optimiser = Optimiser()
-    dropout: Annotated[Fraction, Source(BERT)] = 0.1
+    dropout: Annotated[BelowOne, Source(BERT)] = 0.1
     """In the layers and in attention."""
     seed: Annotated[Seed, Source(OWN)] = 0
     """Of the order of examples, their negatives, what is drawn of the weights, and dropout."""

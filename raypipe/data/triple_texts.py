@@ -7,18 +7,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 from raypipe.data.records import lines
+from raypipe.data.triple_forms import Seen, names_columns, remedy_of
 from raypipe.errors import InputError
-from raypipe.foreign import header_of
 from raypipe.storage.compression import open_binary
 from raypipe.storage.files import replacing
 
 FILES = ("passages.tsv", "queries.tsv", "triples.tsv")
-_COLUMNS = {
-    "query": ("query", "question", "anchor", "query_text", "text"),
-    "relevant": ("positive", "pos", "relevant", "passage", "positive_passage", "doc_pos"),
-    "irrelevant": ("negative", "neg", "irrelevant", "negative_passage", "doc_neg"),
-}
-"""Names that other tools give to the columns, in a line that is no triple."""
 
 
 @dataclass
@@ -50,9 +44,10 @@ def split_triples(path: Path, folder: Path) -> int:
 
     Raises:
         InputError: a line without exactly three columns, or with an empty one; a first line that
-            names the columns; bytes that are not UTF-8.
+            names the columns; a column of numbers or labels alone, or ids in the place of texts;
+            bytes that are not UTF-8.
     """
-    number = 0
+    number, seen = 0, Seen()
     passage_file, query_file, triple_file = (folder / name for name in FILES)
     # The triples are opened first, so that they are moved last, after the texts that their ids
     # name.
@@ -62,12 +57,16 @@ def split_triples(path: Path, folder: Path) -> int:
         replacing(passage_file) as passages,
     ):
         of_passage, of_query = _Texts(passages), _Texts(queries)
-        for query, relevant, other in _lines(path):
+        for columns in _lines(path):
             number += 1
+            seen.add(columns)
+            query, relevant, other = columns
             rows = of_query.id_of(query), of_passage.id_of(relevant), of_passage.id_of(other)
             triples.write(b"%d\t%d\t%d\n" % rows)
         if not number:
             raise InputError(f"{path}: expected triples of texts, found no line")
+        if (problem := seen.problem()) is not None:
+            raise InputError(f"{path}: {problem}")
     return number
 
 
@@ -79,9 +78,13 @@ def _lines(path: Path) -> Iterator[list[bytes]]:
                 raise InputError(
                     f"{path}: line {number:,}: expected query, relevant and irrelevant passage "
                     f"with tabs between, found {len(columns)} columns"
-                    + ("" if len(columns) != 3 else ", one of them empty")
+                    + (
+                        remedy_of(line, of_ids=False)
+                        if len(columns) != 3
+                        else ", one of them empty"
+                    )
                 )
-            if number == 1 and header_of(line, _COLUMNS, *_COLUMNS) is not None:
+            if number == 1 and names_columns(line):
                 raise InputError(
                     f"{path}: line 1: expected texts, found the names of columns; remove the line, "
                     "and write query, relevant and irrelevant passage in this order"

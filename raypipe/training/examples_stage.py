@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from raypipe import schema
 from raypipe.config.training import Negatives, TrainingSet
 from raypipe.errors import InputError
 from raypipe.stages.documents.passage_map import PassageMap
-from raypipe.stages.ids import TextHashes, id_index, own_rows
+from raypipe.stages.ids import TextHashes, hashes_of, id_index, own_rows
 from raypipe.stages.stage import Beat, Opened, Payload, Rows, Site, Sizing, Stage
 from raypipe.storage.records import Json, Shard, canonical, digest, hash_file
 from raypipe.storage.spec import StageSpec
@@ -126,6 +127,19 @@ def nothing_left(wanted: TrainingSet, name: str, facts: Mapping[str, Any]) -> st
         f"train.{name}: no example is left of {', '.join(made_from)}: "
         f"{'; '.join(lines_about(name, facts))}. Widen what leaves most out; if nothing is left "
         "out, give judgements, runs or triples of these queries"
+    )
+
+
+def of_one_label(wanted: TrainingSet, name: str, facts: Mapping[str, Any]) -> str:
+    """That the candidates of `pairs` are all relevant, or all irrelevant."""
+    assert wanted.pairs is not None
+    which = "relevant" if facts["relevant"] else "irrelevant"
+    return (
+        f"train.{name}.pairs: expected relevant and irrelevant passages, found "
+        f"{facts['examples']:,} that are all {which}: the first {wanted.pairs.last} of "
+        f"{', '.join(wanted.pairs.runs)} with grades of {wanted.min_grade} or higher in "
+        f"{wanted.qrels}; raise pairs.last, give "
+        "other runs, or draw negatives, whose examples each have one relevant passage"
     )
 
 
@@ -273,13 +287,36 @@ class ExamplesStage(Stage):
             "short": vars(short),
             **more_facts,
         }
+        if judged.grades and self.wanted.triples is None:
+            facts["grades"] = {str(grade): judged.grades[grade] for grade in sorted(judged.grades)}
+        if empty := self._without_text(examples):
+            facts["relevant_without_text"] = empty
+        if judged.unknown:
+            facts["unknown_queries"] = len(judged.unknown)
         if examples.labels is not None:
             facts["relevant"] = int(examples.labels.sum())
         if not examples.num_examples:
             raise InputError(nothing_left(self.wanted, self.name, facts))
+        if examples.labels is not None and facts["relevant"] in (0, examples.num_examples):
+            raise InputError(of_one_label(self.wanted, self.name, facts))
+        if examples.teacher is not None:
+            scores = examples.teacher
+            facts["teacher_scores"] = [float(np.nanmin(scores)), float(np.nanmax(scores))]
         path = scratch / "examples.safetensors"
         write_examples(path, examples)
         return Payload(path, facts)
+
+    def _without_text(self, examples: Examples) -> int:
+        """The number of passages that are learnt as relevant and have no text."""
+        unlabelled = self.wanted.qrels is None and self.wanted.triples is None
+        if self.documents is not None or unlabelled:
+            return 0
+        relevant = examples.passage_rows[:, 0]
+        if examples.labels is not None:
+            relevant = relevant[examples.labels[:, 0] > 0]
+        hashes = TextHashes(self.ids).hashes
+        empty = hashes_of(pa.chunked_array([[""]]))
+        return int((hashes[distinct(relevant)] == empty).all(axis=1).sum())
 
     def _texts(self, pairs: Int64, same_queries: Int64) -> RelevantTexts:
         """The texts of relevant pairs, and of queries that are passages themselves.

@@ -26,7 +26,7 @@ from raypipe.models.tokenizer import read_tokenizer, tokenizer_sha256
 from raypipe.storage.files import folder_beside, replace_folder
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.payloads import writing
-from raypipe.storage.records import Shard
+from raypipe.storage.records import Json, Shard
 from raypipe.text.inputs import TextSlice
 from raypipe.training.batch import ExampleSource
 from raypipe.training.checkpoints import Checkpoint, Checkpoints, history_of, unmeasured
@@ -236,6 +236,10 @@ def _write_adapter(
     _write_json(folder / "adapter_config.json", config)
 
 
+OF_HEAD = ("sentence_transformers", "sbert_ce_default_activation_function", "problem_type")
+"""Keys of a config.json that say what the units of its own head are."""
+
+
 def _config(job: Job, base: Mapping[str, Tensor]) -> dict[str, Any]:
     config = dict(job.start.config())
     config["dtype"] = "float32"
@@ -249,7 +253,11 @@ def _config(job: Job, base: Mapping[str, Tensor]) -> dict[str, Any]:
     if own.is_sparse:
         config["architectures"] = [family.pretraining.architecture(next_sentence=False)]
         config |= family.pretraining.TIED
-    return config | (unit_names(job.recipe.model.head) if head else {})
+    if not head:
+        return config
+    for name in OF_HEAD:  # the start's head may be another; CrossEncoder would apply its activation
+        config.pop(name, None)
+    return config | unit_names(job.recipe.model.head)
 
 
 def _write_json(path: Path, body: Mapping[str, Any]) -> None:
@@ -305,10 +313,12 @@ def commit(job: Job, *, device: str) -> None:
     ledger = Ledger(job.storage, job.store, job.spec)
     path = ledger.storage.scratch() / "weights.safetensors"
     write_payload(job, chosen, path)
-    facts = {
+    facts: dict[str, Json] = {
         "rows": 1,
         "step": chosen.step,
         "history": counted,
         "numerics": f"{numerics_class(device)}, {job.recipe.resources.precision}",
     }
+    if (start := history.start()) is not None:
+        facts["start"] = start["mean"]
     ledger.commit(Shard(0, 0, 1), path, facts)

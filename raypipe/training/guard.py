@@ -258,4 +258,14 @@ def lines_about(name: str, facts: Mapping[str, Any]) -> list[str]:
         line += f", of {number:,} relevant documents"
         reasons.append((not_best, "passages that are not among the best of their document"))
     left = [f"{count:,} {what}" for count, what in reasons if count]
-    return [line + (f"; left out: {', '.join(left)}" if left else ""), *dropped.lines(name)]
+    lines = [line + (f"; left out: {', '.join(left)}" if left else "")]
+    if empty := facts.get("relevant_without_text", 0):
+        lines.append(f"train: {name}: {empty:,} passages without text are learnt as relevant")
+    if unknown := facts.get("unknown_queries", 0):
+        lines.append(
+            f"train: {name}: left out judgements of {unknown:,} queries that are not in its queries"
+        )
+    if len(grades := facts.get("grades", {})) > 1:
+        of_each = ", ".join(f"{count:,} of grade {grade}" for grade, count in grades.items())
+        lines.append(f"train: {name}: learnt as relevant: {of_each}; min_grade is the lowest")
+    return [*lines, *dropped.lines(name)]

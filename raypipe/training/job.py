@@ -137,6 +137,8 @@ class Job:
             body["start_config"]["initializer_range"] = initializer_range(self.start.config())
         body["tokenizer_sha256"] = self.start.tokenizer_sha256
         body["precision"] = recipe.resources.precision
+        if self._has_other_norms:  # they were drawn and decayed as weights once
+            body["normalisations"] = "as BERT's"
         inputs = {}
         for number, text in enumerate(self.texts):
             for name, stored in vars(text).items():
@@ -153,6 +155,15 @@ class Job:
                 inputs[f"dev.{number}.passages"] = dev.documents.run.identity
                 body[f"dev.{number}.documents"] = [dev.documents.method, dev.documents.k]
         return StageSpec("train", SEMANTICS, body, inputs)
+
+    @property
+    def _has_other_norms(self) -> bool:
+        """Whether trained normalisations have other names than BERT's LayerNorm."""
+        model_type, conventions = self.start.config().get("model_type"), self.conventions
+        if model_type in ("distilbert", "modernbert"):
+            return True
+        has_words = isinstance(conventions, PretrainedConventions) or conventions.is_sparse
+        return model_type != "bert" and has_words  # RoBERTa's masked-word head alone
 
 
 def conventions_of_training(model: TrainedModel) -> AnyConventions:

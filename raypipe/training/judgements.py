@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from raypipe.config.training import TrainingSet
 from raypipe.data.qrels import read_qrels
 from raypipe.data.records import lines
+from raypipe.data.triple_forms import remedy_of
 from raypipe.errors import InputError
+from raypipe.foreign import without_fractions
 from raypipe.storage.compression import open_binary
 from raypipe.training.examples import ROWS_AT_ONCE, Examples, RelevantTexts, pair_keys
 from raypipe.training.guard import Dropped, Guard
@@ -28,6 +30,10 @@ class Judged:
     """Rows of the passages to learn as relevant, in the order of the qrels."""
     known: dict[int, set[int]] = field(default_factory=dict)
     """Rows of the passages with a grade above 0, which are never drawn as irrelevant."""
+    grades: dict[int, int] = field(default_factory=dict)
+    """Number of judgements to learn as relevant, by grade."""
+    unknown: set[str] = field(default_factory=set)
+    """Ids of judged queries that are not in the query set."""
 
     def pairs(self) -> NDArray[np.int64]:
         """Keys of all known pairs, sorted."""
@@ -65,13 +71,15 @@ def judged_passages(
     if missing:
         raise InputError(
             f"{wanted.qrels}: {len(missing)} passage ids are not in the collection "
-            f"{wanted.collection}, first {', '.join(missing[:10])}"
+            f"{wanted.collection}, first {', '.join(missing[:10])}; give the collection that they "
+            "are of, or leave these lines out"
         )
     judged = Judged()
     columns = (qrels["query_id"].to_pylist(), ids, qrels["relevance"].to_pylist())
     for query_id, passage_id, grade, passage in zip(*columns, passage_rows.tolist(), strict=True):
         row = rows.get(query_id)
         if row is None:
+            judged.unknown.add(query_id)
             continue
         if grade > 0:
             judged.known.setdefault(row, set()).add(passage)
@@ -82,6 +90,7 @@ def judged_passages(
         else:
             dropped.shared_passages += passage_id in guard.shared
             judged.relevant.setdefault(row, []).append(passage)
+            judged.grades[grade] = judged.grades.get(grade, 0) + 1
     return judged
 
 
@@ -178,6 +187,7 @@ def _parsed(
             raise InputError(
                 f"{path}: line {before + place + 1:,}: expected query id, relevant and "
                 f"irrelevant passage id, found {len(triple)} columns"
+                + remedy_of(chunk[place], of_ids=True)
             )
     try:
         ids = [[column.decode() for column in triple] for triple in triples]
@@ -188,11 +198,35 @@ def _parsed(
     unknown = (queries < 0) | (passages < 0).any(axis=1)
     if unknown.any():
         place = int(np.flatnonzero(unknown)[0])
+        known = (queries[place] >= 0, *(passages[place] >= 0))
+        where = ("the queries", "the collection", "the collection")
+        missing = [
+            f"{id_} is not in {there}"
+            for id_, there, found in zip(ids[place], where, known, strict=True)
+            if not found
+        ]
         raise InputError(
-            f"{path}: line {before + place + 1:,}: {' '.join(ids[place])[:MOST_SHOWN]}: an id is "
-            "not in the queries or the collection"
+            f"{path}: line {before + place + 1:,}: {' '.join(ids[place])[:MOST_SHOWN]}: expected "
+            f"query id, relevant and irrelevant passage id; {', '.join(missing)[:MOST_SHOWN]}"
+            + _of_unknown(chunk[place], ids[place], query_rows, rows_of)
         )
     return queries, passages
+
+
+def _of_unknown(
+    line: bytes,
+    ids: list[str],
+    query_rows: Mapping[str, int],
+    rows_of: Callable[[list[str]], Int64],
+) -> str:
+    """What to do about ids that are unknown, after "; "; empty if that is not known."""
+    query, *others = ids
+    if rows_of([query])[0] >= 0 and any(each in query_rows for each in others):
+        return "; the query's id comes first"
+    whole = [each.removesuffix(".0") for each in ids]
+    if whole != ids and whole[0] in query_rows and (rows_of(whole[1:]) >= 0).all():
+        return "; remove the .0: " + without_fractions("id")
+    return remedy_of(line, of_ids=True)
 
 
 def _rows(rows_of: Callable[[list[str]], Int64], ids: frozenset[str]) -> Int64:

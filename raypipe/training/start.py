@@ -1,20 +1,16 @@
 """The starting weights of a training: a checkpoint's, with what it lacks drawn or refused."""
 
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load
 from torch import Tensor
 
 from raypipe.config.training import Training
 from raypipe.errors import InputError, problems_in
 from raypipe.models.family import family_of
-from raypipe.models.folder.adapters import CONFIG, PEFT, WEIGHTS, adapter_folder
+from raypipe.models.folder.adapters import adapter_folder
 from raypipe.models.folder.files import initializer_range
 from raypipe.models.folder.model_folder import RANDOM, ModelFolder, layouts_of, load_weights
 from raypipe.models.folder.modules import ModelFiles, checkpoint_shapes
@@ -26,6 +22,7 @@ from raypipe.models.folder.settings import (
 )
 from raypipe.models.tensors import Shape, with_third_segment
 from raypipe.text.inputs import Layouts
+from raypipe.training.adapter_start import adapter_lacks, start_from_
 from raypipe.training.job import Job, conventions_of_training
 from raypipe.training.trainee import LowRank, Trainee
 
@@ -50,8 +47,8 @@ def pretraining_tensors(
 ) -> PretrainingTensors:
     """The tensors of a checkpoint, with the heads of pre-training.
 
-    What is drawn comes from N(0, initializer_range), with biases 0 and LayerNorms 1, as in BERT's
-    own code but for its cut at two standard deviations.
+    What is drawn comes from N(0, initializer_range), with biases 0 and normalisations 1, as in
+    BERT's own code but for its cut at two standard deviations.
 
     Args:
         checkpoint: tensors by saved name; None draws all of them, the pooler too.
@@ -138,8 +135,16 @@ def _named(checkpoint: Mapping[str, Tensor], config: Mapping[str, Any]) -> dict[
     return {full: checkpoint[name].float().clone() for name, full in names.items()}
 
 
+def is_normalisation(name: str) -> bool:
+    """Whether a tensor of that name belongs to a normalisation.
+
+    BERT's are called LayerNorm, others `sa_layer_norm`, `attn_norm` or `head.norm`.
+    """
+    return "norm" in name.lower()
+
+
 def _drawn(name: str, shape: Shape, generator: torch.Generator, std: float) -> Tensor:
-    if ("LayerNorm" in name or ".norm." in name) and name.endswith(".weight"):
+    if is_normalisation(name) and name.endswith(".weight"):
         return torch.ones(shape)
     if name.endswith("bias"):
         return torch.zeros(shape)
@@ -218,12 +223,31 @@ def missing_problems(recipe: Training, start: ModelFolder) -> list[str]:
 
 def drawn_lines(recipe: Training, start: ModelFolder) -> list[str]:
     """What is drawn before the first step, for the log and the table; a classifier goes without
-    saying."""
+    saying, but not in the place of the start's own."""
     how = f"from N(0, {initializer_range(start.config()):g}) with seed {recipe.seed}"
     if start.weights_sha256 == RANDOM:
         return [f"start: every weight is drawn {how}"]
-    missing = missing_tensors(recipe, start)
-    return [f"start: the checkpoint lacks {', '.join(missing)}: drawn {how}"] if missing else []
+    missing, units, head = missing_tensors(recipe, start), _units_of(start), recipe.model.head
+    lines = [f"start: the checkpoint lacks {', '.join(missing)}: drawn {how}"] if missing else []
+    if lacking_head := adapter_lacks(recipe, start):
+        lines.append(f"start: the adapter lacks {lacking_head}: drawn {how}")
+    is_pair = isinstance(conventions_of_training(recipe.model), PairConventions)
+    if is_pair and recipe.masking is None and units not in (None, head):
+        keep = f"; model.head: {units} begins with its own" if units in (1, 2) else ""
+        lines.append(
+            f"start: its head has {units} units, and model.head is {head}: a new one is drawn "
+            f"{how}{keep}"
+        )
+    return lines
+
+
+def _units_of(start: ModelFolder) -> int | None:
+    """The number of units of a checkpoint's head; None if it has none."""
+    shapes = checkpoint_shapes(ModelFiles(start.folder), start.config())
+    files = start.family.files
+    names = files.trained_names(list(shapes), head=True)
+    found = [shapes[name] for name, full in names.items() if full == files.HEADS[1]]
+    return found[0][0] if found and found[0] else None
 
 
 def missing_tensors(recipe: Training, start: ModelFolder) -> list[str]:
@@ -251,12 +275,7 @@ def is_whole(job: Job) -> bool:
         return False
     if not isinstance(job.conventions, PairConventions):
         return True
-    files = job.start.family.files
-    shapes = checkpoint_shapes(ModelFiles(job.start.folder), job.start.config())
-    names = files.trained_names(list(shapes), head=True)
-    return (job.recipe.model.head,) in [
-        shapes[name] for name, full in names.items() if full == files.HEADS[1]
-    ]
+    return _units_of(job.start) == job.recipe.model.head
 
 
 def layouts_for(job: Job) -> Layouts:
@@ -330,38 +349,3 @@ def trainee_of(job: Job, device: str) -> Trainee:
         expected = job.spec.params["adapter_sha256"]
         start_from_(trainee, adapter_folder(adapter.start), sha256=expected)
     return trainee
-
-
-def start_from_(trainee: Trainee, folder: Path, *, sha256: str) -> None:
-    """Set the low-rank weights to those of an adapter; weights that it lacks stay as initialised.
-
-    Raises:
-        InputError: another rank or model, or not the adapter with this SHA-256.
-    """
-    file = folder / WEIGHTS
-    data = file.read_bytes()
-    found_sha256 = hashlib.sha256(data).hexdigest()
-    if found_sha256 != sha256:
-        raise InputError(
-            f"{file}: expected an adapter with SHA-256 {sha256}, as at the start, found "
-            f"{found_sha256}; every node must hold the same folder"
-        )
-    saved_config = json.loads((folder / CONFIG).read_bytes())
-    own = trainee.low_rank
-    assert own is not None
-    if (saved_config["r"], saved_config["lora_alpha"]) != (own.rank, own.alpha):
-        raise InputError(
-            f"{folder}: expected an adapter of rank {own.rank} and alpha {own.alpha}, found rank "
-            f"{saved_config['r']} and alpha {saved_config['lora_alpha']}"
-        )
-    saved = {n.removeprefix(PEFT): t for n, t in load(data).items()}
-    for name, weight in trainee.weights.items():
-        tensor = saved.get(name)
-        if tensor is None and "lora_" not in name:
-            continue
-        if tensor is None or (tensor.shape != weight.shape and "embeddings" not in name):
-            shape = "none" if tensor is None else list(tensor.shape)
-            raise InputError(f"{folder}: {name}: expected {list(weight.shape)}, found {shape}")
-        if tensor.shape == weight.shape:
-            with torch.no_grad():
-                weight.copy_(tensor)

@@ -32,7 +32,7 @@ from raypipe.training.examples import Sampler, map_examples
 from raypipe.training.job import Job
 from raypipe.training.losses import BATCH_LOSSES, Objective
 from raypipe.training.sparsity import Penalty, penalty_of
-from raypipe.training.start import layouts_for, trainee_of
+from raypipe.training.start import is_normalisation, layouts_for, trainee_of
 from raypipe.training.trainee import Trainee
 
 
@@ -55,7 +55,7 @@ def learning_rate(
 
 def decays(name: str) -> bool:
     """Whether a weight of that name decays; biases and LayerNorm do not (Devlin et al. 2019)."""
-    return not name.endswith(".bias") and "LayerNorm" not in name
+    return not name.endswith(".bias") and not is_normalisation(name)
 
 
 def clip_(gradients: Sequence[Tensor], limit: float) -> float:

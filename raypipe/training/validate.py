@@ -1,5 +1,6 @@
 """Measures a checkpoint on the dev sets, in a trainer."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -38,6 +39,8 @@ from raypipe.training.pretrain import maker_of, measured_losses
 from raypipe.training.start import layouts_for
 from raypipe.training.trainee import Trainee
 
+logger = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True)
 class DocumentsOfRun:
@@ -70,6 +73,35 @@ class DevData:
 def dev_of(job: Job) -> Sequence[DevData]:
     """The dev sets in memory."""
     return [_dev(dev) for dev in job.dev]
+
+
+def check_order_counts(qrels: str, data: DevData, measure: str) -> None:
+    """Returns nothing if the best order of the first k candidates measures otherwise than the worst
+    one.
+
+    Raises:
+        InputError: it does not.
+    """
+    graded = zip(*(data.qrels[name].to_pylist() for name in GRADES), strict=True)
+    grades = {(query, passage): grade for query, passage, grade in graded}
+    queries, passages, _ = _columns(data.run)
+    of_line = np.array(
+        [
+            grades.get((data.query_ids[query], data.passage_ids[passage]), 0)
+            for query, passage in zip(queries.tolist(), passages.tolist(), strict=True)
+        ],
+        np.float32,
+    )
+    best, worst = (_of_order(data, sign * of_line, measure, warn=False) for sign in (1, -1))
+    if best == worst:
+        raise InputError(
+            f"{qrels}: {measure} is {best:.4f} for the best and for the worst order of the "
+            f"first {data.k} candidates, so no checkpoint can be chosen by them; give a run with "
+            "judged passages and others among these, a larger dev.NAME.k, or another measure"
+        )
+
+
+GRADES = ("query_id", "passage_id", "relevance")
 
 
 def _dev(dev: DevStores) -> DevData:
@@ -148,9 +180,22 @@ def _one(
         keys, scores = (queries, rows, np.full(len(rows), -1)), sums
     else:
         keys, scores = _of_lines(trainee.conventions, data, keys, scores)
+    if comm.rank == 0 and len(scores) > 1 and np.ptp(scores) == 0:
+        logger.warning(
+            "a dev set's %s candidates all have the score %.6g: the model tells no passage from "
+            "another, and the measure is that of their order; lower optimiser.rate, or of a splade "
+            "model loss.flops and loss.l1",
+            f"{len(scores):,}",
+            scores[0],
+        )
     lines = (query_rows.astype(np.int64), passage_rows, np.full(len(ranks), -1, np.int64))
     at = positions(lines, keys)
     by_line = np.where(at >= 0, scores[at], 0).astype(np.float32)
+    return _of_order(data, by_line, measure, warn=warn)
+
+
+def _of_order(data: DevData, by_line: NDArray[np.float32], measure: str, *, warn: bool) -> float:
+    """The measure of the run whose first k lines of each query are reordered by these scores."""
     run = rerank(data.run, by_line, k=data.k, tail="keep", scored_by=NAME)
     with_ids = pa.table(
         [
@@ -289,8 +334,12 @@ class DevMeasures:
     """Measures on the dev sets, which are opened once."""
 
     def __init__(self, job: Job) -> None:
-        """Raises InputError if a dev set cannot be measured on."""
+        """Raises InputError if a dev set cannot be measured on, or tells no checkpoint apart."""
         self._job, self._dev, self._layouts = job, dev_of(job), layouts_for(job)
+        validate = job.recipe.validate_
+        for dev, data in zip(job.dev, self._dev, strict=True):
+            assert validate is not None
+            check_order_counts(dev.qrels, data, validate.measure)
         self._maker = maker_of(job) if job.is_pretraining else None
         self._warn = True  # about queries without candidates, only once
 

@@ -13,7 +13,8 @@ BODY = {
     },
     "train": {
         "a": {"collection": "docs", "queries": "/c/q.tsv", "qrels": "/c/qrels.txt",
-              "negatives": {"runs": ["/c/1.trec", "/c/2.trec"]}, "teacher": "/c/t.trec"},
+              "negatives": {"runs": ["/c/1.trec", "/c/2.trec"], "above_teacher": 0.0},
+              "teacher": "/c/t.trec"},
         "b": {"collection": "more", "queries": "/c/q.tsv", "triples": "/c/triples.tsv"},
     },
     "dev": {"d": {"collection": "docs", "queries": "/c/d.tsv", "qrels": "/c/d.txt",

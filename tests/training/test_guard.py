@@ -172,6 +172,15 @@ def test_what_is_lines_about_a_training_set_names_only_what_was_left_out():
         "scores above the relevant passage"
     )
     lists = {**short, "lists": 2, "passages_without_teacher": 5}
+    of_grades = {**facts, "short": short, "grades": {"1": 1200, "3": 5}}
+    graded = (
+        "train: docs: learnt as relevant: 1,200 of grade 1, 5 of grade 3; min_grade is the lowest"
+    )
+    assert lines_about("docs", of_grades) == [first, graded, *guards]
+    unknown = {**of_grades, "grades": {"1": 1200}, "unknown_queries": 7}
+    of_others = "train: docs: left out judgements of 7 queries that are not in its queries"
+    assert lines_about("docs", unknown) == [first, of_others, *guards]
+    assert lines_about("docs", {**unknown, "unknown_queries": 0}) == [first, *guards]
     assert lines_about("docs", {**facts, "short": lists})[0].endswith(
         "; left out: 2 unlabelled lists of queries with too few passages, "
         "5 passages without a teacher's score"

@@ -1,6 +1,7 @@
 """What of its start model and recipe decides a training."""
 
 import json
+import shutil
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -108,3 +109,25 @@ def test_the_head_that_is_drawn_and_a_dev_sets_documents_are_in_the_fingerprint(
     phase = replace(plain, phase="one")
     assert phase.store == "weights@small.one"
     assert phase.spec.fingerprint() == plain.spec.fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "changed"),
+    [
+        ("bert", {"preset": "monobert", "query_limit": 12, "total_limit": 64}, False),
+        ("roberta", {"preset": "monobert", "query_limit": 12, "total_limit": 64}, False),
+        ("roberta", {"preset": "splade", "query_limit": 8, "passage_limit": 62}, True),
+        ("distilbert", {"preset": "repbert", "query_limit": 8, "passage_limit": 62}, True),
+    ],
+)
+def test_trainings_whose_normalisations_decayed_as_weights_are_made_anew(
+    job, folder, kind, settings, changed
+):
+    import drawn_models
+
+    shutil.rmtree(folder)
+    drawn_models.make(folder, kind, words=settings["preset"] == "splade", units=None)
+    loss = "cross-entropy" if settings["preset"] == "monobert" else "info-nce"
+    limits = dict.fromkeys(("query_limit", "total_limit"))
+    spec = job(loss=loss, **{**limits, **settings}).spec
+    assert ("normalisations" in spec.params) == changed

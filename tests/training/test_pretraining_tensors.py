@@ -2,6 +2,8 @@
 
 import pytest
 import torch
+import transformers
+from drawn_models import DISTILBERT, OWN, RENAMED, SIZES
 from masked_texts import make_pretrained
 from safetensors.torch import load_file
 
@@ -57,6 +59,16 @@ def test_what_is_missing_is_named_and_drawn_only_if_asked(start, name):
 
 def both(start):
     return start[0], start[1]
+
+
+@pytest.mark.parametrize("kind", RENAMED)
+def test_normalisations_begin_with_1_by_whatever_name(kind):
+    small = {**(DISTILBERT if kind == "distilbert" else SIZES), **OWN.get(kind, {})}
+    config = transformers.AutoConfig.for_model(kind, vocab_size=9, **small)
+    theirs = transformers.AutoModelForMaskedLM.from_config(config).state_dict()
+    found = tensors(config.to_dict(), None, next_sentence=False).trained
+    ones = {name for name, tensor in theirs.items() if (tensor == 1).all()}
+    assert ones and {name for name, tensor in found.items() if (tensor == 1).all()} == ones
 
 
 def test_from_a_configuration_all_is_drawn_by_the_seed_as_in_berts_code(start):

@@ -71,3 +71,17 @@ def test_how_an_update_is_drawn():
 
 def test_an_update_of_low_rank_is_scaled_by_alpha_over_rank():
     assert LowRank(rank=8, alpha=16).scale == 2.0 and LowRank(rank=16, alpha=4).scale == 0.25
+
+
+@pytest.mark.parametrize(("units", "keep"), [(1, "; model.head: 1 begins with its own"), (3, "")])
+def test_a_new_head_in_the_place_of_the_starts_own_is_told(tiny, tmp_path, units, keep):
+    tiny.make_tiny_reranker(tmp_path / "start", units=units, relevant_label=None, score="raw")
+    sets = {"c": {"collection": "c", "queries": "q", "triples": "t"}}
+    body = {**BODY, "train": sets, "loss": {"name": "cross-entropy"}, "masking": None}
+    limits = {"preset": "monobert", "query_limit": 12, "total_limit": 64}
+    _, lines = of_start(tmp_path / "start", body=body, **limits)
+    (line,) = lines
+    assert line.startswith(f"start: its head has {units} units, and model.head is 2: a new one is ")
+    assert line.endswith(f"with seed 0{keep}")
+    if units == 1:
+        assert of_start(tmp_path / "start", body=body, head=1, **limits) == ([], [])

@@ -9,7 +9,8 @@ from raypipe.errors import InputError
 from raypipe.models.folder.model_folder import layouts_of, resolve_model
 from raypipe.models.folder.settings import PRESETS
 from raypipe.text.inputs import Layout
-from raypipe.training.start import layouts_for, start_from_, trainee_of
+from raypipe.training.adapter_start import start_from_
+from raypipe.training.start import layouts_for, trainee_of
 from raypipe.training.trainee import LowRank, Trainee
 
 
@@ -57,14 +58,15 @@ def test_an_adapter_to_start_from_gives_what_it_has(adapter):
     folder, sha256 = adapter({"a.lora_A.weight": torch.ones(1, 2), "e.embeddings.x": torch.ones(3)})
     own = {"a.lora_A.weight": torch.zeros(1, 2), "e.embeddings.x": torch.zeros(2),
            "head.weight": torch.zeros(1)}  # fmt: skip
-    start_from_(SimpleNamespace(weights=own, low_rank=LowRank(1, 2.0)), folder, sha256=sha256)
+    given = SimpleNamespace(weights=own, low_rank=LowRank(1, 2.0), config={})
+    start_from_(given, folder, sha256=sha256)
     assert own["a.lora_A.weight"].tolist() == [[1.0, 1.0]]
     assert own["e.embeddings.x"].tolist() == [0.0, 0.0] and own["head.weight"].tolist() == [0.0]
 
 
 def test_an_adapter_of_another_kind_is_refused(adapter):
     weights = {"a.lora_A.weight": torch.zeros(1, 2)}
-    given = SimpleNamespace(weights=weights, low_rank=LowRank(1, 2.0))
+    given = SimpleNamespace(weights=weights, low_rank=LowRank(1, 2.0), config={})
     for changed, why in (({"rank": 2}, "found rank 2 and alpha 2"), ({"alpha": 1.0}, "alpha 1.0")):
         folder, sha256 = adapter({"a.lora_A.weight": torch.ones(1, 2)}, **changed)
         with pytest.raises(InputError, match=why):
@@ -73,6 +75,9 @@ def test_an_adapter_of_another_kind_is_refused(adapter):
     with pytest.raises(InputError, match=r"expected \[1, 2\], found \[2, 2\]"):
         start_from_(given, folder, sha256=sha256)
     folder, sha256 = adapter({"other": torch.ones(1)})
+    with pytest.raises(InputError, match=r"found others, other, whose effect .* merge it"):
+        start_from_(given, folder, sha256=sha256)
+    folder, sha256 = adapter({"classifier.weight": torch.ones(1)})
     with pytest.raises(InputError, match=r"expected \[1, 2\], found none"):
         start_from_(given, folder, sha256=sha256)
     with pytest.raises(InputError, match="expected an adapter with SHA-256 00"):

@@ -21,6 +21,7 @@ from raypipe.models.folder.model_folder import (
 )
 from raypipe.models.folder.modules import ModelFiles
 from raypipe.models.folder.settings import Conventions
+from raypipe.training.adapter_start import adapter_problems
 from raypipe.training.job import conventions_of_training
 from raypipe.training.start import missing_problems
 from raypipe.uris import address
@@ -115,6 +116,7 @@ def check_fits(recipe: Training, start: ModelFolder, chosen: Devices, at: WorkPl
     if chosen.device == "cuda" and at.ray_address is None and workers > chosen.num_gpus:
         problems.append(f"resources.workers: {workers} requested, {chosen.num_gpus} GPUs found")
     problems += missing_problems(recipe, start)
+    problems += adapter_problems(recipe)
     if problems:
         raise InputError(problems)
 

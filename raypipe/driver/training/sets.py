@@ -47,7 +47,7 @@ def with_ids(recipe: Training, folder: Path) -> Training:
         note = own / "made-from.json"
         for file in (*FILES, note.name):
             sweep_beside(own / file)  # they are written once: no later write sweeps there
-        made = {"sha256": hash_file(source), "semantics": 1}
+        made = {"sha256": hash_file(source), "semantics": 2}
         if note_in(note) != made:
             remove(note)
             split_triples(source, own)

@@ -17,6 +17,7 @@ from raypipe.driver.mirror import write_out
 from raypipe.driver.place import place_for, threads_of
 from raypipe.driver.signals import interruptible
 from raypipe.driver.training.log import Follower
+from raypipe.driver.training.notes import notes_of
 from raypipe.driver.training.phases import (
     Part,
     check_phases,
@@ -138,7 +139,7 @@ def _one(at: TrainInvocation, part: Part) -> tuple[dict[str, Any], Text, Path]:
     part = replace(part, recipe=named)
     sets = training_sets(part, start, at)
     named = with_length(named, sets, at.say)
-    for line in drawn_lines(recipe, start):
+    for line in (*drawn_lines(recipe, start), *notes_of(named, sets.facts, start.config())):
         sets.lines.append(line)
         at.say(line)
     job = Job(
@@ -227,9 +228,13 @@ class WeightsStage(Stage):
 
 
 def training_table(
-    job: Job, history: Sequence[dict[str, Any]], notes: Sequence[str], saw: str
+    job: Job,
+    history: Sequence[dict[str, Any]],
+    notes: Sequence[str],
+    saw: str,
+    start: float | None = None,
 ) -> Text:
-    """The measurements and the training data."""
+    """The measurements, that of the start model where it is best, and the training data."""
     recipe = job.recipe
     phase = "" if job.phase is None else f": {job.phase}"
     lines: list[str | Table] = [f"# {recipe.name}{phase}", ""]
@@ -253,6 +258,14 @@ def training_table(
         if job.is_pretraining:
             once = "measured once: nothing was chosen on these inputs"
         lines += ["", f"- {chosen if len(history) > 1 else once}"]
+        highest = best_of(history, measure)
+        if highest is not None and start is not None:
+            worse = highest["mean"] > start if job.is_pretraining else highest["mean"] < start
+            if worse:
+                lines.append(
+                    f"- the start model measured {start:.4f}, which no checkpoint reached; it is "
+                    "never chosen"
+                )
     lines += [f"- {line}" for line in notes]
     return Text([*lines, f"- its weights have seen: {saw}", ""])
 
@@ -268,7 +281,7 @@ def finish(
     saw = f"{seen}; then {', '.join(recipe.train)} ({part.named})"
     payload = workspace.stores.local(record.sha256)
     history, step = record.facts["history"], record.facts["step"]
-    table = training_table(job, history, sets.lines, saw)
+    table = training_table(job, history, sets.lines, saw, record.facts.get("start"))
     card = model_card(job, made_by(job, step), table)
     write_model(job, payload, folder, step=step, saw=saw, card=card)
     workspace.wrote(folder)

@@ -27,6 +27,10 @@ def test_the_first_of_the_best_checkpoints_is_marked_as_chosen():
     )
     once = training_table(job(), history[:1], [], "x")
     assert "(chosen)" not in once and "measured once: nothing was chosen" in once
+    reached = "the start model measured 0.5000, which no checkpoint reached"
+    assert reached not in training_table(job(), history, [], "x", 0.5)
+    assert reached.replace("0.5000", "0.5100") in training_table(job(), history, [], "x", 0.51)
+    assert reached in training_table(job(), history[:1], [], "x", 0.5)
     assert training_table(job(), [], [], "x") == "# mine\n\n- its weights have seen: x\n"
 
 
@@ -44,3 +48,6 @@ def test_of_a_pretraining_the_lowest_loss_on_held_out_inputs_is_chosen():
     )
     assert "| 20 (chosen) | 0.2500 | 0.2500 |" in table
     assert "nothing was chosen on these inputs" in training_table(own, history[:1], [], "x")
+    measured = "the start model measured 0.2"
+    assert f"{measured}000, which" in training_table(own, history, [], "x", 0.2)
+    assert measured not in training_table(own, history, [], "x", 0.26)

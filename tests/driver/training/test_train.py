@@ -59,13 +59,14 @@ def test_a_flipped_bit_in_any_payload_of_a_training_is_found(small_recipe, train
 def test_a_dev_measure_counts_the_candidates_below_the_first_k(
     small_recipe, small_files, train, tmp_path
 ):
-    """The relevant passage at rank 15, the first 10 reordered: R@20 is 1, and R@10 is 0."""
+    """A relevant passage at rank 15, and of one query another at 3, the first 10 reordered."""
     ids = [line.split("\t")[0] for line in (small_files / "passages.tsv").read_text().splitlines()]
     queries = (small_files / "queries.dev.tsv").read_text().splitlines()
     lines, judged = [], []
     for number, query in enumerate(line.split("\t")[0] for line in queries):
         ranking = [ids[(number + place) % len(ids)] for place in range(20)]
-        judged.append(f"{query} 0 {ranking[14]} 1\n")
+        places = (14,) if number else (2, 14)  # else no order would count
+        judged += [f"{query} 0 {ranking[place]} 1\n" for place in places]
         lines += [f"{query} Q0 {p} {r} {1 / r:.6f} made\n" for r, p in enumerate(ranking, 1)]
     (tmp_path / "dev.trec").write_text("".join(lines))
     (tmp_path / "qrels.txt").write_text("".join(judged))
@@ -77,7 +78,10 @@ def test_a_dev_measure_counts_the_candidates_below_the_first_k(
         "k": 10,
     }
     few = {"steps": 2, "optimiser": {"warmup": 1}, "dev": {"docs": dev}}
-    for measure, expected in (("R@20", 1.0), ("R@10", 0.0)):
+    others = len(queries) - 1
+    for measure, below in (("RR@20", 1 / 15), ("RR@10", 0.0)):
         path = small_recipe(**few, validate={"every": 2, "measure": measure})
         trained = train(path, tmp_path / measure.replace("@", "-"))
-        assert [each["mean"] for each in trained.summary["history"]] == [expected]
+        (measured,) = (each["mean"] for each in trained.summary["history"])
+        own = measured * len(queries) - others * below  # of the first query
+        assert any(own == pytest.approx(1 / rank) for rank in range(1, 11))

@@ -5,6 +5,7 @@ import pytest
 import torch
 from masked_texts import make_pretrained
 from safetensors.torch import load_file, save_file
+from sentence_transformers import CrossEncoder
 from transformers import BertForSequenceClassification, BertModel
 
 from raypipe.errors import InputError
@@ -54,7 +55,15 @@ def test_a_tokenizer_that_changed_since_the_training_began_is_not_exported(job, 
     ],
 )
 def test_a_trained_model_has_the_names_that_transformers_gives_it(tiny, tmp_path, make, opened):
-    start = resolve_model(str(getattr(tiny, make)(tmp_path / "start")))
+    folder = getattr(tiny, make)(tmp_path / "start")
+    of_one_unit = {
+        "sentence_transformers": {"activation_fn": "torch.nn.modules.activation.Sigmoid"},
+        "sbert_ce_default_activation_function": "torch.nn.modules.activation.Sigmoid",
+        "problem_type": "regression",
+    }
+    whole = json.loads((folder / "config.json").read_text()) | of_one_unit
+    (folder / "config.json").write_text(json.dumps(whole))
+    start = resolve_model(str(folder))
     tensors = starting_tensors(
         load_weights(start), start.config(), start.conventions, num_units=2, seed=0
     )
@@ -76,6 +85,9 @@ def test_a_trained_model_has_the_names_that_transformers_gives_it(tiny, tmp_path
     write_model(job, tmp_path / "payload", tmp_path / "out", step=1, saw="nothing")
     config = json.loads((tmp_path / "out" / "config.json").read_text())
     assert config["architectures"] == [opened.__name__]
+    if opened is BertForSequenceClassification:  # as the card says
+        assert not of_one_unit.keys() & config.keys()
+        assert isinstance(CrossEncoder(str(tmp_path / "out")).activation_fn, torch.nn.Identity)
     own = load_file(start.folder / "model.safetensors")
     kept = {name for name in own if opened is not BertModel or not name.startswith("pooler.")}
     found = load_file(tmp_path / "out" / "model.safetensors")

@@ -16,7 +16,7 @@ from raypipe.models.folder.settings import PRESETS
 from raypipe.training import validate
 from raypipe.training import validate as measuring
 from raypipe.training.comm import Comm
-from raypipe.training.validate import DocumentsOfRun
+from raypipe.training.validate import DocumentsOfRun, check_order_counts
 
 EVALUATE = validate.evaluate
 
@@ -208,8 +208,37 @@ def test_queries_without_candidates_are_told_once_by_the_first_worker(monkeypatc
     monkeypatch.setattr(measuring, "layouts_for", lambda job: None)
     monkeypatch.setattr(measuring, "measured", lambda *given, warn: warned.append(warn) or [0.5])
     recipe = SimpleNamespace(validate_=Validate(every=3))
-    job = SimpleNamespace(recipe=recipe, start=None, is_pretraining=False)
+    job = SimpleNamespace(recipe=recipe, start=None, dev=(), is_pretraining=False)
     own = measuring.DevMeasures(job)
     assert [own.values(None, Comm()) for _ in range(2)] == [[0.5], [0.5]]
     measuring.DevMeasures(job).values(None, Second())
     assert warned == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("k", "relevant", "measure", "value"),
+    [
+        (1, (("a", "d12"), ("b", "d10")), "RR@10", None),  # nothing to reorder
+        (3, (("a", "gone"),), "nDCG@10", 0.0),
+        (3, (("a", "d10"), ("a", "d11"), ("a", "d12")), "AP", None),
+        (2, (("a", "d12"), ("b", "d10")), "R@3", None),  # the first 2 are among 3 in any order
+    ],
+)
+def test_a_dev_set_that_tells_no_checkpoint_apart_is_refused(k, relevant, measure, value):
+    given = data(k, relevant=relevant)
+    told = f"qrels.txt: {measure} is {'' if value is None else f'{value:.4f}'}.* worst order of the"
+    with pytest.raises(InputError, match=f"{told} first {k} candidates, so no checkpoint"):
+        check_order_counts("qrels.txt", given, measure)
+
+
+def test_a_dev_set_of_which_one_query_can_be_reordered_serves():
+    check_order_counts("qrels.txt", data(3, relevant=(("a", "d12"), ("b", "gone"))), "RR@10")
+
+
+def test_a_model_that_gives_every_candidate_one_score_is_told(monkeypatch, caplog):
+    keys = [(q, p, -1) for q, p in ((0, 10), (0, 11), (0, 12), (1, 12), (1, 10))]
+    measure(monkeypatch, dict.fromkeys(keys, -1.4931), data(3))
+    (record,) = caplog.records
+    assert "a dev set's 5 candidates all have the score -1.4931" in record.message
+    measure(monkeypatch, {**dict.fromkeys(keys, -1.4931), keys[0]: 2.0}, data(3))
+    assert len(caplog.records) == 1

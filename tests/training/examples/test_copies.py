@@ -242,3 +242,13 @@ def test_a_pair_is_relevant_if_any_pair_of_its_texts_is(query_texts, passage_tex
     assert texts.include(rows[:, None], rows[None, :]).tolist() == [
         [(query, passage) in by_text for passage in passage_texts] for query in query_texts
     ]
+
+
+def test_relevant_passages_without_text_are_counted_and_told(stores, tmp_path):
+    empty = stores.passages(["", "oil", "", "wax", "tar", "zinc", "lead"])
+    window = {"negatives": {"first": 1, "per_example": 1}}
+    _, facts = made(stores, tmp_path, collection=empty, **window)  # p0 and p2 of three
+    assert facts["relevant_without_text"] == 2
+    assert "train: c: 2 passages without text are learnt as relevant" in lines_about("c", facts)
+    _, facts = made(stores, tmp_path, collection=empty, qrels={"q0": "p1"}, **window)
+    assert "relevant_without_text" not in facts

@@ -35,7 +35,8 @@ LINES = ["q0 0 a 2", "q0 0 b 1", "q0 0 c 0", "q1 0 d 3", "other 0 a 1"]
 
 def test_grades_from_the_lowest_wanted_are_learnt_and_lower_ones_are_no_negatives(judge):
     found, _ = judge(LINES)
-    assert found.relevant == {0: [0, 1], 1: [3]}
+    assert found.relevant == {0: [0, 1], 1: [3]} and found.grades == {1: 1, 2: 1, 3: 1}
+    assert found.unknown == {"other"}
     found, _ = judge(LINES, min_grade=2)
     assert found.relevant == {0: [0], 1: [3]}
     assert found.known == {0: {0, 1}, 1: {3}}  # b is neither; c, of grade 0, may be a negative

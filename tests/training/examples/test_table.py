@@ -71,3 +71,41 @@ def test_triples_keep_their_order_and_lose_what_the_guard_refuses(tmp_path):
     path.write_bytes(b"q1\ta\tb\nq1\ta\t\xff\n")
     with pytest.raises(InputError, match="after line 0: not UTF-8: invalid start byte"):
         read()
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        (
+            '["q0", "a", "b"]',
+            "expected query id, .*; this is JSON: write a line for each pair",
+        ),
+        ('["q0", ["a", 3.2], ["b", 0.1]]', "found 5 columns; this is JSON: write a line for each"),
+        ('{"qid": "q0", "pos": ["a"], "neg": ["b"]}', "found 6 columns; this is JSON"),
+        ("qid\tpos_id\tneg_id", "; this line names the columns: remove it, and write them in this"),
+        ("q0,a,b", "found 1 columns; this has commas: write a line for each pair"),
+        ('"q0"\t"a"\t"b"', "is not in the queries, .*; remove the quotes"),
+        ("q0 0 a 1", "found 4 columns; these are judgements: give them as train.NAME.qrels"),
+        (
+            "q0 Q0 a 1 2.5 tag",
+            "found 6 columns; this is a run: give it as train.NAME.negatives.runs",
+        ),
+        ("q0\ta\tb\tc", "found 4 columns; repeat query and relevant id in a line for each further"),
+        ("3.2\t0.1\tq0\ta\tb", "found 5 columns; a teacher's scores stand in front: write them as"),
+        ("a long query\tone text\tother text", "; these are texts: give them as train.NAME.texts"),
+        ("a\tq0\tb", "a is not in the queries, q0 is not in the collection; the query's id comes"),
+        ("q0.0\ta.0\tb.0", "; remove the .0: pandas makes fractions of whole numbers where one is"),
+        ("q0\ta\tx", "expected .* irrelevant passage id; x is not in the collection$"),
+        ("", "found 0 columns; remove the empty line"),
+    ],
+)
+def test_lines_that_are_no_triples_of_ids_are_refused_with_what_to_do(tmp_path, line, told):
+    path = tmp_path / "triples"
+    path.write_text(f"q0\ta\tb\n{line}\n")
+    rows = {"a": 0, "b": 1, "c": 2}
+
+    def rows_of(ids):
+        return np.array([rows.get(each, -1) for each in ids], np.int64)
+
+    with pytest.raises(InputError, match=f"triples: line 2: .*{told}"):
+        triple_examples(path, {"q0": 0}, rows_of, set(), Guard(), Dropped(), tmp_path, lambda: None)

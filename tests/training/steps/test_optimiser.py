@@ -4,6 +4,8 @@ import math
 
 import pytest
 import torch
+import transformers
+from drawn_models import DISTILBERT, PACKED, SIZES
 
 from raypipe.training.steps import Adam, clip_, decays, learning_rate
 
@@ -37,11 +39,15 @@ def test_without_bias_correction_the_first_step_is_by_hand():
     assert weights["w.weight"].item() == pytest.approx(expected, rel=1e-5)
 
 
-def test_biases_and_layer_norms_do_not_decay():
-    assert decays("bert.encoder.layer.0.output.dense.weight")
-    assert decays("bert.embeddings.word_embeddings.weight")
-    assert not decays("bert.encoder.layer.0.output.dense.bias")
-    assert not decays("bert.encoder.layer.0.output.LayerNorm.weight")
+@pytest.mark.parametrize("kind", ["bert", *PACKED])
+def test_what_decays_in_transformers_decays_by_whatever_name_a_normalisation_has(kind):
+    small = {"vocab_size": 9, **(DISTILBERT if kind == "distilbert" else SIZES)}
+    config = transformers.AutoConfig.for_model(kind, **small, pad_token_id=0)
+    for head in ("SequenceClassification", "MaskedLM"):
+        model = getattr(transformers, f"AutoModelFor{head}").from_config(config)
+        theirs = transformers.Trainer.get_decay_parameter_names(None, model)
+        names = {name for name, _ in model.named_parameters()}
+        assert {name for name in names if decays(name)} == names.intersection(theirs)
 
 
 @pytest.mark.parametrize(
