@@ -64,8 +64,7 @@ class Job:
 
     def __init__(self, nodes, recipe: Path, out: Path) -> None:
         self.out, self.began, self.changed = out, time.time(), float("inf")
-        ray = [sys.executable, "-m", "ray.scripts.scripts", "job", "submit"]
-        command = [*ray, "--address", nodes.dashboard, "--", sys.executable]
+        command = [*nodes.submit, "--address", nodes.dashboard, "--", sys.executable]
         command += [str(JOBS / "pipeline.py"), str(recipe), "--out", str(out)]
         self.log = out.with_suffix(".log")
         with self.log.open("wb") as log:

@@ -23,6 +23,7 @@ from pathlib import Path
 import psutil
 import pytest
 import yaml
+from cluster_of_nodes import START, SUBMIT
 from free_ports import free_ports
 from patience import end_all
 
@@ -141,7 +142,7 @@ def environment(folder: Path, address: str) -> dict[str, str]:
     }
 
 
-def start_command(bootstrap: Path, port: int, dashboard: int, client: int) -> list[str]:
+def start_command(bootstrap: Path, port: int, dashboard: int) -> list[str]:
     """The head's own, on ports of its own and with a small object store.
 
     Resources and labels are options here: the variables that `ray up` exports for them would
@@ -155,11 +156,13 @@ def start_command(bootstrap: Path, port: int, dashboard: int, client: int) -> li
     }
     words = [replaced.pop(word, word) for word in shlex.split(command)]
     assert not replaced, "options that the command no longer has"
-    words += [f"--dashboard-port={dashboard}", f"--ray-client-server-port={client}"]
+    words += [f"--dashboard-port={dashboard}", "--include-dashboard=True"]
     words += ["--dashboard-agent-listen-port=0", "--min-worker-port=0", "--max-worker-port=0"]
     head = CLUSTER["available_node_types"][CLUSTER["head_node_type"]]
     words += ["--num-cpus=2", f"--labels={','.join(f'{k}={v}' for k, v in head['labels'].items())}"]
-    return [*words, "--block", f"--temp-dir={bootstrap.parent}", "--object-store-memory=100000000"]
+    words += ["--block", f"--temp-dir={bootstrap.parent}", "--object-store-memory=100000000"]
+    assert words[:2] == ["ray", "start"]
+    return [sys.executable, str(START), *words[2:]]
 
 
 def answer(url: str) -> int | None:
@@ -177,15 +180,14 @@ def head():
     from ray._private.services import get_node_ip_address
 
     folder = Path(tempfile.mkdtemp(prefix="rp", dir="/tmp"))  # socket paths hold 107 characters
-    port, dashboard, client = free_ports(3)
+    port, dashboard = free_ports(2)
     here = get_node_ip_address()
     config = autoscaling(f"{here}:{port}")
     bootstrap = folder / "bootstrap.yaml"
     bootstrap.write_text(json.dumps(config))
     variables = environment(folder, here)
-    command = start_command(bootstrap, port, dashboard, client)
+    command = start_command(bootstrap, port, dashboard)
     log = (folder / "head.log").open("wb")
-    command[0] = str(Path(sys.executable).parent / command[0])
     process = subprocess.Popen(command, env=variables, stdout=log, stderr=log)
     address = f"http://127.0.0.1:{dashboard}"
     try:
@@ -219,7 +221,8 @@ def shown_job(head: Head, changed: dict[str, str]) -> list[str]:
     address = {"http://127.0.0.1:8265": head.address}
     words = [{**address, **changed}.get(w, w) for w in shlex.split(line) if w != "--no-wait"]
     assert set(changed.values()) <= set(words), "words that docs/cluster.md no longer has"
-    return words
+    assert words[:3] == ["ray", "job", "submit"]
+    return [sys.executable, *SUBMIT, *words[3:]]
 
 
 def test_a_stranger_is_turned_away_and_the_dashboard_listens_on_loopback_alone(head):

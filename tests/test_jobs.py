@@ -19,10 +19,12 @@ from pathlib import Path
 import psutil
 import pytest
 from canaries import put_canaries_that_give_way
+from cluster_of_nodes import START, SUBMIT
 from free_ports import free_ports
 from killed_jobs import durable_bytes
 from patience import await_ends, end_all, has_ended
 
+from raypipe.cli.main import run
 from raypipe.storage.holder import wait_until_dead
 from raypipe.storage.lease import lease_state
 from raypipe.storage.root import open_storage
@@ -32,6 +34,7 @@ pytestmark = pytest.mark.ray
 REPOSITORY = Path(__file__).parent.parent
 SCHEDULE = REPOSITORY / "docs" / "reindexing.md"
 SHARDS = 30
+DATE = "reindex-2026-11-22"
 ONE_SHARD = f"resources.shard_rows={SHARDS}"
 """For a job that no test kills in the middle."""
 MODULES = ("json", "numpy", "psutil", "pyarrow", "secrets", "ssl", "torch", "types", "yaml")
@@ -63,9 +66,8 @@ class Head:
         self, *entrypoint: object, options: tuple[object, ...] = ()
     ) -> subprocess.Popen[str]:
         """`ray job submit`, which follows the job's log and exits with 1 if it fails."""
-        ray = [self.python, "-m", "ray.scripts.scripts", "job", "submit"]
         options = options or ("--working-dir", self.working_dir)
-        command = [*ray, "--address", self.address, *options, "--"]
+        command = [self.python, *SUBMIT, "--address", self.address, *options, "--"]
         return subprocess.Popen(
             [str(part) for part in (*command, *entrypoint)],
             env=self.environment,
@@ -131,14 +133,14 @@ def started_head(tmp_path_factory):
         shutil.copytree(REPOSITORY / name, working_dir / name, ignore=ignored)
     (working_dir / "apart").mkdir()
     (working_dir / "apart" / "note").write_text("a worker's own folder\n")
-    dashboard, client, agent = free_ports(3)
+    dashboard, agent = free_ports(2)
     folder = tempfile.mkdtemp(prefix="rp", dir="/tmp")  # socket paths hold 107 characters
     # Ray 2.60 starts no dashboard from an environment that has a blank in its path.
     (Path(folder) / "env").symlink_to(Path(sys.executable).parent.parent)
     python = Path(folder) / "env" / "bin" / Path(sys.executable).name
     variables = environment(python)
-    command = [python, "-m", "ray.scripts.scripts", "start", "--head", "--block"]
-    command += ["--port=0", f"--dashboard-port={dashboard}", f"--ray-client-server-port={client}"]
+    command = [python, START, "--head", "--block", "--port=0", "--include-dashboard=True"]
+    command += [f"--dashboard-port={dashboard}"]
     command += [f"--dashboard-agent-listen-port={agent}", "--min-worker-port=0"]
     command += ["--max-worker-port=0", "--num-cpus=1", "--object-store-memory=100000000"]
     command += [f"--temp-dir={folder}", "--disable-usage-stats"]
@@ -176,6 +178,8 @@ def files(tmp_path_factory, tiny_bert):
     (folder / "passages.tsv").write_text("".join(lines))
     (folder / "queries.tsv").write_text("q1\tthe zebra\nq2\ta lease\n")
     (folder / "recipe.yaml").write_text(RECIPE)
+    bm25 = "stages:\n  lucene: {do: index}\n  bm25: {do: search, index: lucene, depth: 5}"
+    (folder / "bm25.yaml").write_text(RECIPE.replace("stages:", bm25))
     tiny_bert(folder / "model")
     return folder
 
@@ -186,6 +190,11 @@ def tiny_bert():
     import tiny
 
     return tiny.make_tiny_bert
+
+
+def pipeline(files: Path, out: Path) -> tuple[object, ...]:
+    """The script of a job, with a recipe in which Java takes part."""
+    return ("jobs/pipeline.py", files / "bm25.yaml", "--out", out)
 
 
 def summary(out: Path) -> dict[str, object]:
@@ -215,14 +224,34 @@ def submitted_under(head, submission_id):
         return error.code, error.read().decode()
 
 
+@pytest.fixture(scope="module")
+def failed(standing_heads, files, tmp_path_factory):
+    """A job of a bad file under a date: its workspace, its log, and who ran a stranger's files.
+
+    Its working directory is a stranger's, as below; its Python runs `sitecustomize.py` there.
+    """
+    folder = tmp_path_factory.mktemp("failed")
+    bad = folder / "passages.tsv"
+    good = b"".join(b"%d\ta lease\n" % row for row in range(3000))
+    # Far from the first passages, which the driver reads before it starts anything.
+    bad.write_bytes(good + b"3000\tbroken \xff\xfe bytes\n3001\ta shard\n")
+    theirs, canaries = strangers_directory(standing_heads(), folder, MODULES)
+    out = folder / "work"
+    job = ("python", "jobs/encode.py", "--collection", bad, "--model", files / "model")
+    options = ("--working-dir", theirs, "--submission-id", DATE)
+    submitted = standing_heads().submit(*job, "--out", out, options=options)
+    log, _ = submitted.communicate()
+    assert submitted.returncode == 1, log
+    return out, log, canaries
+
+
 @pytest.mark.slow
 @pytest.mark.fault(
     45, "Ray refuses a second submission of one id, in the words that the documents show"
 )
-def test_a_second_submission_of_a_date_is_refused_and_told_as_such(head):
-    refusal = "Job with submission_id reindex-2026-11-22 already exists"
-    assert submitted_under(head, "reindex-2026-11-22")[0] == 200
-    code, told = submitted_under(head, "reindex-2026-11-22")
+def test_a_second_submission_of_a_date_is_refused_and_told_as_such(head, failed):
+    refusal = f"Job with submission_id {DATE} already exists"
+    code, told = submitted_under(head, DATE)
     assert code == 500 and refusal in told
     assert f'"{refusal}"' in SCHEDULE.read_text()
 
@@ -236,33 +265,50 @@ def test_the_command_that_submits_a_date_again_exits_with_1(head):
     assert "Job with submission_id reindex-2026-11-23 already exists" in log
 
 
-@pytest.mark.slow
-@pytest.mark.fault(
-    2, "a killed driver of a submitted job: `status` is 3, the next submission completes"
-)
-def test_a_killed_driver_leaves_no_success_and_the_next_job_completes(
-    head, files, tmp_path, raypipe_here
-):
-    out = tmp_path / "work"
-    job = ("python", "jobs/pipeline.py", files / "recipe.yaml", "--out", out)
-    submitted = head.submit(*job)
+@pytest.fixture(scope="module")
+def killed(standing_heads, files, tmp_path_factory):
+    """The workspace of a job whose driver was killed, what it said then, and its shards."""
+    out = tmp_path_factory.mktemp("killed") / "work"
+    submitted = standing_heads().submit("python", *pipeline(files, out))
     while num_committed(out) < 3:
         assert submitted.poll() is None, submitted.stdout.read()
         time.sleep(0.02)
     lease = lease_state(open_storage(str(out)), "lease.json")
     os.kill(lease.holder.pid, signal.SIGKILL)
     assert wait_until_dead([lease.holder], 600) == []  # the signal is sent, its end takes a moment
-    assert summary(out)["status"] == "running" and summary(out)["exit"] is None
-    assert raypipe_here("status", out).returncode == 3
+    told = summary(out), run(["status", str(out)])[0]
     log, _ = submitted.communicate()
     assert submitted.returncode == 1 and "failed" in log
-    committed = num_committed(out)
-    assert committed < SHARDS
+    return out, told, num_committed(out)
 
-    again = head.submit(*job)
-    log, _ = again.communicate()
-    assert again.returncode == 0, log
-    assert "raypipe: exit 0 (complete)" in log
+
+@pytest.fixture(scope="module")
+def resumed(standing_heads, files, killed, tmp_path_factory):
+    """The log of the next job of that workspace, and who ran files of its working directory.
+
+    That is a stranger's. Java is started by a worker. A `sitecustomize.py` there is run by Python
+    itself, before any script, but for `python -I`.
+    """
+    folder = tmp_path_factory.mktemp("resumed")
+    theirs, canaries = strangers_directory(standing_heads(), folder, MODULES + HOOKS)
+    job = ("python", "-I", *pipeline(files, killed[0]), ONE_SHARD)
+    submitted = standing_heads().submit(*job, options=("--working-dir", theirs))
+    log, _ = submitted.communicate()
+    assert submitted.returncode == 0, log
+    return log, canaries
+
+
+@pytest.mark.slow
+@pytest.mark.fault(
+    2, "a killed driver of a submitted job: `status` is 3, the next submission completes"
+)
+def test_a_killed_driver_leaves_no_success_and_the_next_job_completes(
+    killed, resumed, raypipe_here
+):
+    out, (told, status), committed = killed
+    assert told["status"] == "running" and told["exit"] is None
+    assert status == 3 and committed < SHARDS
+    assert "raypipe: exit 0 (complete)" in resumed[0]
     told = summary(out)
     assert (told["status"], told["exit"]) == ("complete", 0)
     assert told["stages"]["passages@collection"]["shards"]["reused"] >= committed
@@ -274,21 +320,15 @@ def test_a_killed_driver_leaves_no_success_and_the_next_job_completes(
 
 
 @pytest.mark.slow
-def test_a_failing_job_fails_and_its_log_names_file_line_store_and_shard(
-    head, files, tmp_path, raypipe_here
-):
-    """Its working directory is a stranger's, as below; its Python runs `sitecustomize.py` there."""
-    bad = tmp_path / "passages.tsv"
-    good = b"".join(b"%d\ta lease\n" % row for row in range(3000))
-    # Far from the first passages, which the driver reads before it starts anything.
-    bad.write_bytes(good + b"3000\tbroken \xff\xfe bytes\n3001\ta shard\n")
-    theirs, canaries = strangers_directory(head, tmp_path, MODULES)
-    out = tmp_path / "work"
-    job = ("python", "jobs/encode.py", "--collection", bad, "--model", files / "model")
-    submitted = head.submit(*job, "--out", out, options=("--working-dir", theirs))
-    log, _ = submitted.communicate()
-    assert submitted.returncode == 1
-    assert f"{bad}: line 3,001: not UTF-8" in log
+@pytest.mark.jvm
+def test_of_a_jobs_working_directory_raypipe_alone_is_taken(resumed):
+    assert_run_by_rays_supervisor_alone(resumed[1])
+
+
+@pytest.mark.slow
+def test_a_failing_job_fails_and_its_log_names_file_line_store_and_shard(failed, raypipe_here):
+    out, log, canaries = failed
+    assert f"{out.parent}/passages.tsv: line 3,001: not UTF-8" in log
     assert "in passages@collection: shard 00000 rows [0, 3002)" in log
     assert "raypipe: exit 2 " in log
     assert (summary(out)["status"], summary(out)["exit"]) == ("failed", 2)
@@ -330,24 +370,6 @@ def assert_run_by_rays_supervisor_alone(log):
     lines = log.read_text().splitlines()
     assert [line for line in lines if line.split()[1] != "01000000"] == []
     assert lines, "the directory is where Ray's own processes look"
-
-
-@pytest.mark.slow
-@pytest.mark.jvm
-def test_of_a_jobs_working_directory_raypipe_alone_is_taken(head, files, tmp_path):
-    """Java is started by a worker.
-
-    A `sitecustomize.py` there is run by Python itself, before any script, but for `python -I`.
-    """
-    theirs, log = strangers_directory(head, tmp_path, MODULES + HOOKS)
-    recipe = files / "bm25.yaml"
-    bm25 = "stages:\n  lucene: {do: index}\n  bm25: {do: search, index: lucene, depth: 5}"
-    recipe.write_text(RECIPE.replace("stages:", bm25))
-    job = ("python", "-I", "jobs/pipeline.py", recipe, "--out", tmp_path / "work", ONE_SHARD)
-    submitted = head.submit(*job, options=("--working-dir", theirs))
-    said, _ = submitted.communicate()
-    assert submitted.returncode == 0, said
-    assert_run_by_rays_supervisor_alone(log)
 
 
 @pytest.mark.slow

@@ -21,7 +21,9 @@ def hashes(folder):
 
 @pytest.mark.ray
 @pytest.mark.slow
-def test_quickstart_ends_with_a_table_and_a_second_run_changes_no_byte(raypipe_cli, tmp_path):
+def test_quickstart_ends_with_a_table_and_a_second_run_changes_no_byte(
+    raypipe_cli, raypipe_here, tmp_path
+):
     """In one process at first; whether stores are reused does not depend on that."""
     out = tmp_path / "quickstart"
     small = ("collection.max_passages=100", "resources.backend=inline")
@@ -55,13 +57,13 @@ def test_quickstart_ends_with_a_table_and_a_second_run_changes_no_byte(raypipe_c
     assert not [path for path in out.rglob("*tmp*/**/*") if path.is_file()]
 
     before = hashes(out)
-    second = raypipe_cli("quickstart", "--out", out, "--passages", 100, "--json")
+    second = raypipe_here("quickstart", "--out", out, "--passages", 100, "--json")
     assert second.returncode == 0, second.stderr
     again = json.loads(second.stdout)
     assert all(stage["reused"] for stage in again["stages"].values())
     assert "reused" in second.stderr
     assert again["measures"] == summary["measures"]
-    third = raypipe_cli("quickstart", "--out", out, "--passages", 100)
+    third = raypipe_here("quickstart", "--out", out, "--passages", 100)
     assert hashes(out) == before
     *_, sizes, costs, page, _, _, _, setting, own = third.stdout.splitlines()
     assert sizes.startswith("- ") and " passages, " in sizes
@@ -70,7 +72,7 @@ def test_quickstart_ends_with_a_table_and_a_second_run_changes_no_byte(raypipe_c
     assert page == f"- charts and single queries, for a browser: {out / 'report.html'}"
     assert setting == f"    raypipe pipeline quickstart --out {out} stages.fused.method=alternate"
     assert own == "    raypipe init passages.tsv queries.tsv qrels.txt"
-    num, told = len(again["stages"]), third.stderr.splitlines()[-2]
+    num, told = len(again["stages"]), third.stderr.splitlines()[-1]
     assert f" {num} stages, {num} reused, " in told and told.endswith(f" s: {out}")
 
 

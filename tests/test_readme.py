@@ -128,6 +128,16 @@ def run_in(folder, command):
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment)
 
 
+@pytest.fixture
+def here(tmp_path, monkeypatch, raypipe_here):
+    """A function that runs a shown command in this process, in the test's folder.
+
+    A process of its own imports for seconds what this one has.
+    """
+    monkeypatch.chdir(tmp_path)
+    return lambda command: raypipe_here(*command[3:])
+
+
 def test_the_files_to_hand_in_are_refused_whole_where_a_rule_is_broken(
     tmp_path, monkeypatch, raypipe_here
 ):
@@ -166,7 +176,7 @@ def test_the_files_to_hand_in_are_refused_whole_where_a_rule_is_broken(
 
 @pytest.mark.ray
 @pytest.mark.slow
-def test_a_run_is_reranked_and_checked_as_shown(small_files, tiny_mono, tiny_duo, tmp_path):
+def test_a_run_is_reranked_and_checked_as_shown(small_files, tiny_mono, tiny_duo, tmp_path, here):
     """The page's lines one after the other, in a folder that has what they name."""
     import gzip
     import json
@@ -196,7 +206,7 @@ def test_a_run_is_reranked_and_checked_as_shown(small_files, tiny_mono, tiny_duo
     assert len(commands) == 5
     told = {}
     for command in commands:
-        done = run_in(tmp_path, command)
+        done = here(command)
         assert done.returncode == 0, done.stderr
         told[command[3]] = done.stdout
     scores = pq.read_table(tmp_path / "scores" / "scores.parquet")
@@ -225,8 +235,11 @@ def test_the_wheel_lands_where_the_nodes_take_it_from():
 @pytest.mark.jvm
 @pytest.mark.ray
 @pytest.mark.slow
-def test_the_recipe_as_shown_runs_resumes_is_published_and_checked(small_files, tmp_path):
-    """The README's lines on its own collection one after the other, in a folder with its files."""
+def test_the_recipe_as_shown_runs_resumes_is_published_and_checked(small_files, tmp_path, here):
+    """The README's lines on its own collection one after the other, in a folder with its files.
+
+    The first pipeline is a process of its own.
+    """
     (recipe,) = re.findall(r"^```yaml\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
     queries = (small_files / "queries.test.tsv").read_text().splitlines(keepends=True)[:10]
     (tmp_path / "queries.tsv").write_text("".join(queries))
@@ -243,21 +256,23 @@ def test_the_recipe_as_shown_runs_resumes_is_published_and_checked(small_files, 
     )
     (tmp_path / "qrels.txt").write_text(qrels)
     (init,) = shown("raypipe init")
-    assert run_in(tmp_path, init).returncode == 0
+    assert here(init).returncode == 0
     written = (tmp_path / "my-recipe.yaml").read_text().partition("\n")[2]
     written = re.sub(r"^  # .*\n", "", written, flags=re.MULTILINE)
     assert re.sub(r"# [\d,]+ queries.*", "", written) == re.sub(r"# [\d,]+ queries.*", "", recipe)
-    for command in shown("raypipe pipeline", commands_of(README)):
-        done = run_in(tmp_path, command)
-        assert done.returncode == 0, done.stderr
+    first, second = shown("raypipe pipeline", commands_of(README))
+    done = run_in(tmp_path, first)
+    assert done.returncode == 0, done.stderr
+    done = here(second)
+    assert done.returncode == 0, done.stderr
     assert "fused.queries: params.weights [1.0,3.0] -> [1.0,2.0]" in done.stderr
     for name in ("table.md", "runs/queries/fused.trec", "measures/queries.tsv"):
         assert (tmp_path / "work" / name).is_file()
     (reindex,) = shown("raypipe reindex")
-    frozen = run_in(tmp_path, reindex)
+    frozen = here(reindex)
     assert frozen.returncode == 4
     assert "params.weights [1.0,2.0] -> [1.0,3.0]" in frozen.stderr
-    night = run_in(tmp_path, [word for word in reindex if word != "--frozen"])
+    night = here([word for word in reindex if word != "--frozen"])
     assert night.returncode == 0, night.stderr
     assert night.stdout.splitlines()[-1].startswith("generation 1, ")
     whole = (tmp_path / "work/runs/queries/fused.trec").read_text().splitlines()
@@ -265,10 +280,10 @@ def test_the_recipe_as_shown_runs_resumes_is_published_and_checked(small_files, 
         shown(f"raypipe {verb}", commands_of(README))
         for verb in ("fuse", "leaderboard check", "leaderboard pack")
     )
-    too_deep = run_in(tmp_path, [*check[:-3], "work/runs/queries/fused.trec", *check[-2:]])
+    too_deep = here([*check[:-3], "work/runs/queries/fused.trec", *check[-2:]])
     assert too_deep.returncode == 2 and "depth: 10 queries have more than 100" in too_deep.stderr
     for command in (cut, check, pack):
-        done = run_in(tmp_path, command)
+        done = here(command)
         assert done.returncode == 0, done.stderr
     packed = (tmp_path / "work/leaderboard/submissions/mine/eval.trec").read_text().splitlines()
     expected = [line.split()[:5] for line in whole if int(line.split()[3]) <= 100]

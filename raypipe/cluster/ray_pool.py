@@ -84,6 +84,11 @@ class RayBackend:
         self._started = 0
         self._polled = time.monotonic()
 
+    @property
+    def alone(self) -> bool:
+        """Whether only this process uses the cluster."""
+        return self._local is not None
+
     def start(self, task: Task) -> int:
         """Start a worker in an idle process of its kind, or else in a new actor.
 

@@ -28,10 +28,11 @@ from urllib.error import HTTPError
 
 import psutil
 import ray
-from ray._private import parameter, ray_constants, services
+from ray._private import ray_constants
 from ray.job_config import JobConfig
 
 from raypipe import numerics
+from raypipe.cluster.ray_daemons import fewer_daemons
 from raypipe.cluster.reaper import Reaper
 from raypipe.errors import IncompleteError, InputError, RaypipeError, RefusedError, first_line
 from raypipe.isolation import child_environment, safe_variables
@@ -468,25 +469,6 @@ def java_keeps_its_signals() -> Iterator[None]:
     finally:
         for number, action in before.items():
             libc.sigaction(number, action, None)
-
-
-@contextmanager
-def fewer_daemons() -> Iterator[None]:
-    """Within the block, `ray.init` starts a head without monitors and without a dashboard's server.
-
-    There is nothing to scale, no log is sent to the driver, and the dashboard would be empty; yet
-    each costs a good half second of a core, and Ray waits for the last. Ray's parameters can say
-    so, but `ray.init` passes none of it on.
-
-    Source: `ray._private.parameter.RayParams` and `ray._private.node.Node` of Ray 2.60.
-    """
-    before = parameter.RayParams, services.start_api_server
-    parameter.RayParams = partial(parameter.RayParams, no_monitor=True, include_log_monitor=False)
-    services.start_api_server = lambda *given, **settings: (None, None)  # no address, no process
-    try:
-        yield
-    finally:
-        parameter.RayParams, services.start_api_server = before
 
 
 def connect(address: str, *, allow_open: bool = False) -> dict[str, float]:

@@ -6,6 +6,7 @@ store.
 """
 
 import json
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -50,6 +51,11 @@ def _name(job: Job) -> str:
 
 
 POLL_SECONDS = 0.5
+NOT_NEEDED = {"DatasetsCallback"}
+"""What Ray Train adds to a group and no training here uses: a manager of data sets."""
+NOT_NEEDED_ALONE = NOT_NEEDED | {"PlacementGroupCleanerCallback"}
+"""The same on a cluster that ends with this process: also what frees a dead training's resources.
+Each is a process, which takes four CPU seconds to start."""
 
 
 def train_on_ray(
@@ -61,11 +67,13 @@ def train_on_ray(
     should_stop: Callable[[], RaypipeError | None],
     on_workers: Callable[[list[Process]], None],
     check: Callable[[], None],
+    alone: bool = False,
 ) -> None:
     """Train on `resources.workers` workers and commit the weights; Ray must be running.
 
     A worker's death restarts the group from the newest checkpoint, up to `max_failures` times.
-    `on_workers` gets each worker's process; `check` raises if Ray itself has ended.
+    `on_workers` gets each worker's process; `check` raises if Ray itself has ended. `alone`: only
+    this process uses the cluster.
 
     Raises:
         InputError: the training itself cannot continue (a loss that is not finite).
@@ -79,6 +87,8 @@ def train_on_ray(
     num_workers = recipe.resources.workers
     resources = {"CPU": float(threads)} | ({"GPU": 1.0} if device == "cuda" else {})
     remove(folder / "ray")
+    if alone:  # nobody says that he takes this machine away
+        os.environ["RAY_TRAIN_ENABLE_PREEMPTION_WATCHER"] = "0"
     before = known = len(events(job))
     trainer = TorchTrainer(
         _work,
@@ -94,6 +104,7 @@ def train_on_ray(
             failure_config=FailureConfig(max_failures=recipe.resources.max_failures),
         ),
     )
+    _leave_out(trainer, NOT_NEEDED_ALONE if alone else NOT_NEEDED)
     outcome: dict[str, Any] = {}
 
     def run() -> None:
@@ -125,6 +136,17 @@ def train_on_ray(
             f"{job.store}: workers ended {recipe.resources.max_failures + 1} times or could not "
             f"start: {first_line(outcome['error'])}; checkpoints are kept, the same command resumes"
         ) from outcome["error"]
+
+
+def _leave_out(trainer: Any, names: set[str]) -> None:
+    """Let the trainer do without these callbacks of its own.
+
+    Source: `ray.train.v2.api.data_parallel_trainer` of Ray 2.60.
+    """
+    made = trainer._create_default_callbacks
+    trainer._create_default_callbacks = lambda: [
+        each for each in made() if type(each).__name__ not in names
+    ]
 
 
 def _work(config: dict[str, Any]) -> None:

@@ -17,6 +17,7 @@ from random_bert import Shape, make_random_bert, pieces_of
 
 from raypipe.cluster.backend import Mode, Ready, Task
 from raypipe.cluster.loop import Loop
+from raypipe.cluster.ray_daemons import AGENT
 from raypipe.cluster.ray_pool import RayBackend
 from raypipe.cluster.ray_start import start_local
 from raypipe.cluster.report import Limits
@@ -56,10 +57,12 @@ def backend(cluster):
 
 def test_only_daemons_that_workers_need_run(cluster):
     below = psutil.Process().children(recursive=True)
-    running = " ".join(word for process in below for word in process.cmdline())
-    for needed in ("gcs_server", "raylet", "DashboardAgent", "RuntimeEnvAgent"):
+    commands = [process.cmdline() for process in below]
+    assert any(str(AGENT) in command for command in commands)
+    running = " ".join(word for command in commands for word in command)
+    for needed in ("gcs_server", "raylet", "RuntimeEnvAgent"):
         assert needed in running
-    for spared in ("monitor.py", "dashboard.py"):
+    for spared in ("monitor.py", "dashboard.py", "dashboard/agent.py", "DashboardAgent"):
         assert spared not in running
 
 

@@ -1,4 +1,4 @@
-"""The environment of a job's workers, and the daemons that Ray starts."""
+"""The environment of a job's workers, and how a Ray of one's own starts and ends."""
 
 import json
 import shutil
@@ -8,10 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 import ray
-from ray._private import parameter, services
 
 from raypipe.cluster import ray_start
-from raypipe.cluster.ray_start import LocalRay, fewer_daemons, job_environment
+from raypipe.cluster.ray_start import LocalRay, job_environment
 from raypipe.errors import IncompleteError, InputError
 
 
@@ -33,18 +32,6 @@ def test_workers_get_the_mode_of_matrix_products_that_this_process_has_or_else_s
     monkeypatch.delenv("MKL_CBWR")
     assert job_environment()["MKL_CBWR"] == "AUTO,STRICT"
     assert job_environment()["RAY_USAGE_STATS_ENABLED"] == "0"
-
-
-def test_within_the_block_ray_is_told_to_start_fewer_and_afterwards_as_before():
-    before = parameter.RayParams, services.start_api_server
-    with pytest.raises(RuntimeError, match="Ray does not start"), fewer_daemons():
-        given = parameter.RayParams(num_cpus=3)
-        assert (given.no_monitor, given.include_log_monitor, given.num_cpus) == (True, False, 3)
-        assert services.start_api_server(False, port=1) == (None, None)
-        raise RuntimeError("Ray does not start")
-    assert (parameter.RayParams, services.start_api_server) == before
-    given = parameter.RayParams()
-    assert not given.no_monitor and given.include_log_monitor is None
 
 
 @pytest.mark.parametrize("ended", [False, True])

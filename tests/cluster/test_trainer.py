@@ -1,5 +1,6 @@
 """What a training on Ray is started with and how it ends; Ray itself is in test_trainer_on_ray."""
 
+import os
 import sys
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,17 @@ from raypipe.training.checkpoints import Reader
 from raypipe.training.fit import ELSEWHERE
 
 
+class DatasetsCallback:
+    """One that Ray Train adds."""
+
+
+class PlacementGroupCleanerCallback:
+    """Another."""
+
+
+ADDED = [DatasetsCallback(), PlacementGroupCleanerCallback()]
+
+
 class Trainers:
     """Ray Train by hand: `work` is what its workers do."""
 
@@ -25,7 +37,9 @@ class Trainers:
 
     def __call__(self, loop, **given):
         self.given = {"loop": loop, **given}
-        return SimpleNamespace(fit=lambda: self.work())
+        self.made = SimpleNamespace(fit=lambda: self.work())
+        self.made._create_default_callbacks = lambda: [*ADDED, 7]
+        return self.made
 
 
 @pytest.fixture
@@ -41,7 +55,7 @@ def start(tmp_path, monkeypatch):
     )  # fmt: skip
     made = SimpleNamespace(job=job, workers=[], checks=0)
 
-    def train(work=lambda: None, *, device="cpu", should_stop=lambda: None):
+    def train(work=lambda: None, *, device="cpu", should_stop=lambda: None, **more):
         trainers = Trainers(work)
         names = ("FailureConfig", "RunConfig", "ScalingConfig")
         kinds = {name: partial(lambda kind, /, **given: (kind, given), name) for name in names}
@@ -56,11 +70,22 @@ def start(tmp_path, monkeypatch):
 
         train_on_ray(
             job, device=device, threads=3, folder=tmp_path / "out", should_stop=should_stop,
-            on_workers=made.workers.append, check=check,
+            on_workers=made.workers.append, check=check, **more,
         )  # fmt: skip
 
     made.train = train
     return made
+
+
+def test_no_process_is_started_for_what_no_training_here_uses(start, monkeypatch):
+    watcher = "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER"
+    monkeypatch.setenv(watcher, "1")
+    start.train()
+    assert start.trainers.made._create_default_callbacks() == [ADDED[1], 7]
+    assert os.environ[watcher] == "1"
+    start.train(alone=True)
+    assert start.trainers.made._create_default_callbacks() == [7]
+    assert os.environ[watcher] == "0"
 
 
 def test_workers_get_their_cores_and_the_training(start, tmp_path):

@@ -19,6 +19,8 @@ from killed_trainings import (
     weights,
 )
 
+from raypipe.cli.main import run
+
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
 STEPS = 20
@@ -85,7 +87,8 @@ def recipe(small_files, tiny_model, tmp_path_factory):
 def one(recipe, tmp_path_factory):
     """What one worker trains without Ray."""
     out = tmp_path_factory.mktemp("one") / "out"
-    assert start(recipe, out, "resources.backend=inline").wait() == 0
+    done = run(["train", str(recipe), "resources.backend=inline", "--out", str(out)])
+    assert done == (0, "complete")
     return out
 
 

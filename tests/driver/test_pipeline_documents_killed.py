@@ -4,7 +4,7 @@ import random
 
 import pytest
 import yaml
-from killed_jobs import durable_bytes, killed_until_complete, num_records, start
+from killed_jobs import done_here, durable_bytes, killed_until_complete, num_records
 from patience import await_ends
 from small_documents import WORDS, document, recipe_of, write_documents, write_inputs
 
@@ -37,7 +37,7 @@ def recipe(tiny_model, tiny_mono, tmp_path_factory):
 )
 def test_a_killed_build_of_documents_leaves_the_bytes_of_a_calm_one(recipe, tmp_path):
     calm, out = tmp_path / "calm", tmp_path / "killed"
-    assert start(recipe, calm, 2, "inline").wait() == 0
+    done_here(recipe, calm, 2)
     total = num_records(calm)
     kills, seen = killed_until_complete(recipe, out, 2, "wdw", random.Random(SEED), total, {})
     assert len(kills) == 3 and sum(at < total for at in kills) >= 2, "while shards were missing"

@@ -16,7 +16,7 @@ from histories import (
     recording,
     redone,
 )
-from killed_jobs import durable_bytes, killed_until_complete, num_records, start
+from killed_jobs import done_here, durable_bytes, killed_until_complete, num_records, start
 from patience import await_ends
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
@@ -73,7 +73,7 @@ def test_a_killed_job_leaves_the_bytes_of_a_calm_one(recipe, tmp_path, actors, k
     rng = random.Random(SEED + actors)
     print(f"seed {SEED + actors}")
     calm = tmp_path / "calm"
-    assert start(recipe, calm, actors, "inline").wait() == 0
+    done_here(recipe, calm, actors)
     total = num_records(calm)
     out, told = tmp_path / "killed", recording(tmp_path / "history")
     kills, seen = killed_until_complete(recipe, out, actors, kinds, rng, total, told)
@@ -114,7 +114,7 @@ def test_a_killed_job_over_a_changed_collection_copies_to_the_bytes_of_one_from_
         del lines[rng.randrange(len(lines))]
     own.write_text("".join(lines))
     calm = tmp_path / "calm"
-    assert start(mine, calm, actors, "inline").wait() == 0
+    done_here(mine, calm, actors)
     total = before + num_records(calm)
     kills, _ = killed_until_complete(mine, out, actors, kinds, rng, total, told)
     assert len(kills) == len(kinds)
@@ -137,7 +137,7 @@ def attempts_of(out, store):
 @pytest.mark.long
 def test_a_job_that_is_told_to_stop_leaves_nothing_unfinished_and_goes_on(recipe, tmp_path):
     calm, out = tmp_path / "calm", tmp_path / "stopped"
-    assert start(recipe, calm, 2, "inline").wait() == 0
+    done_here(recipe, calm, 2)
     total = num_records(calm)
     driver = start(recipe, out, 2, "ray")
     while num_records(out) < total // 3:

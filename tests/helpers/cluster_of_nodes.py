@@ -16,6 +16,11 @@ from pathlib import Path
 import psutil
 from free_ports import free_ports
 
+START = Path(__file__).with_name("start_node.py")
+SUBMIT = ("-c", "from ray.dashboard.modules.job.cli import submit; submit()")
+"""Of a Python, what `ray job submit` does: without Ray's other commands, which take two seconds of
+a core to import."""
+
 
 class Nodes:
     """A head without work and some nodes of one CPU each; a token keeps strangers out.
@@ -27,22 +32,27 @@ class Nodes:
     def __init__(self, count: int, variables: Mapping[str, str], *, jobs: bool = False) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="rp", dir="/tmp"))  # socket paths are short
         self._numbers = itertools.count()
-        self._port, *clients = free_ports(2)
+        self._port, port = free_ports(2)
         kept = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")} | variables
         token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
         self._environment = {**kept, **token, "RAY_USAGE_STATS_ENABLED": "0"}
         self._environment["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-        (port,) = free_ports(1)
         self.dashboard = f"http://127.0.0.1:{port}"
-        self._agents = jobs  # which start a job's driver; each has a port of its own
+        self.submit = (sys.executable, *SUBMIT)
         head = ["--head", f"--port={self._port}", "--num-cpus=0", f"--include-dashboard={jobs}"]
         head.append(f"--dashboard-port={port}")
+        agent = 0
+        if jobs:  # the dashboard's agent starts their drivers
+            (agent,) = free_ports(1)
+            head.append(f"--dashboard-agent-listen-port={agent}")
         self._nodes: list[psutil.Process] = []
-        self._head = self._start(*head, f"--ray-client-server-port={clients[0]}")
+        self._head = self._start(*head)
         try:
             self._wait_for_head()
             for _ in range(count):
                 self.add()
+            if agent:  # without which a job is refused
+                self._wait_for_port("127.0.0.1", agent)
         except BaseException:
             self.close()
             raise
@@ -112,11 +122,9 @@ class Nodes:
         self.add()
 
     def _start(self, *options: str) -> psutil.Process:
-        command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", *options]
+        command = [sys.executable, str(START), "--block", *options]
         command += ["--min-worker-port=0", "--max-worker-port=0", "--disable-usage-stats"]
         command += ["--object-store-memory=100000000"]
-        if self._agents:
-            command.append(f"--dashboard-agent-listen-port={free_ports(1)[0]}")
         if "--head" in options:
             command.append(f"--temp-dir={self._folder}")
         self._log = self._folder / f"node{next(self._numbers)}.log"
@@ -135,9 +143,12 @@ class Nodes:
         from ray._private.services import get_node_ip_address
 
         self._host = get_node_ip_address()
+        self._wait_for_port(self._host, self._port)
+
+    def _wait_for_port(self, host: str, port: int) -> None:
         while True:
             try:
-                socket.create_connection((self._host, self._port), timeout=1).close()
+                socket.create_connection((host, port), timeout=1).close()
                 return
             except OSError:
                 assert name_of(self._head), self._log.read_text()

@@ -4,8 +4,15 @@ Ray gives them one folder, the session's. A node that starts unpacks a job's cod
 the code that the driver is running.
 """
 
+from contextlib import ExitStack
+
 from ray._private import ray_constants
 from ray.autoscaler._private.fake_multi_node.node_provider import FakeMultiNodeProvider
+
+from raypipe.cluster.ray_daemons import fewer_daemons
+
+FEWER = ExitStack()
+FEWER.enter_context(fewer_daemons())  # of all nodes that this process starts
 
 
 class Nodes(FakeMultiNodeProvider):

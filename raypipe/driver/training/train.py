@@ -220,6 +220,7 @@ class WeightsStage(Stage):
                         should_stop=should_stop,
                         on_workers=workers.add,
                         check=ray_backend.check,
+                        alone=ray_backend.alone,
                     )
             self.is_only_one = workers.overtaken() is None
         except BaseException:
