@@ -54,7 +54,7 @@ OF_BYTES = (
 )
 """In tests/gpu, by priority: what no GPU has tried since it was changed comes first."""
 ONE_ON_CPU = "the_gradient_is_the_cpus and encoder"
-"""The one of the first file that says on a CPU that tests are run: the suite itself runs them."""
+"""Of the first file; it shows that tests are run. The suite runs all of them on a CPU."""
 SHARE_OF_TESTS = 0.4
 LEAST_SHARE = 0.2
 """Of the time that is left, for each piece of work: what comes first is measured well."""
@@ -209,7 +209,7 @@ class Report:
 def tested(given, until):
     """The last line and the failures of the tests of bytes and equality, in a process of its own.
 
-    On a CPU that is one, over the CPU.
+    On a CPU a single one is run, over the CPU.
     """
     from importlib.util import find_spec
 
