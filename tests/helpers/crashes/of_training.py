@@ -162,7 +162,7 @@ def look_at_split(root):
     note = folder / "made-from.json"
     if not note.exists():
         return {"files": None}
-    assert json.loads(note.read_bytes())["semantics"] == 1
+    assert json.loads(note.read_bytes())["semantics"] == 2
     return {"files": [(folder / name).read_bytes() for name in FILES]}
 
 
