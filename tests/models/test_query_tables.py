@@ -169,7 +169,7 @@ def test_other_routes_and_similarities_are_left_to_the_library(tmp_path, change)
         (lambda f: changed(f / "raypipe.json", query_table=""), "query_table: expected a fol"),
         (
             lambda f: changed(f / "raypipe.json", pooling="max"),
-            "query_table: for pooling spla",
+            "query_table: for a sparse encoder only",
         ),
     ],
 )

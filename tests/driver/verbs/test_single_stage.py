@@ -116,10 +116,10 @@ def test_without_k0_and_k1_a_duobert_model_has_the_papers_k1(tiny_mono, tiny_duo
 
 def test_what_has_no_option_is_a_key_of_a_stage_or_of_a_section(tmp_path):
     overrides = ["score.tail=drop", "run.break_ties=rank", "resources.actors=2"]
-    overrides += ["stages.score.seed=4", "evaluate.measures=[RR@10]"]
+    overrides += ["stages.score.k0=4", "evaluate.measures=[RR@10]"]
     recipe = scored(tmp_path, tmp_path / "qrels.txt", overrides)
     score = recipe.stages["score"]
-    assert (score.tail, score.seed, recipe.stages["run"].break_ties) == ("drop", 4, "rank")
+    assert (score.tail, score.k0, recipe.stages["run"].break_ties) == ("drop", 4, "rank")
     assert (recipe.resources.actors, recipe.evaluate.measures) == (2, ("RR@10",))
     with pytest.raises(InputError) as refused:
         scored(tmp_path, overrides=["tail=drop", "scroe.tail=drop", "score.tail=drop"])
