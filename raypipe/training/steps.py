@@ -54,7 +54,7 @@ def learning_rate(
 
 
 def decays(name: str) -> bool:
-    """Whether a weight of that name decays; biases and LayerNorm do not (Devlin et al. 2019)."""
+    """Whether a weight decays; biases and normalisations do not (Devlin et al. 2019)."""
     return not name.endswith(".bias") and not is_normalisation(name)
 
 

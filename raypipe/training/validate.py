@@ -39,6 +39,8 @@ from raypipe.training.pretrain import maker_of, measured_losses
 from raypipe.training.start import layouts_for
 from raypipe.training.trainee import Trainee
 
+GRADES = ("query_id", "passage_id", "relevance")
+"""The columns of judgements."""
 logger = logging.getLogger(__name__)
 
 
@@ -99,9 +101,6 @@ def check_order_counts(qrels: str, data: DevData, measure: str) -> None:
             f"first {data.k} candidates, so no checkpoint can be chosen by them; give a run with "
             "judged passages and others among these, a larger dev.NAME.k, or another measure"
         )
-
-
-GRADES = ("query_id", "passage_id", "relevance")
 
 
 def _dev(dev: DevStores) -> DevData:

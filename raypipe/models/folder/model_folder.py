@@ -124,10 +124,10 @@ class ModelFolder:
             )
         if isinstance(own, Conventions):
             self._check_sparse(own)
-        elif not self.has_probabilities and getattr(own, "score", "raw") != "raw":
+        if isinstance(own, PairConventions) and own.score != "raw" and not self.has_probabilities:
             raise InputError(
                 f"{self.path}: score: expected raw, as late interaction scores, whose sums of "
-                f"products have no probability, found {getattr(own, 'score', None)}; remove it"
+                f"products have no probability, found {own.score}; remove it"
             )
 
     @property
